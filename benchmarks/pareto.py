@@ -17,50 +17,50 @@ from pipeplan.planners.options import SolveOptions
 from pipeplan.show.console import number
 from pipeplan.show.front import of_chain
 from pipeplan.show.pictures.front import draw_front
+from pipeplan.studies.pareto.chains import DEFAULT_METHODS, facts, sweep
+from pipeplan.studies.pareto.curve import Curve, CurvePoint, Settings
 from pipeplan.studies.pareto.export import by_memory, verdict
-from pipeplan.studies.pareto.records import DEFAULT_METHODS, Pareto, Point, Settings
-from pipeplan.studies.pareto.stored import open_journal
-from pipeplan.studies.pareto.sweep import sweep
+from pipeplan.studies.pareto.stored import opened
 
 CHAINS = "resnet18-4,resnet18-8,resnet34-4,resnet34-8,resnet50-4,resnet50-8"
 MIB = 2.0**20
 EXACT, PIPEDREAM = "exact-beaumont", "pipedream-eager"
 
 
-def run(chain: str, settings: Settings, keep: Path | None) -> Pareto:
+def run(chain: str, settings: Settings, keep: Path | None) -> Curve:
     network, gpus = chain.rsplit("-", 1)
     problem = load_packaged(f"{network}-chain").replace(gpus=int(gpus))
     begun = time.monotonic()
-    journal = open_journal(None if keep is None else keep / f"{chain}.jsonl", problem, settings)
+    journal = opened(None if keep is None else keep / f"{chain}.jsonl", facts(problem), settings.to_json())
     pareto = sweep(problem, settings, journal)
     sys.stderr.write(f"{chain}: {time.monotonic() - begun:.0f} s\n")
     return pareto
 
 
-def cell(point: Point | None) -> str:
-    if point is None or point.period is None:
+def cell(point: CurvePoint | None) -> str:
+    if point is None or point.value is None:
         return "-"
     several = point.batches_per_period or 1
-    return " ".join(filter(None, [f"{point.period:.6g}", verdict(point), f"({several}x)" if several > 1 else ""]))
+    return " ".join(filter(None, [f"{point.value:.6g}", verdict(point), f"({several}x)" if several > 1 else ""]))
 
 
-def bound(point: Point | None) -> str:
+def bound(point: CurvePoint | None) -> str:
     return "-" if point is None or point.bound is None else f"{point.bound:.6g}"
 
 
-def section(chain: str, pareto: Pareto, picture: str) -> str:
-    frame = pareto.frame
-    assert frame is not None
+def section(chain: str, pareto: Curve, picture: str) -> str:
+    ends = pareto.ends
+    assert ends is not None
     network, gpus = chain.rsplit("-", 1)
-    free = "proven" if frame.unlimited_proven else f"bound {number(frame.unlimited_bound, 'unknown')}"
+    free = "proven" if ends.best_proven else f"bound {number(ends.bound, 'unknown')}"
     head = ["memory (MiB)", "bound", *DEFAULT_METHODS, "s"]
     lines = [
         f"## {network}, {gpus} GPUs",
         "",
         f"![period against memory]({picture})",
         "",
-        f"Smallest memory with any pattern: {frame.smallest_bytes / MIB:.1f} MiB"
-        f" ({'proven' if frame.smallest_proven else 'not proven'}); without a limit: {frame.unlimited_period:.6g}"
+        f"Smallest memory with any pattern: {ends.least.need / MIB:.1f} MiB"
+        f" ({'proven' if ends.least_proven else 'not proven'}); without a limit: {ends.best.value:.6g}"
         f" ({free}).",
         "",
         "| " + " | ".join(head) + " |",
@@ -73,11 +73,11 @@ def section(chain: str, pareto: Pareto, picture: str) -> str:
     return "\n".join([*lines, ""])
 
 
-def summary(curves: dict[str, Pareto]) -> str:
+def summary(curves: dict[str, Curve]) -> str:
     """The claims of the page, counted and not assumed."""
     pairs = [points for pareto in curves.values() for _, points in by_memory(pareto)]
     exact = [points[EXACT] for points in pairs]
-    both = [(p[EXACT].period, p[PIPEDREAM].period) for p in pairs if p[PIPEDREAM].period is not None]
+    both = [(p[EXACT].value, p[PIPEDREAM].value) for p in pairs if p[PIPEDREAM].value is not None]
     worse = sum(mine is None or mine > theirs for mine, theirs in both if theirs is not None)
     better = sum(mine is not None and mine < theirs * (1 - 1e-9) for mine, theirs in both if theirs is not None)
     planned, proven = sum(p.plan is not None for p in exact), sum(p.certified for p in exact)
@@ -89,7 +89,7 @@ def summary(curves: dict[str, Pareto]) -> str:
     )
 
 
-def page(curves: dict[str, Pareto], limit_s: float, introduction: str) -> str:
+def page(curves: dict[str, Curve], limit_s: float, introduction: str) -> str:
     sections = [section(chain, pareto, f"pareto-{chain}.svg") for chain, pareto in curves.items()]
     measured = f"Here each point had {limit_s:g} s. {summary(curves)}"
     return "\n".join([introduction, "## Measured", "", measured, "", *sections])
@@ -103,8 +103,8 @@ def main() -> None:
     parser.add_argument("--time-limit", type=float, default=20.0)
     parser.add_argument("--keep", type=Path)
     given = parser.parse_args()
-    settings = Settings(levels=given.points, limits=SolveOptions(time_limit_s=given.time_limit))
-    curves: dict[str, Pareto] = {}
+    settings = Settings(given.points, limits=SolveOptions(time_limit_s=given.time_limit), methods=DEFAULT_METHODS)
+    curves: dict[str, Curve] = {}
     for chain in given.chains.split(","):
         curves[chain] = run(chain, settings, given.keep)
         draw_front(of_chain(curves[chain]), given.output / f"pareto-{chain}.svg")

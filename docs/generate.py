@@ -82,7 +82,7 @@ def abilities() -> str:
 
     from pipeplan.cli.app import app
     from pipeplan.instances.registry import KINDS
-    from pipeplan.models.export.targets import TARGETS
+    from pipeplan.models.export.contract import TARGETS
     from pipeplan.planners.registry import methods_of
 
     lines = [

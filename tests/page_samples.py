@@ -20,7 +20,8 @@ from pipeplan.show.page.result_page import result_page
 from pipeplan.show.page.run_page import run_page
 from pipeplan.studies.compare.comparison import compare, load_comparison
 from pipeplan.studies.compare.suite import Instance, Suite, competitor
-from pipeplan.studies.pareto import records, schedules, staging_records, stagings, sweep, tradeoff, tradeoff_records
+from pipeplan.studies.pareto import chains, schedules, stagings, tradeoff
+from pipeplan.studies.pareto.curve import Settings
 
 PLANNED = {
     "tiny-chain": "dp",
@@ -77,23 +78,23 @@ def _comparison(folder: Path) -> str:
 def _curve(name: str) -> str:
     command = f"plan pareto {name}"
     if name == CURVES[0]:
-        settings = staging_records.Settings(levels=3, limits=SOON)
+        settings = Settings(levels=3, limits=SOON)
         staged = stagings.sweep(load_packaged("tiny-stages"), settings)
         return pareto_page(staged, of_staging(staged), command)
     if name == CURVES[1]:
-        chain = sweep.sweep(load_packaged("golden-4"), records.Settings(levels=4, limits=SOON))
+        chain = chains.sweep(load_packaged("golden-4"), Settings(levels=4, limits=SOON))
         return pareto_page(chain, of_chain(chain), command)
     if name == CURVES[2]:
-        placed = tradeoff.sweep(load_packaged("tiny-chain"), tradeoff_records.Settings(levels=3, limits=SOON))
+        placed = tradeoff.sweep(load_packaged("tiny-chain"), tradeoff.settings_of(levels=3, limits=SOON))
         return pareto_page(placed, of_placement(placed), command)
-    memories = staging_records.Settings(memory_bytes=(6.0, 10.0, 16.0), limits=SOON, options={"objective": "span"})
+    memories = Settings(chosen=(6.0, 10.0, 16.0), limits=SOON, options={"objective": "span"})
     curve = schedules.sweep(load_packaged("zero-bubble-4x12"), memories)
     return pareto_page(curve, of_schedule(curve), command)
 
 
 def _missed() -> str:
     """As if the time had been too short for a proof: plans above their bounds."""
-    staged = stagings.sweep(load_packaged("tiny-stages"), staging_records.Settings(levels=3, limits=SOON))
+    staged = stagings.sweep(load_packaged("tiny-stages"), Settings(levels=3, limits=SOON))
     points = tuple(replace(p, stop=Stop.COMPLETED, bound=0.8 * (p.value or 0.0)) for p in staged.points)
     missed = replace(staged, points=points)
     return pareto_page(missed, of_staging(missed), "plan pareto tiny-stages")

@@ -171,7 +171,7 @@ def abilities() -> set[str]:
     """Words for what the registries hold: commands, kinds, methods and frameworks."""
     from pipeplan.cli.app import app
     from pipeplan.instances.registry import KINDS
-    from pipeplan.models.export.targets import TARGETS
+    from pipeplan.models.export.contract import TARGETS
     from pipeplan.planners.registry import all_methods
 
     commands: Any = typer.main.get_command(app)

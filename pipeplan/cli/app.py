@@ -51,12 +51,12 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "import": (
         "Make a profile, a model without a cluster, of what others wrote; or a plan of a layout.",
         {
-            "table": "import_table:command",
-            "pipedream": "import_pipedream:command",
-            "torch": "import_torch:command",
-            "hf": "import_hf:command",
-            "onnx": "import_onnx:command",
-            "megatron-layout": "import_megatron:command",
+            "table": "imports:table",
+            "pipedream": "imports:pipedream",
+            "torch": "imports:torch",
+            "hf": "imports:hf",
+            "onnx": "imports:onnx",
+            "megatron-layout": "imports:megatron",
         },
     ),
 }

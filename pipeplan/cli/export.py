@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..instances.base.errors import InputError, UsageError
-from ..models.export.targets import TARGETS
+from ..models.export.contract import TARGETS
 from ..show.console import print_json, say_note
 from .arguments import Cluster, Json, input_file, load_for
 from .signatures import plain

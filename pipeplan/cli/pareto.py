@@ -26,7 +26,7 @@ from .solve import Progress
 
 if TYPE_CHECKING:
     from ..instances.registry import Problem
-    from ..studies.pareto.curve import Answer, Watch
+    from ..studies.pareto.curve import Curve, Watch
     from ..studies.pareto.study import Asked, Study
 
 OUTPUT = "Output"
@@ -177,17 +177,18 @@ def command(
     raise typer.Exit(NO_PLAN if answer.complete else INTERRUPTED)
 
 
-def _write_page(answer: Answer, study: Study, command: str, path: str) -> None:
+def _write_page(answer: Curve, study: Study, command: str, path: str) -> None:
     from ..instances.base.json_file import write_text_atomically
     from ..show.page.pareto_page import pareto_page
 
     write_text_atomically(path, pareto_page(answer, study.front(answer), command))
 
 
-def _answer(problem: Problem, ready: Callable[[Watch], Answer], progress: str | None, json: bool) -> Answer:
+def _answer(problem: Problem, ready: Callable[[Watch], Curve], progress: str | None, json: bool) -> Curve:
     """The curve; where not even its ends are known, that is the answer."""
     from ..planners.run.solve import describe
-    from ..studies.pareto.curve import SCHEMA, NothingKnownError
+    from ..studies.pareto.curve import NothingKnownError
+    from ..studies.pareto.stored import SCHEMA
 
     try:
         with graceful(), reporter(progress) as watch:

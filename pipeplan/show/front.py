@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..instances.base.kind import Rules
@@ -12,12 +11,8 @@ from ..instances.base.result import Stop
 from ..instances.registry import Problem, kind_of
 from ..planners.referee import rules_of
 from ..studies.memory import MemoryStudy
-from ..studies.pareto.curve import CurvePoint
-from ..studies.pareto.records import Pareto, Point
-from ..studies.pareto.schedules import ScheduleCurve
-from ..studies.pareto.staging_records import MemoryCurve, MemoryPoint
-from ..studies.pareto.tradeoff_records import Point as LatencyPoint
-from ..studies.pareto.tradeoff_records import Tradeoff
+from ..studies.pareto.curve import Candidate, Curve, CurvePoint
+from ..studies.pareto.tradeoff import rules_within
 from .sensitivity import devices
 from .view import module_of
 from .words import IN_BYTES, MemoryUnit, Times, amount, memory_unit, time_scale
@@ -92,62 +87,55 @@ class Front:
 
     def need(self, point: CurvePoint) -> str:
         """What its plan takes of what is limited."""
-        taken = point.latency if isinstance(point, LatencyPoint) else getattr(point, "peak_bytes", None)
-        return "" if taken is None else self.limit_text(taken)
+        return "" if point.need is None else self.limit_text(point.need)
 
 
-def _best(value: float, proven: bool) -> tuple[str, float]:
-    return f"{'optimum' if proven else 'best found'} {FREE}", value
+def _best(curve: Curve) -> tuple[tuple[str, float], ...]:
+    if curve.ends is None:
+        return ()
+    return ((f"{'optimum' if curve.ends.best_proven else 'best found'} {FREE}", curve.ends.best.value),)
 
 
-def of_chain(pareto: Pareto) -> Front:
+def of_chain(curve: Curve) -> Front:
     """Period against the memory of a GPU, a curve for each method."""
-    methods = dict.fromkeys(point.method for point in pareto.points)
-    frame = pareto.frame
-    return Front(
-        pareto.problem,
-        "memory of a GPU",
-        "period per batch",
-        tuple(Series(method, pareto.of(method)) for method in methods),
-        lambda point: _within(pareto.problem.replace(memory_bytes=point.limit)),
-        rules=() if frame is None else (_best(frame.unlimited_period, frame.unlimited_proven),),
-    )
+    methods = dict.fromkeys(point.method for point in curve.points)
+    series = tuple(Series(method, curve.of(method)) for method in methods)
+    return replace(_of_memory(curve, "period per batch"), limited="memory of a GPU", series=series)
 
 
-def of_placement(tradeoff: Tradeoff) -> Front:
+def of_placement(curve: Curve) -> Front:
     """Load against the latency of one sample."""
-    ends = tradeoff.ends
     return Front(
-        tradeoff.problem,
+        curve.problem,
         "limit on the latency of one sample",
         "largest load",
-        (Series(BEST, tradeoff.points),),
-        lambda point: (tradeoff.problem, tradeoff.settings.rules(point.limit)),
+        (Series(BEST, curve.points),),
+        lambda point: (curve.problem, rules_within(curve.settings, point.limit)),
         memory=None,
-        rules=() if ends is None else (_best(ends.max_load, ends.max_load_proven),),
+        rules=_best(curve),
     )
 
 
-def of_staging(curve: MemoryCurve) -> Front:
+def of_staging(curve: Curve) -> Front:
     """Time per micro-batch against the memory of a device, beside an even split."""
-    return _of_memory(curve, "time per micro-batch", IN_BYTES, "even split")
+    return _of_memory(curve, "time per micro-batch", rival="even split")
 
 
-def of_schedule(curve: ScheduleCurve) -> Front:
+def of_schedule(curve: Curve) -> Front:
     """What is minimised against the memory of a device, beside the best of the named rules."""
-    return _of_memory(curve, curve.objective, memory_unit(curve.problem.memory_unit), "best named rule")
+    unit = memory_unit(curve.problem.memory_unit)
+    return _of_memory(curve, str(curve.settings.options["objective"]), unit, "best named rule")
 
 
 def of_memory(study: MemoryStudy) -> Front:
     """The value of a plan against the memory of a device, from the least with a plan on."""
     problem, method = study.problem, str(study.method)
     points = (
-        Point(
-            method,
+        CurvePoint(
             point.memory_bytes,
             Stop.PROVEN if point.certified else Stop.COMPLETED,
-            point.value,
-            bound=point.bound,
+            None if point.value is None else Candidate(None, point.value, point.memory_bytes, method),
+            point.bound,
         )
         for point in study.points
     )
@@ -156,7 +144,7 @@ def of_memory(study: MemoryStudy) -> Front:
         "memory of a device",
         value_of(study),
         (Series(method, tuple(points)),),
-        lambda point: _within(kind_of(problem).with_memory(problem, point.limit), study.options),
+        lambda point: _within(problem, point, study.options),
         memory=memory_unit(study.least.counted),
     )
 
@@ -166,23 +154,21 @@ def value_of(study: MemoryStudy) -> str:
     return str(module_of(study.problem).value_name(rules_of(study.problem, study.options)))
 
 
-def _of_memory(curve: MemoryCurve | ScheduleCurve, value: str, memory: MemoryUnit, rival: str) -> Front:
-    problem, options, ends = curve.problem, curve.settings.options, curve.ends
+def _of_memory(curve: Curve, value: str, memory: MemoryUnit = IN_BYTES, rival: str = "") -> Front:
+    problem, options = curve.problem, curve.settings.options
     return Front(
         problem,
         "memory of a device",
         value,
-        (Series(BEST, tuple(curve.points)),),
-        lambda point: _within(kind_of(problem).with_memory(problem, point.limit), options),
+        (Series(BEST, curve.points),),
+        lambda point: _within(problem, point, options),
         memory=memory,
-        rivals=(rival, tuple(_rivals(curve.points))),
-        rules=() if ends is None else (_best(ends.best.value, ends.best_proven),),
+        rivals=(rival, tuple((point.limit, point.rival) for point in curve.points if point.rival is not None)),
+        rules=_best(curve),
     )
 
 
-def _rivals(points: Sequence[MemoryPoint]) -> Iterator[tuple[float, float]]:
-    return ((point.limit, point.even) for point in points if point.even is not None)
-
-
-def _within(problem: Problem, options: Mapping[str, Any] = MappingProxyType({})) -> tuple[Problem, Rules]:
-    return problem, kind_of(problem).rules(problem, options)
+def _within(problem: Problem, point: CurvePoint, options: Mapping[str, Any]) -> tuple[Problem, Rules]:
+    kind = kind_of(problem)
+    limited = kind.with_memory(problem, point.limit)
+    return limited, kind.rules(limited, options)

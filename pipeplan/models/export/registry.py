@@ -15,8 +15,7 @@ from ...instances.registry import Plan, Problem, is_plan, is_problem, kind_of, k
 from ...instances.simulate import MAX_MICRO_BATCHES
 from ...kinds import SHOWN
 from ..stages import stages_of
-from .contract import Exported, ExportOptions, ToExport
-from .targets import TARGETS
+from .contract import TARGETS, Exported, ExportOptions, ToExport
 
 _FLAGS = {"rename": "--rename", "micro_batches": "--micro-batches"}
 PROFILE = "give what pipeplan.load_profile(path) or pipeplan.import_torch(build) returns, or None"

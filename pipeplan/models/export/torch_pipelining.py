@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
 
 from ...instances.base.errors import show
 from .contract import (
@@ -64,13 +63,9 @@ def modules_by_stage(job: ToExport) -> list[list[str]]:
                 "one",
                 "import the model with another --granularity",
             )
-        stages.append(_outermost(held))
+        stages.append([name for name in held if not any(around in held for around in around_of(name))])
     _check_nesting(job, stages)
     return stages
-
-
-def _outermost(names: Collection[str]) -> list[str]:
-    return [name for name in names if not any(around in names for around in around_of(name))]
 
 
 def split_points(stages: list[list[str]]) -> list[str]:

@@ -13,11 +13,26 @@ import torch
 import torch.distributed as dist
 from torch import fx
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map
 
 from ...instances.base.errors import UsageError
 from ..capture import Build, module_path
 from ..dependences import is_random
-from .micro_batches import varied
+
+
+def varied(inputs: Any, number: int) -> Any:
+    """Micro-batch `number` (from 0) in a structure like that of the inputs; number 0 is what they are."""
+    return tree_map(lambda value: _rolled(value, number) if isinstance(value, torch.Tensor) else value, inputs)
+
+
+def _rolled(tensor: torch.Tensor, number: int) -> torch.Tensor:
+    """Along the first dimension, and along the next ones once that has come round."""
+    for dimension, size in enumerate(tensor.shape):
+        if size > 1 and number:
+            tensor = tensor.roll(number % size, dimension)
+            number //= size
+    return tensor
+
 
 PROBABILITY = {
     **dict.fromkeys(("dropout", "dropout1d", "dropout2d", "dropout3d"), 1),

@@ -3,21 +3,41 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ...instances.base.errors import PipeplanError
+from ...instances.base.errors import PipeplanError, UsageError
 from ...instances.base.json_file import read_json
 from ...planners.backends.process import child_environment, own_python
+from ..function_file import place_of
 from .job import Job, answer_file, error_file
+
+
+def address_of(build: Callable[..., Any] | str) -> str:
+    """FILE:FUNCTION with the whole path."""
+    if isinstance(build, str):
+        file, name = place_of(build, "--model")
+        return f"{os.path.abspath(file)}:{name}"
+    try:
+        found = inspect.getsourcefile(build)
+    except TypeError:
+        found = None
+    name = getattr(build, "__qualname__", "")
+    if found is None or not name.isidentifier() or not os.path.isfile(found):
+        raise UsageError(
+            "Each rank is a process that calls the function anew; give a function at the top level of a file."
+        )
+    return f"{os.path.abspath(found)}:{name}"
+
 
 POLL_S = 0.05
 GRACE_S = 5.0

@@ -26,13 +26,12 @@ from ..capture import Build, Captured, capture
 from ..extraction import Foreign, Piece, extract
 from ..function_file import for_samples, function_of
 from ..grouping import group
-from .check import largest_difference, reference, without_dropout
+from .check import largest_difference, reference, varied, without_dropout
 from .clocks import Clock, CpuClock, CudaClock
 from .engine import Engine, SharedParameter, Step
 from .job import STORE, Case, Job, answer_file, error_file
 from .layout import Layout, Value
 from .links import Links, OrderedLinks, TaggedLinks
-from .micro_batches import varied
 
 
 def main() -> int:

@@ -17,9 +17,8 @@ from ...instances.registry import Plan
 from ...show.even import placements
 from ..extras import require
 from .job import Case, Job
-from .launch import launch
+from .launch import address_of, launch
 from .listed import listed_schedule
-from .model_file import address_of
 from .orders import LOOPBACK_BYTES_PER_S, Schedule, schedule_of
 from .report import RunReport, case_report, in_context
 

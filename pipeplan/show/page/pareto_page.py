@@ -8,7 +8,7 @@ from dataclasses import replace
 from xml.etree.ElementTree import Element
 
 from ...instances.base.quantities import written_bytes
-from ...studies.pareto.curve import Answer, CurvePoint
+from ...studies.pareto.curve import Curve, CurvePoint
 from ..front import Front
 from ..view import module_of, view_of
 from ..words import amount, measured, percent, several
@@ -30,23 +30,23 @@ HOW_TO_READ = (
 )
 
 
-def pareto_page(answer: Answer, front: Front, command: str) -> str:
+def pareto_page(curve: Curve, front: Front, command: str) -> str:
     """The whole page as text; `command` asks for it again."""
     plans = _plans(front)
     known = {"name": front.problem.name, **module_of(front.problem).facts(front.problem)}
     parts = [
-        _head(answer, front, command),
+        _head(curve, front, command),
         section("Curves", *_curves(front)),
         section("Points", _points(front, plans)),
         *([section("Plans", *_drawn(front, plans))] if plans else []),
         section("Problem", facts(known.items())),
-        section("How it was asked", facts(_asked(answer).items()), name="asked"),
-        section("Data", details("The points as JSON", tag("pre", None, json.dumps(answer.to_json(), indent=1)))),
+        section("How it was asked", facts(_asked(curve).items()), name="asked"),
+        section("Data", details("The points as JSON", tag("pre", None, json.dumps(curve.to_json(), indent=1)))),
     ]
     return page(f"{front.problem.name}: {front.value} against {front.limited}", parts)
 
 
-def _head(answer: Answer, front: Front, command: str) -> Element:
+def _head(curve: Curve, front: Front, command: str) -> Element:
     points = [point for _, point in front.points]
     proven = sum(point.certified for point in points)
     words = f"{front.value} against {front.limited}: {several(len(points), 'point')}, {proven} of them proven"
@@ -56,15 +56,15 @@ def _head(answer: Answer, front: Front, command: str) -> Element:
         None,
         tag("h1", None, front.problem.name),
         tag("p", {"class": "answer"}, f"{words[0].upper()}{words[1:]}."),
-        None if answer.complete else unfinished,
+        None if curve.complete else unfinished,
         tag("p", {"class": "note"}, tag("code", None, command)),
         published(),
     )
 
 
-def _asked(answer: Answer) -> dict[str, object]:
+def _asked(curve: Curve) -> dict[str, object]:
     """What was said; what was left open is left out."""
-    settings = answer.settings.to_json()
+    settings = curve.settings.to_json()
     return {
         WORDS.get(name, name.replace("_", " ")): _said(name, value)
         for name, value in settings.items()

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...studies.pareto.records import BASELINES
+from ...studies.pareto.chains import BASELINES
 from ..front import Front, Series
 from ..page.axes import from_zero
 from ..palette import CATEGORIES

@@ -1,57 +1,155 @@
-"""The curves of a sweep as a table: a line per memory limit, a column per method."""
+"""The curves of `plan pareto` as a table: a line per limit, of chains a column per method."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+
+from ...instances.base.result import met
+from ...studies.pareto.chains import EXACT_METHODS
+from ...studies.pareto.curve import Curve, CurvePoint, Ends
 from ...studies.pareto.export import by_memory, verdict
-from ...studies.pareto.records import EXACT_METHODS, Frame, Pareto, Point
 from ..console import clean, out
-from ..words import IN_BYTES, MemoryUnit, Times, amount_or
+from ..words import IN_BYTES, MemoryUnit, Times, amount_or, memory_unit, percent, several
 from .shapes import columns, new_table
 
+# One fewer than elsewhere, so that the usual methods of chains fit into 80 columns.
 DIGITS = 6
-"""One fewer than elsewhere, so that the usual methods fit into 80 columns."""
+LEGEND = "*: proven; %: gap to the bound; -: no plan"
 
 
-def draw_curves(pareto: Pareto) -> None:
+def draw_chains(curve: Curve) -> None:
     """Periods per batch with their verdicts, and what the ends of the curves are."""
-    page, problem = out(), pareto.problem
-    times = Times.of((point.period for point in pareto.points), problem.time_unit)
-    memory = IN_BYTES.like(point.memory_bytes for point in pareto.points)
-    what = f"{problem.layers} layers, {problem.gpus} GPUs; period per batch{times.inside}"
-    page.print(clean(f"{problem.name}: {what}"), soft_wrap=True)
-    methods = list(dict.fromkeys(point.method for point in pareto.points))
-    table = new_table()
-    columns(table, ",".join(["memory", *(title for m in methods for title in _titles(m))]))
-    for level, points in by_memory(pareto):
-        cells = [cell for method in methods for cell in _cells(points.get(method), method, times)]
-        table.add_row(memory.text(level), *cells)
-    page.print(table)
-    page.print("*: proven; %: gap to the bound; -: no plan; 2x: repeats itself after 2 batches")
-    if pareto.frame is not None:
-        for sentence in _ends(pareto.frame, memory, problem.time_unit):
-            page.print(sentence, soft_wrap=True)
+    problem, memory = curve.problem, _memory(curve, IN_BYTES)
+    times = Times.of((point.value for point in curve.points), problem.time_unit)
+    methods = list(dict.fromkeys(point.method for point in curve.points))
+    titles = (
+        "memory",
+        *(title for method in methods for title in ([method, "gap"] if method in EXACT_METHODS else [method])),
+    )
+    rows = [
+        [memory.text(level), *(cell for method in methods for cell in _period(points.get(method), method, times))]
+        for level, points in by_memory(curve)
+    ]
+    what = f"{problem.layers} layers, {problem.gpus} GPUs; period per batch"
+    said = _ends_in_memory(curve, memory, "pattern", "period ", lambda ends: "not proven")
+    _draw(curve, what, times, titles, rows, f"{LEGEND}; 2x: repeats itself after 2 batches", said)
 
 
-def _titles(method: str) -> list[str]:
-    return [method, "gap"] if method in EXACT_METHODS else [method]
-
-
-def _cells(point: Point | None, method: str, times: Times) -> list[str]:
+def _period(point: CurvePoint | None, method: str, times: Times) -> list[str]:
     if point is None:
         text = ""
-    elif point.period is None:
-        text = "-*" if point.certified else "-"
+    elif point.value is None:
+        text = _none(point)
     else:
-        several = point.batches_per_period if (point.batches_per_period or 1) > 1 else None
-        text = f"{several}x " * (several is not None) + times.text(point.period, digits=DIGITS)
+        count = point.batches_per_period or 1
+        text = f"{count}x " * (count > 1) + times.text(point.value, digits=DIGITS)
     return [text, verdict(point)] if method in EXACT_METHODS else [text]
 
 
-def _ends(frame: Frame, memory: MemoryUnit, unit: str | None) -> list[str]:
-    proven = "proven" if frame.smallest_proven else "not proven"
-    best = "proven" if frame.unlimited_proven else f"bound {amount_or(frame.unlimited_bound, unit, 'unknown')}"
+def draw_placements(curve: Curve) -> None:
+    """The best load within each limit, what one sample takes, and what the ends of the curve are."""
+    problem = curve.problem
+    times = Times.of((time for point in curve.points for time in (point.limit, point.value)), problem.time_unit)
+    counts = ((len(problem.nodes), "node"), (problem.accelerators, "accelerator"), (problem.cpus, "CPU"))
+    rows = []
+    for point in curve.points:
+        limit, bound, latency = (times.text(time, "", DIGITS) for time in (point.limit, point.bound, point.need))
+        load = times.text(point.value, _none(point), DIGITS)
+        rows.append([limit, load, verdict(point), bound, latency, point.source or "", _seconds(point)])
+    said = [] if curve.ends is None else _ends_of_placements(curve.ends, problem.time_unit)
+    titles = ("latency limit", "load", "gap", "bound", "latency", "found by", "seconds")
+    _draw(curve, f"{', '.join(several(*count) for count in counts)}; times", times, titles, rows, LEGEND, said)
+
+
+def _ends_of_placements(ends: Ends, unit: str | None) -> list[str]:
+    quick = "proven" if met(ends.least.need, ends.lower) else f"bound {amount_or(ends.lower, unit)}"
+    free = "proven" if ends.best_proven else f"bound {amount_or(ends.bound, unit)}"
     return [
-        f"smallest memory with any pattern: {memory.text(frame.smallest_bytes)} ({proven})",
-        f"without a limit: period {amount_or(frame.unlimited_period, unit)} ({best}), "
-        f"found with {memory.text(frame.unlimited_bytes)}",
+        f"least latency of any plan: {amount_or(ends.least.need, unit)} ({quick})",
+        f"least load without a limit: {amount_or(ends.best.value, unit)} ({free})",
     ]
+
+
+def draw_stagings(curve: Curve) -> None:
+    """The best value in each memory, what an even split takes, and what the ends of the curve are."""
+    problem = curve.problem
+    what = f"{several(len(problem.layers), 'layer')}, {several(problem.devices, 'device')}; time per micro-batch"
+    _draw_in_memory(curve, what, IN_BYTES, "even split", "plan", LEGEND)
+
+
+def draw_schedules(curve: Curve) -> None:
+    """The best value in each memory, how long devices idle then, and what the ends of the curve are."""
+    problem, count = curve.problem, curve.problem.micro_batches
+    sizes = f"{several(len(problem.devices), 'device')}, {several(len(problem.blocks), 'block')}"
+    batches = "" if count is None else f", {count} micro-batches"
+    what = f"{sizes}{batches}; {curve.settings.options['objective']}"
+    legend = "*: proven; %: gap to the bound; -: no schedule, or no named rule made for this shape and memory"
+    _draw_in_memory(curve, what, memory_unit(problem.memory_unit), "best rule", "schedule", legend, idle=True)
+
+
+def _draw_in_memory(
+    curve: Curve, what: str, unit: MemoryUnit, rival: str, plan: str, legend: str, idle: bool = False
+) -> None:
+    memory = _memory(curve, unit)
+    times = Times.of(
+        (time for point in curve.points for time in (point.value, point.rival)), curve.problem.time_unit
+    )
+    titles = ("memory", "value", "gap", "bound", *(["idle"] * idle), "needs", rival, "seconds")
+    rows = []
+    for point in curve.points:
+        value = [times.text(point.value, _none(point)), verdict(point), times.text(point.bound, "")]
+        bubble = ["" if point.bubble is None else percent(point.bubble)] * idle
+        need = "" if point.need is None else memory.text(point.need)
+        rows.append([memory.text(point.limit), *value, *bubble, need, times.text(point.rival), _seconds(point)])
+    said = _ends_in_memory(
+        curve, memory, plan, "", lambda ends: f"none exists with less than {memory.text(ends.lower)}"
+    )
+    _draw(curve, what, times, titles, rows, legend, said)
+
+
+def _ends_in_memory(
+    curve: Curve, memory: MemoryUnit, plan: str, value: str, open_least: Callable[[Ends], str]
+) -> list[str]:
+    """`open_least` says what is known of a least memory that is not proven."""
+    ends, unit = curve.ends, curve.problem.time_unit
+    if ends is None:
+        return []
+    least = "proven" if ends.least_proven else open_least(ends)
+    free = "proven" if ends.best_proven else f"bound {amount_or(ends.bound, unit, 'unknown')}"
+    best = f"{value}{amount_or(ends.best.value, unit)} ({free}), found with {memory.text(ends.best.need)}"
+    return [
+        f"smallest memory with any {plan}: {memory.text(ends.least.need)} ({least})",
+        f"without a limit: {best}",
+    ]
+
+
+def _memory(curve: Curve, unit: MemoryUnit) -> MemoryUnit:
+    return unit.like(point.limit for point in curve.points)
+
+
+def _none(point: CurvePoint) -> str:
+    return "-*" if point.certified else "-"
+
+
+def _seconds(point: CurvePoint) -> str:
+    return f"{point.seconds:.1f}"
+
+
+def _draw(
+    curve: Curve,
+    what: str,
+    times: Times,
+    titles: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    legend: str,
+    said: Iterable[str],
+) -> None:
+    page, table = out(), new_table()
+    page.print(clean(f"{curve.problem.name}: {what}{times.inside}"), soft_wrap=True)
+    columns(table, ",".join(titles))
+    for row in rows:
+        table.add_row(*row)
+    page.print(table)
+    page.print(legend)
+    for sentence in said:
+        page.print(sentence, soft_wrap=True)

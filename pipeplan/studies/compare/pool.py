@@ -1,18 +1,132 @@
-"""Where runs run: processes of this machine, or the workers of a dask cluster; each finished one is told at once."""
+"""Where runs run: each in a process of its own, watched, on this machine or on the workers of a dask cluster."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Any
+from typing import IO, Any
 
 from ...instances.base.errors import UsageError
-from .execute import execute, execute_job
+from ...planners.backends.process import (
+    LONGEST_LAST_WORDS,
+    child_environment,
+    describe_end,
+    own_python,
+    resident_bytes,
+)
 from .run import Record, Run, Status
 
+TICK_S = 0.1
+GRACE_S = 150.0
+"""A method keeps its own time limit, in which the making of machine code does not count (a minute or two, once on a
+machine), and still has to judge its plan; after this much more it is killed."""
+CHILD = f"{__package__}.child"
+
+
+def execute(run: Run, problem: str, cancelled: threading.Event | None = None) -> Record | None:
+    """The record of the run; None where it was cancelled. `problem` is the problem in our own format."""
+    started = time.monotonic()
+    with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as chatter:
+        process = _start(run, problem, answer, chatter)
+        try:
+            status, peak = _watch(process, run.limits, started, cancelled)
+        finally:
+            _kill(process)
+        if status is None and cancelled is not None and cancelled.is_set():
+            return None
+        wall = time.monotonic() - started
+        return _record(run, status, process.wait(), _read(answer), _read(chatter, LONGEST_LAST_WORDS), wall, peak)
+
+
+def execute_job(job: Mapping[str, Any]) -> dict[str, Any]:
+    """The same from plain data to plain data: what travels to another machine."""
+    record = execute(Run(**job["run"]), job["problem"])
+    assert record is not None, "nobody cancels it"
+    return record.to_json()
+
+
+def _start(run: Run, problem: str, answer: IO[bytes], chatter: IO[bytes]) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        own_python("-m", CHILD, str(os.getpid())),
+        stdin=subprocess.PIPE,
+        stdout=answer,
+        stderr=chatter,
+        env=child_environment(),
+        start_new_session=True,  # a Ctrl-C in the terminal is for the parent alone
+    )
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError), process.stdin:
+        process.stdin.write(json.dumps({"run": run.to_json(), "problem": problem}).encode())
+    return process
+
+
+def _watch(
+    process: subprocess.Popen[bytes], limits: Mapping[str, Any], started: float, cancelled: threading.Event | None
+) -> tuple[Status | None, int | None]:
+    """Until it ends or has to be killed; why, and the most memory that was seen."""
+    time_limit, memory_limit = limits.get("time_limit_s"), limits.get("memory_limit_bytes")
+    peak: int | None = None
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(TICK_S)
+            return Status.DONE, peak
+        if cancelled is not None and cancelled.is_set():
+            return None, peak
+        held = resident_bytes(process.pid)
+        peak = held if peak is None else max(peak, held or 0)
+        if memory_limit is not None and held is not None and held > memory_limit:
+            return Status.MEMORY, peak
+        if time_limit is not None and time.monotonic() - started > time_limit + GRACE_S:
+            return Status.TIME, peak
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """The run's process; the solvers that it started die with it."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _read(stream: IO[bytes], last: int | None = None) -> str:
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(0 if last is None else max(0, size - last))
+    return stream.read().decode(errors="replace").strip()
+
+
+def _record(
+    run: Run, status: Status | None, code: int, answer: str, last_words: str, wall_s: float, peak: int | None
+) -> Record:
+    facts: dict[str, Any] = {"wall_s": wall_s, "peak_memory_bytes": peak}
+    if status == Status.MEMORY:
+        return Record(run, status, message=f"held more than {run.limits['memory_limit_bytes']} bytes", **facts)
+    if status == Status.TIME:
+        return Record(run, status, message=f"still ran {GRACE_S:g} s after its limit", **facts)
+    data = _parsed(answer) if code == 0 else None
+    if data is None:
+        return Record(run, Status.CRASHED, message=describe_end(code, last_words, "run's"), **facts)
+    if "refused" in data:
+        return Record(run, Status.REFUSED, message=data["refused"], versions=data["versions"], **facts)
+    return Record(run, Status.DONE, data["result"], versions=data["versions"], **facts)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
 Tell = Callable[[Record], None]
-TICK_S = 0.2
+POOL_TICK_S = 0.2
 CONNECT_S = 10.0
 
 
@@ -25,7 +139,7 @@ def run_here(runs: Sequence[Run], problems: Mapping[str, str], jobs: int, tell: 
         }
         try:
             while open_:
-                finished, open_ = wait(open_, TICK_S, FIRST_COMPLETED)
+                finished, open_ = wait(open_, POOL_TICK_S, FIRST_COMPLETED)
                 for future in finished:
                     record = future.result()
                     if record is not None:

@@ -8,9 +8,9 @@ from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
 from ...planners.chain.annealing import canonical
-from ...planners.chain.eager import Measured, pipedream_points, scheduled
 from ...planners.chain.eager import pareto as measured_front
-from .records import Candidate
+from ...planners.chain.eager import pipedream_points, scheduled
+from .curve import Candidate
 
 PIPEDREAM = "pipedream-eager"
 
@@ -27,16 +27,16 @@ def measured(problem: ChainProblem, plan: PatternPlan, source: str) -> Candidate
 def front(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     """Those that no other beats in peak memory and period, by growing memory."""
     kept: list[Candidate] = []
-    for candidate in sorted(candidates, key=lambda c: (c.peak_bytes, c.period)):
-        if not kept or candidate.period < kept[-1].period:
+    for candidate in sorted(candidates, key=lambda c: (c.need, c.value)):
+        if not kept or candidate.value < kept[-1].value:
             kept.append(candidate)
     return tuple(kept)
 
 
 def best_within(candidates: Iterable[Candidate], memory_bytes: float) -> Candidate | None:
     """The least period that fits; of equal ones the smallest peak."""
-    fitting = [c for c in candidates if c.peak_bytes <= memory_bytes]
-    return min(fitting, key=lambda c: (c.period, c.peak_bytes), default=None)
+    fitting = [c for c in candidates if c.need <= memory_bytes]
+    return min(fitting, key=lambda c: (c.value, c.need), default=None)
 
 
 def pipedream_front(problem: ChainProblem) -> tuple[Candidate, ...]:
@@ -44,14 +44,10 @@ def pipedream_front(problem: ChainProblem) -> tuple[Candidate, ...]:
     runs = list(pipedream_points(problem.replace(memory_bytes=None)))
     # A run that never became periodic must not hide the periodic ones behind it.
     chosen = [*measured_front(runs), *measured_front([run for run in runs if run.plan is not None])]
-    plans = (_plan_of(problem, run) for run in chosen)
+    # Its own pattern, or the best pattern of its stages in the memory that it took.
+    plans = (run.plan or scheduled(problem.replace(memory_bytes=run.peak), run.borders) for run in chosen)
     found = (measured(problem, plan, PIPEDREAM) for plan in plans if plan is not None)
     return front(candidate for candidate in found if candidate is not None)
-
-
-def _plan_of(problem: ChainProblem, run: Measured) -> PatternPlan | None:
-    """Its own pattern, or the best pattern of its stages in the memory that it took."""
-    return run.plan or scheduled(problem.replace(memory_bytes=run.peak), run.borders)
 
 
 def single(candidates: Iterable[Candidate]) -> Iterator[Candidate]:

@@ -1,37 +1,351 @@
-"""The study of chains: period against memory, by many methods."""
+"""The study of chains: period against memory, every method at every memory limit.
+
+Each point is sought with what is known already: an exact search starts from the best plan that fits, and
+where that plan meets a bound nothing is searched.
+"""
 
 from __future__ import annotations
 
+import math
 import os
-from functools import partial
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any
 
+from ...formulations.beaumont.fixed_allocation import Known
+from ...formulations.beaumont.integer_chain import integer_chain
+from ...formulations.registry import FORMULATIONS
+from ...instances.base.clock import now
+from ...instances.base.errors import InputError, UsageError, did_you_mean
+from ...instances.base.fields import as_list, require, require_object
 from ...instances.base.kind import Function
+from ...instances.base.result import Result, Stop
+from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
-from .curve import places
-from .records import DEFAULT_METHODS, Pareto, Settings
-from .stored import open_journal
+from ...instances.chain.referee.evaluate import verify_pattern
+from ...planners.chain import exact
+from ...planners.chain.contiguous import best_contiguous
+from ...planners.chain.grids import coarse_steps
+from ...planners.chain.schedule import fit, pattern
+from ...planners.chain.smallest_memory import ChainMemory, smallest_memory
+from ...planners.chain.solver import Solver
+from ...planners.options import SolveOptions
+from ...planners.run.solve import solve
+from ..journal import Journal
+from .candidates import PIPEDREAM, best_within, measured, pipedream_front, renumbered, single
+from .curve import (
+    Axes,
+    Candidate,
+    Curve,
+    CurvePoint,
+    Ends,
+    NothingKnownError,
+    Settings,
+    Sweep,
+    Watch,
+    between,
+    bound_at,
+    facts_of,
+    halving,
+    no_more_than,
+    places,
+    proven,
+    with_bounds_from_above,
+    with_plans_from_below,
+)
+from .stored import ANEW, lines_of, opened
 from .study import Asked, Study
-from .sweep import check, sweep
 
-_HERE = "pipeplan.studies.pareto"
+# Their bounds hold for every pattern with one batch per period.
+EXACT_METHODS = ("exact-beaumont", "ilp-beaumont", "cp-beaumont")
+BASELINES = ("contiguous", "pipedream-eager", "gpipe", "sync-1f1b")
+METHODS = (*EXACT_METHODS, *BASELINES)
+DEFAULT_METHODS = ("exact-beaumont", *BASELINES)
+
+# Sources of the plans at both ends.
+SMALLEST, UNLIMITED = "one batch after the other", "unlimited"
+# The record of PipeDream's plans in a journal.
+RUNS = "runs"
+# How closely the least memory of the unlimited optimum is sought: a share of the memory between both ends.
+RESOLUTION = 0.01
+# The least memory of the unlimited optimum is sought for at most so many seconds,
+COMPACT_S = 30.0
+# ... with this share of the time for each question whether it fits a memory.
+QUESTION_SHARE = 0.1
+# Relative difference of periods that count as the same.
+SAME = 1e-9
 
 STUDY = Study(
     takes=frozenset({"method", "memory"}),
-    run=Function(f"{_HERE}.chains:ready"),
-    draw_table=Function("pipeplan.show.terminal.pareto:draw_curves"),
+    run=Function("pipeplan.studies.pareto.chains:ready"),
+    draw_table=Function("pipeplan.show.terminal.pareto:draw_chains"),
     front=Function("pipeplan.show.front:of_chain"),
 )
 
 
-def ready(
-    problem: ChainProblem, asked: Asked, path: str | os.PathLike[str] | None, resume: bool
-) -> partial[Pareto]:
+def facts(problem: ChainProblem) -> dict[str, Any]:
+    return facts_of(problem.replace(memory_bytes=None), gpus=problem.gpus, layers=problem.layers)
+
+
+def _ends_to_json(ends: Ends | None) -> dict[str, Any]:
+    if ends is None:
+        return {"smallest": None, "unlimited": None}
+    best = {
+        "period": ends.best.value,
+        "bound": ends.bound,
+        "peak_bytes": ends.best.need,
+        "proven": ends.best_proven,
+    }
+    return {"smallest": {"memory_bytes": ends.least.need, "proven": ends.least_proven}, "unlimited": best}
+
+
+AXES = Axes(
+    columns={
+        "method": "method",
+        "memory_bytes": "limit",
+        "period": "value",
+        "peak_bytes": "need",
+        **{name: name for name in ("bound", "gap", "certified", "stop", "found", "source", "batches_per_period")},
+        "seconds": "seconds",
+    },
+    facts=facts,
+    ends=_ends_to_json,
+)
+
+
+def ready(problem: ChainProblem, asked: Asked, path: str | os.PathLike[str] | None, resume: bool) -> partial[Curve]:
     """The sweep with its checked settings and its journal; a watcher is missing."""
-    settings = _settings(asked)
-    check(problem, settings)
-    return partial(sweep, problem, settings, open_journal(path, problem, settings, resume))
-
-
-def _settings(asked: Asked) -> Settings:
     methods = tuple(dict.fromkeys(asked.own.get("method") or DEFAULT_METHODS))
-    return Settings(methods, *places("--memory", asked.own.get("memory"), asked.levels), asked.limits)
+    places_of = places("--memory", asked.own.get("memory"), asked.levels)
+    settings = Settings(*places_of, asked.limits, methods=methods)
+    check(problem, settings)
+    return partial(sweep, problem, settings, opened(path, facts(problem), settings.to_json(), resume))
+
+
+def check(problem: ChainProblem, settings: Settings) -> None:
+    """Settings that make no sense are refused before any work is done."""
+    methods = _methods(settings)
+    unknown = [name for name in methods if name not in METHODS]
+    if unknown:
+        guess = did_you_mean(unknown[0], METHODS)
+        raise UsageError(f"plan pareto knows no method {unknown[0]!r}{guess}; choose from {', '.join(METHODS)}.")
+    if not methods:
+        raise UsageError(f"There is no method to compare; choose from {', '.join(METHODS)}.")
+    settings.check_levels()
+    if problem.memory_mode == "strict":
+        raise InputError(
+            "memory_mode",
+            'is "strict", which the exact methods have no model for',
+            'take "reserved" with exclusive buffers: such plans never need more than strict memory allows',
+        )
+    exact.check(problem.replace(memory_bytes=None))
+
+
+def sweep(
+    problem: ChainProblem,
+    settings: Settings | None = None,
+    journal: Journal | None = None,
+    on_progress: Watch = None,
+) -> Curve:
+    """Period against memory; an interrupt keeps the points that are done, and the plan of the one under way."""
+    settings = settings or Settings(methods=DEFAULT_METHODS)
+    check(problem, settings)
+    return _Chains(problem.replace(memory_bytes=None), settings, journal or opened(None), on_progress).curve()
+
+
+def _methods(settings: Settings) -> tuple[str, ...]:
+    return DEFAULT_METHODS if settings.methods is None else settings.methods
+
+
+class _Chains(Sweep):
+    """Every method at every level."""
+
+    axes = AXES
+
+    def measured(self, plan: Any, source: str = "") -> Candidate | None:
+        return measured(self.problem, plan, source)
+
+    def fits(self, candidate: Candidate, limit: float) -> bool:
+        return not verify_pattern(self.problem.replace(memory_bytes=limit), candidate.plan)
+
+    def least_of(self, plan: Any) -> Candidate | None:
+        return self.measured(plan, SMALLEST)
+
+    def best_of(self, plan: Any) -> Candidate | None:
+        return self.measured(plan, UNLIMITED)
+
+    @cached_property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """PipeDream's plans, from the journal where they are there."""
+        known = stored_candidates(self.problem, self.journal)
+        if known is None:
+            known = pipedream_front(self.problem)
+            plans = [{"source": candidate.source, "plan": candidate.plan.to_json()} for candidate in known]
+            self.journal.append({"record": RUNS, "plans": plans})
+        return known
+
+    def solved_ends(self) -> Ends:
+        """Both ends, and the levels that the settings ask for; `KeyboardInterrupt` where the user does not wait."""
+        problem, settings, limits = self.problem, self.settings, self.settings.limits
+        candidates, watch = self.candidates, self.watcher("without a limit")
+        memory = smallest_memory(problem, limits)
+        result = solve(problem, planner="exact-beaumont", limits=limits, on_progress=watch)
+        if result.stop == Stop.INTERRUPTED:
+            raise KeyboardInterrupt
+        # Where time was too short for the best pattern, that of the least memory is the end without a limit.
+        best = self.best_of(result.plan if isinstance(result.plan, PatternPlan) else memory.plan)
+        least = self.least_of(memory.plan)
+        if best is None or least is None:
+            raise NothingKnownError(
+                f"no pattern was found without a memory limit ({result.stop}); give a longer --time-limit"
+            )
+        if not settings.chosen:
+            best = _compact(problem, best, memory, candidates, limits)
+        return Ends(
+            levels=settings.chosen or _levels(memory.memory_bytes, best.need, settings.levels),
+            least=replace(least, need=memory.memory_bytes),
+            lower=memory.memory_bytes if memory.proven else 0.0,
+            best=replace(best, source=UNLIMITED),
+            bound=no_more_than(result.bound, best.value),
+        )
+
+    def keys(self, ends: Ends) -> list[tuple[str, float]]:
+        """Quick methods first, so that their plans can be starts."""
+        methods = sorted(dict.fromkeys(_methods(self.settings)), key=lambda name: name in EXACT_METHODS)
+        return [(method, memory) for method in methods for memory in halving(sorted(ends.levels))]
+
+    def point(self, method: str, limit: float, ends: Ends) -> CurvePoint:
+        if method == PIPEDREAM:
+            return CurvePoint(limit, Stop.COMPLETED, best_within(self.candidates, limit), method=method)
+        if limit < ends.lower:
+            return CurvePoint(limit, Stop.INFEASIBLE, method=method)
+        start = None
+        if method in EXACT_METHODS:
+            rivals = [*self.candidates, ends.least, ends.best, *(point.candidate for point in self.points.values())]
+            start = best_within(single(rival for rival in rivals if rival is not None), limit)
+        if start is not None:
+            own = [point for point in self.points.values() if point.method == method]
+            bound = bound_at(own, limit, ends.bound)
+            if proven(start.value, bound):
+                return CurvePoint(limit, Stop.PROVEN, start, no_more_than(bound, start.value), method=method)
+        return self._judged(method, limit, self._solve(method, limit, start), start)
+
+    def _solve(self, method: str, limit: float, start: Candidate | None) -> Result:
+        is_model = method in FORMULATIONS
+        return solve(
+            self.problem.replace(memory_bytes=limit),
+            formulation=method if is_model else None,
+            planner=None if is_model else method,
+            limits=self.settings.limits,
+            warm_start="none" if start is None else renumbered(start.plan),
+            on_progress=self.watcher(f"{method} at {limit:.6g} B"),
+        )
+
+    def _judged(self, method: str, limit: float, result: Result, start: Candidate | None) -> CurvePoint:
+        """The result as a point; the plan that it started from is named by who found it."""
+        plan = self.measured(result.plan, method) if result.verified else None
+        if plan is not None and start is not None and plan.value >= start.value:
+            plan = replace(plan, source=start.source)
+        point = CurvePoint(limit, result.stop, plan, result.bound, method=method, messages=result.messages)
+        return point if plan is None else point.settled()
+
+    def along_curves(self, ends: Ends) -> list[CurvePoint]:
+        return curves(self.points.values(), ends, self.candidates, _methods(self.settings))
+
+
+def stored_candidates(problem: ChainProblem, journal: Journal) -> tuple[Candidate, ...] | None:
+    for where, line in lines_of(journal, RUNS):
+        found = []
+        for row in as_list(where, require(where, line, "plans")):
+            record = require_object(where, {"plans": row}, "plans")
+            plan = PatternPlan.from_json(require_object(where, record, "plan"), f"{where}: plan")
+            found.append(measured(problem, plan, str(record.get("source"))))
+        if None in found:
+            raise InputError(f"{where}: plan", "does not stand before the referee", ANEW)
+        return tuple(candidate for candidate in found if candidate is not None)
+    return None
+
+
+# ---- curves: plans hold at every larger memory, bounds at every smaller one ------------------------------------
+
+
+def curves(
+    points: Iterable[CurvePoint], ends: Ends, candidates: Sequence[Candidate], methods: Sequence[str]
+) -> list[CurvePoint]:
+    """All points by method and growing memory; along a curve neither period nor bound ever grows."""
+    everything = list(points)
+    answer: list[CurvePoint] = []
+    for method in dict.fromkeys(methods):
+        own = with_plans_from_below(point for point in everything if point.method == method)
+        if method in EXACT_METHODS:
+            own = with_bounds_from_above(own, ends.bound)
+            own = [_with_several_batches(point, ends, candidates) for point in own]
+        answer += own
+    return answer
+
+
+def _with_several_batches(point: CurvePoint, ends: Ends, candidates: Sequence[Candidate]) -> CurvePoint:
+    """Where PipeDream's run repeats itself only after several batches, it may beat every plan that repeats after one.
+
+    Then its plan is shown, with the bound that holds for any number of batches.
+    """
+    best = best_within(candidates, point.limit)
+    if best is None or (point.value is not None and best.value >= point.value):
+        return point
+    shown = replace(point, candidate=best)
+    if best.plan.batches_per_period == 1:
+        return shown
+    stop = Stop.COMPLETED if point.certified else point.stop
+    return replace(shown, stop=stop, bound=no_more_than(ends.bound, best.value))
+
+
+# ---- the ends --------------------------------------------------------------------------------------------------
+
+
+def _levels(smallest: float, unlimited: float, count: int) -> tuple[float, ...]:
+    """In whole bytes, both ends among them."""
+    ends, inner = {float(smallest), float(unlimited)}, between(smallest, unlimited, count)
+    return tuple(sorted(ends | {min(float(math.ceil(level)), float(unlimited)) for level in inner}))
+
+
+def _compact(
+    problem: ChainProblem,
+    best: Candidate,
+    least: ChainMemory,
+    candidates: tuple[Candidate, ...],
+    limits: SolveOptions,
+) -> Candidate:
+    """The plan with the least memory that was found among those with the unlimited optimum's period.
+
+    What comes from the allocation alone delays batches as if memory were free.
+    """
+    stages = best_contiguous(problem)
+    offered = None if stages is None else measured(problem, stages, UNLIMITED)
+    rivals = [best, *single(candidates), *([] if offered is None else [offered])]
+    best = min((r for r in rivals if r.value <= best.value * (1 + SAME)), key=lambda rival: rival.need)
+    limit = COMPACT_S if limits.time_limit_s is None else min(COMPACT_S, limits.time_limit_s)
+    solver = Solver(now() + limit, limits.seed, limits.memory_limit_bytes)
+    low, question = least.memory_bytes, QUESTION_SHARE * limit
+    closeness = RESOLUTION * (best.need - low)
+    while best.need - low > closeness and not solver.over():
+        middle = (low + best.need) / 2
+        smaller = _within(problem.replace(memory_bytes=middle), best, solver, question)
+        if smaller is None:
+            low = middle
+        else:
+            best = smaller
+    return best
+
+
+def _within(problem: ChainProblem, best: Candidate, solver: Solver, limit_s: float | None) -> Candidate | None:
+    """The same allocation and period in less memory, or None where that was not found."""
+    chain = integer_chain(problem, coarse_steps(problem))
+    period = math.ceil(best.value * float(chain.steps) * (1 - SAME))
+    answer = fit(chain, Known.whole(best.plan.allocation), period, solver, limit_s)
+    if not answer.fits or answer.values is None:
+        return None
+    plan = pattern(problem, chain, best.plan.allocation, answer.values)
+    found = None if plan is None else measured(problem, plan, UNLIMITED)
+    as_good = found is not None and found.value <= best.value * (1 + SAME) and found.need < best.need
+    return found if as_good else None

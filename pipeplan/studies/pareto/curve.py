@@ -1,24 +1,29 @@
-"""What every curve is made of, whatever limit it is drawn over: points, the sweep, and how points become a curve.
+"""One sweep for every curve: points over a limit, its two ends, what each point takes from the others, the journal.
 
-A plan that keeps a limit keeps every looser one, and what is proven of a limit holds of every tighter one.
+A kind gives the axis and the measure: what plans are limited in, and how a plan is measured. A plan that keeps a limit
+keeps every looser one, and what is proven of a limit holds of every tighter one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 from ...instances.base.clock import now
 from ...instances.base.errors import InputError, UsageError
+from ...instances.base.fields import require, require_list
 from ...instances.base.result import Found, Stop, met, relative_gap
+from ...instances.registry import any_plan_from_json
 from ...planners.options import Progress, SolveOptions
 from ..journal import Journal
+from .stored import ANEW, SCHEMA, as_it_was, level_of, lines_of, number_of, number_or_none
 
-SCHEMA = "pipeplan.pareto/1"
 LEVELS = 8
 TIME_LIMIT_S = 60.0
 USUAL = SolveOptions(time_limit_s=TIME_LIMIT_S)
+# Records of a journal.
+ENDS, POINT = "ends", "point"
 
 Watch = Callable[[Progress], None] | None
 
@@ -30,39 +35,62 @@ class NothingKnownError(Exception):
 # ---- points ----------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A plan that the referee accepts without a limit, and what it measures."""
+
+    plan: Any
+    value: float
+    """What is as small as it can be: a time."""
+    need: float
+    """What the plan takes of what is limited: the memory of a device, or the latency of one sample."""
+    source: str = ""
+    """The method that the plan comes from."""
+    bubble: float | None = None
+    """Of schedules: the share of the time in which devices idle."""
+
+
+@dataclass(frozen=True, slots=True)
 class CurvePoint:
     """The best plan within one limit. What plans measure is the referee's; absent is None."""
 
-    __slots__ = ()
-
-    COLUMNS: ClassVar[tuple[str, ...]]
-    """What a table shows of it."""
+    limit: float
     stop: Stop
-    bound: float | None
-    seconds: float
-    messages: tuple[str, ...]
-
-    @property
-    def limit(self) -> float:
-        """Where it lies on the curve."""
-        raise NotImplementedError
-
-    @property
-    def value(self) -> float | None:
-        """Of its plan."""
-        raise NotImplementedError
+    candidate: Candidate | None = None
+    bound: float | None = None
+    """No plan within the limit has a smaller value."""
+    rival: float | None = None
+    """The value of the plan that this one is compared with."""
+    method: str = ""
+    """Of curves by several methods: which one."""
+    seconds: float = 0.0
+    messages: tuple[str, ...] = ()
 
     @property
     def plan(self) -> Any:
-        raise NotImplementedError
+        return None if self.candidate is None else self.candidate.plan
 
-    def candidate(self) -> Any:
-        """Its plan as other points take it; None where it has none."""
-        raise NotImplementedError
+    @property
+    def value(self) -> float | None:
+        return None if self.candidate is None else self.candidate.value
 
-    def with_plan(self: P, found: Any) -> P:
-        """The same point with this plan, or as it is where there is none."""
-        raise NotImplementedError
+    @property
+    def need(self) -> float | None:
+        return None if self.candidate is None else self.candidate.need
+
+    @property
+    def source(self) -> str | None:
+        """The method of the plan: an exact method may start from the plan of another one."""
+        return None if self.candidate is None else self.candidate.source
+
+    @property
+    def bubble(self) -> float | None:
+        return None if self.candidate is None else self.candidate.bubble
+
+    @property
+    def batches_per_period(self) -> int | None:
+        """Of chains."""
+        return None if self.candidate is None else self.candidate.plan.batches_per_period
 
     @property
     def gap(self) -> float | None:
@@ -75,42 +103,34 @@ class CurvePoint:
 
     @property
     def found(self) -> Found:
-        if self.plan is None:
+        if self.candidate is None:
             return Found.NOTHING
         return Found.OPTIMAL if self.stop == Stop.PROVEN else Found.FEASIBLE
 
-    def settled(self: P) -> P:
+    def settled(self) -> CurvePoint:
         """Proven is a point exactly where its value and its bound meet."""
         if self.value is None or self.bound is None:
             return self
         if met(self.value, self.bound):
-            return _with(self, stop=Stop.PROVEN)
-        return _with(self, stop=Stop.COMPLETED) if self.stop == Stop.PROVEN else self
+            return replace(self, stop=Stop.PROVEN)
+        return replace(self, stop=Stop.COMPLETED) if self.stop == Stop.PROVEN else self
 
-    def facts(self) -> dict[str, Any]:
-        """Everything except the plan."""
-        return {**{name: getattr(self, name) for name in self.COLUMNS}, "seconds": round(self.seconds, 3)}
+    def facts(self, columns: Mapping[str, str]) -> dict[str, Any]:
+        """Everything except the plan, by the names that its curve has for it."""
+        return {**{name: getattr(self, fact) for name, fact in columns.items()}, "seconds": round(self.seconds, 3)}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self, columns: Mapping[str, str]) -> dict[str, Any]:
         plan = None if self.plan is None else self.plan.to_json()
-        return {**self.facts(), "messages": list(self.messages), "plan": plan}
+        return {**self.facts(columns), "messages": list(self.messages), "plan": plan}
 
 
-P = TypeVar("P", bound=CurvePoint)
-
-
-def _with(point: P, **changes: Any) -> P:
-    changed: P = replace(point, **changes)  # type: ignore[type-var]
-    return changed
-
-
-def with_plans_from_below(points: Iterable[P]) -> list[P]:
+def with_plans_from_below(points: Iterable[CurvePoint]) -> list[CurvePoint]:
     """By growing limit; a plan serves wherever none is better."""
-    answer: list[P] = []
+    answer: list[CurvePoint] = []
     for point in sorted(points, key=lambda point: point.limit):
         before = answer[-1] if answer else None
         if before is not None and before.value is not None and (point.value is None or before.value < point.value):
-            point = point.with_plan(before.candidate())
+            point = replace(point, candidate=before.candidate)
         answer.append(point)
     return answer
 
@@ -120,14 +140,14 @@ def no_more_than(bound: float | None, value: float | None) -> float | None:
     return bound if bound is None or value is None else min(bound, value)
 
 
-def with_bounds_from_above(points: Sequence[P], bound: float | None) -> list[P]:
+def with_bounds_from_above(points: Sequence[CurvePoint], bound: float | None) -> list[CurvePoint]:
     """`bound` holds without a limit."""
-    answer: list[P] = []
+    answer: list[CurvePoint] = []
     for point in reversed(points):
         bound = max((known for known in (bound, point.bound) if known is not None), default=None)
         if point.stop != Stop.INFEASIBLE:
             bound = no_more_than(bound, point.value)
-            point = _with(point, bound=bound)
+            point = replace(point, bound=bound)
         answer.append(point)
     return answer[::-1]
 
@@ -146,9 +166,37 @@ def proven(value: float, bound: float | None) -> bool:
 # ---- what is asked ---------------------------------------------------------------------------------------------
 
 
-def limits_to_json(limits: SolveOptions) -> dict[str, Any]:
-    """Those that can change a point."""
-    return {name: getattr(limits, name) for name in ("time_limit_s", "rel_gap", "abs_gap", "threads", "seed")}
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is swept, and how long each point may take."""
+
+    levels: int = LEVELS
+    chosen: tuple[float, ...] = ()
+    """Limits in place of a number of levels."""
+    limits: SolveOptions = USUAL
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """By which rules plans are judged; none: the usual ones of their kind."""
+    methods: tuple[str, ...] | None = None
+    """Of curves by several methods: which ones; None: the usual ones."""
+    axis: str = "memory_bytes"
+    """What `chosen` is called."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything that can change a point."""
+        return {
+            **({} if self.methods is None else {"methods": list(self.methods)}),
+            "levels": None if self.chosen else self.levels,
+            self.axis: list(self.chosen) or None,
+            **self.options,
+            **{
+                name: getattr(self.limits, name)
+                for name in ("time_limit_s", "rel_gap", "abs_gap", "threads", "seed")
+            },
+        }
+
+    def check_levels(self) -> None:
+        if not self.chosen and self.levels < 2:
+            raise InputError("points", f"is {self.levels}", "give at least 2: both ends of the curve are points")
 
 
 def places(flag: str, given: Iterable[float] | None, levels: int | None) -> tuple[int, tuple[float, ...]]:
@@ -157,11 +205,6 @@ def places(flag: str, given: Iterable[float] | None, levels: int | None) -> tupl
     if chosen and levels is not None:
         raise UsageError(f"{flag} and --points both say where the points lie; give one of them.")
     return LEVELS if levels is None else levels, chosen
-
-
-def check_levels(levels: int, chosen: Sequence[float]) -> None:
-    if not chosen and levels < 2:
-        raise InputError("points", f"is {levels}", "give at least 2: both ends of the curve are points")
 
 
 def between(least: float, most: float, count: int) -> list[float]:
@@ -191,97 +234,147 @@ def facts_of(problem: Any, **own: int) -> dict[str, Any]:
     return {**names, **own, "time_unit": problem.time_unit}
 
 
-class Answer(Protocol):
-    """A whole curve, by growing limit."""
+# ---- the answer ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The plan that needs the least of what is limited, the best one without a limit, and the levels in between."""
+
+    levels: tuple[float, ...]
+    """Limits, ascending."""
+    least: Candidate
+    lower: float
+    """With less there is no plan."""
+    best: Candidate
+    bound: float | None
+    """No plan of the curve has a smaller value, whatever the limit; None: unknown."""
 
     @property
-    def complete(self) -> bool:
-        """Was it not interrupted?"""
+    def least_proven(self) -> bool:
+        return self.least.need <= self.lower
 
     @property
-    def points(self) -> Sequence[CurvePoint]: ...
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Of a table of its points, for when there is none."""
-
-    @property
-    def settings(self) -> Any: ...
-
-    def to_json(self) -> dict[str, Any]: ...
+    def best_proven(self) -> bool:
+        return proven(self.best.value, self.bound)
 
 
-def answer_to_json(curve: Answer, problem: Mapping[str, Any], ends: Mapping[str, Any]) -> dict[str, Any]:
-    """`ends` by the names that this curve has for them."""
-    return {
-        "schema": SCHEMA,
-        "problem": problem,
-        "settings": curve.settings.to_json(),
-        "complete": curve.complete,
-        **ends,
-        "points": [point.to_json() for point in curve.points],
-    }
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """What a kind calls the parts of its curve."""
+
+    columns: Mapping[str, str]
+    """What a table shows of a point: attributes of `CurvePoint` by the names of the columns."""
+    facts: Callable[[Any], dict[str, Any]]
+    """(problem), apart from its own limit, which the levels replace."""
+    ends: Callable[[Ends | None], dict[str, Any]]
+    """Both ends in JSON; None: the sweep was interrupted before they were known."""
+
+    def column(self, fact: str) -> str | None:
+        return next((name for name, of in self.columns.items() if of == fact), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """All points of one sweep, by method and growing limit."""
+
+    problem: Any
+    settings: Settings
+    ends: Ends | None
+    """None: the sweep was interrupted before they were known."""
+    points: tuple[CurvePoint, ...]
+    complete: bool
+    """Was it not interrupted?"""
+    axes: Axes
+
+    def of(self, method: str) -> tuple[CurvePoint, ...]:
+        return tuple(point for point in self.points if point.method == method)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "problem": self.axes.facts(self.problem),
+            "settings": self.settings.to_json(),
+            "complete": self.complete,
+            **self.axes.ends(self.ends),
+            "points": [point.to_json(self.axes.columns) for point in self.points],
+        }
 
 
 # ---- the sweep -------------------------------------------------------------------------------------------------
 
 
-class EndsOfCurve(Protocol):
-    @property
-    def levels(self) -> tuple[float, ...]: ...
-
-
-Key = TypeVar("Key")
-E = TypeVar("E", bound=EndsOfCurve)
-POINT = "point"
-
-
-class Sweep(Generic[Key, P, E]):
+class Sweep:
     """The state of one sweep: both ends first, then its points in an order in which each helps the next."""
 
-    def __init__(self, points: Mapping[Key, P], ends: E | None, journal: Journal, watch: Watch) -> None:
-        self.points, self.ends, self.journal, self.watch = dict(points), ends, journal, watch
+    axes: ClassVar[Axes]
+
+    def __init__(self, problem: Any, settings: Settings, journal: Journal, watch: Watch) -> None:
+        self.problem, self.settings, self.journal, self.watch = problem, settings, journal, watch
+        self.points, self.ends = self._stored_points(), self._stored_ends()
         self.interrupted = False
         self.begun = now()
 
-    def solved_ends(self) -> E:
+    def measured(self, plan: Any, source: str = "") -> Candidate | None:
+        """The referee's numbers; None for no plan, or one that is none of the curve, whatever the limit."""
+        raise NotImplementedError
+
+    def fits(self, candidate: Candidate, limit: float) -> bool:
+        raise NotImplementedError
+
+    def solved_ends(self) -> Ends:
         """Both ends and the levels between them."""
         raise NotImplementedError
 
-    def ends_record(self, ends: E) -> dict[str, Any]:
-        """For the journal."""
-        raise NotImplementedError
-
-    def keys(self, ends: E) -> Sequence[Key]:
-        """Of the points, in the order in which they are sought."""
-        raise NotImplementedError
-
-    def point(self, key: Key, ends: E) -> P:
+    def point(self, method: str, limit: float, ends: Ends) -> CurvePoint:
         """Sought with what is known already."""
         raise NotImplementedError
 
-    def run(self) -> bool:
+    def least_of(self, plan: Any) -> Candidate | None:
+        """The plan that needs the least; it may break rules of the other plans."""
+        return self.measured(plan)
+
+    def best_of(self, plan: Any) -> Candidate | None:
+        """The best plan without a limit."""
+        return self.measured(plan)
+
+    def keys(self, ends: Ends) -> list[tuple[str, float]]:
+        """Method and limit of each point, in the order in which they are sought."""
+        return [("", limit) for limit in halving(sorted(ends.levels))]
+
+    def along_curves(self, ends: Ends) -> list[CurvePoint]:
+        """The points after each has taken what is known from the others."""
+        return with_bounds_from_above(with_plans_from_below(self.points.values()), ends.bound)
+
+    def curve(self, asked: Any = None) -> Curve:
+        """The answer; an interrupt keeps the points that are done. `asked`: the problem that the answer names."""
+        complete = self._run()
+        points = [] if self.ends is None else self.along_curves(self.ends)
+        settled, problem = tuple(point.settled() for point in points), self.problem if asked is None else asked
+        return Curve(problem, self.settings, self.ends, settled, complete, self.axes)
+
+    def _run(self) -> bool:
         """Was nothing interrupted? What was done before stays."""
         try:
             if self.ends is None:
                 self.ends = self.solved_ends()
-                self.journal.append(self.ends_record(self.ends))
-            self._run(self.ends)
+                self.journal.append(_ends_record(self.ends))
+            self._seek_points(self.ends)
         except KeyboardInterrupt:
             return False
         return not self.interrupted
 
-    def _run(self, ends: E) -> None:
+    def _seek_points(self, ends: Ends) -> None:
         for key in self.keys(ends):
             if key in self.points:
                 continue
             begun = now()
-            point = self.points[key] = _with(self.point(key, ends), seconds=now() - begun)
+            point = self.points[key] = replace(self.point(*key, ends), seconds=now() - begun)
             if point.stop == Stop.INTERRUPTED:
                 self.interrupted = True
                 return
             if point.stop != Stop.ERROR:  # else the next run may do better
-                self.journal.append({"record": POINT, **point.to_json()})
+                self.journal.append({"record": POINT, **point.to_json(self.axes.columns)})
 
     def watcher(self, what: str) -> Watch:
         """Progress says which point is under way, and counts the time of the whole sweep."""
@@ -290,3 +383,48 @@ class Sweep(Generic[Key, P, E]):
             return None
         count = "" if self.ends is None else f" ({len(self.points) + 1} of {len(self.keys(self.ends))})"
         return lambda record: watch(replace(record, seconds=now() - self.begun, source=f"{what}{count}"))
+
+    # ---- back from the journal: bounds are as they were proven, everything about plans is recomputed ----
+
+    def _stored_ends(self) -> Ends | None:
+        for where, line in lines_of(self.journal, ENDS):
+            least, best = (
+                _judged(of(any_plan_from_json(require(where, line, name), f"{where}: {name}")), where)
+                for name, of in (("least", self.least_of), ("best", self.best_of))
+            )
+            return Ends(
+                levels=tuple(level_of(where, level) for level in require_list(where, line, "levels")),
+                least=least,
+                lower=min(least.need, number_of(where, line, "lower")),
+                best=best,
+                bound=no_more_than(number_or_none(where, line, "bound"), best.value),
+            )
+        return None
+
+    def _stored_points(self) -> dict[tuple[str, float], CurvePoint]:
+        column, points = self.axes.column, {}
+        for where, line in lines_of(self.journal, POINT):
+            limit = number_of(where, line, column("limit") or "")
+            method = str(require(where, line, "method")) if column("method") else ""
+            rival = None if column("rival") is None else number_or_none(where, line, column("rival") or "")
+            candidate = None
+            if line.get("plan") is not None:
+                plan = any_plan_from_json(line["plan"], f"{where}: plan")
+                candidate = _judged(self.measured(plan, str(line.get("source") or method)), where)
+                if not self.fits(candidate, limit):
+                    candidate = _judged(None, where)
+            points[method, limit] = CurvePoint(
+                limit, candidate=candidate, rival=rival, method=method, **as_it_was(where, line)
+            )
+        return points
+
+
+def _ends_record(ends: Ends) -> dict[str, Any]:
+    plans = {"least": ends.least.plan.to_json(), "best": ends.best.plan.to_json()}
+    return {"record": ENDS, "levels": list(ends.levels), "lower": ends.lower, "bound": ends.bound, **plans}
+
+
+def _judged(candidate: Candidate | None, where: str) -> Candidate:
+    if candidate is None:
+        raise InputError(f"{where}: plan", "does not stand before the referee", ANEW)
+    return candidate

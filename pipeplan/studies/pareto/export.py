@@ -8,25 +8,24 @@ import os
 from collections.abc import Mapping
 
 from ...instances.base.json_file import csv_cell, write_text_atomically
-from .curve import Answer, CurvePoint
-from .records import Pareto, Point
+from .curve import Curve, CurvePoint
 
 
-def write_csv(answer: Answer, path: str | os.PathLike[str]) -> None:
+def write_csv(curve: Curve, path: str | os.PathLike[str]) -> None:
     """One line per point, everything except the plans; absent values are empty."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, answer.columns, lineterminator="\n")
+    writer = csv.DictWriter(text, tuple(curve.axes.columns), lineterminator="\n")
     writer.writeheader()
-    for point in answer.points:
-        facts = {**point.facts(), "certified": "yes" if point.certified else "no"}
+    for point in curve.points:
+        facts = {**point.facts(curve.axes.columns), "certified": "yes" if point.certified else "no"}
         writer.writerow({name: csv_cell(value) for name, value in facts.items()})
     write_text_atomically(path, text.getvalue())
 
 
-def by_memory(pareto: Pareto) -> list[tuple[float, Mapping[str, Point]]]:
+def by_memory(curve: Curve) -> list[tuple[float, Mapping[str, CurvePoint]]]:
     """For each memory limit its points by method."""
-    levels = sorted({point.memory_bytes for point in pareto.points})
-    return [(level, {p.method: p for p in pareto.points if p.memory_bytes == level}) for level in levels]
+    levels = sorted({point.limit for point in curve.points})
+    return [(level, {p.method: p for p in curve.points if p.limit == level}) for level in levels]
 
 
 def verdict(point: CurvePoint | None) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...instances.base.errors import UsageError
 from ...instances.base.kind import Function
 from ...planners.options import SolveOptions
-from .curve import USUAL, Answer, Watch
+from .curve import USUAL, Curve, Watch
 
 if TYPE_CHECKING:
     from ...show.front import Front
@@ -34,11 +34,11 @@ class Study:
 
     takes: frozenset[str]
     """What of `Asked.own` says anything."""
-    run: Function[[Any, Asked, str | os.PathLike[str] | None, bool], Callable[[Watch], Answer]]
+    run: Function[[Any, Asked, str | os.PathLike[str] | None, bool], Callable[[Watch], Curve]]
     """Of a problem, with the path of its points, and whether they are read again first."""
     draw_table: Function[[Any], None]
     front: Function[[Any], Front]
-    """An answer as pictures and pages draw it."""
+    """A curve as pictures and pages draw it."""
 
     def check(self, kind: str, asked: Asked) -> None:
         """A `UsageError` where something was said that means nothing here."""
@@ -49,7 +49,7 @@ class Study:
 
     def curve(
         self, problem: Any, asked: Asked, path: str | os.PathLike[str] | None, resume: bool
-    ) -> Callable[[Watch], Answer]:
+    ) -> Callable[[Watch], Curve]:
         """All that can be refused is refused here; then the watcher is all that is missing."""
         self.check(problem.kind, asked)
         return self.run(problem, asked, path, resume)

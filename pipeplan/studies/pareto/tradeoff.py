@@ -1,12 +1,13 @@
 """The study of placements of inference: the best throughput within limits on the latency of one sample.
 
-A plan within a limit is within every larger one, and what is proven within a limit holds within every smaller one. So
-each search starts from the best plan that is within its limit, and where that meets a bound nothing is searched.
+Each search starts from the best plan that is within its limit, and where that meets a bound nothing is searched.
 """
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,80 +17,108 @@ from ...instances.base.kind import Function
 from ...instances.base.result import Result, Stop
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
+from ...instances.placement.referee.latency import evaluate_latency
+from ...instances.placement.rules import LatencyRules, LimitedRules, ThroughputRules
+from ...planners.options import SolveOptions
 from ...planners.run.choose import check_extensions, time_of
 from ...planners.run.solve import solve
 from ..journal import Journal
 from .curve import (
+    LEVELS,
+    USUAL,
+    Axes,
+    Candidate,
+    Curve,
+    CurvePoint,
+    Ends,
     NothingKnownError,
+    Settings,
     Sweep,
     Watch,
     between,
     bound_at,
-    check_levels,
-    halving,
+    facts_of,
     no_more_than,
     places,
     proven,
-    with_bounds_from_above,
-    with_plans_from_below,
 )
 from .stored import opened
 from .study import Asked, Study
-from .tradeoff_records import (
-    Candidate,
-    Ends,
-    Point,
-    Settings,
-    Tradeoff,
-    ends_record,
-    facts,
-    fits,
-    latency_of,
-    load_of,
-    measured,
-    stored_ends,
-    stored_points,
-)
 
 METHOD, QUICKEST, FREE, QUICK = "cp-tarnawski", "ip-tarnawski-latency", "ip-tarnawski", "linear-dp-limited"
-_HERE = "pipeplan.studies.pareto"
+# The source of the plans at both ends.
+END = "an end"
 
 STUDY = Study(
     takes=frozenset({"latency_limit", "non_contiguous", "subgraphs_per_device"}),
-    run=Function(f"{_HERE}.tradeoff:ready"),
-    draw_table=Function("pipeplan.show.terminal.tradeoff:draw_tradeoff"),
+    run=Function("pipeplan.studies.pareto.tradeoff:ready"),
+    draw_table=Function("pipeplan.show.terminal.pareto:draw_placements"),
     front=Function("pipeplan.show.front:of_placement"),
 )
 
 
+def facts(problem: PlacementProblem) -> dict[str, Any]:
+    return facts_of(problem, nodes=len(problem.nodes), accelerators=problem.accelerators, cpus=problem.cpus)
+
+
+def _ends_to_json(ends: Ends | None) -> dict[str, Any]:
+    if ends is None:
+        return {"ends": None}
+    latency = {"latency": ends.least.need, "latency_bound": ends.lower}
+    return {"ends": {**latency, "max_load": ends.best.value, "max_load_bound": ends.bound}}
+
+
+AXES = Axes(
+    columns={
+        "latency_limit": "limit",
+        "max_load": "value",
+        "latency": "need",
+        **{name: name for name in ("bound", "gap", "certified", "stop", "found", "source", "seconds")},
+    },
+    facts=facts,
+    ends=_ends_to_json,
+)
+
+
+def settings_of(
+    levels: int = LEVELS,
+    latency_limits: Iterable[float] = (),
+    limits: SolveOptions = USUAL,
+    *,
+    non_contiguous: bool = False,
+    subgraphs_per_device: int = 1,
+) -> Settings:
+    """What is swept, and by which rules; `latency_limits` in place of a number of levels."""
+    options = {"non_contiguous": non_contiguous, "subgraphs_per_device": subgraphs_per_device}
+    return Settings(levels, tuple(latency_limits), limits, options, axis="latency_limits")
+
+
+def rules_within(settings: Settings, limit: float = math.inf) -> LimitedRules:
+    """By which the plans of a point are judged."""
+    return LimitedRules(
+        contiguity="none" if settings.options["non_contiguous"] else "chain",
+        latency_limit=limit,
+        subgraphs_per_device=settings.options["subgraphs_per_device"],
+    )
+
+
 def ready(
     problem: PlacementProblem, asked: Asked, path: str | os.PathLike[str] | None, resume: bool
-) -> partial[Tradeoff]:
+) -> partial[Curve]:
     """The sweep with its checked settings and its journal; a watcher is missing."""
-    settings = _settings(problem, asked)
+    own = dict(asked.own)
+    limits = [time_of(problem, "latency_limit", text) for text in own.pop("latency_limit", ())]
+    settings = settings_of(*places("--latency-limit", limits, asked.levels), asked.limits, **own)
     check(problem, settings)
     return partial(sweep, problem, settings, opened(path, facts(problem), settings.to_json(), resume))
 
 
-def _settings(problem: PlacementProblem, asked: Asked) -> Settings:
-    own = asked.own
-    limits = [time_of(problem, "latency_limit", text) for text in own.get("latency_limit", ())]
-    levels, chosen = places("--latency-limit", limits, asked.levels)
-    return Settings(
-        levels=levels,
-        latency_limits=chosen,
-        non_contiguous=own.get("non_contiguous", False),
-        subgraphs_per_device=own.get("subgraphs_per_device", 1),
-        limits=asked.limits,
-    )
-
-
 def check(problem: PlacementProblem, settings: Settings) -> None:
     """Settings that make no sense are refused before any work is done."""
-    check_levels(settings.levels, settings.latency_limits)
+    settings.check_levels()
     check_extensions(FORMULATIONS[METHOD], problem)
-    for limit in settings.latency_limits or (1.0,):
-        FORMULATIONS[METHOD].load().check(problem, settings.options(limit))
+    for limit in settings.chosen or (1.0,):
+        FORMULATIONS[METHOD].load().check(problem, {"latency_limit": limit, **settings.options})
 
 
 def sweep(
@@ -97,53 +126,60 @@ def sweep(
     settings: Settings | None = None,
     journal: Journal | None = None,
     on_progress: Watch = None,
-) -> Tradeoff:
+) -> Curve:
     """Load against latency; an interrupt keeps the points that are done, and the plan of the one under way."""
-    settings = settings or Settings()
+    settings = settings or settings_of()
     check(problem, settings)
-    run = _Sweep(problem, settings, journal or opened(None), on_progress)
-    complete, ends = run.run(), run.ends
-    found = with_plans_from_below(run.points.values())
-    points = [] if ends is None else with_bounds_from_above(found, ends.max_load_bound)
-    return Tradeoff(problem, settings, ends, tuple(point.settled() for point in points), complete)
+    return _Placements(problem, settings, journal or opened(None), on_progress).curve()
 
 
-class _Sweep(Sweep[float, Point, Ends]):
+class _Placements(Sweep):
     """The limited model at every limit, from the best plan that keeps it."""
 
-    def __init__(self, problem: PlacementProblem, settings: Settings, journal: Journal, watch: Watch) -> None:
-        points = stored_points(problem, settings, journal)
-        super().__init__(points, stored_ends(problem, settings, journal), journal, watch)
-        self.problem, self.settings = problem, settings
+    axes = AXES
 
-    def keys(self, ends: Ends) -> list[float]:
-        return halving(sorted(ends.levels))
+    def measured(self, plan: Any, source: str = "") -> Candidate | None:
+        rules = rules_within(self.settings)
+        if not isinstance(plan, PlacementPlan) or rules.violations(self.problem, plan):
+            return None
+        latency = evaluate_latency(self.problem, plan).latency
+        return None if latency is None else Candidate(plan, rules.value(self.problem, plan), latency, source)
 
-    def ends_record(self, ends: Ends) -> dict[str, Any]:
-        return ends_record(ends)
+    def fits(self, candidate: Candidate, limit: float) -> bool:
+        return not rules_within(self.settings, limit).violations(self.problem, candidate.plan)
+
+    def least_of(self, plan: Any) -> Candidate | None:
+        """Contiguous or not, so that its load is none of the curve."""
+        latency = self._latency_of(plan)
+        return None if latency is None else Candidate(plan, math.inf, latency, END)
+
+    def best_of(self, plan: Any) -> Candidate | None:
+        rules = ThroughputRules(contiguity=rules_within(self.settings).contiguity)
+        if rules.violations(self.problem, plan):
+            return None
+        return Candidate(plan, rules.value(self.problem, plan), self._latency_of(plan) or 0.0, END)
+
+    def _latency_of(self, plan: PlacementPlan) -> float | None:
+        """None where the plan breaks a rule."""
+        rules = LatencyRules()
+        return None if rules.violations(self.problem, plan) else rules.value(self.problem, plan)
 
     def solved_ends(self) -> Ends:
-        settings, problem = self.settings, self.problem
-        pieces = {"subgraphs_per_device": settings.subgraphs_per_device}
+        settings = self.settings
+        pieces, contiguity = ({name: settings.options[name]} for name in ("subgraphs_per_device", "non_contiguous"))
         quickest = self._end("latency alone", formulation=QUICKEST, options=pieces)
-        free = self._end("load alone", formulation=FREE, options={"non_contiguous": settings.non_contiguous})
-        plans = quickest.plan, free.plan
+        free = self._end("load alone", formulation=FREE, options=contiguity)
         assert quickest.bound is not None, "a model has a bound that needs no solver"
         assert free.bound is not None, "a model has a bound that needs no solver"
-        assert isinstance(plans[0], PlacementPlan)
-        assert isinstance(plans[1], PlacementPlan)
-        latency, load = latency_of(problem, plans[0]), load_of(problem, settings, plans[1])
-        assert latency is not None, "the referee has accepted it"
-        assert load is not None, "the referee has accepted it"
-        last = max(latency, latency_of(problem, plans[1]) or 0.0)
+        least, best = self.least_of(quickest.plan), self.best_of(free.plan)
+        assert least is not None, "the referee has accepted it"
+        assert best is not None, "the referee has accepted it"
         return Ends(
-            levels=settings.latency_limits or _levels(latency, last, settings.levels),
-            quickest=plans[0],
-            latency=latency,
-            latency_bound=min(latency, quickest.bound),
-            freest=plans[1],
-            max_load=load,
-            max_load_bound=min(load, free.bound),
+            levels=settings.chosen or _levels(least.need, max(least.need, best.need), settings.levels),
+            least=least,
+            lower=min(least.need, quickest.bound),
+            best=best,
+            bound=min(best.value, free.bound),
         )
 
     def _end(self, what: str, **method: Any) -> Result:
@@ -154,28 +190,27 @@ class _Sweep(Sweep[float, Point, Ends]):
             raise NothingKnownError(f"no plan was found for {what} ({result.stop}); give a longer --time-limit")
         return result
 
-    def point(self, key: float, ends: Ends) -> Point:
-        if ends.latency_bound > key * (1 + 1e-9):
-            return Point(key, Stop.INFEASIBLE)
-        start, bound = self._start(key, ends), bound_at(self.points.values(), key, ends.max_load_bound)
-        if start is not None and proven(start.max_load, bound):
-            return Point(key, Stop.PROVEN, bound=no_more_than(bound, start.max_load)).with_plan(start)
-        return self._searched(key, start)
+    def point(self, method: str, limit: float, ends: Ends) -> CurvePoint:
+        if ends.lower > limit * (1 + 1e-9):
+            return CurvePoint(limit, Stop.INFEASIBLE)
+        start, bound = self._start(limit, ends), bound_at(self.points.values(), limit, ends.bound)
+        if start is not None and proven(start.value, bound):
+            return CurvePoint(limit, Stop.PROVEN, start, no_more_than(bound, start.value))
+        return self._searched(limit, start)
 
-    def _searched(self, limit: float, start: Candidate | None) -> Point:
+    def _searched(self, limit: float, start: Candidate | None) -> CurvePoint:
         result = solve(
             self.problem,
             formulation=METHOD,
-            options=self.settings.options(limit),
+            options={"latency_limit": limit, **self.settings.options},
             limits=self.settings.limits,
             warm_start="none" if start is None else start.plan,
             on_progress=self.watcher(f"latency at most {limit:.6g}"),
         )
-        point = Point(limit, result.stop, bound=result.bound, messages=result.messages)
-        found = measured(self.problem, self.settings, result.plan, METHOD) if result.verified else None
-        if found is not None and start is not None and found.max_load >= start.max_load:
-            found = replace(found, source=start.source)
-        return point.with_plan(found).settled()
+        plan = self.measured(result.plan, METHOD) if result.verified else None
+        if plan is not None and start is not None and plan.value >= start.value:
+            plan = replace(plan, source=start.source)
+        return CurvePoint(limit, result.stop, plan, result.bound, messages=result.messages).settled()
 
     def _start(self, limit: float, ends: Ends) -> Candidate | None:
         """The best known plan within the limit, a quick one for this very limit among them."""
@@ -186,11 +221,10 @@ class _Sweep(Sweep[float, Point, Ends]):
             limits=self.settings.limits,
             warm_start="none",
         )
-        known = [measured(self.problem, self.settings, plan, "an end") for plan in (ends.quickest, ends.freest)]
-        known.append(measured(self.problem, self.settings, quick.plan, QUICK))
-        known += [point.candidate() for point in self.points.values()]
-        within = [plan for plan in known if plan is not None and fits(self.problem, self.settings, plan, limit)]
-        return min(within, key=lambda plan: (plan.max_load, plan.latency), default=None)
+        known = [self.measured(plan, END) for plan in (ends.least.plan, ends.best.plan)]
+        known += [self.measured(quick.plan, QUICK), *(point.candidate for point in self.points.values())]
+        within = [plan for plan in known if plan is not None and self.fits(plan, limit)]
+        return min(within, key=lambda plan: (plan.value, plan.need), default=None)
 
 
 def _levels(least: float, most: float, count: int) -> tuple[float, ...]:

@@ -22,7 +22,8 @@ from pipeplan.show.pictures.front import draw_front
 from pipeplan.show.pictures.plans import draw_plan, draw_view
 from pipeplan.show.pictures.profile import write_profile
 from pipeplan.show.views.simulated import view_of_simulation
-from pipeplan.studies.pareto import records, staging_records, tradeoff_records
+from pipeplan.studies.pareto import chains, stagings, tradeoff
+from pipeplan.studies.pareto.curve import Candidate, Curve, CurvePoint, Settings
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -51,33 +52,35 @@ def draw_periods(path: Path) -> None:
         "pipedream-eager": [None, 50.0, 33.0, 25.0],
     }
     points = tuple(
-        records.Point(method, size, Stop.PROVEN if size > 1e9 else Stop.TIME, period, bound=20.0)
+        CurvePoint(
+            size,
+            Stop.PROVEN if size > 1e9 else Stop.TIME,
+            None if period is None else Candidate(None, period, size, method),
+            20.0,
+            method=method,
+        )
         for method, values in periods.items()
         for size, period in zip(memory, values, strict=True)
     )
     problem = load_packaged("golden-4")
-    draw_front(of_chain(records.Pareto(problem, records.Settings(), None, points, True)), path)
+    draw_front(of_chain(Curve(problem, Settings(), None, points, True, chains.AXES)), path)
 
 
 def draw_latency(path: Path) -> None:
     limits = {10.0: 8.0, 14.0: 6.5, 20.0: 6.0}
-    points = tuple(tradeoff_records.Point(limit, Stop.PROVEN, load, limit) for limit, load in limits.items())
+    points = tuple(CurvePoint(limit, Stop.PROVEN, Candidate(None, load, limit)) for limit, load in limits.items())
     problem = load_packaged("tiny-chain")
-    draw_front(
-        of_placement(tradeoff_records.Tradeoff(problem, tradeoff_records.Settings(), None, points, True)), path
-    )
+    draw_front(of_placement(Curve(problem, tradeoff.settings_of(), None, points, True, tradeoff.AXES)), path)
 
 
 def draw_memory(path: Path) -> None:
     problem = load_packaged("tiny-stages")
-    staged = [staging_records.Staged(StagedPlan(()), value, 1e9, "dp-piper") for value in (9.0, 5.0, 5.0)]
+    staged = [Candidate(StagedPlan(()), value, 1e9, "dp-piper") for value in (9.0, 5.0, 5.0)]
     points = tuple(
-        staging_records.MemoryPoint(size, Stop.PROVEN, one, bound=one.value, even=10.0 - i)
+        CurvePoint(size, Stop.PROVEN, one, bound=one.value, rival=10.0 - i)
         for i, (size, one) in enumerate(zip((1e9, 2e9, 4e9), staged, strict=True))
     )
-    draw_front(
-        of_staging(staging_records.MemoryCurve(problem, staging_records.Settings(), None, points, True)), path
-    )
+    draw_front(of_staging(Curve(problem, Settings(), None, points, True, stagings.AXES)), path)
 
 
 def draw_profile(path: Path) -> None:

@@ -22,7 +22,8 @@ from pipeplan.show.page.pareto_page import pareto_page
 from pipeplan.show.page.result_page import result_page
 from pipeplan.studies.compare.comparison import compare, load_comparison
 from pipeplan.studies.compare.suite import Instance, Suite, competitor
-from pipeplan.studies.pareto.staging_records import MemoryCurve, MemoryPoint, Settings, Staged
+from pipeplan.studies.pareto.curve import Candidate, Curve, CurvePoint, Settings
+from pipeplan.studies.pareto.stagings import AXES
 
 HOSTILE = "<script>alert('x')</script>"
 
@@ -197,10 +198,10 @@ def curve_page(**changes: Any) -> Reader:
     problem = load_packaged("tiny-stages")
     plan = solve(problem, planner="dp-piper").plan
     assert plan is not None
-    staged = Staged(plan, 6.0, 30.0)
-    first = replace(MemoryPoint(30.0, Stop.TIME, staged, bound=4.5, even=8.0), **changes)
-    points = (first, MemoryPoint(40.0, Stop.PROVEN, staged, bound=6.0, even=6.0))
-    curve = MemoryCurve(problem, Settings(), None, points, True)
+    staged = Candidate(plan, 6.0, 30.0)
+    first = replace(CurvePoint(30.0, Stop.TIME, staged, bound=4.5, rival=8.0), **changes)
+    points = (first, CurvePoint(40.0, Stop.PROVEN, staged, bound=6.0, rival=6.0))
+    curve = Curve(problem, Settings(), None, points, True, AXES)
     return Reader(pareto_page(curve, of_staging(curve), f"plan pareto {HOSTILE}"))
 
 
@@ -220,7 +221,7 @@ def test_points_of_a_curve_are_told_apart_and_have_their_plans_and_gaps() -> Non
 
 
 def test_a_point_without_a_plan_is_in_the_table_alone() -> None:
-    page = curve_page(staged=None, stop=Stop.INFEASIBLE, bound=None, even=None)
+    page = curve_page(candidate=None, stop=Stop.INFEASIBLE, bound=None, rival=None)
     assert "no plan" in page.words
     assert "proven" in page.words
     assert not any(attributes.get("class") == "mark open" for _, attributes in page.tags)

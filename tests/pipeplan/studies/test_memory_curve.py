@@ -19,8 +19,7 @@ from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.staging.problem import DeviceType, StagingLevel, StagingProblem
 from pipeplan.studies.pareto import stagings
-from pipeplan.studies.pareto.curve import NothingKnownError
-from pipeplan.studies.pareto.staging_records import MemoryCurve, Settings
+from pipeplan.studies.pareto.curve import Curve, NothingKnownError, Settings
 from pipeplan.studies.pareto.stagings import sweep
 
 Plan = Callable[..., Any]
@@ -32,16 +31,16 @@ def leveled(seed: int) -> StagingProblem:
     return flat.replace(devices=4, levels=levels)
 
 
-def check(curve: MemoryCurve, best: Callable[[StagingProblem], Any]) -> None:
+def check(curve: Curve, best: Callable[[StagingProblem], Any]) -> None:
     """Every point is proven, and what enumeration finds."""
     assert curve.complete
     assert curve.points
     for point in curve.points:
-        expected = best(curve.problem.replace(memory_bytes=point.memory_bytes))
+        expected = best(curve.problem.replace(memory_bytes=point.limit))
         assert point.certified, point
         assert point.value == (None if expected is None else pytest.approx(expected[0], rel=1e-6))
-        if point.value is not None and point.even is not None:
-            assert point.even >= point.value * (1 - 1e-9)
+        if point.value is not None and point.rival is not None:
+            assert point.rival >= point.value * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -61,9 +60,9 @@ def test_the_ends_are_ends(seed: int, make: Callable[[int], StagingProblem]) -> 
     problem = make(seed)
     ends = sweep(problem, Settings(levels=3)).ends
     assert ends is not None
-    too_little = pipeplan.solve(problem.replace(memory_bytes=math.nextafter(ends.lower_bytes, 0.0)))
-    assert ends.lower_bytes == 0 or too_little.stop == pipeplan.Stop.INFEASIBLE
-    assert pipeplan.solve(problem.replace(memory_bytes=ends.least.peak_bytes)).plan is not None
+    too_little = pipeplan.solve(problem.replace(memory_bytes=math.nextafter(ends.lower, 0.0)))
+    assert ends.lower == 0 or too_little.stop == pipeplan.Stop.INFEASIBLE
+    assert pipeplan.solve(problem.replace(memory_bytes=ends.least.need)).plan is not None
     assert ends.best.value == pytest.approx(pipeplan.solve(problem.replace(memory_bytes=None)).objective)
 
 
@@ -73,8 +72,8 @@ def test_tiny_levels_by_hand() -> None:
     With 12 bytes two are in flight on the first stage, as in the optimum of `tiny-levels`. With 22 a copy of both
     layers stands on each device, without any transfer: 16 / 4.
     """
-    curve = sweep(load_packaged("tiny-levels"), Settings(memory_bytes=(11.0, 12.0, 21.0, 22.0)))
-    assert [(point.memory_bytes, point.value) for point in curve.points] == [
+    curve = sweep(load_packaged("tiny-levels"), Settings(chosen=(11.0, 12.0, 21.0, 22.0)))
+    assert [(point.limit, point.value) for point in curve.points] == [
         (11.0, None),
         (12.0, 6.0),
         (21.0, 6.0),
@@ -82,7 +81,7 @@ def test_tiny_levels_by_hand() -> None:
     ]
     assert all(point.certified for point in curve.points)
     assert curve.ends is not None
-    assert curve.ends.lower_bytes == 12.0 == curve.ends.least.peak_bytes
+    assert curve.ends.lower == 12.0 == curve.ends.least.need
 
 
 def test_settings_that_make_no_sense_are_refused() -> None:
@@ -110,9 +109,9 @@ def test_an_interrupt_keeps_what_is_done(monkeypatch: pytest.MonkeyPatch) -> Non
         return pipeplan.solve(problem, **how)
 
     monkeypatch.setattr(stagings, "solve", solve)
-    curve = sweep(load_packaged("tiny-levels"), Settings(memory_bytes=(12.0, 20.0, 22.0)))
+    curve = sweep(load_packaged("tiny-levels"), Settings(chosen=(12.0, 20.0, 22.0)))
     assert not curve.complete
-    assert [point.memory_bytes for point in curve.points] == [12.0, 22.0]
+    assert [point.limit for point in curve.points] == [12.0, 22.0]
 
 
 # ---- the command ---------------------------------------------------------------------------------------

@@ -19,17 +19,30 @@ from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_p
 from pipeplan.planners.options import Progress, SolveOptions
 from pipeplan.show.front import of_chain
 from pipeplan.show.pictures.front import draw_front
-from pipeplan.studies.pareto import sweep as module
+from pipeplan.studies.journal import Journal
+from pipeplan.studies.pareto import chains as module
 from pipeplan.studies.pareto.candidates import best_within, front, measured, pipedream_front
-from pipeplan.studies.pareto.curve import bound_at, halving, no_more_than, proven, with_bounds_from_above
-from pipeplan.studies.pareto.curves import curves
+from pipeplan.studies.pareto.chains import DEFAULT_METHODS, EXACT_METHODS, curves, facts, sweep
+from pipeplan.studies.pareto.curve import (
+    Candidate,
+    Curve,
+    CurvePoint,
+    Settings,
+    bound_at,
+    halving,
+    no_more_than,
+    proven,
+    with_bounds_from_above,
+)
 from pipeplan.studies.pareto.export import write_csv
-from pipeplan.studies.pareto.records import DEFAULT_METHODS, EXACT_METHODS, Candidate, Pareto, Point, Settings
-from pipeplan.studies.pareto.stored import open_journal
-from pipeplan.studies.pareto.sweep import sweep
+from pipeplan.studies.pareto.stored import opened
 
 EXACT, PIPEDREAM = "exact-beaumont", "pipedream-eager"
 QUICK = SolveOptions(time_limit_s=20)
+
+
+def open_journal(path: Path, problem: ChainProblem, asked: Settings, resume: bool = True) -> Journal:
+    return opened(path, facts(problem), asked.to_json(), resume)
 
 
 def settings(levels: int = 4, methods: tuple[str, ...] = DEFAULT_METHODS) -> Settings:
@@ -42,28 +55,28 @@ def chain() -> ChainProblem:
 
 
 @pytest.fixture(scope="module")
-def swept(chain: ChainProblem) -> Pareto:
+def swept(chain: ChainProblem) -> Curve:
     return sweep(chain, settings())
 
 
 # ---- the curves ---------------------------------------------------------------------------------------------
 
 
-def test_the_ends_are_the_smallest_memory_and_the_optimum_without_a_limit(swept: Pareto) -> None:
+def test_the_ends_are_the_smallest_memory_and_the_optimum_without_a_limit(swept: Curve) -> None:
     """The answers of this chain are known: 9 without a limit, 13 with 34 bytes."""
-    frame = swept.frame
-    assert frame is not None
-    assert (frame.levels[0], frame.levels[-1]) == (frame.smallest_bytes, frame.unlimited_bytes)
-    assert frame.smallest_proven
-    assert (frame.unlimited_period, frame.unlimited_bound) == (9, 9)
-    assert [p.period for p in swept.of(EXACT)][-1] == 9
-    assert [p.period for p in swept.of(EXACT) if p.memory_bytes <= 34][-1] == 13
+    ends = swept.ends
+    assert ends is not None
+    assert (ends.levels[0], ends.levels[-1]) == (ends.least.need, ends.best.need)
+    assert ends.least_proven
+    assert (ends.best.value, ends.bound) == (9, 9)
+    assert [p.value for p in swept.of(EXACT)][-1] == 9
+    assert [p.value for p in swept.of(EXACT) if p.limit <= 34][-1] == 13
     assert all(point.certified for point in swept.of(EXACT))
 
 
-def test_below_the_smallest_memory_there_is_nothing(chain: ChainProblem, swept: Pareto) -> None:
-    assert swept.frame is not None
-    less = sweep(chain, Settings(memory_bytes=(swept.frame.smallest_bytes - 1,), limits=QUICK))
+def test_below_the_smallest_memory_there_is_nothing(chain: ChainProblem, swept: Curve) -> None:
+    assert swept.ends is not None
+    less = sweep(chain, Settings(chosen=(swept.ends.least.need - 1,), limits=QUICK))
     assert {point.stop for point in less.points if point.method in EXACT_METHODS} == {Stop.INFEASIBLE}
     assert all(point.plan is None for point in less.points)
 
@@ -76,34 +89,34 @@ def test_with_more_memory_no_method_is_worse_and_exact_never_worse_than_any(seed
     assert answer.complete
     for method in DEFAULT_METHODS:
         points = answer.of(method)
-        assert [p.memory_bytes for p in points] == sorted(p.memory_bytes for p in points)
+        assert [p.limit for p in points] == sorted(p.limit for p in points)
         for before, after in pairwise(points):
-            assert before.period is None or (after.period is not None and after.period <= before.period)
-    exact = {point.memory_bytes: point for point in answer.of(EXACT)}
+            assert before.value is None or (after.value is not None and after.value <= before.value)
+    exact = {point.limit: point for point in answer.of(EXACT)}
     for point in answer.points:
-        mine = exact[point.memory_bytes].period
+        mine = exact[point.limit].value
         assert mine is not None
-        if point.period is not None and (point.method == PIPEDREAM or point.batches_per_period == 1):
-            assert mine <= point.period
+        if point.value is not None and (point.method == PIPEDREAM or point.batches_per_period == 1):
+            assert mine <= point.value
 
 
-def test_every_plan_fits_its_memory_and_has_the_numbers_that_are_told(swept: Pareto) -> None:
+def test_every_plan_fits_its_memory_and_has_the_numbers_that_are_told(swept: Curve) -> None:
     plans = 0
     for point in swept.points:
         if point.plan is None:
             continue
-        problem = swept.problem.replace(memory_bytes=point.memory_bytes)
+        problem = swept.problem.replace(memory_bytes=point.limit)
         assert verify_pattern(problem, point.plan) == ()
         value = evaluate_pattern(problem, point.plan)
-        assert (value.period_per_batch, value.peak_bytes) == (point.period, point.peak_bytes)
+        assert (value.period_per_batch, value.peak_bytes) == (point.value, point.need)
         plans += 1
     assert plans > len(swept.points) / 2
 
 
 def test_all_exact_methods_agree() -> None:
     problem = theory.figure_5().problem
-    answer = sweep(problem, Settings(EXACT_METHODS, memory_bytes=(6, 7, 8), limits=QUICK))
-    periods = {method: [point.period for point in answer.of(method)] for method in EXACT_METHODS}
+    answer = sweep(problem, Settings(methods=EXACT_METHODS, chosen=(6, 7, 8), limits=QUICK))
+    periods = {method: [point.value for point in answer.of(method)] for method in EXACT_METHODS}
     assert set(map(tuple, periods.values())) == {(5, 5, 4)}
     assert all(point.certified for point in answer.points)
 
@@ -111,43 +124,44 @@ def test_all_exact_methods_agree() -> None:
 # ---- what is known at one memory serves others ---------------------------------------------------------------
 
 
-def known(chain: ChainProblem, pareto: Pareto, memory: float) -> Candidate:
-    point = next(p for p in pareto.of(EXACT) if p.memory_bytes == memory)
+def known(chain: ChainProblem, pareto: Curve, memory: float) -> Candidate:
+    point = next(p for p in pareto.of(EXACT) if p.limit == memory)
     assert point.plan is not None
     found = measured(chain, point.plan, EXACT)
     assert found is not None
     return found
 
 
-def test_plans_hold_at_larger_memories_and_bounds_at_smaller_ones(chain: ChainProblem, swept: Pareto) -> None:
-    frame = swept.frame
-    assert frame is not None
-    low, middle, high, top = frame.levels
+def test_plans_hold_at_larger_memories_and_bounds_at_smaller_ones(chain: ChainProblem, swept: Curve) -> None:
+    ends = swept.ends
+    assert ends is not None
+    low, middle, high, top = ends.levels
     plan = known(chain, swept, low)
     raw = [
-        Point(EXACT, low, Stop.TIME, bound=9.0).with_plan(plan),
-        Point(EXACT, middle, Stop.TIME, bound=13.0),
-        Point(EXACT, high, Stop.TIME),
-        Point(EXACT, top, Stop.TIME),
+        CurvePoint(low, Stop.TIME, plan, 9.0, method=EXACT),
+        CurvePoint(middle, Stop.TIME, bound=13.0, method=EXACT),
+        CurvePoint(high, Stop.TIME, method=EXACT),
+        CurvePoint(top, Stop.TIME, method=EXACT),
     ]
-    points = curves(raw, frame, (), (EXACT,))
-    assert [p.period for p in points] == [13, 13, 13, 13]
+    points = [point.settled() for point in curves(raw, ends, (), (EXACT,))]
+    assert [p.value for p in points] == [13, 13, 13, 13]
     assert [p.bound for p in points] == [13, 13, 9, 9]
     assert [p.certified for p in points] == [True, True, False, False]
 
 
 def test_pipedreams_plans_of_several_batches_are_taken_with_the_bound_for_them(
-    chain: ChainProblem, swept: Pareto
+    chain: ChainProblem, swept: Curve
 ) -> None:
     """A bound on patterns of one batch says nothing about them: only the bound of the loads does."""
-    frame = swept.frame
-    assert frame is not None
-    plan = known(chain, swept, frame.levels[0])
+    ends = swept.ends
+    assert ends is not None
+    plan = known(chain, swept, ends.levels[0])
     several = replace(plan.plan, period=22, starts=plan.plan.starts * 2, transfers=plan.plan.transfers * 2)
-    rival = Candidate(several, 11.0, plan.peak_bytes, PIPEDREAM)
-    raw = [Point(EXACT, frame.levels[0], Stop.PROVEN, bound=13.0).with_plan(plan)]
-    (point,) = curves(raw, frame, (rival,), (EXACT,))
-    assert (point.period, point.bound, point.source, point.batches_per_period) == (11, 9, PIPEDREAM, 2)
+    rival = Candidate(several, 11.0, plan.need, PIPEDREAM)
+    raw = [CurvePoint(ends.levels[0], Stop.PROVEN, plan, 13.0, method=EXACT)]
+    (point,) = curves(raw, ends, (rival,), (EXACT,))
+    point = point.settled()
+    assert (point.value, point.bound, point.source, point.batches_per_period) == (11, 9, PIPEDREAM, 2)
     assert not point.certified
 
 
@@ -156,11 +170,11 @@ def test_pipedreams_set_is_measured_once_and_beats_itself_nowhere() -> None:
     candidates = pipedream_front(problem)
     assert len(candidates) > 1
     for before, after in pairwise(candidates):
-        assert before.peak_bytes < after.peak_bytes
-        assert before.period > after.period
+        assert before.need < after.need
+        assert before.value > after.value
     assert front([*candidates, *candidates]) == candidates
-    assert best_within(candidates, candidates[0].peak_bytes / 2) is None
-    assert best_within(candidates, candidates[0].peak_bytes) == candidates[0]
+    assert best_within(candidates, candidates[0].need / 2) is None
+    assert best_within(candidates, candidates[0].need) == candidates[0]
 
 
 def test_both_ends_are_settled_first_then_always_a_middle() -> None:
@@ -186,7 +200,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
 
 
 def test_a_finished_sweep_is_not_repeated(
-    chain: ChainProblem, swept: Pareto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    chain: ChainProblem, swept: Curve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "points.jsonl"
     first = sweep(chain, settings(), open_journal(path, chain, settings()))
@@ -195,15 +209,16 @@ def test_a_finished_sweep_is_not_repeated(
     again = sweep(chain, settings(), open_journal(path, chain, settings()))
     assert asked == []
     assert path.read_bytes() == before
-    assert [p.facts() for p in again.points] == [
-        {**p.facts(), "seconds": a.facts()["seconds"]} for p, a in zip(first.points, again.points, strict=True)
+    assert [p.facts(swept.axes.columns) for p in again.points] == [
+        {**p.facts(swept.axes.columns), "seconds": a.facts(swept.axes.columns)["seconds"]}
+        for p, a in zip(first.points, again.points, strict=True)
     ]
-    assert [p.period for p in first.points] == [p.period for p in swept.points]
+    assert [p.value for p in first.points] == [p.value for p in swept.points]
 
 
 @pytest.mark.parametrize("lines", [0, 1, 2, 3, 7])
 def test_a_sweep_that_was_killed_goes_on_from_its_last_whole_line(
-    chain: ChainProblem, swept: Pareto, tmp_path: Path, lines: int, monkeypatch: pytest.MonkeyPatch
+    chain: ChainProblem, swept: Curve, tmp_path: Path, lines: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "points.jsonl"
     methods = ("contiguous", "gpipe")
@@ -213,9 +228,10 @@ def test_a_sweep_that_was_killed_goes_on_from_its_last_whole_line(
     path.write_text("".join(text[:lines]) + text[lines][: len(text[lines]) // 2])
     asked = counted(monkeypatch)
     again = sweep(chain, given, open_journal(path, chain, given))
-    assert len(asked) == min(6, 9 - lines)  # after a head and two preparations there is one line for each point
-    assert [(p.method, p.memory_bytes, p.period) for p in again.points] == [
-        (p.method, p.memory_bytes, p.period) for p in whole.points
+    ends = lines < 3  # a head and two preparations, the second of which asks once; then a line for each point
+    assert len(asked) == min(6, 9 - lines) + ends
+    assert [(p.method, p.limit, p.value) for p in again.points] == [
+        (p.method, p.limit, p.value) for p in whole.points
     ]
     assert all(json.loads(line) for line in path.read_text().splitlines())
     assert len(path.read_text().splitlines()) == 9
@@ -247,7 +263,7 @@ def test_what_a_journal_says_of_a_plan_is_not_believed(chain: ChainProblem, tmp_
     lines[-1] = {**honest, "period": 1}
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     again = sweep(chain, given, open_journal(path, chain, given))
-    assert [p.period for p in again.points] == [p.period for p in whole.points]
+    assert [p.value for p in again.points] == [p.value for p in whole.points]
     lines[-1] = {**honest, "plan": {**honest["plan"], "period": 1}}
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.raises(InputError, match="does not stand before the referee"):
@@ -262,7 +278,7 @@ def test_an_interrupt_keeps_what_is_done(
 
     def interrupted(*arguments: object, **facts: object) -> object:
         calls.append(facts)
-        if len(calls) == 3:
+        if len(calls) == 4:
             raise KeyboardInterrupt
         return solve(*arguments, **facts)  # type: ignore[arg-type]
 
@@ -294,7 +310,7 @@ def test_progress_names_the_point_under_way(chain: ChainProblem) -> None:
     assert {record.source for record in records} >= {"contiguous at 29 B (1 of 2)", "contiguous at 41 B (2 of 2)"}
 
 
-def test_points_become_csv_and_pictures(swept: Pareto, tmp_path: Path) -> None:
+def test_points_become_csv_and_pictures(swept: Curve, tmp_path: Path) -> None:
     write_csv(swept, tmp_path / "points.csv")
     with (tmp_path / "points.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -311,7 +327,7 @@ def test_points_become_csv_and_pictures(swept: Pareto, tmp_path: Path) -> None:
 
 
 def test_an_unknown_bound_stays_unknown() -> None:
-    points = [Point(EXACT, 1.0, Stop.TIME), Point(EXACT, 2.0, Stop.TIME, bound=3.0), Point(EXACT, 4.0, Stop.TIME)]
+    points = [CurvePoint(1.0, Stop.TIME), CurvePoint(2.0, Stop.TIME, bound=3.0), CurvePoint(4.0, Stop.TIME)]
     assert [point.bound for point in with_bounds_from_above(points, None)] == [3.0, 3.0, None]
     assert (bound_at(points, 1.0, None), bound_at(points, 4.0, None)) == (3.0, None)
     assert (no_more_than(None, 5.0), no_more_than(6.0, 5.0)) == (None, 5.0)

@@ -16,8 +16,8 @@ from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.studies.pareto import schedules
+from pipeplan.studies.pareto.curve import Settings
 from pipeplan.studies.pareto.schedules import sweep
-from pipeplan.studies.pareto.staging_records import Settings
 
 Plan = Callable[..., Any]
 
@@ -33,15 +33,15 @@ def test_a_curve_by_hand() -> None:
     With 4 device 0 runs F F and idles until the first gradient is there at 3: 9 passes and 1. With room for a third F
     it never idles.
     """
-    curve = sweep(small(), Settings(memory_bytes=(1, 2, 4, 12), options={"objective": "span"}))
+    curve = sweep(small(), Settings(chosen=(1, 2, 4, 12), options={"objective": "span"}))
     assert curve.complete
     assert [point.certified for point in curve.points] == [True] * 4
     assert [point.value for point in curve.points] == [None, 15, 10, 9]
     for point in curve.points[1:]:
-        assert point.peak is not None
-        assert point.peak <= point.memory
+        assert point.need is not None
+        assert point.need <= point.limit
         assert point.value is not None
-        assert point.rule is None or point.rule >= point.value
+        assert point.rival is None or point.rival >= point.value
         assert point.bubble == pytest.approx(1 - 9 / point.value)
 
 
@@ -49,7 +49,7 @@ def test_levels_lie_between_the_least_memory_and_that_of_the_unlimited_optimum()
     curve = sweep(small(), Settings(levels=3, options={"objective": "makespan"}))
     assert curve.ends is not None
     assert curve.ends.least_proven
-    assert curve.ends.lower_bytes == 2 == curve.points[0].memory
+    assert curve.ends.lower == 2 == curve.points[0].limit
     assert curve.points[-1].value == curve.ends.best.value
 
 
@@ -57,7 +57,7 @@ def test_levels_lie_between_the_least_memory_and_that_of_the_unlimited_optimum()
 def test_the_published_optima_are_points_of_one_curve() -> None:
     """4 x 12 with 5, 6 and 4: 201, 193, 188 and 181 in 8, 10, 12 and 16 halves of activations."""
     problem = pipeplan.load_packaged("zero-bubble-4x12")
-    curve = sweep(problem, Settings(memory_bytes=(8, 10, 12, 16), options={"objective": "span"}))
+    curve = sweep(problem, Settings(chosen=(8, 10, 12, 16), options={"objective": "span"}))
     assert [(point.value, point.certified) for point in curve.points] == [
         (201, True), (193, True), (188, True), (181, True)
     ]  # fmt: skip

@@ -15,8 +15,7 @@ from problems.placements import random_placement
 from pipeplan.instances.base.errors import InputError
 from pipeplan.planners.options import SolveOptions
 from pipeplan.studies.pareto.stored import opened
-from pipeplan.studies.pareto.tradeoff import sweep
-from pipeplan.studies.pareto.tradeoff_records import Settings
+from pipeplan.studies.pareto.tradeoff import settings_of, sweep
 
 Plan = Callable[..., Any]
 ONE = SolveOptions(time_limit_s=30, threads=1)
@@ -27,27 +26,25 @@ ONE = SolveOptions(time_limit_s=30, threads=1)
 def test_the_curve_is_that_of_enumeration(seed: int, contiguous: bool, pieces: int) -> None:
     problem = random_placement(seed, 5, training=False)
     limits = tuple(latency for latency, _ in tradeoffs(problem, pieces, contiguous) if latency > 0)
-    settings = Settings(
+    settings = settings_of(
         latency_limits=limits, non_contiguous=not contiguous, subgraphs_per_device=pieces, limits=ONE
     )
     curve = sweep(problem, settings)
-    assert [point.latency_limit for point in curve.points] == list(limits)
+    assert [point.limit for point in curve.points] == list(limits)
     for point in curve.points:
         assert point.certified, point
-        assert point.max_load == pytest.approx(
-            best_load(problem, point.latency_limit, pieces, contiguous), rel=2e-6
-        )
-        assert point.latency is not None
-        assert point.latency <= point.latency_limit * (1 + 1e-9)
+        assert point.value == pytest.approx(best_load(problem, point.limit, pieces, contiguous), rel=2e-6)
+        assert point.need is not None
+        assert point.need <= point.limit * (1 + 1e-9)
 
 
 def test_levels_lie_between_the_quickest_plan_and_the_best_one() -> None:
     problem = random_placement(5, 6, training=False)
-    curve = sweep(problem, Settings(levels=4, limits=ONE))
+    curve = sweep(problem, settings_of(levels=4, limits=ONE))
     assert curve.ends is not None
     assert curve.complete
-    assert curve.points[-1].max_load == pytest.approx(curve.ends.max_load, rel=2e-6)
-    loads = [point.max_load for point in curve.points if point.max_load is not None]
+    assert curve.points[-1].value == pytest.approx(curve.ends.best.value, rel=2e-6)
+    loads = [point.value for point in curve.points if point.value is not None]
     assert loads == sorted(loads, reverse=True)
 
 
@@ -95,7 +92,7 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(plan: Plan) -> None:
 
 def test_a_stored_plan_is_judged_anew(tmp_path: Path) -> None:
     problem, path = random_placement(5, 5, training=False), tmp_path / "points.jsonl"
-    settings = Settings(levels=2, limits=ONE)
+    settings = settings_of(levels=2, limits=ONE)
     facts: dict[str, object] = {"hash": problem.hash}
     sweep(problem, settings, opened(path, facts, {}, True))
     lines = [json.loads(line) for line in path.read_text().splitlines()]

@@ -14,7 +14,7 @@ from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.networks.profile.profile import Profile, ProfileNode, ProfileTensor
 from pipeplan.instances.placement.plan import Device, DeviceGroup, PlacementPlan
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
-from pipeplan.models.export.targets import TARGETS
+from pipeplan.models.export.contract import TARGETS
 
 EIGHT = llama(8)
 ROW = on_stages(EIGHT, (4, 4))

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from pipeplan.instances.files import problem_to_text
-from pipeplan.studies.compare import execute as module
-from pipeplan.studies.compare.execute import execute
+from pipeplan.studies.compare import pool as module
+from pipeplan.studies.compare.pool import execute
 from pipeplan.studies.compare.run import Record, Status
 from pipeplan.studies.compare.suite import Competitor, Instance, Suite, competitor, expand
 

@@ -1,0 +1,352 @@
+"""The commands of `plan import`: what others wrote as a profile, and a layout as a plan; one table of their options."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..instances.base.errors import UsageError
+from ..show.console import out, print_json, say_note, styled
+from . import quantities
+from .arguments import Cluster, Json, input_file, output_file, with_cluster
+from .exits import exit_code
+from .signatures import option, shared
+
+if TYPE_CHECKING:
+    from ..instances.networks.profile.profile import Profile
+
+Output = Annotated[str | None, output_file("The file to write: my.profile.json.", "--output", "-o")]
+WRITE_PROFILE = "Say where the profile goes: give -o my.profile.json, or --json."
+
+
+def _numbers_in(text: str) -> tuple[int, ...] | None:
+    """The numbers of a list like 1,2,4; None where it is none."""
+    parts = [part.strip() for part in text.split(",")]
+    return tuple(map(int, parts)) if all(part.isdecimal() and len(part) < 10 for part in parts) else None
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    sizes = _numbers_in(text)
+    if sizes is None:
+        raise typer.BadParameter(f"{text!r} is no list of sizes like 1,2,4.")
+    return sizes
+
+
+# The options of all commands that make profiles, under the names of arguments of the functions that do it.
+OPTIONS = (
+    option("batch", int, default=1, metavar="SAMPLES", help="Samples of a micro-batch."),
+    option("sequence", int, metavar="TOKENS", help="Tokens of a sample, for models that read text."),
+    option("dtype", str, default="bfloat16", metavar="bfloat16|float16|float32", help="Type of the weights."),
+    option("bytes_per_parameter", float, help="Of a table with a column parameters_count: the size of one."),
+    option("hardware", str, metavar="NAME", help="Calculate times for this device: h100-80gb."),
+    option("measure", bool, default=False, flag="--measure", help="Measure real passes on this machine instead."),
+    option("repeats", int, default=10, help="Passes that are measured; their median counts."),
+    option("inference", bool, default=False, flag="--inference", help="Leave the backward passes out."),
+    option(
+        "shape",
+        list[str],
+        metavar="INPUT=SIZES",
+        help="Sizes of an input, where the file leaves them open: input=1,3,224,224. May be repeated.",
+    ),
+    option(
+        "granularity",
+        str,
+        default="block",
+        metavar="block|module|op|share:X",
+        help="What a node is: the outermost numbered module, the innermost, an operation; of PyTorch models share:0.1 "
+        "divides modules while they hold more of the floating-point operations.",
+    ),
+    option(
+        "micro_batch",
+        Any,
+        parser=_sizes,
+        metavar="SAMPLES",
+        help="Samples of a micro-batch, which the function takes as its argument micro_batch; 4,1,2,8 makes curves of "
+        "times, and all other amounts are of the first.",
+    ),
+    option("efficiency", float, help="Share of its peak that the device reaches; default: its own."),
+    option(
+        "kernel_start_s",
+        float,
+        "--kernel-start",
+        parser=quantities.short_time,
+        metavar="TIME",
+        help="Time that the start of a kernel takes: 5us; default: the device's own.",
+    ),
+    option(
+        "attention",
+        str,
+        default="fused",
+        metavar="fused|math",
+        help="Attention as one kernel, or step by step with its scores.",
+    ),
+    option("loss", str, metavar="sum", help="Take the sum of the first output as the loss."),
+    option(
+        "allow_uncounted",
+        bool,
+        "--allow-uncounted",
+        default=False,
+        help="Let operations that read weights count nothing where they have no formula.",
+    ),
+)
+
+
+def _arguments(given: dict[str, Any]) -> dict[str, Any]:
+    if given.pop("inference", False):
+        given["training"] = False
+    if "shape" in given:
+        given["shapes"] = dict(map(_shape, given.pop("shape")))
+    return given
+
+
+def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """Names of inputs may hold anything but the sizes behind the last sign."""
+    name, _, sizes = text.rpartition("=")
+    numbers = _numbers_in(sizes)
+    if not name or numbers is None:
+        raise UsageError(f"--shape is {text!r}; name an input and its sizes, such as input=1,3,224,224.")
+    return name, numbers
+
+
+with_arguments = shared("arguments", OPTIONS, _arguments)
+# Samples of a micro-batch where the file does not say.
+MicroBatch = Annotated[
+    int, typer.Option("--micro-batch", metavar="SAMPLES", help="Samples that the amounts of the file are of.")
+]
+
+
+@with_arguments("inference", "bytes_per_parameter")
+def table(
+    *,
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="FILE", help="A table: .csv, .tsv, .xlsx or .parquet.", show_default=False),
+    ] = None,
+    output: Output = None,
+    template: Annotated[
+        bool, typer.Option("--template", help="Print a filled example as CSV: a transformer.")
+    ] = False,
+    micro_batch: MicroBatch = 1,
+    arguments: dict[str, Any],
+    json: Json = False,
+) -> None:
+    """Make a profile of a table of layers: one row a layer, units in the header.
+
+    The columns are layer, forward, backward, parameters, activation (saved for the backward pass) and output (sent on),
+    with their units, and depends_on and count if wanted: see --template. Commands that take an INSTANCE take the table,
+    too.
+    """
+    from ..instances.networks.profile.table import read_table, table_template
+
+    if template:
+        if file is not None or output is not None:
+            raise UsageError("--template prints an example and reads nothing; write it with > my.csv.")
+        typer.echo(table_template(), nl=False)
+        return
+    if file is None:
+        raise UsageError("Name the table, or give --template for an example.")
+    check_output(output, json)
+    profile = read_table(file, micro_batch=micro_batch, **arguments)
+    hand_over(profile, output, json, f"a profile of {len(profile.nodes)} layers")
+
+
+@with_arguments("inference")
+def pipedream(
+    *,
+    file: Annotated[str, input_file("FILE", "A graph of layers with measured times: graph.txt.")],
+    output: Output = None,
+    micro_batch: MicroBatch = 1,
+    arguments: dict[str, Any],
+    json: Json = False,
+) -> None:
+    """Make a profile of a graph.txt, which PipeDream's profiler writes.
+
+    Commands that take an INSTANCE take the file itself, too, with the cluster and --kind beside.
+    """
+    from ..instances.lowering import load_graph_txt
+
+    check_output(output, json)
+    profile = load_graph_txt(file, **{"training": True, **arguments}).replace(micro_batch=micro_batch)
+    hand_over(profile, output, json)
+
+
+@with_arguments(
+    "hardware",
+    "measure",
+    "repeats",
+    "inference",
+    "granularity",
+    "micro_batch",
+    "efficiency",
+    "kernel_start_s",
+    "attention",
+    "loss",
+    "allow_uncounted",
+)
+def torch(
+    *,
+    function: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE:FUNCTION",
+            help="A function in a Python file, which is run: my.py:build; it returns (model, args, kwargs).",
+            show_default=False,
+        ),
+    ],
+    output: Output = None,
+    arguments: dict[str, Any],
+    json: Json = False,
+) -> None:
+    """Make a profile of a PyTorch model: what its blocks cost, calculated for a device or measured on this machine.
+
+    Calculated, the model is built without memory for its weights, so it may be larger than this machine. The first
+    scalar output that can be differentiated is the loss. Needs PyTorch, which the extra torch brings.
+    """
+    from ..models.from_torch import import_torch
+
+    check_output(output, json)
+    hand_over(import_torch(function, **arguments), output, json)
+
+
+@with_arguments(
+    "batch",
+    "sequence",
+    "dtype",
+    "hardware",
+    "inference",
+    "granularity",
+    "efficiency",
+    "kernel_start_s",
+    "attention",
+    "allow_uncounted",
+)
+def hf(
+    *,
+    config: Annotated[
+        str,
+        typer.Argument(
+            metavar="CONFIG", help="A config.json on this machine; nothing is fetched.", show_default=False
+        ),
+    ],
+    output: Output = None,
+    arguments: dict[str, Any],
+    json: Json = False,
+) -> None:
+    """Make a profile of a Hugging Face model from its configuration alone: no weights, no hub.
+
+    Times are calculated for the device that --hardware names. Needs transformers, which the extra hf brings.
+    """
+    from ..models.from_hf import import_hf
+
+    check_output(output, json)
+    hand_over(import_hf(config, **arguments), output, json)
+
+
+@with_arguments("hardware", "shape", "granularity", "efficiency", "kernel_start_s", "allow_uncounted")
+def onnx(
+    *,
+    file: Annotated[str, input_file("MODEL", "A model: .onnx. Weights in files beside it are not read.")],
+    output: Output = None,
+    arguments: dict[str, Any],
+    json: Json = False,
+) -> None:
+    """Make a profile of an ONNX model, for inference: operations, parameters, tensors, times on a named device.
+
+    Nothing is executed, and no weight is read. Needs pip install 'pipeplan[onnx]'.
+    """
+    from ..models.from_onnx import import_onnx
+
+    check_output(output, json)
+    hand_over(import_onnx(file, **arguments), output, json)
+
+
+def check_output(output: str | None, json: bool, remedy: str = WRITE_PROFILE) -> None:
+    """Before the work, not after it."""
+    if output is None and not json:
+        raise UsageError(remedy)
+
+
+def hand_over(profile: Profile, output: str | None, json: bool, summary: str | None = None) -> None:
+    """Write the profile, or print it, and say what it is."""
+    from ..instances.base.json_file import write_json
+    from ..instances.networks.profile.files import profile_to_json
+
+    for warning in profile.source.get("warnings", ()):
+        say_note(warning)
+    if output is not None:
+        write_json(output, profile_to_json(profile))
+    if json:
+        print_json(profile_to_json(profile))
+    else:
+        out().print(styled(summary or _summary(profile)))
+
+
+def _summary(profile: Profile) -> str:
+    second = {name for _, name in profile.tied}
+    size = sum(size for node in profile.nodes for name, size in node.parameters.items() if name not in second)
+    passes = "forward and backward passes" if profile.training else "inference"
+    return (
+        f"a profile of {len(profile.nodes)} nodes with {quantities.in_bytes(size)} of parameters, {passes}, "
+        f"{profile.source.get('times', 'times of unknown origin')}"
+    )
+
+
+# ---- what people run today, judged like a plan -----------------------------------------------------------------
+
+
+@with_cluster()
+def megatron(
+    *,
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="TEXT|FILE",
+            help='A layout, as "Et*8|t*9|t*9|t*6,L"; layer counts, as 8,9,9,6; or options of Megatron.',
+        ),
+    ],
+    profile: Annotated[str, input_file("PROFILE", "The profile or table of the model.")],
+    output: Annotated[str | None, output_file("Write the result as JSON.", "--output", "-o")] = None,
+    json: Json = False,
+    on: Cluster,
+) -> None:
+    """Make a plan of a Megatron layout, or of layer counts as vLLM has them, and let the referee judge it.
+
+    `plan verify`, `plan simulate` and `plan show` read the result with the same options of the cluster: what is run
+    today stands beside the optimum.
+    """
+    from ..instances.base.json_file import read_text
+    from ..instances.lowering import load_profile
+    from ..models.layout_plan import plan_of_layout, result_of_layout
+
+    check_output(output, json, "Say where the plan goes: give -o today.json, or --json.")
+    size = None if on.profile is None else on.profile.bytes_per_parameter
+    loaded = load_profile(profile, training=on.training is not False, bytes_per_parameter=size)
+    layout = read_text(text) if _is_path(text) else text
+    lowered, plan = plan_of_layout(layout, loaded, on)
+    for note in lowered.notes:
+        say_note(note)
+    result = result_of_layout(lowered.problem, plan, layout)
+    if output is not None:
+        from ..instances.files import save
+
+        save(result, output)
+    if json:
+        print_json(result.to_json())
+    else:
+        from ..planners.referee import rules_of
+        from ..show.terminal.drawing import draw_result
+        from ..show.view import view_of
+
+        rules = rules_of(lowered.problem, result.options)
+        draw_result(
+            lowered.problem, result, view_of(lowered.problem, plan, rules) if result.verified else None, False
+        )
+    raise typer.Exit(exit_code(result))
+
+
+def _is_path(text: str) -> bool:
+    """A file, or what looks like one: no layout has a slash or an ending."""
+    looks_like_one = "--" not in text and (os.sep in text or os.path.splitext(text)[1][1:].isalpha())
+    return looks_like_one or os.path.isfile(text)
