@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import pickle
 import re
 import subprocess
@@ -126,5 +127,7 @@ def safe_names(names: Sequence[str], count: int, letter: str) -> list[str]:
 
 
 def main() -> None:
-    """What the process of `write_model` does."""
-    sys.stdout.write(text_of(pickle.load(sys.stdin.buffer), sys.argv[1]))
+    """What the process of `write_model` does. Standard output is for the file: HiGHS 1.16 greets there."""
+    with os.fdopen(os.dup(1), "w") as output:
+        os.dup2(2, 1)
+        output.write(text_of(pickle.load(sys.stdin.buffer), sys.argv[1]))
