@@ -17,7 +17,6 @@ from pipeplan.planners.backends import (
     BACKENDS,
     Backend,
     MatrixModel,
-    all_backends,
     describe,
     registry,
     solve,
