@@ -290,7 +290,7 @@ PLANNERS: Mapping[str, Entry] = {
             proves_anew=({"objective": "makespan"}, {"objective": "span"}),
         ),
         _schedule(
-            "list-schedule", "List schedules by several rules", "list_planner:PLANNER", ANY_SCHEDULE_OBJECTIVE
+            "list-schedule", "List schedules by several rules", "list_schedule:PLANNER", ANY_SCHEDULE_OBJECTIVE
         ),
         _schedule("1f1b", "1F1B: one forward pass, one backward pass", "named:ONE_F_ONE_B", paper=_1F1B),
         _schedule(

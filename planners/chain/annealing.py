@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ...formulations.beaumont.integer_chain import IntegerChain
 from ...instances.base.compiled import compiled
 from ...instances.chain.plan import PatternPlan
@@ -128,12 +130,8 @@ def _own_size(chain: IntegerChain, task: int) -> int:
 
 def array(values: Sequence[int], kind: str = "int64") -> Any:
     """Of machine words."""
-    import numpy as np
-
     return np.array(values, dtype=kind)
 
 
 def _zeros(*shape: int) -> Any:
-    import numpy as np
-
     return np.zeros(shape, dtype=np.int64)

@@ -26,7 +26,6 @@ from .cross_check import other_method
 from .judge import judge
 from .remarks import remarks
 from .warm_start import AskedStart, Outsider, Start, plan_instead, prepare, start_of
-from .why_none import reasons
 
 _log = logging.getLogger("pipeplan")
 
@@ -266,3 +265,26 @@ def _seconds(outcome: Outcome, planned: float, board: Board) -> dict[str, float]
         "total": board.seconds,
         **compiled,
     }
+
+
+# ---- Why there is no plan, in words: what the problem lacks, where it lacks it, and what would help --------
+# Kinds of problems that have nothing to say name nobody who would.
+
+ENOUGH_S = 10.0
+"""The search for reasons takes no longer, and not longer than the limit of the run."""
+
+
+def reasons(request: Request, method: Method, stop: Stop) -> tuple[str, ...]:
+    """Sentences for a run that ended without a plan because none exists, or none of the method's own kind."""
+    explain = kind_of(request.problem).get("why_none")
+    if explain is None or stop not in (Stop.INFEASIBLE, Stop.COMPLETED):
+        return ()
+    seconds = request.seconds_at_most(ENOUGH_S)
+    if request.out_of_time():
+        return ("there was no time left to find out what would be enough",)
+    limits = replace(request.limits, time_limit_s=seconds, native={}, log_path=None)
+    try:
+        sentences: tuple[str, ...] = explain(request.problem, method.options, limits, stop == Stop.INFEASIBLE)
+        return sentences
+    except KeyboardInterrupt:
+        return ("interrupted: what would be enough was not found out",)

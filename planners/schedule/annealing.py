@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
+import numpy as np
+
 from ...formulations.zero_bubble.finite_orders import Sequences
 from ...formulations.zero_bubble.finite_problem import SPAN, FiniteProblem
 from ...instances.base.clock import now
@@ -122,8 +124,6 @@ def tables(finite: FiniteProblem, objective: str) -> anneal_kernel.Tables:
 
 def _offsets(finite: FiniteProblem) -> Any:
     """Between blocks of one device."""
-    import numpy as np
-
     found = np.full((len(finite.times),) * 2, anneal_kernel.NEVER, dtype=np.int64)
     for blocks in finite.on_device:
         for i in blocks:
@@ -148,12 +148,8 @@ def _each(values: Sequence[int], times: int) -> Any:
 
 
 def _array(values: Sequence[int], kind: str = "int64") -> Any:
-    import numpy as np
-
     return np.array(values, dtype=kind)
 
 
 def _zeros(count: int) -> Any:
-    import numpy as np
-
     return np.zeros(count, dtype=np.int64)

@@ -28,7 +28,7 @@ from ..contract import Board, Outcome, Planner, Request
 from ..options import Progress
 from .annealing import Annealer
 from .greedy import PLANNER as ZERO_BUBBLE_GREEDY
-from .list_planner import PLANNER as LIST_SCHEDULE
+from .list_schedule import PLANNER as LIST_SCHEDULE
 from .list_schedule import better_and_better
 from .listing import why_none
 from .named import rule_schedules

@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ...instances.base.errors import InputError
 from ...instances.staging.plan import PlannedStage, StagedPlan
 from ...instances.staging.problem import StagingProblem
@@ -110,8 +112,6 @@ class Counted:
 
     def decide(self, limit: float, most_stages: int | None) -> Found | None:
         """A plan with all loads within the limit; where the number of stages is no matter it is not counted."""
-        import numpy as np
-
         self.decisions += 1
         self.counts_stages = most_stages is not None
         shape = ((most_stages or 0) + 1, *(count + 1 for count in self.counts))
@@ -149,8 +149,6 @@ class Counted:
 
     def _fewest(self, shape: Shape, limit: float) -> Any:
         """The fewest replicas by the sum of degrees behind; None where no number is enough."""
-        import numpy as np
-
         fewest = np.zeros(self.costs.most + 2, dtype=np.int64)
         done = 0  # sums below this have their number
         least = self.costs.floor(shape) * (1 - ROUNDING)
@@ -167,8 +165,6 @@ class Counted:
 
     def _relax(self, values: Any, rest: Any, shape: Shape, fewest: Any) -> None:
         """Put the stage before the rest, with as many replicas as what is behind it asks for."""
-        import numpy as np
-
         replicas = fewest[rest]
         axis = shape.kind + 1
         for d in np.unique(replicas):

@@ -11,12 +11,18 @@ from collections.abc import Iterator, Sequence
 from ...instances.base.checks import NodeId
 from ...instances.staging.problem import Configuration, StagingProblem
 from ..placement.orders import in_turn
-from .restriction import recomputes
 
+# What the ids of configurations that compute activations again have in them.
+RECOMPUTATION = "recomp"
 TRANSFORMER = "ParallelTransformerLayer"
 
 Groups = Sequence[Sequence[int]]
 """Positions of layers, by group."""
+
+
+def recomputes(way: Configuration) -> bool:
+    """Does the configuration compute activations again in the backward pass?"""
+    return RECOMPUTATION in way.id
 
 
 def groupings(problem: StagingProblem) -> Iterator[Groups]:

@@ -25,6 +25,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from ...instances.base.errors import InputError
 from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from ...instances.staging.problem import StagingProblem
@@ -110,8 +112,6 @@ class _Hierarchy:
         """Of stages on the innermost level."""
 
     def solve(self) -> LeveledOptimum | None:
-        import numpy as np
-
         for level in range(len(self.problem.levels)):
             self.tables.append(self._table(level))
         devices = self.problem.levels[-1].devices
@@ -132,8 +132,6 @@ class _Hierarchy:
 
     def _table(self, level: int) -> list[Any]:
         """For each downset D an array by D', devices, later copies, own copies."""
-        import numpy as np
-
         ends = self._shape_of(level)[0]
         shape = self._shape_of(level)
         if math.prod(shape) * len(self.sets) > MAX_ENTRIES:
@@ -165,8 +163,6 @@ class _Hierarchy:
 
     def _relax(self, values: Any, rest: Any, stage: _Stage, cost: Any) -> None:
         """Put the stage before the best of the rest, for all ends, devices, later and own copies."""
-        import numpy as np
-
         if cost is None:
             return
         x0, k = stage.copies, stage.devices
@@ -207,8 +203,6 @@ class _Hierarchy:
 
         None where it can never be: no sum up to the largest makes it finite.
         """
-        import numpy as np
-
         costs = np.full(self.most + 2, np.inf)
         suffix = np.arange(stage.copies, self.most + 1)
         if level == 0:
@@ -223,8 +217,6 @@ class _Hierarchy:
 
     def _upper(self, level: int, j: int, i: int, stage: _Stage, suffix: Any) -> Any:
         """The largest of the links' time and the inner time, for each sum of copies."""
-        import numpy as np
-
         d, below = stage.data_parallel, stage.copies // stage.data_parallel
         links = upper_load(self.problem, self.sets[j] & ~self.sets[i], d, self.problem.levels[level].bandwidth)
         inner = self.tables[level - 1][j][i, self.problem.levels[level - 1].devices]
@@ -239,8 +231,6 @@ class _Hierarchy:
 
     def _loads(self, shape: Shape, d: int, most: int, least: int) -> Any:
         """Of a stage of level 1, with least..most micro-batches in flight; memory grows with them."""
-        import numpy as np
-
         loads = np.full(most - least + 1, np.inf)
         for in_flight in range(least, most + 1):
             load = self.costs.load(shape, d, in_flight)

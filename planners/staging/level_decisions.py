@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from ...instances.staging.problem import StagingProblem
 from ...instances.verdict import evaluation_of
@@ -139,8 +141,6 @@ class _Decision:
 
     def stages(self) -> list[LeveledStage] | None:
         """The highest level's stages of a plan; None where there is none."""
-        import numpy as np
-
         known, room, beyond = self.known, self.known.rooms[-1], self.known.most + 1
         last = len(self.sets) - 1
         self.least = [np.full(room + 1, beyond, dtype=np.int64) for _ in self.sets]
@@ -219,8 +219,6 @@ class _Decision:
 
     def _tables(self, level: int, above: int, start: int) -> dict[int, Any]:
         """`most` of each downset that has any stages within the limit."""
-        import numpy as np
-
         known, room = self.known, self.known.rooms[level]
         largest = min(known.inside[level], known.most // above)
         copies = np.arange(largest + 1)

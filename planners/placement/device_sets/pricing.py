@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from ....formulations.native import Steps
 from ....formulations.tarnawski.groups import GroupProblem
 from ....instances.base.compiled import compiled
@@ -53,8 +55,6 @@ class Pricer:
     """Built once for a problem; `worst` is the largest limit that will be asked for."""
 
     def __init__(self, groups: GroupProblem, graph: SetGraph, steps: Steps, work: Any, net_costs: Any) -> None:
-        import numpy as np
-
         self.groups, self.graph, self.steps = groups, graph, steps
         self.work = work
         self._work, self._net_costs = work[graph.order], net_costs
@@ -80,8 +80,6 @@ class Pricer:
 
     def quick(self, prices: Any, limit: int, taken: Any) -> Quick:
         """The sets that are best at some price of load, and the best bound of these prices."""
-        import numpy as np
-
         graph = self.graph
         profit, free = prices[graph.order], (self.supported & ~taken)[graph.order] & (self._work <= limit)
         weights = np.zeros(WEIGHTS, dtype=np.int64)
@@ -133,8 +131,6 @@ class Pricer:
 
     def cpus_earn(self, prices: Any, limit: int, taken: Any) -> int:
         """At least what all CPUs can earn together: a knapsack that may take parts."""
-        import numpy as np
-
         choice = np.flatnonzero((prices > 0) & ~taken & (self.cpu <= limit))
         room, earned = self.groups.cpus * limit, 0
         rate = prices[choice] / np.maximum(self.cpu[choice], 0.5)
@@ -160,8 +156,6 @@ class Quick:
 
 def pricer(groups: GroupProblem, worst: float, tick: Tick = idle) -> Pricer | None:
     """None where the graph is too wide."""
-    import numpy as np
-
     steps = Steps.below(worst, PRECISION)
     work = np.array(steps.floor(groups.total_times), dtype=np.int64)
     net_costs = steps.floor(net.cost for net in groups.nets)
@@ -170,6 +164,4 @@ def pricer(groups: GroupProblem, worst: float, tick: Tick = idle) -> Pricer | No
 
 
 def whole_prices(prices: Sequence[float]) -> Any:
-    import numpy as np
-
     return np.round(np.asarray(prices) * PRICE_STEPS).astype(np.int64)

@@ -13,6 +13,8 @@ from functools import cache, cached_property
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from .lattice import Lattice
 from .model import Kind
 
@@ -39,8 +41,6 @@ class Pairs:
     @cached_property
     def nested(self) -> Any:
         """nested[i, j]: ideal i is a proper part of ideal j."""
-        import numpy as np
-
         bits, count = self.lattice.bits, self.lattice.count
         inside = np.ones((count, count), dtype=bool)
         for word in range(bits.shape[1]):
@@ -81,8 +81,6 @@ class Pairs:
 
     def _ask_true_sizes(self, device: Kind, allowed: Any) -> None:
         """Where sizes had to be rounded down: the stages that rounding may have let through."""
-        import numpy as np
-
         model = self.lattice.model
         if model.true_sizes is None or device.true_capacity is None:
             return
@@ -98,8 +96,6 @@ class Pairs:
 
     def load(self, kind: int, replicas: int, part: int | None = None) -> Any:
         """Load per device of a stage; synchronisation counts as backward. None: all parts together."""
-        import numpy as np
-
         model = self.lattice.model
         device = model.kinds[kind]
         parts = range(model.parts) if part is None else (part,)
@@ -142,8 +138,6 @@ class Chain:
         source: int = 0,
         tick: Callable[[], None] = lambda: None,
     ) -> None:
-        import numpy as np
-
         self.loads, self.counts, self.replicas = loads, counts, replicas
         start = np.full(ideals, np.inf)
         start[source] = 0.0
@@ -154,8 +148,6 @@ class Chain:
                 tick()
 
     def _with(self, used: tuple[int, ...], ideals: int) -> Any:
-        import numpy as np
-
         value = np.full(ideals, np.inf)
         for before, kind, devices in self._steps(used):
             reached = np.flatnonzero(np.isfinite(self.best[before]))
@@ -175,8 +167,6 @@ class Chain:
 
     def values(self) -> Any:
         """The best value for every target."""
-        import numpy as np
-
         return np.minimum.reduce(list(self.best.values()))
 
     def stages(self, target: int) -> list[Stage]:
@@ -190,8 +180,6 @@ class Chain:
         return found
 
     def _explanations(self, used: tuple[int, ...], target: int) -> Iterator[tuple[float, tuple[int, ...], Stage]]:
-        import numpy as np
-
         for before, kind, devices in self._steps(used):
             values = np.maximum(self.best[before], self.loads(kind, devices)[:, target])
             source = int(np.argmin(values))
@@ -222,8 +210,6 @@ def gpipe(
     f + b over the front's points. From one point we go on with F just below its f; when the least forward load of
     all plus b no longer beats the best sum, no later point can.
     """
-    import numpy as np
-
     forward = cache(lambda kind, devices: pairs.load(kind, devices, 0))
     backward = cache(lambda kind, devices: pairs.load(kind, devices, 1))
 

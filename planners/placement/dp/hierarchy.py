@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ....instances.placement.cluster import Level
 from .dense import Chain, Pairs, Stage
 
@@ -37,8 +39,6 @@ class Hierarchy:
     """The tables of all levels for one lattice. The first kind of the model are the accelerators."""
 
     def __init__(self, pairs: Pairs, levels: Sequence[Level], tick: Callable[[], None] = lambda: None) -> None:
-        import numpy as np
-
         self.pairs, self.levels, self.tick = pairs, levels, tick
         self.kinds = pairs.lattice.model.kinds
         self.cut: Any = np.maximum(sum(pairs.cut), 0.0)
@@ -75,8 +75,6 @@ class Hierarchy:
 
     def load(self, number: int, replicas: int) -> Any:
         """Load of a stage on devices of level `number` + 1, all that is inside it included."""
-        import numpy as np
-
         level = self.levels[number]
         own = level.transfer_factor * self.cut
         if number == 0:
@@ -104,8 +102,6 @@ class Hierarchy:
 
     def _within(self, number: int) -> Any:
         """h: from each ideal, the best chain of stages on the devices of one parent."""
-        import numpy as np
-
         table = {r: self.load(number, r) for r in self._replicas(number)}
         count = self.pairs.lattice.count
         best = np.full((count, count), np.inf)

@@ -27,13 +27,13 @@ from ...contract import Outcome, Request
 from ...referee import BOUND_SLACK, rule, rules_of
 from ...search import OutOfTimeError, tick_of
 from ..orders import various_orders
-from .bound import lower_bound
 from .lattice import Lattice, TooManyIdealsError, all_ideals, bytes_per_ideal, cheapest
+from .limits import Absorption
 from .magnitudes import first_limit, next_limit, rounding, within
 from .model import Model, build
 from .options import MAX_IDEALS
 from .plans import as_plan, nested
-from .progress import Progress
+from .search import Progress
 
 SMALL_IDEALS = 600
 """Up to here the dense program is considered: it needs no compiled code."""
@@ -344,7 +344,7 @@ class _Run:
 
     def _family_only(self) -> Stop:
         """Too many ideals: those of a beam."""
-        from .families import beam
+        from .lattice import beam
 
         self.messages.append(
             f"more than {self.size['ideals_at_least']} ideals, the limit is {self._limit()}: "
@@ -383,3 +383,45 @@ def worst_load(model: Model) -> float:
     if model.sync_bandwidth is not None:
         most += math.fsum(model.weights) / model.sync_bandwidth
     return most * (1 + 1e-9) + 1e-300
+
+
+# ---- A lower bound that needs no lattice: all work has to fit on all devices -------------------------------
+
+STEPS = 60
+SAFETY = 1e-9
+"""Relative: the bound is lowered by this, so that rounding never lifts it above the optimum."""
+
+
+def lower_bound(model: Model) -> float | None:
+    """The least T within which the devices can take all work, and every group at least fits somewhere; None: never.
+
+    Transfers and the order of stages only add to this. Replicas divide the work of a stage among as many
+    devices, so they take no more than these devices could on their own.
+    """
+    least = max((_alone(model, g) for g in range(model.count)), default=0.0)
+    if math.isinf(least):
+        return None
+    low, high = least, max(least, sum(model.kinds[0].work), *(sum(kind.work) for kind in model.kinds))
+    if not _enough(model, low):
+        for _ in range(STEPS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if _enough(model, middle) else (middle, high)
+    return low * (1 - SAFETY)
+
+
+def _alone(model: Model, g: int) -> float:
+    """The least load of a stage with this group, on the kind that suits it best."""
+    options = []
+    for kind in model.kinds:
+        if kind.supported[g]:
+            replicas = kind.count if model.sync_bandwidth is not None and kind.pays else 1
+            options.append(kind.work[g] / replicas)
+    return min(options, default=math.inf)
+
+
+def _enough(model: Model, limit: float) -> bool:
+    """Can all devices together take the work that the first kind would have with everything?"""
+    absorbed = Absorption.of(model, limit).plain
+    first = model.kinds[0]
+    taken = first.count * limit + sum(absorbed[d][kind.count] for d, kind in enumerate(model.kinds) if d > 0)
+    return taken >= sum(first.work) * (1 - SAFETY)

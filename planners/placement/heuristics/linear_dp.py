@@ -10,6 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ....instances.base.result import Stop
 from ...contract import Outcome, Request
 from ..groups import FAR, Groups, capped
@@ -60,8 +62,6 @@ def best_cuts(groups: Groups, order: Sequence[int], borders: Sequence[int] | Non
 
 
 def _best_cuts(groups: Groups, order: Sequence[int], borders: Sequence[int] | None) -> list[int] | None:
-    import numpy as np
-
     fast = [interval_loads(groups, order, part) for part in range(groups.parts)]
     slow = [interval_sums(order, groups.cpu_times[part]) for part in range(groups.parts)]
     impossible = blocked(groups, order)
@@ -83,8 +83,6 @@ def _best_cuts(groups: Groups, order: Sequence[int], borders: Sequence[int] | No
 
 def interval_loads(groups: Groups, order: Sequence[int], part: int) -> Any:
     """loads[i, j]: load of an accelerator with order[i:j]."""
-    import numpy as np
-
     n = groups.count
     position = [0] * n
     for place, g in enumerate(order):
@@ -114,16 +112,12 @@ def interval_loads(groups: Groups, order: Sequence[int], part: int) -> Any:
 
 def interval_sums(order: Sequence[int], values: Sequence[float]) -> Any:
     """sums[i, j]: the values of order[i:j] together."""
-    import numpy as np
-
     prefix = np.concatenate([[0.0], np.cumsum([values[g] for g in order])])
     return prefix[None, :] - prefix[:, None]
 
 
 def blocked(groups: Groups, order: Sequence[int]) -> Any:
     """Intervals that no accelerator can hold, and empty or reversed ones."""
-    import numpy as np
-
     n = groups.count
     no = np.tril(np.ones((n + 1, n + 1), dtype=bool))
     no |= interval_sums(order, [float(not ok) for ok in groups.supported]) > 0.5
@@ -141,8 +135,6 @@ def _cut(groups: Groups, fast: Any, slow: Any) -> list[Cut] | None:
 
     Accelerators that change nothing end the table: more of them would change nothing, either.
     """
-    import numpy as np
-
     places = len(fast)
     slow = np.where(np.tri(places, dtype=bool), np.inf, slow)
     start = np.full(places, np.inf)
@@ -166,8 +158,6 @@ def _cut(groups: Groups, fast: Any, slow: Any) -> list[Cut] | None:
 
 def _extend(previous: Any, loads: Any, number: int, value: Any, origin: Any, kind: Any) -> None:
     """One more device: it takes order[i:j], or nothing."""
-    import numpy as np
-
     reachable = np.flatnonzero(np.isfinite(previous))
     if not len(reachable):
         return
@@ -200,8 +190,6 @@ def _trace(
 
 def _cut_two_parts(groups: Groups, fast: Sequence[Any], slow: Sequence[Any]) -> list[Cut] | None:
     """max FW + max BW: the best cuts for the backward part under each of several limits on the forward part."""
-    import numpy as np
-
     whole = _cut(groups, fast[0] + fast[1], slow[0] + slow[1])
     if whole is None:
         return None

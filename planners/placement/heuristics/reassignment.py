@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ..groups import Groups
 
 GAIN = 1e-12
@@ -23,8 +25,6 @@ class Tables:
     """The problem as arrays: pins are pairs (net, group), one row each."""
 
     def __init__(self, groups: Groups) -> None:
-        import numpy as np
-
         self.groups = groups
         self.pin_net = np.array([e for e, (pins, _, _) in enumerate(groups.nets) for _ in pins], dtype=np.int64)
         self.pin_group = np.array([g for pins, _, _ in groups.nets for g in pins], dtype=np.int64)
@@ -42,8 +42,6 @@ class Tables:
 
     def per_group(self, weights: Any) -> Any:
         """Sum of the pins' weights for each part and group."""
-        import numpy as np
-
         return np.array([np.bincount(self.pin_group, row, self.groups.count) for row in weights])
 
 
@@ -55,8 +53,6 @@ class Climb:
     """
 
     def __init__(self, tables: Tables, device_of: Sequence[int], stages: Sequence[int] | None) -> None:
-        import numpy as np
-
         self.tables = tables
         self.device = np.array(device_of, dtype=np.int64)
         self.stages = None if stages is None else np.array(stages, dtype=np.int64)
@@ -74,8 +70,6 @@ class Climb:
 
     def step(self) -> bool:
         """Carry out the best single reassignment; False where none gains."""
-        import numpy as np
-
         load = np.array(self.tables.groups.loads(self.assignment))
         value = load.max(axis=1).sum()
         excess, violation = self._violations()
@@ -100,8 +94,6 @@ class Climb:
 
     def _allowed(self) -> Any:
         """[g, d]: does the stage order let group g go to device d?"""
-        import numpy as np
-
         if self.stages is None:
             return True
         count, stage = len(self.device), self.stages[self.device]
@@ -112,8 +104,6 @@ class Climb:
 
     def _values(self, load: Any) -> Any:
         """[g, d]: the objective after moving group g to device d."""
-        import numpy as np
-
         tables = self.tables
         groups, held = tables.groups, self.held
         home = self.device
@@ -138,8 +128,6 @@ class Climb:
 
     def _violations(self) -> tuple[Any, float]:
         """[g, d]: how much a move adds to the violation; and the violation now."""
-        import numpy as np
-
         tables, groups, home = self.tables, self.tables.groups, self.device
         on_accelerator = np.arange(groups.devices) < groups.accelerators
         wrong = np.where(tables.supported, 0.0, 1.0)
@@ -156,8 +144,6 @@ class Climb:
 
 def _largest_without(load: Any, d: int) -> Any:
     """[a]: the largest load of all devices but a and d (0 where there are no others)."""
-    import numpy as np
-
     rest = load.copy()
     rest[d] = -np.inf
     first = int(rest.argmax())

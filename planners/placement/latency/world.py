@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ....instances.base.compiled import compiled, repays_loading
 from ....instances.placement.plan import Device, NotAnAssignmentError, PlacementPlan
 from ....instances.placement.problem import PlacementProblem
@@ -44,8 +46,6 @@ class World:
 
     def latency(self, place: Sequence[int], scratch: kernel.Scratch | None = None) -> float:
         """`inf` where pieces wait for each other. Memory, support and colours are not looked at."""
-        import numpy as np
-
         value = float(self._evaluate(self.tables, scratch or self.scratch, np.array(place, dtype=np.int64)))
         return math.inf if value >= kernel.NEVER else value
 
@@ -106,8 +106,6 @@ class World:
     # ---- arrays -----------------------------------------------------------------------------------------
 
     def _tables(self) -> kernel.Tables:
-        import numpy as np
-
         nodes = self.problem.nodes
         class_of = np.zeros(len(nodes), dtype=np.int64)
         allowed = np.zeros(len(nodes), dtype=np.bool_)
@@ -132,8 +130,6 @@ class World:
 
     def paper(self) -> kernel.Scratch:
         """Scratch paper for one thread."""
-        import numpy as np
-
         nodes, units = len(self.problem.nodes), len(self.problem.nodes) + self.slots
         return kernel.Scratch(
             np.zeros(units, dtype=np.int64),
@@ -151,8 +147,6 @@ class Annealing:
     """One thread's annealing in a world."""
 
     def __init__(self, world: World, seed: int) -> None:
-        import numpy as np
-
         self.world = world
         nodes = len(world.problem.nodes)
         self.scratch = world.paper()
@@ -168,8 +162,6 @@ class Annealing:
         self._anneal: Callable[..., float] = function
 
     def start(self, place: Sequence[int]) -> None:
-        import numpy as np
-
         self.place: Any = np.array(place, dtype=np.int64)
 
     def latency(self, place: Sequence[int]) -> float:

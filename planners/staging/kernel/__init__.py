@@ -16,9 +16,9 @@ from .decisions import GREEDY as GREEDY
 from .decisions import RELAXED as RELAXED
 from .decisions import decide as decide
 from .decisions import decide_sums as decide_sums
+from .decisions import fill_values as fill_values
 from .knapsack import exact_knapsack as exact_knapsack
-from .pairs import nested_pairs as nested_pairs
-from .pairs import number_rows as number_rows
 from .quick import stage_at as stage_at
+from .table import nested_pairs as nested_pairs
+from .table import number_rows as number_rows
 from .table import tabulate as tabulate
-from .values import fill_values as fill_values
