@@ -130,7 +130,10 @@ class Job:
             late = now - self._task.submitted - options.time_limit_s
             grace = max(LEAST_GRACE_S, GRACE_SHARE * options.time_limit_s)
             if late > LOADING_GRACE_S and not self._begun:
-                self._leave_it()
+                # The worker will see, once it has loaded its solver, that there is no time left for this task.
+                with self._changed:
+                    self._finish(Answer(Stop.TIME))
+                    self._changed.notify_all()
             elif late > grace:
                 self._end(
                     Stop.TIME, f"the solver did not keep its time limit and was killed {grace:.0f} s after it"
@@ -143,12 +146,6 @@ class Job:
                 self._end(
                     Stop.MEMORY, f"the solver held {used / 2**20:.0f} MiB, more than its limit, and was killed"
                 )
-
-    def _leave_it(self) -> None:
-        """The worker finds, once it has loaded, that there is no time left for this task."""
-        with self._changed:
-            self._finish(Answer(Stop.TIME))
-            self._changed.notify_all()
 
     def died(self, how: str) -> None:
         with self._changed:
@@ -267,7 +264,7 @@ def submit(
     number = next(_numbers)
     units = OWN
     if isinstance(model, MatrixModel):
-        told = model.for_worker()
+        told = replace(model, row_names=())  # a solver has no use for them
         if not backend_named(backend).capabilities.exact:
             told, units = in_own_units(told)
         vector = None if start is None else units.to_solver(model.vector(start))

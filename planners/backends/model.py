@@ -144,13 +144,6 @@ class MatrixModel:
             row_names=(*self.row_names, *(f"excluded[{i}]" for i in range(len(rows)))) if self.row_names else (),
         )
 
-    def without_objective(self) -> MatrixModel:
-        return replace(self, costs=np.zeros(self.columns), offset=0.0)
-
-    def for_worker(self) -> MatrixModel:
-        """What a solver process needs: the names of rows stay at home."""
-        return replace(self, row_names=())
-
 
 def _within(value: Floats, lower: Floats, upper: Floats) -> bool:
     def slack(bound: Floats) -> Floats:

@@ -66,15 +66,15 @@ class Annealer:
         return anneal_kernel.State(
             random=self.random,
             gpu=array(allocation),
-            passed=_zeros(tasks),
+            passed=np.zeros(tasks, np.int64),
             middle=array([self.failed % 2]),
-            starts=_zeros(tasks),
-            sent=_zeros(tasks),
-            busy=_zeros(resources, 2 * tasks, 2),
-            counts=_zeros(resources),
-            saved_gpu=_zeros(len(allocation)),
-            saved_passed=_zeros(tasks),
-            saved_middle=_zeros(1),
+            starts=np.zeros(tasks, np.int64),
+            sent=np.zeros(tasks, np.int64),
+            busy=np.zeros((resources, 2 * tasks, 2), np.int64),
+            counts=np.zeros(resources, np.int64),
+            saved_gpu=np.zeros(len(allocation), np.int64),
+            saved_passed=np.zeros(tasks, np.int64),
+            saved_middle=np.zeros(1, np.int64),
         )
 
 
@@ -131,7 +131,3 @@ def _own_size(chain: IntegerChain, task: int) -> int:
 def array(values: Sequence[int], kind: str = "int64") -> Any:
     """Of machine words."""
     return np.array(values, dtype=kind)
-
-
-def _zeros(*shape: int) -> Any:
-    return np.zeros(shape, dtype=np.int64)

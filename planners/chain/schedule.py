@@ -114,6 +114,7 @@ def best_schedule(
     known = Known.whole(allocation)
     ceiling = longest_period(chain) if cutoff is None else chain.last_below(cutoff)
     ceiling = ceiling if most is None else min(ceiling, most)
+    exact = chain.exact_sizes and not chain.exclusive_buffers
     plan: PatternPlan | None = None
     length = 0
     """Of the interval to be refuted next, with exclusive buffers; 0: ask for the ceiling itself."""
@@ -132,7 +133,7 @@ def best_schedule(
         assert answer.values is not None
         found = pattern(problem, chain, allocation, answer.values)
         better = found is not None and (cutoff is None or found.period < cutoff)
-        if found is not None and better and _fits(problem, chain, found):
+        if found is not None and better and (exact or not violations_of(problem, found)):
             plan, cutoff = found, found.period
             ceiling, length = min(ceiling, chain.last_below(found.period)), 0
         elif length and period - refuted > 1:
@@ -141,11 +142,6 @@ def best_schedule(
             # With exclusive buffers rounded times may fit where the true ones do not; and so may rounded sizes.
             return Schedule(plan, refuted, proven=False, finer=True)
     return Schedule(plan, refuted, proven=True)
-
-
-def _fits(problem: ChainProblem, chain: IntegerChain, plan: PatternPlan) -> bool:
-    exact = chain.exact_sizes and not chain.exclusive_buffers
-    return exact or not violations_of(problem, plan)
 
 
 def longest_period(chain: IntegerChain) -> int:

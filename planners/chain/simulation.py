@@ -133,18 +133,15 @@ class _Simulation:
         stage.idle = True
         if way == 0 and s == len(self.stages) - 1:
             heapq.heappush(stage.ready[1], batch)
-        elif way == 1 and s == 0:
-            self._completed()
+        elif way == 1 and s == 0:  # the batch is completed
+            if self.injected < self.batches:
+                heapq.heappush(self.stages[0].ready[0], self.injected)
+                self.injected += 1
         else:
             border = s if way else s + 1
             link = self.links[border, way]
             link.queue.append((way, batch))
             self._start_transfer(border, link)
-
-    def _completed(self) -> None:
-        if self.injected < self.batches:
-            heapq.heappush(self.stages[0].ready[0], self.injected)
-            self.injected += 1
 
     # ---- links: border b lies between stages b - 1 and b -------------------------------------------------------
 

@@ -128,10 +128,7 @@ class Argument:
             if (x.forward, x.backward) not in curves:
                 curves[x.forward, x.backward] = [x.forward(b / d) + x.backward(b / d) for b, d in self.shares]
         times = np.array([curves[x.forward, x.backward] for x in self.problem.operators])
-        return np.where(self._fits(), times, np.inf)
-
-    def _fits(self) -> Any:
-        return self.held <= self._limits
+        return np.where(self.held <= self._limits, times, np.inf)
 
     @cached_property
     def _limits(self) -> Any:

@@ -310,19 +310,14 @@ def remarks(problem: GraphPipelineProblem, search: Search) -> tuple[str, ...]:
     notes = []
     regions = contracted(search.tree)
     if regions:
+        count = "1 region is" if len(regions) == 1 else f"{len(regions)} regions are"
         named = ", ".join(str(problem.operators[v].id) for v in max(regions, key=len)[:5])
-        notes.append(
-            f"the graph is not series-parallel: {_regions(len(regions))} kept whole, the largest with {named}"
-        )
+        notes.append(f"the graph is not series-parallel: {count} kept whole, the largest with {named}")
     if search.skipped_groups:
         notes.append(
             "branches of too many kinds are side by side: only those that follow each other may share a stage"
         )
     return tuple(notes)
-
-
-def _regions(count: int) -> str:
-    return "1 region is" if count == 1 else f"{count} regions are"
 
 
 class ShortestIterationPlanner:

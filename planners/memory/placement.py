@@ -90,14 +90,6 @@ def _timed(node: Node, time: float) -> Node:
     )
 
 
-def _size(node: Node) -> float:
-    return node.size_bytes
-
-
-def _nothing(node: Node) -> float:
-    return 0.0
-
-
 # ---- questions -----------------------------------------------------------------------------------------
 
 
@@ -105,7 +97,7 @@ def _by_load(
     problem: PlacementProblem, contiguity: str, unit: Fraction, memory_bytes: float | None, limits: SolveOptions
 ) -> Answer:
     """Sizes as times, on a flat cluster: replicas would share a load, but hold all of it each."""
-    weighed = _with(problem, None, _size).replace(levels=())
+    weighed = _with(problem, None, lambda node: node.size_bytes).replace(levels=())
     outcome = outcome_of(weighed, DP, {}, limits)
     plan = accepted(weighed, outcome.plan, {})
     if contiguity == "none":
@@ -136,7 +128,7 @@ def _ask(
 ) -> Answer:
     """Is there a plan, if time is no matter?"""
     try:
-        asked = _with(problem, memory_bytes, _nothing)
+        asked = _with(problem, memory_bytes, lambda node: 0.0)
     except InputError:  # something fits on no accelerator
         return Answer(none=True)
     outcome = outcome_of(asked, name, options, limits)

@@ -74,14 +74,14 @@ class Annealer:
         return anneal_kernel.State(
             random=self.random,
             row=_array(row),
-            place=_zeros(len(row)),
-            start=_zeros(len(row)),
-            latest=_zeros(len(row)),
-            queue=_zeros(len(row)),
-            open=_zeros(len(row)),
-            values=_zeros(len(sequences)),
-            path=_zeros(len(row)),
-            best=_zeros(len(row)),
+            place=np.zeros(len(row), np.int64),
+            start=np.zeros(len(row), np.int64),
+            latest=np.zeros(len(row), np.int64),
+            queue=np.zeros(len(row), np.int64),
+            open=np.zeros(len(row), np.int64),
+            values=np.zeros(len(sequences), np.int64),
+            path=np.zeros(len(row), np.int64),
+            best=np.zeros(len(row), np.int64),
         )
 
     def _sequences(self, state: anneal_kernel.State) -> Sequences:
@@ -149,7 +149,3 @@ def _each(values: Sequence[int], times: int) -> Any:
 
 def _array(values: Sequence[int], kind: str = "int64") -> Any:
     return np.array(values, dtype=kind)
-
-
-def _zeros(count: int) -> Any:
-    return np.zeros(count, dtype=np.int64)

@@ -158,13 +158,15 @@ class _Run:
         given = self.request.warm_start
         if given is not None:
             self.start = StartOutcome.ACCEPTED if self.offer(given) else StartOutcome.REJECTED
-        self._list()
+        plan = next(better_and_better(self.problem, self.objective), None)  # the first one is there at once
+        if plan is not None:
+            self.offer(plan)
         if self.runs <= FEW_RUNS and repays_loading(self.runs, FEW_RUNS + 1):
             self._load()
         if not self.over():
             self.raise_bound(lower_bound_of(self.problem, self.objective), BOUNDS)
-        for _, plan in () if self.over() else rule_schedules(self.problem):
-            self.offer(plan)
+        for _, named in () if self.over() else rule_schedules(self.problem):
+            self.offer(named)
         if self.runs <= FEW_RUNS and not self.over():
             limit = self.request.limits.time_limit_s
             self._ask(QUICK_S if limit is None else min(QUICK_S, QUICK_SHARE * limit))
@@ -176,12 +178,6 @@ class _Run:
         annealer = Annealer.of(self.finite, self.objective, self.request.limits.seed)
         if annealer is not None and self.best is not None:
             annealer.load(sequences_of(self.problem, self.best))
-
-    def _list(self) -> None:
-        """The first list schedule, which is there at once."""
-        plan = next(better_and_better(self.problem, self.objective), None)
-        if plan is not None:
-            self.offer(plan)
 
     def _by_slow_rules(self) -> None:
         """Each where it fits the problem; the best plan is never worse than one of theirs."""
@@ -234,7 +230,10 @@ class _Run:
         if self.runs > MOST_RUNS:
             self.messages.append(f"not proven: {self.runs} blocks of all micro-batches are too many for a model")
             return False
-        cutoff = None if self.value is None else self.value - self._least_step()
+        # Two different values of plans differ by more: they are whole numbers of steps, or fractions of them with
+        # denominators of at most the number of devices.
+        least_step = 1 / (self.finite.steps * (len(self.finite.on_device) ** 2 + 1))
+        cutoff = None if self.value is None else self.value - least_step
         try:
             model = native_model(self.problem, self.objective, self.bound, cutoff, self.best)
         except TooLargeError as error:
@@ -256,11 +255,6 @@ class _Run:
             model.model, self.request.seconds_at_most(seconds), limits.threads or 2, native, heard
         )
         return answer is not None and self._take(model, answer)
-
-    def _least_step(self) -> Fraction:
-        """Two different values of plans differ by more: they are whole numbers of steps, or fractions of them with
-        denominators of at most the number of devices."""
-        return 1 / (self.finite.steps * (len(self.finite.on_device) ** 2 + 1))
 
     def _take(self, model: BuiltModel, answer: Answer) -> bool:
         if answer.values is not None:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,26 +28,13 @@ from ...instances.verdict import evaluation_of
 from .hierarchy import downsets
 from .memory import StagingMemory
 from .model import ROUNDING
-from .search import NEAR, STRICT
+from .search import Found, least_load
 from .stage_costs import Shape, StageCosts
 
 MAX_DOWNSETS = 300
 MAX_TYPES = 3
 MAX_ENTRIES = 60_000_000
 """Numbers in the table of one decision."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A plan within a limit, with the referee's word on it."""
-
-    plan: StagedPlan
-    load: float
-    """The largest of a stage."""
-
-    @property
-    def stages(self) -> int:
-        return len(self.plan.stages)
 
 
 class Counted:
@@ -87,30 +73,16 @@ class Counted:
         most_stages: int | None,
         low: float,
         high: float,
-        hear: Callable[[Found, float], None] = lambda found, low: None,
-    ) -> Found | None:
+        hear: Callable[[Found[StagedPlan], float], None] = lambda found, low: None,
+    ) -> Found[StagedPlan] | None:
         """The plan of the least load up to `high` in at most so many stages (None: any number); `low` is a bound.
 
         `hear` gets each better plan and the bound at that time.
         """
         best = self.decide(high, most_stages)
-        if best is None:
-            return None
-        while True:
-            hear(best, low)
-            close = best.load - low <= NEAR * best.load
-            limit = best.load * (1 - STRICT) if close else math.sqrt(low * best.load) if low > 0 else best.load / 2
-            if limit <= low:
-                return best
-            found = self.decide(limit, most_stages)
-            if found is not None:
-                best = found
-                continue
-            low = limit
-            if close:
-                return best
+        return best and least_load(best, low, lambda limit: self.decide(limit, most_stages), hear)
 
-    def decide(self, limit: float, most_stages: int | None) -> Found | None:
+    def decide(self, limit: float, most_stages: int | None) -> Found[StagedPlan] | None:
         """A plan with all loads within the limit; where the number of stages is no matter it is not counted."""
         self.decisions += 1
         self.counts_stages = most_stages is not None

@@ -151,9 +151,8 @@ def _tree(stages: Sequence[LeveledStage], shares: Sequence[Share]) -> tuple[Leve
     """From the stages of level 1 upwards: as many of them as a device divides into make a stage of the next level."""
     for inner, outer in pairwise(shares):
         parts = [tuple(stages[i : i + inner.stages]) for i in range(0, len(stages), inner.stages)]
-        stages = [_around(part, outer.copies) for part in parts]
+        stages = [
+            LeveledStage(tuple(node for child in part for node in child.nodes), outer.copies, children=part)
+            for part in parts
+        ]
     return tuple(stages)
-
-
-def _around(children: tuple[LeveledStage, ...], copies: int) -> LeveledStage:
-    return LeveledStage(tuple(node_id for child in children for node_id in child.nodes), copies, children=children)

@@ -13,14 +13,15 @@ from typing import Any
 
 from ...instances.base.errors import InputError
 from ...instances.base.result import Stop
+from ...instances.staging.plan import StagedPlan
 from ...instances.verdict import evaluation_of, violations_of
 from ..contract import Outcome, Request
 from ..search import OutOfTimeError, tick_of
-from .counted import Counted, Found
+from .counted import Counted
 from .memory import StagingMemory, whole_memory
 from .model import build
 from .options import ROUNDED_MEMORY
-from .search import STRICT, Search
+from .search import STRICT, Found, Search
 
 CHECKS = ("the dynamic program decided over all downsets, for each number of stages and of devices",)
 
@@ -65,20 +66,20 @@ class _Run:
     def size(self) -> dict[str, int]:
         return {"downsets": len(self.counted.sets), "decisions": self.counted.decisions}
 
-    def best(self) -> Found | None:
+    def best(self) -> Found[StagedPlan] | None:
         return self.flushed() if self.flush else self.fastest()
 
-    def fits(self, found: Found) -> bool:
+    def fits(self, found: Found[StagedPlan]) -> bool:
         return self.memory.exact or not violations_of(self.problem, found.plan, semantics=self.semantics)
 
-    def value(self, found: Found) -> float:
-        return found.load * (self.slots(found.stages) / self.problem.micro_batches if self.flush else 1.0)
+    def value(self, found: Found[StagedPlan]) -> float:
+        return found.load * (self.slots(len(found.plan.stages)) / self.problem.micro_batches if self.flush else 1.0)
 
     def slots(self, stages: int) -> int:
         """Of one batch, until the pipeline is empty again."""
         return int(self.problem.micro_batches) + stages - 1
 
-    def fastest(self) -> Found | None:
+    def fastest(self) -> Found[StagedPlan] | None:
         """The plan of the least load."""
         self.tick()
         best = self._counted() if self.problem.device_types else self._searched()
@@ -86,15 +87,15 @@ class _Run:
             self.post(best, self.low)
         return best
 
-    def flushed(self) -> Found | None:
+    def flushed(self) -> Found[StagedPlan] | None:
         """The plan of the least load times slots."""
         best = self.fastest()
         if best is None:
             return None
         batches = self.problem.micro_batches
         # More stages than those of the least load have no smaller load: they are out.
-        bound, low = self.slots(best.stages) * self.low / batches, self.low
-        for stages in range(best.stages - 1, 0, -1):
+        bound, low = self.slots(len(best.plan.stages)) * self.low / batches, self.low
+        for stages in range(len(best.plan.stages) - 1, 0, -1):
             limit = self.value(best) * batches / self.slots(stages) * (1 - STRICT)
             if limit <= low:
                 continue
@@ -103,18 +104,18 @@ class _Run:
         self.post(best, min(bound, self.value(best)))
         return best
 
-    def _counted(self) -> Found | None:
+    def _counted(self) -> Found[StagedPlan] | None:
         """By the program that tells types of devices apart."""
         best = self.counted.best(None, self.counted.lower_bound(), math.inf, self._hear)
         if best is not None:
             self.low = best.load
         return best
 
-    def _hear(self, found: Found, low: float) -> None:
+    def _hear(self, found: Found[StagedPlan], low: float) -> None:
         self.low = max(self.low, low)
         self.post(found, self.low)
 
-    def _searched(self) -> Found | None:
+    def _searched(self) -> Found[StagedPlan] | None:
         """By the faster program for devices that are alike."""
         model = replace(build(self.problem, self.semantics), memory=self.memory)
         search = Search(model, tick=self.tick)
@@ -128,7 +129,7 @@ class _Run:
         self.post(found, self.low)
         return found
 
-    def post(self, found: Found, bound: float | None) -> None:
+    def post(self, found: Found[StagedPlan], bound: float | None) -> None:
         """A flush only adds to the largest load, so that bounds on it hold there, too."""
         plan = found.plan if self.fits(found) else None
         value = None if plan is None else self.value(found)

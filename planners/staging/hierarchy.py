@@ -35,6 +35,7 @@ from ..placement.dp.lattice import closed_sets
 from .level_decisions import LevelDecisions
 from .links import upper_load
 from .memory import StagingMemory, whole_memory
+from .search import Found
 from .stage_costs import Shape, StageCosts
 
 MAX_DOWNSETS = 300
@@ -55,17 +56,9 @@ class _Stage:
     """On this level and those below; 0 where the variant does not count them."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeveledOptimum:
-    """The best plan and its time per micro-batch."""
-
-    time_per_micro_batch: float
-    plan: LeveledPlan
-
-
 def plan_levels(
     problem: StagingProblem, variant: str = "precise", tick: Callable[[], None] = lambda: None, inside: bool = False
-) -> LeveledOptimum | None:
+) -> Found[LeveledPlan] | None:
     """The best plan on the levels of the problem; None where none obeys the variant's rules.
 
     `tick` is called now and then: it may raise to stop. `inside`: in a memory so much smaller that what fits is sure to
@@ -75,8 +68,7 @@ def plan_levels(
     memory = whole_memory(problem, problem.devices)
     program = _Hierarchy(problem, variant, memory.inside() if inside else memory, tick)
     if variant == "precise" and not problem.exact_batches and program.entries() > MANY_ENTRIES:
-        found = LevelDecisions(problem, program.sets, program.memory, tick).best()
-        return None if found is None else LeveledOptimum(found.load, found.plan)
+        return LevelDecisions(problem, program.sets, program.memory, tick).best()
     return program.solve()
 
 
@@ -111,7 +103,7 @@ class _Hierarchy:
         self.costs = StageCosts(flat, "paper", unlimited)
         """Of stages on the innermost level."""
 
-    def solve(self) -> LeveledOptimum | None:
+    def solve(self) -> Found[LeveledPlan] | None:
         for level in range(len(self.problem.levels)):
             self.tables.append(self._table(level))
         devices = self.problem.levels[-1].devices
@@ -126,7 +118,7 @@ class _Hierarchy:
             return None
         top = len(self.problem.levels) - 1
         stages = self._back(top, len(self.sets) - 1, 0, devices, 0, x)
-        return LeveledOptimum(float(values[x]), LeveledPlan(tuple(stages)))
+        return Found(LeveledPlan(tuple(stages)), float(values[x]))
 
     # ---- forward -----------------------------------------------------------------------------------------
 

@@ -158,7 +158,7 @@ def plan_with_levels(request: Request) -> Outcome:
         found = plan_levels(problem, variant, tick)
         if found is None:
             return Outcome(Stop.INFEASIBLE, checks=CHECKS)
-        bound = found.time_per_micro_batch
+        bound = found.load
         if violations_of(problem, found.plan, hierarchy=variant):
             messages = (ROUNDED_MEMORY,)
             found = plan_levels(problem, variant, tick, inside=True)
@@ -166,7 +166,7 @@ def plan_with_levels(request: Request) -> Outcome:
         return Outcome(Stop.TIME, bound=bound)
     if found is None:
         return Outcome(Stop.COMPLETED, bound=bound, messages=messages, checks=CHECKS)
-    value = found.time_per_micro_batch
+    value = found.load
     request.board.post(found.plan, value, bound)
     stop = Stop.COMPLETED if messages else Stop.PROVEN
     return Outcome(stop, found.plan, value, bound, messages=messages, checks=CHECKS)

@@ -298,7 +298,7 @@ class _Run:
                 known = worst_load(self.model) if self.value is None else self.value
                 self._search(lattice.part(cheapest(lattice, wanted, SPANS)), known)
         known = worst_load(self.model) if self.value is None else self._target(self.value)
-        least = self._search(lattice, known, self._threads())
+        least = self._search(lattice, known, self.request.limits.threads or os.cpu_count() or 1)
         if not lattice.complete:
             return self._restricted(lattice)
         if least is not None or self.value is not None:
@@ -324,9 +324,6 @@ class _Run:
         """Only plans below this are worth looking for: the user's gap."""
         limits = self.request.limits
         return max(0.0, min(value * (1 - limits.rel_gap), value - limits.abs_gap))
-
-    def _threads(self) -> int:
-        return self.request.limits.threads or os.cpu_count() or 1
 
     def _progress(self, complete: bool) -> Progress:
         def hear(progress: Progress) -> None:

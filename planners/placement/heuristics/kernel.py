@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ....instances.base.compiled import compiled, repays_loading
+from ....instances.base.compiled import compiled as machine_code
+from ....instances.base.compiled import repays_loading
 from ....instances.base.graph import adjacency
 from ..groups import Groups
 from . import annealing
@@ -22,7 +23,7 @@ class Kernel:
     def __init__(self, groups: Groups, seed: int, compiled: bool | None = None) -> None:
         self.groups = groups
         self.compiled = repays_loading(groups.count, COMPILED_FROM) if compiled is None else compiled
-        self.sweep: Callable[..., float] = compiled_sweep() if self.compiled else annealing.sweep
+        self.sweep: Callable[..., float] = machine_code(annealing, "sweep") if self.compiled else annealing.sweep
         self.tables = _tables(groups)
         self.random = np.array([seed | 1], dtype=np.uint64) if self.compiled else [seed | 1]
         self.state: annealing.State | None = None
@@ -82,8 +83,3 @@ def ragged(rows: Sequence[Sequence[int]]) -> tuple[Any, Any]:
     starts = np.zeros(len(rows) + 1, dtype=np.int64)
     starts[1:] = np.cumsum([len(row) for row in rows])
     return starts, np.array([entry for row in rows for entry in row], dtype=np.int64)
-
-
-def compiled_sweep() -> Callable[..., float]:
-    """The annealing loop as machine code."""
-    return compiled(annealing, "sweep")
