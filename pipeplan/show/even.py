@@ -54,12 +54,12 @@ def _best(plans_of: str, problem: Problem, rules: Rules) -> Ruling | None:
 
 def chain_plans(problem: ChainProblem) -> Iterator[PatternPlan]:
     """The best pattern of equally many layers on each GPU."""
-    from ..planners.chain.eager import scheduled
+    from ..planners.chain.contiguous import best_contiguous
 
     borders = [0]
     for share in shares(range(problem.layers), problem.gpus):
         borders.append(borders[-1] + len(share))
-    plan = scheduled(problem, tuple(borders))
+    plan = best_contiguous(problem, tuple(borders))
     if plan is not None:
         yield plan
 

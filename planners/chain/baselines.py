@@ -12,7 +12,7 @@ from ...instances.chain.problem import ChainProblem
 from ...instances.verdict import violations_of
 from ..contract import Outcome, Request
 from .contiguous import best_contiguous, pipedream_partition
-from .eager import Measured, pipedream_points, scheduled
+from .eager import Measured, pipedream_points
 from .measure import peak_memory
 from .simulation import simulate
 
@@ -61,7 +61,7 @@ class PipeDreamEager:
         if point.plan is not None:
             return best.offer(point.plan)
         messages.append("the best run did not become periodic: its stages were given their best pattern")
-        return best.offer(scheduled(best.problem, point.borders))
+        return best.offer(best_contiguous(best.problem, point.borders))
 
 
 class Contiguous:

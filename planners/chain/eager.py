@@ -14,7 +14,7 @@ from ...instances.base.amounts import fits
 from ...instances.chain.names import plain
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
-from .contiguous import Stages, best_contiguous, pipedream_partition
+from .contiguous import Stages, pipedream_partition
 from .measure import measured_period, peak_memory, repeated
 from .simulation import simulate
 
@@ -93,8 +93,3 @@ def memory_levels(problem: ChainProblem) -> tuple[float, float]:
     counts = (1, problem.gpus + EXTRA_IN_FLIGHT)
     least, most = (run_eagerly(problem, borders, in_flight, 0.0).peak for in_flight in counts)
     return least, most
-
-
-def scheduled(problem: ChainProblem, borders: tuple[int, ...]) -> PatternPlan | None:
-    """The best pattern of these stages within the memory, for runs that have none of their own."""
-    return best_contiguous(problem, borders)

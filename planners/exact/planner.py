@@ -118,12 +118,8 @@ class _Run:
 
     def _refused_in_words(self) -> list[str]:
         if self.refusals and self.refused is None:
-            count = len(self.excluded)
-            plans = (
-                "a plan that a solver let through was"
-                if count == 1
-                else f"{count} plans that solvers let through were"
-            )
+            n = len(self.excluded)
+            plans = "a plan that a solver let through was" if n == 1 else f"{n} plans that solvers let through were"
             return [f"{plans} refused by the referee and cut off: {self.refusals[0]}"]
         return [f"the referee rejected a plan: {why}" for why in self.refusals]
 

@@ -13,13 +13,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.graph_pipeline.series_parallel import Tree, decompose, depth
 from ..search import SAFETY
+from .configurations import menu
 from .decomposed import MOST_BESIDE, choices_beside, iteration_of, shortest, stages_of
 from .even import by_the_rule
 from .fronts import Front, Placed, Stages
+from .search import plan_of
+from .trace import Decision
 
 GROWTH = 1.03
 """From one longest iteration to the next."""
@@ -125,17 +128,11 @@ class Iterations:
                 yield plan
 
     def plan(self, b: int, placed: Sequence[Placed]) -> StageGraphPlan:
-        """Stages in the order of their first operators, with the edges that operators force."""
-        order = self.problem.topological_order
-        rows = [([v for v in order if stage.members >> v & 1], stage) for stage in placed]
-        rows.sort(key=lambda row: order.index(row[0][0]))
-        stage_of = {v: number for number, (inside, _) in enumerate(rows) for v in inside}
-        edges = {(stage_of[u], stage_of[v]) for u, v in self.problem.arcs if stage_of[u] != stage_of[v]}
-        ids = self.problem.ids
-        stages = (
-            GraphStage(
-                tuple(ids[v] for v in inside), stage.devices, b, 1, min(stage.held * b, self.problem.mini_batch)
-            )
-            for inside, stage in rows
-        )
-        return StageGraphPlan(tuple(stages), tuple(sorted(edges)))
+        """The stages with one micro-batch size, as they are placed."""
+        choice = menu(self.problem, [b], degrees=self.degrees)
+        numbers, most = range(len(self.problem.operators)), self.problem.mini_batch
+        decisions = [
+            Decision(tuple(v for v in numbers if members >> v & 1), 0, devices, min(held * b, most))
+            for members, devices, held in placed
+        ]
+        return plan_of(self.problem, choice, decisions)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 from ...formulations.contract import Plan
 from ...instances.base.amounts import as_written
@@ -46,10 +46,8 @@ class Answer:
     """Whatever the question was, nothing fits this much."""
 
 
-class Ask(Protocol):
-    def __call__(self, memory_bytes: float | None, limits: SolveOptions) -> Answer:
-        """Is there a plan within so much? None: within any amount."""
-        ...
+# Is there a plan within so many bytes (None: within any amount)?
+Ask = Callable[[float | None, SolveOptions], Answer]
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,16 +72,18 @@ def _least_together(problem: StagingProblem, layer: Layer) -> Fraction:
 
 def _timeless(problem: StagingProblem, memory_bytes: float | None) -> StagingProblem:
     """Nothing takes any time, so that a search ends with its first plan; so much memory everywhere."""
-    layers = tuple(replace(layer, configurations=_free(layer)) for layer in problem.layers)
+    free: dict[str, Any] = {"time": 0.0, "weight_bytes": 0.0, "gather_in": {}, "gather_out": {}}
+    layers = tuple(
+        replace(
+            layer,
+            configurations={
+                t: tuple(replace(way, **free) for way in ways) for t, ways in layer.configurations.items()
+            },
+        )
+        for layer in problem.layers
+    )
     edges = tuple(replace(edge, bytes=0.0) for edge in problem.edges)
     return with_memory(problem.replace(layers=layers, edges=edges), memory_bytes)
-
-
-def _free(layer: Layer) -> dict[int, tuple[Configuration, ...]]:
-    return {
-        t: tuple(replace(way, time=0.0, weight_bytes=0.0, gather_in={}, gather_out={}) for way in ways)
-        for t, ways in layer.configurations.items()
-    }
 
 
 def _ask(

@@ -8,7 +8,8 @@ from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
 from ...planners.chain.annealing import canonical
-from ...planners.chain.eager import Measured, pipedream_points, scheduled
+from ...planners.chain.contiguous import best_contiguous
+from ...planners.chain.eager import Measured, pipedream_points
 from ...planners.chain.eager import pareto as measured_front
 from .records import Candidate
 
@@ -51,7 +52,7 @@ def pipedream_front(problem: ChainProblem) -> tuple[Candidate, ...]:
 
 def _plan_of(problem: ChainProblem, run: Measured) -> PatternPlan | None:
     """Its own pattern, or the best pattern of its stages in the memory that it took."""
-    return run.plan or scheduled(problem.replace(memory_bytes=run.peak), run.borders)
+    return run.plan or best_contiguous(problem.replace(memory_bytes=run.peak), run.borders)
 
 
 def single(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
