@@ -77,7 +77,7 @@ def staging_plans(problem: StagingProblem) -> Iterator[Plan]:
 def staging_blocks(problem: StagingProblem) -> Iterator[Plan]:
     """A stage on each device, with and without recomputation."""
     from ..instances.staging.plan import PlannedStage, StagedPlan
-    from ..planners.staging.groupings import configured
+    from ..planners.staging.equal import configured
 
     order = problem.topological_order
     groups = shares_of_blocks(order, [problem.layers[i].id for i in order], problem.devices)

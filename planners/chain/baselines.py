@@ -12,8 +12,7 @@ from ...instances.chain.problem import ChainProblem
 from ...instances.verdict import violations_of
 from ..contract import Outcome, Request
 from .contiguous import best_contiguous, pipedream_partition
-from .eager import Measured, pipedream_points
-from .measure import peak_memory
+from .eager import Measured, peak_memory, pipedream_points
 from .simulation import simulate
 
 AUTO_FLUSH = 4

@@ -29,12 +29,10 @@ from .refutation import Refuter
 from .schedule import Schedule, best_schedule, longest_period
 from .solver import Solver
 
-# At which period to walk over the partitions next: low ones are exhausted soon, high ones lift the bound more.
+# ---- At which period to walk over the partitions next: low ones are exhausted soon, high ones lift the bound -
 
 SHARE = 0.5
 """Where in the gap the next level lies."""
-CLOSE_SHARE = 0.01
-"""A gap this small, relative to the longest period of interest, is taken at once."""
 PATIENCE_S = 3.0
 """At a level before lower ones are exhausted first; longer each time that there is none left below it."""
 

@@ -75,7 +75,7 @@ class Front(NamedTuple):
     single: bool
     """Is it one stage, which reads all that is sent to this part?"""
     built: Any
-    """The stages: see `decomposed.stages_of`."""
+    """The stages: see `iterations.stages_of`."""
 
 
 END = Front(0, 0, 0.0, 0.0, 0.0, (), False, None)

@@ -22,8 +22,7 @@ from ...instances.graph_pipeline.problem import (
 from ...instances.least_memory import SmallestMemory
 from ..graph_pipeline.bounds import lower_bound
 from ..options import SolveOptions
-from .ask import accepted, outcome_of
-from .search import Answer, Floor, Questions, Search, Watch
+from .search import Answer, Floor, Questions, Search, Watch, accepted, outcome_of
 from .too_little import would_do
 
 DP, CP = "graphpipe", "cp-graphpipe"

@@ -23,8 +23,7 @@ from ...instances.placement.rules import rules_of
 from ..contract import Outcome
 from ..options import SolveOptions
 from ..search import SAFETY
-from .ask import accepted, check_method, outcome_of
-from .search import Answer, Ask, Floor, Questions, Search, Watch, whole
+from .search import Answer, Ask, Floor, Questions, Search, Watch, accepted, check_method, outcome_of, whole
 
 DP, IP = "dp", "ip-tarnawski"
 

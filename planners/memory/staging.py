@@ -16,8 +16,7 @@ from ...instances.staging.each_device import BASIC, held, with_memory
 from ...instances.staging.problem import Configuration, Layer, StagingProblem
 from ...instances.staging.rules import rules_of
 from ..options import SolveOptions
-from .ask import accepted, outcome_of
-from .search import Answer, Floor, Questions, Search, Watch, whole
+from .search import Answer, Floor, Questions, Search, Watch, accepted, outcome_of, whole
 
 DP = "dp-piper"
 

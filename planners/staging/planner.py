@@ -17,8 +17,8 @@ from ...instances.verdict import violations_of
 from ..contract import Outcome, Request
 from ..search import OutOfTimeError, tick_of
 from .degree_table import check_size, check_table, table_of, write_table
+from .equal import recomputes
 from .extended import is_extended, plan_extended
-from .groupings import recomputes
 from .hierarchy import plan_levels
 from .model import Restriction, model_of
 from .options import ROUNDED_MEMORY, TABLE

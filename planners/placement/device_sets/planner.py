@@ -3,7 +3,7 @@
 What makes communication-bound graphs hard for an integer program is that its relaxation spreads every group over all
 devices, and so pays for no transfer. A set of groups that one accelerator really holds pays for all of its own. So the
 question here is which sets, taken together, make up the problem (`columns`): a cut-off is refuted, or leads to a plan
-(`dive`). The bound knows nothing of memory and of stages, and so holds with either.
+(`Dive`). The bound knows nothing of memory and of stages, and so holds with either.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from ....instances.placement.plan import PlacementPlan
 from ...contract import Outcome, Request
 from ...referee import rule, rules_of
 from ...search import WORK_ALONE, OutOfTimeError, tick_of
+from ..groups import objective_of
 from ..heuristics.linear_dp import PLANNER as LINEAR_DP
-from ..incumbent import objective_of
-from .columns import Columns
-from .master import Mixture
+from .columns import Columns, Mixture
 from .pricing import DeviceSet, pricer
 
 LEAST_GAP = 1e-4
@@ -202,9 +201,9 @@ class _Search:
         return self.groups.plan(self.request.problem, device_of)
 
 
-# From sets that are taken in part to a plan: the set with the largest share gets an accelerator, and so on.
+# ---- From sets that are taken in part to a plan: the set with the largest share gets an accelerator ---------
 
-PATIENCE = 40
+DIVE_PATIENCE = 40
 """Rounds for each accelerator of a dive."""
 ALTERNATIVES = 3
 """Sets that are tried for one accelerator, before the dive goes back to the one before."""
@@ -233,7 +232,7 @@ class Dive:
             chosen = mixed.sets[i]
             also = taken.copy()
             also[chosen.members] = True
-            rest = self.columns.mixture(self.limit, also, devices - 1, PATIENCE)
+            rest = self.columns.mixture(self.limit, also, devices - 1, DIVE_PATIENCE)
             if rest is None or not rest.is_whole:
                 continue
             below = self.down(rest, also, devices - 1)

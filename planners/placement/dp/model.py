@@ -58,7 +58,7 @@ class Model:
     true_sizes: tuple[int, ...] | None
     """Exact sizes where `sizes` had to be rounded."""
     sync_bandwidth: float | None
-    """Bytes per time unit between replicas; None: no replication. Several levels have one each (`hierarchy`)."""
+    """Bytes per time unit between replicas; None: no replication. Several levels have one each (`Hierarchy`)."""
 
     @property
     def count(self) -> int:

@@ -361,8 +361,7 @@ class _Run:
         return stop
 
     def _hierarchy(self, whole: Lattice) -> Stop:
-        from .dense import Pairs
-        from .hierarchy import Hierarchy, transitions
+        from .dense import Hierarchy, Pairs, transitions
 
         times = transitions(self.levels, self.problem.cpus)
         most = max(8, int((HIERARCHY_WORK / times) ** (1 / 3)))

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ....instances.base.graph import adjacency
 from ...contract import Outcome, Request
-from ..groups import FAR, Groups, capped
-from ..incumbent import Incumbent, groups_of
+from ..groups import FAR, Groups, Incumbent, capped, groups_of
 from ..orders import depth_first
 
 BISECTIONS = 16

@@ -14,8 +14,7 @@ import numpy as np
 
 from ....instances.base.result import Stop
 from ...contract import Outcome, Request
-from ..groups import FAR, Groups, capped
-from ..incumbent import Incumbent, groups_of, lower_bound
+from ..groups import FAR, Groups, Incumbent, capped, groups_of, lower_bound
 from ..options import ORDERS
 from ..orders import various_orders
 

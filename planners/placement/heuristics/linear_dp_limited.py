@@ -12,8 +12,7 @@ from typing import Any
 from ....instances.base.errors import UsageError
 from ....instances.verdict import violations_of
 from ...contract import Outcome, Request
-from ..groups import Groups, capped
-from ..incumbent import Incumbent, groups_of
+from ..groups import Groups, Incumbent, capped, groups_of
 from ..options import ORDERS
 from ..orders import various_orders
 from .linear_dp import blocked, interval_loads, interval_sums, too_many

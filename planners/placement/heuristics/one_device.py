@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...contract import Outcome, Request
-from ..incumbent import Incumbent, groups_of
+from ..groups import Incumbent, groups_of
 
 
 class OneDevice:

@@ -14,11 +14,10 @@ from typing import Any
 
 from ....instances.base.errors import UsageError
 from ...contract import Outcome, Request
-from ..groups import Groups
-from ..incumbent import Incumbent, groups_of, is_contiguous
+from ..groups import Groups, Incumbent, groups_of, is_contiguous
 from ..orders import gathered_order
 from .linear_dp import MAX_GROUPS, best_cuts, too_many
-from .reassignment import mend
+from .local_search import mend
 
 IMBALANCES = (1, 10, 30, 100, 300, 1000)
 """Per mille that METIS may deviate from equal parts."""

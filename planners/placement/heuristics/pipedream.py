@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ....instances.base.result import Stop
 from ...contract import Outcome, Request
-from ..incumbent import Incumbent, groups_of
+from ..groups import Incumbent, groups_of
 from .linear_dp import MAX_GROUPS, best_cuts, too_many
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from ...contract import Board, Outcome, Request
 from ..dp.options import OPTIONS as DP_OPTIONS
 from ..heuristics.expert import Expert
 from ..options import OPTIONS
-from .incumbent import Incumbent, world_of
+from .world import Incumbent, world_of
 
 
 class LatencyCpu:

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from ....instances.placement.problem import PlacementProblem
 from ...contract import Outcome, Request
 from ..orders import in_turn
-from .incumbent import Incumbent, world_of
-from .world import UNPLACED, World
+from .world import UNPLACED, Incumbent, World, world_of
 
 
 class LatencyGreedy:

@@ -17,9 +17,8 @@ from ..heuristics.neighbourhood import LargeNeighbourhoodSearch, Run
 from .baselines import LINEAR_DP
 from .cells import cell_places
 from .greedy import PLANNER as GREEDY
-from .incumbent import Incumbent, world_of
 from .options import CYCLES, STEPS
-from .world import Annealing
+from .world import Annealing, Incumbent, world_of
 
 HOT, WARM, COLD = 0.1, 0.02, 1e-5
 """Temperatures relative to the value: from elsewhere, from the best plan, at the end."""

@@ -21,9 +21,16 @@ from pipeplan.planners.chain.contiguous import (
     one_f_one_b,
     pipedream_partition,
 )
-from pipeplan.planners.chain.eager import memory_levels, pareto, pipedream_points, run_eagerly
+from pipeplan.planners.chain.eager import (
+    measured_period,
+    memory_levels,
+    pareto,
+    peak_memory,
+    pipedream_points,
+    repeated,
+    run_eagerly,
+)
 from pipeplan.planners.chain.exact import PLANNER as EXACT
-from pipeplan.planners.chain.measure import measured_period, peak_memory, repeated
 from pipeplan.planners.chain.simulation import simulate
 from pipeplan.planners.contract import Request
 
