@@ -37,8 +37,8 @@ from .placement.options import OPTIONS
 from .staging.options import DP_OPTIONS as PIPER_OPTIONS
 from .staging.options import EQUI_OPTIONS, RESTRICTED_OPTIONS
 
+# The planner that hands a formulation to a solver.
 EXACT = "exact"
-"""The planner that hands a formulation to a solver."""
 
 _SCOPES = "pipeplan.planners.scopes"
 _GRAPH_SCOPES = "pipeplan.planners.graph_pipeline.scope"
@@ -284,8 +284,8 @@ PLANNERS: Mapping[str, Entry] = {
 }
 
 
+# Of the entry points by which other packages bring planners, each the address of an `Entry`.
 GROUP = "pipeplan.planners"
-"""Of the entry points by which other packages bring planners, each the address of an `Entry`."""
 
 
 def find_planner(name: str) -> Entry | None:

@@ -24,14 +24,14 @@ from .registry import backend_named, check
 from .units import OWN, Units, in_own_units
 
 LEAST_GRACE_S = 1.0
+# A worker is killed when it does not answer this long after its time limit,
 GRACE_SHARE = 0.1
-"""A worker is killed when it does not answer this long after its time limit,"""
+# ... and not waited for where it is still loading its solver; it goes on, for the next task.
 LOADING_GRACE_S = 0.2
-"""... and not waited for where it is still loading its solver; it goes on, for the next task."""
+# ... or after it was asked to stop.
 INTERRUPT_GRACE_S = 5.0
-"""... or after it was asked to stop."""
+# Kept per backend for the next task; more are ended.
 IDLE_WORKERS = 2
-"""Kept per backend for the next task; more are ended."""
 
 _numbers = itertools.count(1)
 
@@ -183,8 +183,8 @@ class Job:
         self.outcome = answer
 
 
+# How long a worker may take to end when everything ends.
 GOODBYE_S = 2.0
-"""How long a worker may take to end when everything ends."""
 
 
 class _Pool:
@@ -240,8 +240,8 @@ class _Pool:
 
 
 _pool = _Pool()
+# End all solver processes now; the next submission starts new ones.
 end_workers = _pool.close
-"""End all solver processes now; the next submission starts new ones."""
 atexit.register(end_workers)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.reset)

@@ -17,11 +17,11 @@ from ...instances.base.errors import InputError
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
+# A point may break a row or a bound by this much (the solvers' own default), plus a little for large numbers.
 FEASIBILITY = 1e-6
-"""A point may break a row or a bound by this much (the solvers' own default), plus a little for large numbers."""
 RELATIVE_FEASIBILITY = 1e-9
+# How far a solver's value of an integer column may be from a whole number before we do not believe it.
 INTEGRALITY = 1e-5
-"""How far a solver's value of an integer column may be from a whole number before we do not believe it."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .client import Job
 
+# How often deadlines and memory are looked at.
 TICK_S = 0.1
-"""How often deadlines and memory are looked at."""
 LONGEST_LAST_WORDS = 2000
 
 MODULE = f"{__package__}.worker"

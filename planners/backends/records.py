@@ -13,8 +13,8 @@ from ...instances.base.result import PROVEN_TOLERANCE, Stop, WarmStart
 from ..options import Progress, SolveOptions
 from .model import Floats, Indices, MatrixModel
 
+# Objective and bound this close to each other have met where the search is complete.
 ZERO = 1e-9
-"""Objective and bound this close to each other have met where the search is complete."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,8 +112,8 @@ BACKENDS: Mapping[str, Backend] = {
 }  # fmt: skip
 
 
+# Installed with pipeplan, and between them they take every model.
 STANDARD = ("highs", "cp-sat")
-"""Installed with pipeplan, and between them they take every model."""
 
 GROUP = "pipeplan.backends"
 # Our plug-ins: name, title, folder in plugins/, and what else their solver needs.

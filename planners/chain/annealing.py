@@ -16,15 +16,15 @@ from ...instances.verdict import violations_of
 from . import anneal_kernel
 from .schedule import longest_period, pattern_at
 
+# Steps of one round; they double when a few rounds found nothing.
 STEPS = 100_000
-"""Steps of one round; they double when a few rounds found nothing."""
+# Of longer chains a round has fewer steps, as each takes longer: no round can be interrupted.
 USUAL_TASKS = 48
-"""Of longer chains a round has fewer steps, as each takes longer: no round can be interrupted."""
 ROUNDS = 4
+# Of products of sizes and times in the compiled loops, which count in 64 bits.
 MOST_AREA = 2**61
-"""Of products of sizes and times in the compiled loops, which count in 64 bits."""
+# Energies that are accepted now and then, at the begin and at the end of a round.
 HOT, COLD = 0.05, 0.002
-"""Energies that are accepted now and then, at the begin and at the end of a round."""
 
 
 class Annealer:

@@ -15,8 +15,8 @@ from .contiguous import best_contiguous, pipedream_partition
 from .eager import Measured, peak_memory, pipedream_points
 from .simulation import simulate
 
+# Where no number is given, up to this many batches per GPU are tried between two flushes.
 AUTO_FLUSH = 4
-"""Where no number is given, up to this many batches per GPU are tried between two flushes."""
 
 
 class _Best:

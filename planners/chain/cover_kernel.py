@@ -14,8 +14,8 @@ from .anneal_kernel import Tables
 
 FOUND, DONE, PAUSED = 1, 0, -1
 TOO_MANY = -1
+# Of the search for sets, before they count as too many.
 NODES_PER_SET = 40
-"""Of the search for sets, before they count as too many."""
 
 
 class Covers(NamedTuple):

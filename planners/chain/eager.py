@@ -97,14 +97,14 @@ def memory_levels(problem: ChainProblem) -> tuple[float, float]:
 # ---- What a trace shows a posteriori: the period without warm-up and drain, and the peak memory of each GPU ----
 # The memory is counted as the specification of the problem says, in the problem's own mode, from the trace alone.
 
+# The period is measured between these shares of the batches: 250 and 450 of 500.
 WARM_SHARE, DRAIN_SHARE = 0.5, 0.9
-"""The period is measured between these shares of the batches: 250 and 450 of 500."""
+# Batches per period of the patterns that are looked for in a trace.
 LONGEST_CYCLE = 12
-"""Batches per period of the patterns that are looked for in a trace."""
+# Copies of a tensor that one batch counts at a time, at most: kept, read and written, and in a slot.
 MOST_HELD = 4
-"""Copies of a tensor that one batch counts at a time, at most: kept, read and written, and in a slot."""
+# Relative difference of times that count as the same.
 EQUAL = 1e-9
-"""Relative difference of times that count as the same."""
 
 
 def measured_period(trace: Trace) -> float:

@@ -25,23 +25,23 @@ from .annealing import array, tables
 
 UNKNOWN, OPEN = -1, -2
 
+# Sets are the bits of a machine word. Of longer chains only the first layers are in sets, the others on any GPU.
 MOST_LAYERS = 60
-"""Sets are the bits of a machine word. Of longer chains only the first layers are in sets, the others on any GPU."""
+# As many layers of a long chain are in sets as have no more sets than these.
 MOST_SETS_OF_FIRST = 20_000
-"""As many layers of a long chain are in sets as have no more sets than these."""
+# By load and area. More are not looked at.
 MOST_SETS = 200_000
-"""By load and area. More are not looked at."""
+# A table of which may be together takes a bit for each pair of those that a GPU can hold.
 MOST_GOOD = 20_000
-"""A table of which may be together takes a bit for each pair of those that a GPU can hold."""
+# Patience with one GPU, with several, and with all of them.
 NODES_ALONE, NODES_TOGETHER, NODES_WHOLE = 2_000, 300, 10_000
-"""Patience with one GPU, with several, and with all of them."""
+# What is found out about more sets than these is not worth the room.
 REMEMBERED = 2
-"""What is found out about more sets than these is not worth the room."""
 CHUNK, STEPS, SLICE_S, PAUSE_S = 200, 2_000, 0.3, 0.02
 
 Step = tuple[int, ...] | None
+# Candidates, and pauses between them.
 Steps = Iterator[Step]
-"""Candidates, and pauses between them."""
 
 
 @dataclass

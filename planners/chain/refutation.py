@@ -17,8 +17,8 @@ from .allocation import least_period
 from .schedule import fit, slack_between
 from .solver import Solver
 
+# A part that takes longer is not worth refuting: the whole is asked instead.
 CHECK_LIMIT_S = 10.0
-"""A part that takes longer is not worth refuting: the whole is asked instead."""
 
 
 @dataclass

@@ -28,8 +28,8 @@ from ...instances.verdict import violations_of
 from .contiguous import one_batch
 from .solver import Solver
 
+# Waiting costs memory: the solver's linear relaxation sees that, its propagation does not.
 THOROUGH: Mapping[str, Any] = {"linearization_level": 2}
-"""Waiting costs memory: the solver's linear relaxation sees that, its propagation does not."""
 
 
 @dataclass(frozen=True, slots=True)

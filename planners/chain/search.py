@@ -31,10 +31,10 @@ from .solver import Solver
 
 # ---- At which period to walk over the partitions next: low ones are exhausted soon, high ones lift the bound -
 
+# Where in the gap the next level lies.
 SHARE = 0.5
-"""Where in the gap the next level lies."""
+# At a level before lower ones are exhausted first; longer each time that there is none left below it.
 PATIENCE_S = 3.0
-"""At a level before lower ones are exhausted first; longer each time that there is none left below it."""
 
 
 @dataclass
@@ -101,29 +101,29 @@ class Levels:
         return self.current
 
 
+# Where in the gap the level lies that is to be exhausted next.
 FIRST_SHARE = 0.3
-"""Where in the gap the level lies that is to be exhausted next."""
+# Allocations at a level before it is lowered: a low level is exhausted sooner.
 PATIENCE = 8
-"""Allocations at a level before it is lowered: a low level is exhausted sooner."""
 LOWER_BY, RAISE_BY = 0.6, 1.5
+# Where in the gap the allocations are sought that are to give better patterns.
 IMPROVING_SHARES = (0.15, 0.9)
-"""Where in the gap the allocations are sought that are to give better patterns."""
+# Problems that take no longer are not worth loops that have to be compiled or loaded: annealing, and walks.
 QUICK_S, BRIEF_S = 3.0, 1.0
-"""Problems that take no longer are not worth loops that have to be compiled or loaded: annealing, and walks."""
+# After so many rounds that found nothing, annealing rests for one more step between two rounds,
 ROUNDS_IN_TURN = 4
-"""After so many rounds that found nothing, annealing rests for one more step between two rounds,"""
+# ... and for no more than this.
 MOST_REST = 10
-"""... and for no more than this."""
+# Beyond this, annealing has no more time than walks, where there are any.
 ANNEALED_FIRST_S = 5.0
-"""Beyond this, annealing has no more time than walks, where there are any."""
+# In a gap this small, relative to the upper bound, the last level is taken at once.
 CLOSE_SHARE = 0.01
-"""In a gap this small, relative to the upper bound, the last level is taken at once."""
+# For one question of the first bisection.
 BOUND_LIMIT_S = 2.0
-"""For one question of the first bisection."""
+# For one allocation from the relaxation; twice as much each time that this is not enough.
 RELAXATION_LIMIT_S = 10.0
-"""For one allocation from the relaxation; twice as much each time that this is not enough."""
+# For one schedule; those that take longer are kept for later, with twice as much each time.
 SCHEDULE_LIMIT_S = 20.0
-"""For one schedule; those that take longer are kept for later, with twice as much each time."""
 
 
 @dataclass(frozen=True, slots=True)

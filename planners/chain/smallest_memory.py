@@ -31,8 +31,8 @@ from .solver import Solver
 Watch = Callable[[Progress], None] | None
 
 ONE_BY_ONE = "one batch at a time on the best allocation, below which no pattern gets"
+# Beyond, the best runs of layers (quadratic work) are not what the search starts from.
 MOST_LAYERS = 1000
-"""Beyond, the best runs of layers (quadratic work) are not what the search starts from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,19 +296,19 @@ def one_by_one(problem: ChainProblem, allocation: Sequence[int]) -> PatternPlan:
 # What has been decided about a GPU so far is three numbers, and equal GPUs are interchangeable, so many partial
 # allocations are one state. Slots make every change of GPU expensive, which keeps the states few where memory is tight.
 
+# After a layer; with more, the question is left to a solver.
 MOST_STATES = 20_000
-"""After a layer; with more, the question is left to a solver."""
 
 DATA = ("weights", "kept", "own", "slots", "timed", "moved", "gpus")
 
+# Of one GPU: weights and slots; kept inputs; the most that kept inputs and what runs take together.
 Fill = tuple[int, int, int]
-"""Of one GPU: weights and slots; kept inputs; the most that kept inputs and what runs take together."""
 
+# The GPU of the last layer, and the other GPUs in use, sorted.
 State = tuple[Fill, tuple[Fill, ...]]
-"""The GPU of the last layer, and the other GPUs in use, sorted."""
 
+# One allocation that leads to a state: GPU of each layer, label of the last one's, labels of the others.
 Way = tuple[tuple[int, ...], int, tuple[int, ...]]
-"""One allocation that leads to a state: GPU of each layer, label of the last one's, labels of the others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from ..options import SolveOptions
 
 NAME = "cp-sat"
 
+# How long a caller may take to see that it shall stop.
 POLL_S = 0.2
-"""How long a caller may take to see that it shall stop."""
 
 
 @dataclass

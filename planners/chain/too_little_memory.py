@@ -19,8 +19,8 @@ TERMS: Mapping[str, str] = {
     "direct": "tensors between two tasks",
     "buffers": "slots for transfers",
 }
+# The time is shared by so many searches: the memory itself and each remedy.
 MOST_QUESTIONS = 6
-"""The time is shared by so many searches: the memory itself and each remedy."""
 
 
 def explain(

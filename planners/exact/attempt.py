@@ -18,14 +18,14 @@ from ..options import Progress, SolveOptions
 from ..referee import Ruling
 
 POLL_S = 0.05
+# How long an interrupted worker may take for its last word.
 GRACE_S = 2.0
-"""How long an interrupted worker may take for its last word."""
+# An attempt that needs only some plan ends when nothing better has come for so long.
 QUIET_S = 0.25
-"""An attempt that needs only some plan ends when nothing better has come for so long."""
 
 
+# A search that ended by itself; completed: it knows all that a grid tells.
 COMPLETE = (Stop.PROVEN, Stop.GAP, Stop.UNBOUNDED, Stop.COMPLETED)
-"""A search that ended by itself; completed: it knows all that a grid tells."""
 
 
 @dataclass

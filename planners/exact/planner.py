@@ -26,18 +26,18 @@ from ..referee import Ruling, rule, rules_of
 from ..registry import EXACT, PLANNERS
 from .attempt import COMPLETE, Attempt
 
+# Proven first where a smaller gap is asked for: a good bound early, whatever comes later.
 COARSE_GAP = 0.01
-"""Proven first where a smaller gap is asked for: a good bound early, whatever comes later."""
 
+# Value and bound within this multiple of the wanted gap: better plans are the shorter way to its end.
 NEAR = 2.5
-"""Value and bound within this multiple of the wanted gap: better plans are the shorter way to its end."""
 
+# What stands for a gap of 0: objective and bound then meet within the tolerance for `proven`.
 FINE_GAP = PROVEN_TOLERANCE / 2
-"""What stands for a gap of 0: objective and bound then meet within the tolerance for `proven`."""
 
 
+# Plans that only rounding lets through are cut off one by one, not without end.
 MOST_EXCLUDED = 200
-"""Plans that only rounding lets through are cut off one by one, not without end."""
 
 
 class ExactPlanner:

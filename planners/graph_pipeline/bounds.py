@@ -61,16 +61,16 @@ from . import kernel
 from .configurations import allowed_degrees, synchronisation
 from .memory import GraphMemory, whole_graph_memory
 
+# Samples of a micro-batch, and devices.
 Share = tuple[int, int]
-"""Samples of a micro-batch, and devices."""
 
+# Relative: how close the iteration's bound is to what the argument proves.
 PRECISE = 1e-8
-"""Relative: how close the iteration's bound is to what the argument proves."""
 
 ROUNDING = 1e-12
 
+# Operators in a set whose packing is looked at.
 MOST_PACKED = 1000
-"""Operators in a set whose packing is looked at."""
 
 MOST_SETS = 64
 
@@ -283,14 +283,14 @@ class Argument:
 # What the stages on a path of operators cost all devices, at least: the dynamic program behind the bound.
 # The proof stands in the docstring of the module `bounds`.
 
+# Below so many steps of the dynamic program, compiled loops are not worth their loading.
 COMPILED_FROM = 1_001
-"""Below so many steps of the dynamic program, compiled loops are not worth their loading."""
 
+# Operators of a path squared times shares (and levels): of longer paths, no more than their work is counted.
 MOST_STEPS = 2_000_000
-"""Operators of a path squared times shares (and levels): of longer paths, no more than their work is counted."""
 
+# One number of stages after a stage is told apart from another up to this.
 MOST_LEVELS = 4
-"""One number of stages after a stage is told apart from another up to this."""
 
 MOST_PATHS = 64
 

@@ -19,8 +19,8 @@ from .nodes import Absorption, LeafNode, ParallelNode, PricedNode, SeriesNode, V
 if TYPE_CHECKING:
     from .tables import Tables
 
+# What comes after a part: the samples that a stage of each configuration right before it holds.
 Entry = tuple[int, ...]
-"""What comes after a part: the samples that a stage of each configuration right before it holds."""
 
 Combinations = dict[Entry, int]
 

@@ -27,14 +27,14 @@ from .fronts import END, Front, Placed, Readers, Stages, keep, side_by_side
 from .search import plan_of
 from .trace import Decision
 
+# From one longest iteration to the next.
 GROWTH = 1.03
-"""From one longest iteration to the next."""
 
+# Of each micro-batch size, the shortest ones first.
 MOST_PLANS = 4
-"""Of each micro-batch size, the shortest ones first."""
 
+# Of the tree: the program goes down by recursion, in several steps for each level.
 MOST_LEVELS = 100
-"""Of the tree: the program goes down by recursion, in several steps for each level."""
 
 
 class OutOfStepsError(Exception):
@@ -151,16 +151,16 @@ class Iterations:
 # Branches are alike that are chains of equal operators between the same neighbours. They can change places, so that
 # only their number counts.
 
+# Relative: what rounding may take off the time that devices do nothing.
 ROOM = 1e-9
-"""Relative: what rounding may take off the time that devices do nothing."""
 
+# Choices of branches of one parallel node.
 MOST_BESIDE = 5_000
-"""Choices of branches of one parallel node."""
 
 NOBODY = Readers(0, 0)
 
+# By the number of devices.
 Cells = dict[int, list[Front]]
-"""By the number of devices."""
 
 
 class Then(NamedTuple):

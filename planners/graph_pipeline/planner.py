@@ -33,15 +33,15 @@ from .search import Answer, Search, chain_tree
 
 Family = Literal["graph", "sequential"]
 
+# Times as long as the best iteration: plans up to there may be the best with more samples in flight.
 NEAR = 1.05
-"""Times as long as the best iteration: plans up to there may be the best with more samples in flight."""
 
 MOST_NEAR = 4
 
 SHORTER = "every shorter iteration of stages of the decomposition was refuted by a dynamic program"
 
+# Of the program for short iterations, where nobody asks for its bound.
 MOST_STEPS = 1_300_000
-"""Of the program for short iterations, where nobody asks for its bound."""
 
 
 def in_a_row(plan: StageGraphPlan) -> StageGraphPlan:

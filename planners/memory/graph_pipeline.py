@@ -26,8 +26,8 @@ from .search import Answer, Floor, Questions, Search, Watch, accepted, outcome_o
 from .too_little import would_do
 
 DP, CP = "graphpipe", "cp-graphpipe"
+# Options that say which plans there are; longer groups of passes never need less memory.
 ASKED = ("micro_batch", "mixed_micro_batches", "degrees")
-"""Options that say which plans there are; longer groups of passes never need less memory."""
 STEADY = {"objective": "time-per-sample"}
 AT_ONCE = TimeCurve((1.0,), (0.0,))
 

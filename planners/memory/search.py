@@ -28,8 +28,8 @@ from ..run.choose import check_extensions, resolve_options
 
 Watch = Callable[[Progress], None] | None
 
+# With less time left nothing more is asked.
 LEAST_S = 0.01
-"""With less time left nothing more is asked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,11 @@ from .. import search as incumbent
 from ..contract import Request
 from ..search import SAFETY
 
+# So many times a known value, costs hurt sums that are kept up to date by differences: see `capped`.
 FAR = 1e4
-"""So many times a known value, costs hurt sums that are kept up to date by differences: see `capped`."""
 
+# (pins, cost, part): an accelerator that holds some but not all pins pays the cost in that part of its load.
 Net = tuple[tuple[int, ...], float, int]
-"""(pins, cost, part): an accelerator that holds some but not all pins pays the cost in that part of its load."""
 
 
 @dataclass(frozen=True)

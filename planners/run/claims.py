@@ -20,8 +20,8 @@ from ..registry import EXACT
 from .choose import Method, choose, declared_options
 from .judge import settle, within
 
+# Relative: a stored value that differs by no more differs by rounding.
 SAME = 1e-9
-"""Relative: a stored value that differs by no more differs by rounding."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -270,8 +270,8 @@ def _seconds(outcome: Outcome, planned: float, board: Board) -> dict[str, float]
 # ---- Why there is no plan, in words: what the problem lacks, where it lacks it, and what would help --------
 # Kinds of problems that have nothing to say name nobody who would.
 
+# The search for reasons takes no longer, and not longer than the limit of the run.
 ENOUGH_S = 10.0
-"""The search for reasons takes no longer, and not longer than the limit of the run."""
 
 
 def reasons(request: Request, method: Method, stop: Stop) -> tuple[str, ...]:

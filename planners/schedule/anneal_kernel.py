@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+# Offset between blocks that do not follow from each other; and more memory than there is.
 NEVER = 1 << 40
-"""Offset between blocks that do not follow from each other; and more memory than there is."""
+# How many of the moves take a run of the path that decides the value; the others take any.
 CRITICAL_SHARE = 0.6
-"""How many of the moves take a run of the path that decides the value; the others take any."""
+# Places that a run may move by.
 FARTHEST = 12
-"""Places that a run may move by."""
 
 
 class Tables(NamedTuple):

@@ -14,15 +14,15 @@ from ...instances.base.clock import now
 from ...instances.base.compiled import compiled
 from . import anneal_kernel
 
+# About so long takes a round, between two looks at the clock; later ones take longer.
 ROUND_S = 1.0
-"""About so long takes a round, between two looks at the clock; later ones take longer."""
 LONGEST_ROUND_S = 4.0
+# Steps by which the speed is measured.
 TRIED = 500
-"""Steps by which the speed is measured."""
+# Energies that are accepted now and then at the begin and at the end of a round, in mean times of a block.
 HOT, COLD = 0.03, 0.001
-"""Energies that are accepted now and then at the begin and at the end of a round, in mean times of a block."""
+# Of the longest schedule: the loop counts in machine words.
 MOST_STEPS = 2**40
-"""Of the longest schedule: the loop counts in machine words."""
 
 
 class Annealer:

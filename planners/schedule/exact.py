@@ -40,33 +40,33 @@ PERIOD = "period"
 BOUNDS = "work, paths and memory of the devices take no less: a bound without a search"
 REFUTED = "cp-sat refuted every schedule of less, in whole parts of a step"
 
+# They try many variants.
 SLOW_RULES: tuple[Planner, ...] = (LIST_SCHEDULE, ZERO_BUBBLE_GREEDY)
-"""They try many variants."""
 
+# Who hands the model of a period to a solver; it knows the table of planners, which knows this one.
 BY_MODEL = "pipeplan.planners.exact.planner:PLANNER"
-"""Who hands the model of a period to a solver; it knows the table of planners, which knows this one."""
+# Of the time limit, for each rule.
 RULE_SHARE = 0.1
-"""Of the time limit, for each rule."""
+# For the model of a few runs, before the slow rules have their turn;
 QUICK_S = 5.0
-"""For the model of a few runs, before the slow rules have their turn;"""
+# and no more than that of the time limit, so that they have one.
 QUICK_SHARE = 0.25
-"""and no more than that of the time limit, so that they have one."""
 
+# The first rounds of annealing; each time the model has had its turn, the next ones are longer.
 ANNEALED_S = 10.0
-"""The first rounds of annealing; each time the model has had its turn, the next ones are longer."""
+# The same for a few runs: the best plan is found so, and the model has only to refute what is better.
 FEW_ANNEALED_S = 2.0
-"""The same for a few runs: the best plan is found so, and the model has only to refute what is better."""
+# The first turn of the model where annealing has turns as well.
 TURN_S = 10.0
-"""The first turn of the model where annealing has turns as well."""
 MORE = 2.0
 
+# Blocks of all micro-batches up to which the model alone is quick.
 FEW_RUNS = 200
-"""Blocks of all micro-batches up to which the model alone is quick."""
+# From so many on a model of everything proves nothing in any time that people wait; annealing has all of it.
 MANY_RUNS = 1500
-"""From so many on a model of everything proves nothing in any time that people wait; annealing has all of it."""
 
+# Parameters for many runs, where trying each order in turn takes longer than the search.
 PLAIN = {"cp_model_probing_level": 0, "linearization_level": 0}
-"""Parameters for many runs, where trying each order in turn takes longer than the search."""
 
 
 class ExactSchedule:

@@ -21,8 +21,8 @@ from .chain_shape import chain_shape
 from .listing import Rank, Rule, as_plan, late, listed, why_none
 from .whole import WholeProblem, in_whole_numbers
 
+# Shares of a pass for weights that a device idles rather than start one when another pass is about to be there.
 PATIENCE = (Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(1))
-"""Shares of a pass for weights that a device idles rather than start one when another pass is about to be there."""
 
 
 class ZeroBubbleGreedy:

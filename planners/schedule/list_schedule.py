@@ -25,14 +25,14 @@ from .named import rule_schedules
 from .periodic_list import periodic_list_schedule
 from .whole import WholeProblem, in_whole_numbers
 
+# Runs that are started in all tries together: about a second.
 MOST_RUNS = 50_000
-"""Runs that are started in all tries together: about a second."""
+# One part of so many is for the rules, the rest for the way back and forth.
 RULES_SHARE = 2
-"""One part of so many is for the rules, the rest for the way back and forth."""
 
 PATIENCE = (Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(1))
+# By how many mean times of a block the order may change.
 NOISE = (0, 0, 1, 2, 4, 8)
-"""By how many mean times of a block the order may change."""
 
 
 def better_and_better(

@@ -21,11 +21,11 @@ from ...instances.verdict import evaluation_of, violations_of
 from ..contract import Outcome, Request
 from .chain_shape import ChainShape, chain_shape
 
+# F, B (the whole backward pass, in one piece or two), I or W; of which stage of the device; of which micro-batch.
 Pass = tuple[str, int, int]
-"""F, B (the whole backward pass, in one piece or two), I or W; of which stage of the device; of which micro-batch."""
 
+# (device, devices, stages on each, micro-batches) -> its passes in order.
 Rule = Callable[[int, int, int, int], Iterator[Pass]]
-"""(device, devices, stages on each, micro-batches) -> its passes in order."""
 
 
 # ---- one stage on each device --------------------------------------------------------------------------
@@ -291,8 +291,8 @@ ZB_H2 = Named("zb-h2", zb_h2, divided=True)
 ZB_V = Named("zb-v", zb_v, V_SHAPE, divided=True)
 DUALPIPE_V = Named("dualpipe-v", dualpipe_v, V_SHAPE, divided=True)
 
+# Those that usually have the shortest schedules first.
 RULES = (ZB_V, DUALPIPE_V, INTERLEAVED, ZB_H2, ZB_H1, ONE_F_ONE_B, GPIPE)
-"""Those that usually have the shortest schedules first."""
 
 
 def rule_schedules(problem: ScheduleProblem) -> Iterator[tuple[str, SchedulePlan]]:

@@ -11,8 +11,8 @@ from ...instances.verdict import violations_of
 from .alone import order_alone
 from .whole import WholeProblem, in_whole_numbers
 
+# Periods that are tried, from the load of the busiest device to a micro-batch alone.
 MOST_PERIODS = 60
-"""Periods that are tried, from the load of the busiest device to a micro-batch alone."""
 
 
 def periodic_list_schedule(

@@ -167,8 +167,8 @@ def _tree(stages: Sequence[LeveledStage], shares: Sequence[Share]) -> tuple[Leve
 RECOMPUTATION = "recomp"
 TRANSFORMER = "ParallelTransformerLayer"
 
+# Positions of layers, by group.
 Groups = Sequence[Sequence[int]]
-"""Positions of layers, by group."""
 
 
 def recomputes(way: Configuration) -> bool:

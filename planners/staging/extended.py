@@ -157,8 +157,8 @@ class _Run:
 
 MAX_DOWNSETS = 300
 MAX_TYPES = 3
+# Numbers in the table of one decision.
 MAX_ENTRIES = 60_000_000
-"""Numbers in the table of one decision."""
 
 
 class Counted:

@@ -39,10 +39,10 @@ from .search import Found
 from .stage_costs import Shape, StageCosts
 
 MAX_DOWNSETS = 300
+# Numbers in the tables of one level from which on they are asked for one limit after the other (`LevelDecisions`).
 MANY_ENTRIES = 1_000_000
-"""Numbers in the tables of one level from which on they are asked for one limit after the other (`LevelDecisions`)."""
+# Numbers in the tables of one level.
 MAX_ENTRIES = 40_000_000
-"""Numbers in the tables of one level."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 HAIR = 1e-9
 
+# Relative: what a sum over all layers may be wrong by.
 ROUNDED = 2.0**-52
-"""Relative: what a sum over all layers may be wrong by."""
 
+# Of the least load that a plan can have: where sums are wrong by more, they are kept in two parts.
 NOISE = 1e-13
-"""Of the least load that a plan can have: where sums are wrong by more, they are kept in two parts."""
 
 
 def option_rows(model: PiperModel) -> list[tuple[int, int]]:

@@ -34,8 +34,8 @@ from .model import ROUNDING
 from .search import FASTER, FIRST_TRY, Found, least_load
 from .stage_costs import Shape, StageCosts
 
+# Limits before any limit is taken; the last of them is more than 100 times the bound.
 MOST_TRIES = 14
-"""Limits before any limit is taken; the last of them is more than 100 times the bound."""
 
 NONE = -1
 

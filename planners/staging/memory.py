@@ -9,8 +9,8 @@ from fractions import Fraction
 from ...instances.base.amounts import MOST_EXACT, whole_amounts
 from ...instances.staging.problem import Configuration, StagingProblem
 
+# For each micro-batch in flight, and whatever is in flight; in a unit of our own.
 Bytes = tuple[int, int]
-"""For each micro-batch in flight, and whatever is in flight; in a unit of our own."""
 
 
 @dataclass(frozen=True, slots=True)

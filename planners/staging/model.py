@@ -21,8 +21,8 @@ from .links import SYNC_TRIPS
 from .memory import Bytes, StagingMemory, whole_memory
 from .options import MAX_DOWNSETS
 
+# Relative: bounds on sums of work are relaxed by this.
 ROUNDING = 1e-11
-"""Relative: bounds on sums of work are relaxed by this."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ class PiperModel:
         return SYNC_TRIPS * (replicas - 1) / samples / self.problem.bandwidth
 
 
+# (degree, configuration): may it be chosen?
 Allowed = Callable[[int, Configuration], bool]
-"""(degree, configuration): may it be chosen?"""
 
 
 def build(

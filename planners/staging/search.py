@@ -15,21 +15,21 @@ from .model import PiperModel
 from .tables import build_tables, loop
 from .trace import Step
 
+# Relative: a plan is optimal when no plan is better by more than this.
 STRICT = 1e-12
-"""Relative: a plan is optimal when no plan is better by more than this."""
 
+# Relative distance of value and bound from which on the value itself is put to the test.
 NEAR = 1e-3
-"""Relative distance of value and bound from which on the value itself is put to the test."""
 
+# The first limit is so many times the bound of work; what it is above that bound then grows by so many times itself,
+# again and again. Low limits are decided fastest.
 FIRST_TRY, FASTER = 1.02, 2.0
-"""The first limit is so many times the bound of work; what it is above that bound then grows by so many times itself,
-again and again. Low limits are decided fastest."""
 
+# Relative: how sharply the bound of relaxed knapsacks is located.
 RELAXED_GAP = 1e-7
-"""Relative: how sharply the bound of relaxed knapsacks is located."""
 
+# Entries (downset, devices, sum of degrees) where the degrees must sum to a number exactly.
 MAX_SUMS = 30_000_000
-"""Entries (downset, devices, sum of degrees) where the degrees must sum to a number exactly."""
 
 
 Planned = TypeVar("Planned", StagedPlan, LeveledPlan)

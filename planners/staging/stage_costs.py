@@ -38,8 +38,8 @@ class _Span(NamedTuple):
     weights: float
 
 
+# Relative: what is as near as this to a limit is decided by the load itself.
 HAIR = 1e-9
-"""Relative: what is as near as this to a limit is decided by the load itself."""
 
 
 class StageCosts:
@@ -200,8 +200,8 @@ class StageCosts:
 # both cost and memory. A Lagrangian bound (memory at the price that the linear relaxation sets) drops what cannot come
 # below a greedy solution.
 
+# Relative: choices whose costs differ by less are the same choice to us (equal layers in another order).
 EQUAL = 1e-12
-"""Relative: choices whose costs differ by less are the same choice to us (equal layers in another order)."""
 
 
 class Choice(NamedTuple):

@@ -15,14 +15,14 @@ from .model import PiperModel
 if TYPE_CHECKING:
     from .kernel import Cluster, Layers, Table
 
+# Downsets times layers; up to these the loops run as plain Python.
 COMPILED_FROM = 151
-"""Downsets times layers; up to these the loops run as plain Python."""
 
+# Of nested downsets: 4 bytes each, 8 where some need a knapsack.
 MAX_PAIRS = 200_000_000
-"""Of nested downsets: 4 bytes each, 8 where some need a knapsack."""
 
+# Pairs times degrees that need a knapsack, of 32 bytes each.
 MAX_ENTRIES = 40_000_000
-"""Pairs times degrees that need a knapsack, of 32 bytes each."""
 
 FIRST_EXTRAS = 1 << 16
 

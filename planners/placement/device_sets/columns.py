@@ -1,7 +1,7 @@
 """Column generation over the sets that one accelerator can hold: is a cut-off refuted, or do sets make up everything?
 
 At a cut-off T the question is: are there so many sets of load at most T that, with the CPUs, they make up everything?
-Sets may be taken in part (`best_mixture`), and new ones are found by the prices of the groups (`pricing`). If k accelerators
+Sets may be taken in part (`best_mixture`); new ones come from the prices of the groups (`pricing`). If k accelerators
 and all CPUs cannot even earn the prices of all groups, there is no plan of value T or less: for if there were one, its
 devices would earn them. That holds for any prices, so it is checked in whole numbers, and each round may end by it.
 """
@@ -15,12 +15,12 @@ from typing import Any
 from ....formulations.tarnawski.groups import GroupProblem
 from .pricing import PRICE_STEPS, DeviceSet, Pricer, Quick, Tick, whole_prices
 
+# How far prices stay with those that have proven the most so far: raw ones jump.
 STEADY = 0.85
-"""How far prices stay with those that have proven the most so far: raw ones jump."""
+# Where a linear program has more sets than the first of these, so many are kept.
 MOST_SETS, KEPT_SETS = 1_500, 700
-"""Where a linear program has more sets than the first of these, so many are kept."""
+# Relative: a set that earns no more than this above its rent is no better than those at hand.
 CLEARLY = 1e-7
-"""Relative: a set that earns no more than this above its rent is no better than those at hand."""
 
 
 @dataclass
@@ -140,8 +140,8 @@ class Columns:
 # or several do, costs 1 for each group. Prices, the duals of the groups, say what a new set should hold; they are
 # floats, and whoever proves something by them does so again in whole numbers, for which any prices will do.
 
+# What may be missing by rounding where the sets make up everything.
 COVERED = 1e-7
-"""What may be missing by rounding where the sets make up everything."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 NO_WAY = -(2**62)
+# More paths than there was room for.
 FULL = -1
-"""More paths than there was room for."""
 
 
 class Paths(NamedTuple):

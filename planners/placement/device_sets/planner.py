@@ -26,18 +26,18 @@ from ..heuristics.linear_dp import PLANNER as LINEAR_DP
 from .columns import Columns, Mixture
 from .pricing import DeviceSet, pricer
 
+# A smaller one is left to other methods: each halving of what is open costs as much as the one before.
 LEAST_GAP = 1e-4
-"""A smaller one is left to other methods: each halving of what is open costs as much as the one before."""
+# Where plans are sought as well: so far from what sets in part reach to the best plan.
 DIVES = (0.5, 0.85)
-"""Where plans are sought as well: so far from what sets in part reach to the best plan."""
+# Rounds for a cut-off, before a lower one is tried; more of them later.
 PATIENCE = 20
-"""Rounds for a cut-off, before a lower one is tried; more of them later."""
+# Sets that a dive tries for each accelerator.
 HASTY, PATIENT = 2, 6
-"""Sets that a dive tries for each accelerator."""
+# So much of a wide gap is asked for at once.
 STEP = 0.25
-"""So much of a wide gap is asked for at once."""
+# That limit is known well enough at this share of the wanted gap.
 NARROW = 0.1
-"""That limit is known well enough at this share of the wanted gap."""
 CHECK = "whole devices cannot make up the problem below this value: prices of groups, in exact whole numbers"
 
 
@@ -203,10 +203,10 @@ class _Search:
 
 # ---- From sets that are taken in part to a plan: the set with the largest share gets an accelerator ---------
 
+# Rounds for each accelerator of a dive.
 DIVE_PATIENCE = 40
-"""Rounds for each accelerator of a dive."""
+# Sets that are tried for one accelerator, before the dive goes back to the one before.
 ALTERNATIVES = 3
-"""Sets that are tried for one accelerator, before the dive goes back to the one before."""
 
 
 @dataclass

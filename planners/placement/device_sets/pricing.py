@@ -24,16 +24,16 @@ from . import kernel
 # Two histories that agree in this are one state. Graphs of neural networks are long and thin, so a good order of the
 # groups leaves some dozens or hundreds of states at each place, however many sets there are.
 
+# Graphs that are wider are left to other methods.
 MOST_STATES = 400_000
-"""Graphs that are wider are left to other methods."""
 
 _OUT, _IN, _CUT = range(3)
 
+# It may raise, where the time is over.
 Tick = Callable[[], None]
-"""It may raise, where the time is over."""
 
+# Of each open net.
 _State = tuple[int, ...]
-"""Of each open net."""
 
 
 @dataclass(frozen=True)
@@ -161,16 +161,16 @@ def _expanded(
 
 # ---- Prices --------------------------------------------------------------------------------------------------
 
+# Size of a step of load, as a share of the largest limit.
 PRECISION = 1e-9
-"""Size of a step of load, as a share of the largest limit."""
 WEIGHTS = 16
+# Of all weights, those that bound best.
 PRUNING_WEIGHTS = 6
-"""Of all weights, those that bound best."""
 LABELS = 1_500_000
+# Steps that the limit is divided into, at first coarsely.
 GRAINS = (1_000, 8_000, 64_000)
-"""Steps that the limit is divided into, at first coarsely."""
+# Sets of one search, the best first.
 TAKEN = 20
-"""Sets of one search, the best first."""
 PRICE_STEPS = 10**12
 LARGEST = 2**61
 

@@ -19,8 +19,8 @@ from ....instances.placement.cluster import Level
 from .lattice import Lattice
 from .model import Kind
 
+# (kind, replicas) -> load[smaller, larger], infinite where there is no such stage.
 LoadsOf = Callable[[int, int], Any]
-"""(kind, replicas) -> load[smaller, larger], infinite where there is no such stage."""
 
 
 @dataclass(frozen=True)

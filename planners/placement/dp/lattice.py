@@ -21,13 +21,13 @@ import numpy as np
 from ....instances.base.graph import adjacency
 from .model import Model
 
+# Resolution of the key: all work together.
 KEY_STEPS = 2**40
-"""Resolution of the key: all work together."""
 
 WORD = 64
 
+# More take more memory than there is, whatever the caller asks for.
 MOST_IDEALS = 10_000_000
-"""More take more memory than there is, whatever the caller asks for."""
 
 
 class TooManyIdealsError(Exception):

@@ -29,8 +29,8 @@ from .lattice import KEY_STEPS, Lattice
 from .magnitudes import rounding
 from .model import Kind, Model
 
+# Relative to all that was added up: bounds on sums are relaxed by this.
 ROUNDING = 1e-9
-"""Relative to all that was added up: bounds on sums are relaxed by this."""
 
 
 @dataclass(frozen=True)

@@ -35,33 +35,33 @@ from .options import MAX_IDEALS
 from .plans import as_plan, nested
 from .search import Progress
 
+# Up to here the dense program is considered: it needs no compiled code.
 SMALL_IDEALS = 600
-"""Up to here the dense program is considered: it needs no compiled code."""
 
+# Table entries that the dense program may touch.
 SMALL_WORK = 60_000_000
-"""Table entries that the dense program may touch."""
 
+# Sizes of the families that give a first plan of a large lattice.
 FAMILIES = (4_000, 16_000)
-"""Sizes of the families that give a first plan of a large lattice."""
 
+# For gpipe, whose front is walked densely: a larger lattice keeps so many that cut little.
 DENSE_IDEALS = 1_200
-"""For gpipe, whose front is walked densely: a larger lattice keeps so many that cut little."""
 
+# Table entries for several levels, which are of the third power of the number of ideals.
 HIERARCHY_WORK = 2e9
-"""Table entries for several levels, which are of the third power of the number of ideals."""
 
 FAMILY_ORDERS = 6
 
+# Sizes of the families where not all ideals can be had; the greater one where memory and time allow.
 BEAMS = (60_000, 240_000)
-"""Sizes of the families where not all ideals can be had; the greater one where memory and time allow."""
 
 WORK_ALONE = "all devices together take no less for the work alone"
 
+# Equal shares of the work from which a family takes its ideals.
 SPANS = 64
-"""Equal shares of the work from which a family takes its ideals."""
 
+# Bytes that ideals and tables may take where the user sets no limit.
 DEFAULT_MEMORY = 1_500_000_000
-"""Bytes that ideals and tables may take where the user sets no limit."""
 
 
 class DpPlanner:
@@ -384,8 +384,8 @@ def worst_load(model: Model) -> float:
 # ---- A lower bound that needs no lattice: all work has to fit on all devices -------------------------------
 
 STEPS = 60
+# Relative: the bound is lowered by this, so that rounding never lifts it above the optimum.
 SAFETY = 1e-9
-"""Relative: the bound is lowered by this, so that rounding never lifts it above the optimum."""
 
 
 def lower_bound(model: Model) -> float | None:

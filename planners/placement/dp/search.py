@@ -37,17 +37,17 @@ class Progress:
     warm_up_seconds: float = 0.0
 
 
+# Relative: how far the first limit is above the lower bound; the distance doubles every time.
 FIRST_STEP = 0.0025
-"""Relative: how far the first limit is above the lower bound; the distance doubles every time."""
 
+# Known value over lower bound: below this the known value is the only limit that is tried.
 NEAR_ENOUGH = 1.05
-"""Known value over lower bound: below this the known value is the only limit that is tried."""
 
+# About how long one call of the compiled loop should take: between calls we look at the clock.
 CHUNK_SECONDS = 0.2
-"""About how long one call of the compiled loop should take: between calls we look at the clock."""
 
+# Targets from which on it pays to share a chunk's work.
 PARALLEL_FROM = 20_000
-"""Targets from which on it pays to share a chunk's work."""
 
 
 def limits_to_try(bound: float, known: float) -> Iterator[float]:

@@ -13,8 +13,8 @@ from ....instances.base.graph import adjacency
 from ..groups import Groups
 from . import annealing
 
+# Groups from which on compiling pays: the first time it takes seconds, later a moment to load the machine code.
 COMPILED_FROM = 40
-"""Groups from which on compiling pays: the first time it takes seconds, later a moment to load the machine code."""
 
 
 class Kernel:

@@ -18,14 +18,14 @@ from ..groups import FAR, Groups, Incumbent, capped, groups_of, lower_bound
 from ..options import ORDERS
 from ..orders import various_orders
 
+# Interval loads take 8 bytes for each pair of groups.
 MAX_GROUPS = 6_000
-"""Interval loads take 8 bytes for each pair of groups."""
 
+# For gpipe: how many limits on the forward load are tried, if the tables are not too large for it.
 FORWARD_LIMITS = 24
-"""For gpipe: how many limits on the forward load are tried, if the tables are not too large for it."""
 
+# Table entries times limits.
 WORK_ON_LIMITS = 10_000_000
-"""Table entries times limits."""
 
 
 class LinearDp:
@@ -125,8 +125,8 @@ def blocked(groups: Groups, order: Sequence[int]) -> Any:
     return no
 
 
+# (device, first position, end position).
 Cut = tuple[int, int, int]
-"""(device, first position, end position)."""
 
 
 def _cut(groups: Groups, fast: Any, slow: Any) -> list[Cut] | None:

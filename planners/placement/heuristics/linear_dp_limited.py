@@ -17,11 +17,11 @@ from ..options import ORDERS
 from ..orders import various_orders
 from .linear_dp import blocked, interval_loads, interval_sums, too_many
 
+# Each step of the bisection looks at every pair of places for every number of devices.
 MAX_GROUPS = 2_000
-"""Each step of the bisection looks at every pair of places for every number of devices."""
 
+# Of the bisection.
 STEPS = 24
-"""Of the bisection."""
 
 
 class LimitedLinearDp:

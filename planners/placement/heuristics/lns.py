@@ -27,16 +27,16 @@ from .neighbourhood import LargeNeighbourhoodSearch, Run
 
 MAX_STEPS = 64_000_000
 
+# Steps between looks at the clock, compiled; `PLAIN_CHUNK` uncompiled.
 CHUNK = 200_000
-"""Steps between looks at the clock, compiled; `PLAIN_CHUNK` uncompiled."""
 
 PLAIN_CHUNK = 2_000
 
+# How coarse the coarsest problem is.
 CLUSTERS_PER_DEVICE = 8
-"""How coarse the coarsest problem is."""
 
+# Temperatures at the start and at the end, relative to the value; squarings of the power mean.
 Schedule = tuple[float, float, int]
-"""Temperatures at the start and at the end, relative to the value; squarings of the power mean."""
 
 TOP: Schedule = (2e-2, 1e-5, 4)
 MIDDLE: Schedule = (5e-3, 1e-5, 4)
@@ -167,11 +167,11 @@ def _random_devices(groups: Groups, rng: random.Random) -> list[int]:
 # Groups that exchange much, merged in pairs: a smaller problem on which annealing moves whole regions at once. Merging
 # a coarse problem's pairs again and again gives a ladder of problems; a plan for one is a plan for all below it.
 
+# Nets with more pins say little about which groups belong together.
 WIDEST_NET = 40
-"""Nets with more pins say little about which groups belong together."""
 
+# Of an accelerator's share of all work, and of its memory: pairs above that are not merged.
 HEAVIEST = 0.25
-"""Of an accelerator's share of all work, and of its memory: pairs above that are not merged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,8 +65,8 @@ def random_chain(groups: Groups, rng: random.Random) -> tuple[list[int], list[in
 
 # ---- Single reassignments: what moving any group to any device would cost, for all at once -----------------
 
+# Relative: a smaller gain may be rounding, and rounding would let the search run in circles.
 GAIN = 1e-12
-"""Relative: a smaller gain may be rounding, and rounding would let the search run in circles."""
 
 
 def mend(groups: Groups, device_of: Sequence[int]) -> list[int]:

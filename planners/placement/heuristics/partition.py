@@ -19,16 +19,16 @@ from ..orders import gathered_order
 from .linear_dp import MAX_GROUPS, best_cuts, too_many
 from .local_search import mend
 
+# Per mille that METIS may deviate from equal parts.
 IMBALANCES = (1, 10, 30, 100, 300, 1000)
-"""Per mille that METIS may deviate from equal parts."""
 
 SEEDS = 3
 
+# METIS counts in whole numbers of 32 bits: all weights together are about this.
 SCALE = 10_000_000
-"""METIS counts in whole numbers of 32 bits: all weights together are about this."""
 
+# Nets with more pins become stars: a clique would have too many edges.
 WIDEST_CLIQUE = 24
-"""Nets with more pins become stars: a clique would have too many edges."""
 
 
 class Partition:

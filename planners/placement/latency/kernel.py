@@ -10,8 +10,8 @@ import math
 from typing import Any, NamedTuple
 
 WORD = 0xFFFFFFFFFFFFFFFF
+# The value of what cannot run: pieces that wait for each other.
 NEVER = 1e300
-"""The value of what cannot run: pieces that wait for each other."""
 
 
 class Tables(NamedTuple):

@@ -20,17 +20,17 @@ from .greedy import PLANNER as GREEDY
 from .options import CYCLES, STEPS
 from .world import Annealing, Incumbent, world_of
 
+# Temperatures relative to the value: from elsewhere, from the best plan, at the end.
 HOT, WARM, COLD = 0.1, 0.02, 1e-5
-"""Temperatures relative to the value: from elsewhere, from the best plan, at the end."""
 
+# Steps between looks at the clock, compiled and not.
 CHUNK, PLAIN_CHUNK = 50_000, 500
-"""Steps between looks at the clock, compiled and not."""
 
+# Steps of a cycle where nothing is compiled: such problems are tiny.
 PLAIN_STEPS = 4_000
-"""Steps of a cycle where nothing is compiled: such problems are tiny."""
 
+# Of the time that is left, for the linearised DP.
 START_SHARE = 0.25
-"""Of the time that is left, for the linearised DP."""
 
 
 class LatencyLns:

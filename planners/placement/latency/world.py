@@ -19,8 +19,8 @@ from ...search import SAFETY
 from ..heuristics.kernel import ragged
 from . import kernel
 
+# Nodes from which on compiling pays: the first time it takes seconds, later a moment to load the machine code.
 COMPILED_FROM = 24
-"""Nodes from which on compiling pays: the first time it takes seconds, later a moment to load the machine code."""
 
 UNPLACED = -1
 
