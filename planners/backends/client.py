@@ -23,14 +23,14 @@ from .records import Answer, Event, Incumbent, Message, Task, settle
 from .registry import backend_named, check
 from .units import OWN, Units, in_own_units
 
+# How long after its time limit a worker that does not answer is killed: a share of the limit, at least some seconds.
 LEAST_GRACE_S = 1.0
-# A worker is killed when it does not answer this long after its time limit,
 GRACE_SHARE = 0.1
-# ... and not waited for where it is still loading its solver; it goes on, for the next task.
+# How long after the limit a worker is waited for that is still loading its solver; it goes on, for the next task.
 LOADING_GRACE_S = 0.2
-# ... or after it was asked to stop.
+# How long after it was asked to stop a worker that does not answer is killed.
 INTERRUPT_GRACE_S = 5.0
-# Kept per backend for the next task; more are ended.
+# How many idle workers of each backend are kept for the next task; more are ended.
 IDLE_WORKERS = 2
 
 _numbers = itertools.count(1)

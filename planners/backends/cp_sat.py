@@ -44,7 +44,7 @@ class _Program:
     constant: float | None = None
     """The objective where there is nothing to minimise."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """That the model's builder wants."""
+    """CP-SAT parameters that the model's builder asks for."""
 
 
 class Driver:

@@ -41,7 +41,7 @@ class Answer:
 
     stop: Stop
     x: Floats | None = None
-    """On the way from the worker; here as `values`."""
+    """The solution while it travels from the worker; the parent turns it into `values`."""
     objective: float | None = None
     bound: float | None = None
     """Valid for the true data, however the backend scaled them."""

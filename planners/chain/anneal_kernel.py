@@ -51,7 +51,7 @@ class State(NamedTuple):
     saved_gpu: Any
     saved_passed: Any
     saved_middle: Any
-    """As before the move."""
+    """The three `saved_` arrays hold the state before the move."""
 
 
 def below(state: State, limit: int) -> int:

@@ -32,7 +32,7 @@ class Measured:
     period: float
     """Per batch."""
     exact_peak: Fraction
-    """Of the fullest GPU, in bytes."""
+    """Peak memory of the fullest GPU, in bytes."""
     plan: PatternPlan | None
     """The pattern that the run fell into; None where it did not within its batches."""
 

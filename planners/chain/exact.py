@@ -44,7 +44,7 @@ class BestSoFar:
         self.best: PatternPlan | None = None
         self.start_outcome = StartOutcome.NONE
         self.counts: dict[str, int] = {}
-        """How much the search did."""
+        """How many schedules were sought, and how many facts refuted."""
 
     def tell(self, plan: PatternPlan | None, bound: float) -> None:
         """A plan or None, and a bound: kept where they are better."""

@@ -50,7 +50,7 @@ class Facts:
 
     chain: IntegerChain
     layers: int
-    """So many layers are in sets, from the first one on."""
+    """How many layers, from the first one on, are in sets."""
     longest_refuted: dict[tuple[int, ...], int] = field(default_factory=dict)
     shortest_open: dict[tuple[int, ...], int] = field(default_factory=dict)
 
@@ -185,7 +185,7 @@ class Partitions:
     """By load and area alone, with their areas; the walk begins with leaving those that a GPU can hold."""
     done: bool = False
     spent_s: float = 0.0
-    """By all threads together."""
+    """Seconds that all threads together have spent on the walk."""
     hopeless: bool = False
     """Can GPUs hold more sets than the walk has room for, or is a partition left of the first layers of a chain?"""
 

@@ -65,7 +65,7 @@ class Front(NamedTuple):
 
     held: int
     devices: int
-    """The most of one of its stages; 0: nothing follows."""
+    """Devices of its largest stage; 0: nothing follows."""
     whole: float
     synced: float
     trip: float

@@ -56,7 +56,7 @@ class Iterations:
     """No plan has a shorter iteration."""
     watcher: Callable[[float], None] = lambda bound: None
     seen: float = 0.0
-    """All that is shorter has been looked at."""
+    """All plans with a shorter iteration than this have been looked at."""
     steps: int = 0
     most_steps: int | None = None
     """None: no limit."""
@@ -174,11 +174,11 @@ class Beside(NamedTuple):
     """Branches that stand in one stage or in stages of their own, and what stands beside them."""
 
     number: Sequence[int]
-    """Of each class of alike branches."""
+    """How many branches of each class stand here."""
     built: Any
     beside: Any
     classes: Sequence[Sequence[tuple[int, ...]]]
-    """The operators of their branches."""
+    """For each class, the operators of each of its branches."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -190,7 +190,7 @@ class Branch:
     order: tuple[int, ...]
     """Its operators."""
     members: int
-    """The same as a bit set."""
+    """Its operators as a bit set."""
     facts: Any
     """Equal for branches that are alike."""
 
@@ -414,7 +414,7 @@ class _Children:
     readers: list[Readers]
     """Each part, as what reads what the part before sends; and what reads what the last one sends."""
     beside: list[tuple[Branch, ...]]
-    """Of parts with branches side by side."""
+    """The branches of each part that has branches side by side."""
     ends: list[list[_End]]
     """Ends of branches before each part."""
 

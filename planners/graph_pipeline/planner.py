@@ -216,7 +216,7 @@ class _Choice:
     refused: bool = False
     """Was there a plan that fits rounded numbers, but not the memory?"""
     near: list[tuple[float, StageGraphPlan]] = field(default_factory=list)
-    """All that were simulated."""
+    """All plans that were simulated, with their values."""
     iterations: Iterations | None = None
     """The program for short iterations, where its bound is asked for."""
 

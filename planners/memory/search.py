@@ -71,7 +71,7 @@ class Questions:
     rounds: Sequence[Ask]
     """Asked one after the other, quick ones first; what one leaves open is for the next."""
     counted: str = BYTES
-    """In what memory is counted."""
+    """The unit in which memory is told."""
 
 
 class _OverError(Exception):

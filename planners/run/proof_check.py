@@ -44,7 +44,7 @@ class ProofCheck:
 
     answer: Answer
     reason: str
-    """In words."""
+    """A sentence on how the answer came about."""
     claim: str | None = None
     """What was to be proven; None: the result claims no bound."""
     by: Mapping[str, Any] | None = None

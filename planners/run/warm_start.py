@@ -53,7 +53,7 @@ class Start:
     """What is handed to the planner as a warm start, and what there is to say about it."""
 
     request: Request
-    """The run's own."""
+    """The request of the run that is started."""
     rules: Rules
     family: Family | None
     """The plans that the method's proofs speak of."""

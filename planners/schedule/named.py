@@ -200,7 +200,7 @@ class Named:
     name: str
     rule: Rule
     layout: str | None = None
-    """Of several stages on each device; None: one on each."""
+    """The layout that several stages on each device must have; None: one stage on each."""
     divided: bool = False
     """Does it need backward passes in two parts?"""
     in_groups: bool = False

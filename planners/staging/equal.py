@@ -108,7 +108,7 @@ class Share:
 
     stages: int
     copies: int
-    """Of each stage."""
+    """Copies of each stage."""
 
     @property
     def devices(self) -> int:

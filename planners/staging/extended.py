@@ -180,7 +180,7 @@ class Counted:
         self.decisions = 0
         self.counts_stages = False
         self.least: list[Any] = []
-        """Of the last decision, by downset."""
+        """The table `least` of the last decision, for each downset."""
 
     def lower_bound(self) -> float:
         """All work on all devices, the fastest as often as they are: no load is below."""

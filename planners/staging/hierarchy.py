@@ -101,7 +101,7 @@ class _Hierarchy:
         flat = problem.replace(levels=(), bandwidth=problem.levels[0].bandwidth)
         unlimited = replace(memory, limits=(None,)) if variant == "basic" else memory
         self.costs = StageCosts(flat, "paper", unlimited)
-        """Of stages on the innermost level."""
+        """Costs of stages on the innermost level."""
 
     def solve(self) -> Found[LeveledPlan] | None:
         for level in range(len(self.problem.levels)):

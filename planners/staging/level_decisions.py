@@ -113,7 +113,7 @@ class _Decision:
         self.top = len(known.rooms) - 1
         self.groups = cache(self._groups)
         self.chosen: dict[tuple[int, int], list[_Option]] = {}
-        """Of the highest level, by downsets."""
+        """Stages of the highest level that keep the limit, by their two downsets."""
         self._found: dict[tuple[int, int, int, int], list[_Option]] = {}
 
     def stages(self) -> list[LeveledStage] | None:

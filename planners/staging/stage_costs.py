@@ -34,7 +34,7 @@ class _Span(NamedTuple):
     free_until: int
     fits_until: int
     cost: float
-    """Of the fastest ways, without what weights take."""
+    """Time of the fastest ways, without what weights take."""
     weights: float
 
 

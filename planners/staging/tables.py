@@ -42,7 +42,7 @@ class Tables:
     layers: Layers
     table: Table
     extras: int
-    """How many extra times the table holds."""
+    """Number of extra times in the table."""
 
 
 def build_tables(model: PiperModel, tick: Callable[[], None]) -> Tables:

@@ -152,11 +152,11 @@ class Mixture:
     missing: float
     """Groups, counted with what is covered twice."""
     prices: Any
-    """Of each group."""
+    """The price of each group."""
     rent: float
     """A set pays where its groups' prices are worth more."""
     shares: Any
-    """Of each set."""
+    """The share in which each set is taken."""
     is_final: bool = False
     """Is there no set that would help?"""
 

@@ -32,7 +32,7 @@ _OUT, _IN, _CUT = range(3)
 # It may raise, where the time is over.
 Tick = Callable[[], None]
 
-# Of each open net.
+# A mark for each open net: all of its pins so far are out, all are in, or it is cut.
 _State = tuple[int, ...]
 
 
@@ -182,7 +182,7 @@ class DeviceSet:
     groups: frozenset[int]
     load: int
     members: Any = field(compare=False)
-    """The groups once more, as an index."""
+    """The groups as an index array."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ class Limited:
     values: Any
     """Values at the start of the run."""
     rounding: float
-    """By how much loads may be wrong."""
+    """How much a load may be off through rounding."""
 
 
 def limited(lattice: Lattice, limit: float) -> Limited | None:

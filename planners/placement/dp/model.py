@@ -28,7 +28,7 @@ class Kind:
     but as a weight it is no more than the least time elsewhere (`weighed`)."""
     supported: tuple[bool, ...]
     capacity: float
-    """In the unit of the sizes; infinite where there is no limit."""
+    """Memory of a device in the unit of the sizes; infinite where there is no limit."""
     pays: bool
     """Does it pay transfers? CPUs do not."""
     type: int | None = None

@@ -88,7 +88,7 @@ class _Run:
         self.ceiling = math.inf
         """What the model says of plans holds up to this value."""
         self.error = 0.0
-        """By how much loads on the present lattice may be wrong."""
+        """How much a load on the present lattice may be off through rounding."""
         self.by_a_hair = False
         """Has a plan been refused that exceeds a memory, as far as rounded sizes did not tell?"""
         self.bounding = True
