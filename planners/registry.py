@@ -125,12 +125,16 @@ PLANNERS: Mapping[str, Entry] = {
             proves_anew=({}, {"non_contiguous": True}, {"device_contiguity": True}),
         ),
         _heuristic("greedy", "Nodes in topological order, device after device"),
-        _heuristic("one-device", "Everything on one device"),
+        _heuristic("one-device", "Everything on one device", address=f"{_PLACEMENT}.heuristics.greedy:ONE_DEVICE"),
         _heuristic("expert", "A split given in a file"),
         _heuristic("pipedream", "PipeDream's partitioner"),
         _heuristic("partition", "Balanced graph partition"),
         _heuristic("linear-dp", "Optimal cuts of topological orders"),
-        _heuristic("linear-dp-limited", "Optimal cuts of topological orders within a limit on the latency"),
+        _heuristic(
+            "linear-dp-limited",
+            "Optimal cuts of topological orders within a limit on the latency",
+            address=f"{_PLACEMENT}.heuristics.linear_dp:LIMITED",
+        ),
         _heuristic("local-search", "Best single reassignment from random starts"),
         _heuristic(
             "lns",
@@ -148,7 +152,7 @@ PLANNERS: Mapping[str, Entry] = {
             starts={"dp": ("dp",)},
             compiles_on=("tiny-chain",),
         ),
-        _latency("latency-greedy", "List scheduling for the latency of one sample", "greedy:PLANNER"),
+        _latency("latency-greedy", "List scheduling for the latency of one sample", "baselines:GREEDY"),
         _latency("latency-cpu", "Everything on the CPUs, for latency", "baselines:CPU"),
         _latency("latency-expert", "A split given in a file, for latency", "baselines:EXPERT", *EXPERT_OPTIONS),
         _latency("latency-dp", "The throughput DP's split, for latency", "baselines:DP"),
@@ -277,7 +281,9 @@ PLANNERS: Mapping[str, Entry] = {
         ),
         _schedule("zb-h1", "Zero bubble within the memory of 1F1B", "named:ZB_H1", paper=_ZERO_BUBBLE),
         _schedule("zb-h2", "Zero bubble with twice the memory of 1F1B", "named:ZB_H2", paper=_ZERO_BUBBLE),
-        _schedule("zb-greedy", "Zero bubble by greedy choices within memory", "greedy:PLANNER", paper=_ZERO_BUBBLE),
+        _schedule(
+            "zb-greedy", "Zero bubble by greedy choices within memory", "named:ZB_GREEDY", paper=_ZERO_BUBBLE
+        ),
         _schedule("zb-v", "Zero bubble over stages there and back", "named:ZB_V", paper=_V_SHAPES),
         _schedule("dualpipe-v", "DualPipe's V: two ways through one pipeline", "named:DUALPIPE_V", paper=_DUALPIPE),
     )

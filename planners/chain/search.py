@@ -25,8 +25,7 @@ from ...instances.chain.problem import ChainProblem
 from .allocation import candidate, period_bound
 from .annealing import Annealer
 from .layer_sets import NODES_WHOLE, Facts, Partitions, facts_of, sets_of
-from .refutation import Refuter
-from .schedule import Schedule, best_schedule, longest_period
+from .schedule import Refuter, Schedule, best_schedule, longest_period
 from .solver import Solver
 
 # ---- At which period to walk over the partitions next: low ones are exhausted soon, high ones lift the bound -

@@ -27,11 +27,10 @@ from ..chain.solver import Solver
 from ..contract import Board, Outcome, Planner, Request
 from ..options import Progress
 from .annealing import Annealer
-from .greedy import PLANNER as ZERO_BUBBLE_GREEDY
 from .list_schedule import PLANNER as LIST_SCHEDULE
 from .list_schedule import better_and_better
 from .listing import why_none
-from .named import rule_schedules
+from .named import ZB_GREEDY, rule_schedules
 from .periodic_list import periodic_list_schedule
 
 NAME = "exact-schedule"
@@ -41,7 +40,7 @@ BOUNDS = "work, paths and memory of the devices take no less: a bound without a 
 REFUTED = "cp-sat refuted every schedule of less, in whole parts of a step"
 
 # They try many variants.
-SLOW_RULES: tuple[Planner, ...] = (LIST_SCHEDULE, ZERO_BUBBLE_GREEDY)
+SLOW_RULES: tuple[Planner, ...] = (LIST_SCHEDULE, ZB_GREEDY)
 
 # Who hands the model of a period to a solver; it knows the table of planners, which knows this one.
 BY_MODEL = "pipeplan.planners.exact.planner:PLANNER"

@@ -8,9 +8,9 @@ from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
 from ...planners.chain.annealing import canonical
+from ...planners.chain.baselines import Measured, pipedream_points
+from ...planners.chain.baselines import pareto as measured_front
 from ...planners.chain.contiguous import best_contiguous
-from ...planners.chain.eager import Measured, pipedream_points
-from ...planners.chain.eager import pareto as measured_front
 from .records import Candidate
 
 PIPEDREAM = "pipedream-eager"

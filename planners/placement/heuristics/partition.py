@@ -37,7 +37,7 @@ class Partition:
         groups, contiguous = groups_of(request), is_contiguous(request)
         incumbent = Incumbent(request, groups)
         if contiguous and groups.count > MAX_GROUPS:
-            return too_many(incumbent)
+            return too_many(incumbent, MAX_GROUPS)
         found = (
             best_cuts(groups, gathered_order(groups, parts)) if contiguous else mend(groups, parts)
             for parts in _partitions(metis, groups, request.limits.seed)

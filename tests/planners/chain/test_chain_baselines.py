@@ -14,14 +14,7 @@ from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
 from pipeplan.planners.chain import baselines
-from pipeplan.planners.chain.contiguous import (
-    Stages,
-    best_contiguous,
-    bounds_to_allocation,
-    one_f_one_b,
-    pipedream_partition,
-)
-from pipeplan.planners.chain.eager import (
+from pipeplan.planners.chain.baselines import (
     measured_period,
     memory_levels,
     pareto,
@@ -29,6 +22,13 @@ from pipeplan.planners.chain.eager import (
     pipedream_points,
     repeated,
     run_eagerly,
+)
+from pipeplan.planners.chain.contiguous import (
+    Stages,
+    best_contiguous,
+    bounds_to_allocation,
+    one_f_one_b,
+    pipedream_partition,
 )
 from pipeplan.planners.chain.exact import PLANNER as EXACT
 from pipeplan.planners.chain.simulation import simulate
