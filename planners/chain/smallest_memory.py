@@ -49,12 +49,6 @@ class ChainMemory(SmallestMemory):
     terms: Terms
     """What it holds then: these add up to `memory_bytes`."""
 
-    @property
-    def largest_term(self) -> str:
-        """The name of the kind that takes the most."""
-        terms = self.terms.to_json()
-        return max(terms, key=lambda name: terms[name])
-
     def to_json(self) -> dict[str, Any]:
         return {
             "memory_bytes": self.memory_bytes,

@@ -93,11 +93,6 @@ class Attempt:
         """Did a backend reach the limit that it was given?"""
         return any(answer.stop == Stop.TIME for answer in self.answers)
 
-    @property
-    def is_coarse(self) -> bool:
-        """Does a model let through what the referee may refuse, as it says of itself?"""
-        return any(runner.built.coarse or runner.built.exclude is not None for runner in self.runners)
-
     def excludes_more(self, plans: Sequence[Plan]) -> bool:
         """Can the next models cut off something of these refused plans that the models of this attempt did not?"""
         return any(len(exclusions(runner.built, plans)) > runner.exclusions for runner in self.runners)

@@ -195,7 +195,9 @@ class _Run:
             unchanged = (self.board.value, self.bound) == before
             if not attempt.dead and (unchanged or not attempt.settled or stage.kind == "improve"):
                 turn += 1  # it has had its time
-            if attempt.refused and self.board.plan is None and attempt.is_coarse:
+            models = [runner.built for runner in attempt.runners]
+            coarse = any(model.coarse or model.exclude is not None for model in models)
+            if attempt.refused and self.board.plan is None and coarse:
                 self.messages.append(
                     "not proven: the model counts less finely than the referee, which refused its plans"
                 )

@@ -245,7 +245,7 @@ class Argument:
     def _looked_at(self) -> tuple[list[Path], list[int]]:
         """The paths whose stages are looked at, and all other operators."""
         alone = len(self.passes) == 1
-        paths = [path for path in self._paths if path.short_enough and (alone or len(path.operators) > 1)]
+        paths = [path for path in self._paths if path.steps <= MOST_STEPS and (alone or len(path.operators) > 1)]
         seen = {v for path in paths for v in path.operators}
         return paths, [v for v in range(len(self.passes)) if v not in seen]
 
@@ -353,10 +353,6 @@ class Path:
         """
         return self._least(longest, self._transfers, self._nothing, 0.0, 2 if whole else 1)
 
-    @property
-    def short_enough(self) -> bool:
-        return self._steps <= MOST_STEPS
-
     # ---- how the loops read it ---------------------------------------------------------------------------
 
     def _least(self, longest: float, cross: Any, after: Any, fill: float, charge: int) -> float:
@@ -369,13 +365,13 @@ class Path:
         return float(self._loops(cross, after, *self._parts, *stage, *limits, fill, charge))
 
     @property
-    def _steps(self) -> int:
+    def steps(self) -> int:
         return len(self.operators) ** 2 * len(self.shares.sizes)
 
     @property
     def _levels(self) -> int:
         """Numbers of stages after a stage that are told apart: they matter for memory alone."""
-        if self.problem.memory_bytes is None or self._steps * MOST_LEVELS > MOST_STEPS:
+        if self.problem.memory_bytes is None or self.steps * MOST_LEVELS > MOST_STEPS:
             return 1
         return min(MOST_LEVELS, len(self.operators), self.problem.devices)
 
@@ -383,7 +379,7 @@ class Path:
     def _loops(self) -> Any:
         from ...instances.base.compiled import compiled, repays_loading
 
-        steps = self._steps * self._levels * self.problem.devices
+        steps = self.steps * self._levels * self.problem.devices
         return compiled(kernel, "least_on_path") if repays_loading(steps, COMPILED_FROM) else kernel.least_on_path
 
     @cached_property

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -267,7 +267,8 @@ def beam(model: Model, orders: list[list[int]], wanted: int, tick: Callable[[], 
     width = max(1, wanted // model.count)
     nets_at = adjacency(model.count, ((g, e) for e, (pins, _, _) in enumerate(model.nets) for g in pins))
     nets_of = [np.array(nets, dtype=np.int64) for nets in nets_at]
-    state = _State.start(model)
+    nets = len(model.nets)
+    state = _State(np.zeros((1, words(model)), np.uint64), np.zeros((1, nets), np.uint32), np.zeros(1))
     found = [chains.bits]
     for _ in range(model.count):
         state = _grown(model, state, nets_of, width)
@@ -276,16 +277,12 @@ def beam(model: Model, orders: list[list[int]], wanted: int, tick: Callable[[], 
     return arranged(model, np.unique(np.concatenate(found), axis=0), complete=False)
 
 
-class _State:
-    """Ideals of one size: their groups, and how many pins of each net they hold."""
+class _State(NamedTuple):
+    """Ideals of one size: their groups, how many pins of each net they hold, and what they cut."""
 
-    def __init__(self, bits: Any, inside: Any, cut: Any) -> None:
-        self.bits, self.inside, self.cut = bits, inside, cut
-
-    @classmethod
-    def start(cls, model: Model) -> _State:
-        nets = len(model.nets)
-        return cls(np.zeros((1, words(model)), np.uint64), np.zeros((1, nets), np.uint32), np.zeros(1))
+    bits: Any
+    inside: Any
+    cut: Any
 
 
 def _grown(model: Model, state: _State, nets_of: list[Any], width: int) -> _State:
