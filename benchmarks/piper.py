@@ -23,7 +23,7 @@ from pipeplan.instances.networks.analytic import DEVICES, LINKS, build
 from pipeplan.instances.staging.files import staging_from_published
 from pipeplan.instances.staging.from_workload import to_staging
 from pipeplan.planners.staging.degree_table import DegreeTable, table_of
-from pipeplan.planners.staging.restriction import model_of
+from pipeplan.planners.staging.model import model_of
 from pipeplan.planners.staging.search import Search
 from pipeplan.show.pictures.degree_table import draw_table
 
@@ -120,7 +120,7 @@ def _large_lattice() -> list[str]:
 
 
 def _gnmt() -> dict[str, Any]:
-    from pipeplan.planners.staging.restriction import model_of
+    from pipeplan.planners.staging.model import model_of
 
     problem = _gnmt_problem()
     downsets = model_of(problem, {}).downsets

@@ -95,7 +95,7 @@ class Request:
     """Everything that a planner is told. `options` holds only what the planner declared, defaults filled in."""
 
     problem: Any
-    """Of the planner's own kind: nobody else is asked."""
+    """A problem of the kind that the planner plans."""
     options: Mapping[str, Any] = field(default_factory=dict)
     limits: SolveOptions = SolveOptions()
     warm_start: Any = None

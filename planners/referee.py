@@ -13,8 +13,8 @@ from ..instances.base.result import PROVEN_TOLERANCE
 from ..instances.base.stopwatch import part
 from ..instances.registry import kind_of
 
+# A bound above the objective by more than this relative difference is a contradiction, below it is rounding.
 BOUND_SLACK = 1e-9
-"""A bound above the objective by more than this relative difference is a contradiction, below it is rounding."""
 
 
 def is_above(bound: float | None, value: float, slack: float = BOUND_SLACK) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,6 @@ from ..formulations.registry import (
     find_formulation,
     plugged_in,
 )
-from .chain.options import BATCHES
 from .graph_pipeline.options import (
     GRAPHPIPE_OPTIONS,
     PARALLEL_OPTIONS,
@@ -38,57 +37,46 @@ from .placement.options import OPTIONS
 from .staging.options import DP_OPTIONS as PIPER_OPTIONS
 from .staging.options import EQUI_OPTIONS, RESTRICTED_OPTIONS
 
+# The planner that hands a formulation to a solver.
 EXACT = "exact"
-"""The planner that hands a formulation to a solver."""
 
 _SCOPES = "pipeplan.planners.scopes"
-
+_GRAPH_SCOPES = "pipeplan.planners.graph_pipeline.scope"
 _PLACEMENT = "pipeplan.planners.placement"
+_CHAINS = "pipeplan.planners.chain"
 
 _GROUPS = frozenset({"the planners' contraction of placements"})
 _GRAPHPIPE = frozenset({"prices of stage graphs"})
 
 
+def _of(kind: str, folder: str, *usual: OptionSpec, **facts: Any) -> Callable[..., Entry]:
+    """Makes entries of methods without proofs: of one kind, from one folder, with these options and facts if no others
+    are given."""
+
+    def entry(name: str, title: str, address: str, *options: OptionSpec, **more: Any) -> Entry:
+        address = f"pipeplan.planners.{folder}.{address}"
+        return Entry(name, title, kind, address, options or usual, **{"exact": False, **facts, **more})
+
+    return entry
+
+
+_placed = {"scope": f"{_SCOPES}:all_placements", "arithmetic": _GROUPS}
+_latency = _of("placement", "placement.latency", *LATENCY_OPTIONS, **_placed)
+_chain = _of("chain", "chain")
+_piper = _of("staging", "staging", *RESTRICTED_OPTIONS)
+_equal = _of("staging", "staging", *EQUI_OPTIONS, extensions=frozenset({"levels", "no replicas"}))
+_graph = _of("graph-pipeline", "graph_pipeline", scope=f"{_GRAPH_SCOPES}:stage_graphs", arithmetic=_GRAPHPIPE)
+_schedule = _of("schedule", "schedule", SCHEDULE_OBJECTIVE)
+
+
 def _heuristic(name: str, title: str, **more: Any) -> Entry:
     address = more.pop("address", f"{_PLACEMENT}.heuristics.{name.replace('-', '_')}:PLANNER")
-    facts = {"exact": False, "scope": f"{_SCOPES}:all_placements", "arithmetic": _GROUPS, **more}
-    return Entry(name, title, "placement", address, OPTIONS[name], **facts)
+    return Entry(name, title, "placement", address, OPTIONS[name], **{"exact": False, **_placed, **more})
 
 
-def _piper(name: str, title: str, attribute: str) -> Entry:
-    address = f"pipeplan.planners.staging.planner:{attribute}"
-    return Entry(name, title, "staging", address, RESTRICTED_OPTIONS, exact=False)
-
-
-def _equal(name: str, title: str, attribute: str) -> Entry:
-    address = f"pipeplan.planners.staging.equal:{attribute}"
-    able = frozenset({"levels", "no replicas"})
-    return Entry(name, title, "staging", address, EQUI_OPTIONS, exact=False, extensions=able)
-
-
-def _latency(
-    name: str,
-    title: str,
-    address: str,
-    options: tuple[OptionSpec, ...] = LATENCY_OPTIONS,
-    **more: Any,
-) -> Entry:
-    address = f"pipeplan.planners.placement.latency.{address}"
-    facts = {"exact": False, "scope": f"{_SCOPES}:all_placements", "arithmetic": _GROUPS, **more}
-    return Entry(name, title, "placement", address, options, **facts)
-
-
-_CHAINS = "pipeplan.planners.chain"
-
-
-def _baseline(name: str, title: str, attribute: str, *options: OptionSpec) -> Entry:
-    return Entry(name, title, "chain", f"{_CHAINS}.baselines:{attribute}", options, exact=False)
-
-
-def _schedule(name: str, title: str, address: str, *options: OptionSpec, paper: str | None = None) -> Entry:
-    address = f"pipeplan.planners.schedule.{address}"
-    return Entry(name, title, "schedule", address, options or (SCHEDULE_OBJECTIVE,), paper, exact=False)
-
+BATCHES = OptionSpec(
+    "batches_per_flush", "int", None, "Batches between two flushes; default: the best number up to 4 per GPU."
+)
 
 _GPIPE = "Huang et al., GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism, NeurIPS 2019"
 _1F1B = "Narayanan et al., PipeDream: Generalized Pipeline Parallelism for DNN Training, SOSP 2019"
@@ -98,15 +86,6 @@ _MEGATRON = (
 _ZERO_BUBBLE = "Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024"
 _V_SHAPES = "Qi et al., Pipeline Parallelism with Controllable Memory, NeurIPS 2024"
 _DUALPIPE = "DeepSeek-AI, DeepSeek-V3 Technical Report, 2024; the V shape cuts its DualPipe in half"
-
-
-def _graph(name: str, title: str, address: str, options: tuple[OptionSpec, ...], **more: Any) -> Entry:
-    address, scope = (
-        f"pipeplan.planners.graph_pipeline.{address}",
-        "pipeplan.planners.graph_pipeline.scope:stage_graphs",
-    )
-    facts = {"exact": False, "scope": scope, "arithmetic": _GRAPHPIPE, **more}
-    return Entry(name, title, "graph-pipeline", address, options, **facts)
 
 
 PLANNERS: Mapping[str, Entry] = {
@@ -146,12 +125,16 @@ PLANNERS: Mapping[str, Entry] = {
             proves_anew=({}, {"non_contiguous": True}, {"device_contiguity": True}),
         ),
         _heuristic("greedy", "Nodes in topological order, device after device"),
-        _heuristic("one-device", "Everything on one device"),
+        _heuristic("one-device", "Everything on one device", address=f"{_PLACEMENT}.heuristics.greedy:ONE_DEVICE"),
         _heuristic("expert", "A split given in a file"),
         _heuristic("pipedream", "PipeDream's partitioner"),
         _heuristic("partition", "Balanced graph partition"),
         _heuristic("linear-dp", "Optimal cuts of topological orders"),
-        _heuristic("linear-dp-limited", "Optimal cuts of topological orders within a limit on the latency"),
+        _heuristic(
+            "linear-dp-limited",
+            "Optimal cuts of topological orders within a limit on the latency",
+            address=f"{_PLACEMENT}.heuristics.linear_dp:LIMITED",
+        ),
         _heuristic("local-search", "Best single reassignment from random starts"),
         _heuristic(
             "lns",
@@ -169,9 +152,9 @@ PLANNERS: Mapping[str, Entry] = {
             starts={"dp": ("dp",)},
             compiles_on=("tiny-chain",),
         ),
-        _latency("latency-greedy", "List scheduling for the latency of one sample", "greedy:PLANNER"),
+        _latency("latency-greedy", "List scheduling for the latency of one sample", "baselines:GREEDY"),
         _latency("latency-cpu", "Everything on the CPUs, for latency", "baselines:CPU"),
-        _latency("latency-expert", "A split given in a file, for latency", "baselines:EXPERT", EXPERT_OPTIONS),
+        _latency("latency-expert", "A split given in a file, for latency", "baselines:EXPERT", *EXPERT_OPTIONS),
         _latency("latency-dp", "The throughput DP's split, for latency", "baselines:DP"),
         _latency("latency-linear-dp", "The linearised DP's split, for latency", "baselines:LINEAR_DP"),
         _latency("latency-partition", "Balanced graph partition, for latency", "baselines:PARTITION"),
@@ -179,7 +162,7 @@ PLANNERS: Mapping[str, Entry] = {
             "latency-lns",
             "Large-neighbourhood search for latency",
             "lns:PLANNER",
-            LNS_OPTIONS,
+            *LNS_OPTIONS,
             arithmetic=_GROUPS | TARNAWSKI_MODELS,
             takes_start=True,
             starts={"dp": ("latency-dp",)},
@@ -199,11 +182,11 @@ PLANNERS: Mapping[str, Entry] = {
             compiles_on=("tiny-stages",),
             proves_anew=({"knapsack": "exact", "table": None},),
         ),
-        _piper("piper-no-dp", "Piper without data parallelism", "NO_DATA_PARALLELISM"),
-        _piper("piper-no-tp", "Piper without tensor parallelism", "NO_TENSOR_PARALLELISM"),
-        _piper("piper-no-ar", "Piper without recomputation", "NO_RECOMPUTATION"),
-        _equal("equi", "The even split: equal stages of equal degrees", "PLANNER"),
-        _equal("equi-no-tp", "Equal stages of one data-parallel degree", "NO_TENSOR_PARALLELISM"),
+        _piper("piper-no-dp", "Piper without data parallelism", "planner:NO_DATA_PARALLELISM"),
+        _piper("piper-no-tp", "Piper without tensor parallelism", "planner:NO_TENSOR_PARALLELISM"),
+        _piper("piper-no-ar", "Piper without recomputation", "planner:NO_RECOMPUTATION"),
+        _equal("equi", "The even split: equal stages of equal degrees", "equal:PLANNER"),
+        _equal("equi-no-tp", "Equal stages of one data-parallel degree", "equal:NO_TENSOR_PARALLELISM"),
         Entry(
             "piper-pipedream",
             "PipeDream's partitioner, which ignores memory",
@@ -227,20 +210,20 @@ PLANNERS: Mapping[str, Entry] = {
             as_formulation=True,
             proves_anew=({},),
         ),
-        _baseline("pipedream-eager", "PipeDream's partitions, run eagerly and measured", "PIPEDREAM"),
-        _baseline("contiguous", "The best contiguous stages within the memory", "CONTIGUOUS"),
+        _chain("pipedream-eager", "PipeDream's partitions, run eagerly and measured", "baselines:PIPEDREAM"),
+        _chain("contiguous", "The best contiguous stages within the memory", "baselines:CONTIGUOUS"),
         replace(
-            _baseline("gpipe", "GPipe: all forward, then all backward passes", "GPIPE", BATCHES),
+            _chain("gpipe", "GPipe: all forward, then all backward passes", "baselines:GPIPE", BATCHES),
             twins=(
                 _schedule("gpipe", "GPipe: all forward, then all backward passes", "named:GPIPE", paper=_GPIPE),
             ),
         ),
-        _baseline("sync-1f1b", "Synchronous 1F1B, flushed every few batches", "SYNCHRONOUS", BATCHES),
+        _chain("sync-1f1b", "Synchronous 1F1B, flushed every few batches", "baselines:SYNCHRONOUS", BATCHES),
         _graph(
             "graphpipe",
             "Stage graphs over a decomposition",
             "planner:PLANNER",
-            GRAPHPIPE_OPTIONS,
+            *GRAPHPIPE_OPTIONS,
             default=True,
             example="case-study",
             checked_by="cp-graphpipe",
@@ -254,7 +237,7 @@ PLANNERS: Mapping[str, Entry] = {
             "graph-pipeline",
             "pipeplan.planners.graph_pipeline.planner:SHORTEST",
             SHORTEST_OPTIONS,
-            scope="pipeplan.planners.graph_pipeline.scope:decomposed",
+            scope=f"{_GRAPH_SCOPES}:decomposed",
             arithmetic=_GRAPHPIPE,
             starts={"auto": ("graphpipe",)},
             checked_with={"family": "series-parallel"},
@@ -264,16 +247,16 @@ PLANNERS: Mapping[str, Entry] = {
             "graphpipe-parallel",
             "Stage graphs with the micro-batch of the best row",
             "planner:PARALLEL",
-            PARALLEL_OPTIONS,
+            *PARALLEL_OPTIONS,
         ),
-        _graph("spp-pipedream", "Stages in a row, over a linear order", "planner:SEQUENTIAL", SEQUENTIAL_OPTIONS),
+        _graph("spp-pipedream", "Stages in a row, over a linear order", "planner:SEQUENTIAL", *SEQUENTIAL_OPTIONS),
         _graph(
             "spp-textbook",
             "Stages in a row by the usual recursion, in plain Python",
             "textbook:PLANNER",
-            TEXTBOOK_OPTIONS,
+            *TEXTBOOK_OPTIONS,
         ),
-        _graph("piper-downsets", "Stages in a row, over all downsets", "textbook:PLANNER", DOWNSET_OPTIONS),
+        _graph("piper-downsets", "Stages in a row, over all downsets", "textbook:PLANNER", *DOWNSET_OPTIONS),
         Entry(
             "exact-schedule",
             "Rules, bounds, annealing on orders, and a model of all that is better",
@@ -290,7 +273,7 @@ PLANNERS: Mapping[str, Entry] = {
             proves_anew=({"objective": "makespan"}, {"objective": "span"}),
         ),
         _schedule(
-            "list-schedule", "List schedules by several rules", "list_planner:PLANNER", ANY_SCHEDULE_OBJECTIVE
+            "list-schedule", "List schedules by several rules", "list_schedule:PLANNER", ANY_SCHEDULE_OBJECTIVE
         ),
         _schedule("1f1b", "1F1B: one forward pass, one backward pass", "named:ONE_F_ONE_B", paper=_1F1B),
         _schedule(
@@ -298,15 +281,17 @@ PLANNERS: Mapping[str, Entry] = {
         ),
         _schedule("zb-h1", "Zero bubble within the memory of 1F1B", "named:ZB_H1", paper=_ZERO_BUBBLE),
         _schedule("zb-h2", "Zero bubble with twice the memory of 1F1B", "named:ZB_H2", paper=_ZERO_BUBBLE),
-        _schedule("zb-greedy", "Zero bubble by greedy choices within memory", "greedy:PLANNER", paper=_ZERO_BUBBLE),
+        _schedule(
+            "zb-greedy", "Zero bubble by greedy choices within memory", "named:ZB_GREEDY", paper=_ZERO_BUBBLE
+        ),
         _schedule("zb-v", "Zero bubble over stages there and back", "named:ZB_V", paper=_V_SHAPES),
         _schedule("dualpipe-v", "DualPipe's V: two ways through one pipeline", "named:DUALPIPE_V", paper=_DUALPIPE),
     )
 }
 
 
+# Of the entry points by which other packages bring planners, each the address of an `Entry`.
 GROUP = "pipeplan.planners"
-"""Of the entry points by which other packages bring planners, each the address of an `Entry`."""
 
 
 def find_planner(name: str) -> Entry | None:

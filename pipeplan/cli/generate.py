@@ -58,7 +58,7 @@ def build_chain(name: str, given: Mapping[str, Any]) -> KnownChain:
 
 def _tightened(known: KnownChain, share: float) -> KnownChain:
     from ..instances.chain.random_chains import tightness
-    from ..planners.chain.eager import memory_levels
+    from ..planners.chain.baselines import memory_levels
 
     problem = tightness(known.problem, *memory_levels(known.problem), share)
     return KnownChain(problem.replace(name=f"{problem.name}-tight{share:g}"), known.answers, known.source)

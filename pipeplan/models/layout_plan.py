@@ -129,7 +129,7 @@ def _staging(profile: Profile, problem: StagingProblem, held: Held) -> StagedPla
 def _chain(profile: Profile, problem: ChainProblem, held: Held) -> PatternPlan:
     """The best pattern for these stages, which a layout does not say."""
     from ..instances.chain.linear import by_depth, cut_into_groups
-    from ..planners.chain.eager import scheduled
+    from ..planners.chain.contiguous import best_contiguous
 
     _refuse_several(held, "chain")
     order = by_depth(profile.topological_order, profile.successors)
@@ -138,7 +138,7 @@ def _chain(profile: Profile, problem: ChainProblem, held: Held) -> PatternPlan:
     ends = [0, *accumulate(len(nodes) for _, nodes in held)]
     if any(end not in layer_of for end in ends):
         raise UsageError("The layout divides what is one layer of the chain; give --kind placement.")
-    plan = scheduled(problem, tuple(layer_of[end] for end in ends))
+    plan = best_contiguous(problem, tuple(layer_of[end] for end in ends))
     if plan is None:
         raise UsageError(
             "No pattern of these stages fits into the memory; give --kind staging, which says by how much."

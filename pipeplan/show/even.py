@@ -54,12 +54,12 @@ def _best(plans_of: str, problem: Problem, rules: Rules) -> Ruling | None:
 
 def chain_plans(problem: ChainProblem) -> Iterator[PatternPlan]:
     """The best pattern of equally many layers on each GPU."""
-    from ..planners.chain.eager import scheduled
+    from ..planners.chain.contiguous import best_contiguous
 
     borders = [0]
     for share in shares(range(problem.layers), problem.gpus):
         borders.append(borders[-1] + len(share))
-    plan = scheduled(problem, tuple(borders))
+    plan = best_contiguous(problem, tuple(borders))
     if plan is not None:
         yield plan
 
@@ -77,7 +77,7 @@ def staging_plans(problem: StagingProblem) -> Iterator[Plan]:
 def staging_blocks(problem: StagingProblem) -> Iterator[Plan]:
     """A stage on each device, with and without recomputation."""
     from ..instances.staging.plan import PlannedStage, StagedPlan
-    from ..planners.staging.groupings import configured
+    from ..planners.staging.equal import configured
 
     order = problem.topological_order
     groups = shares_of_blocks(order, [problem.layers[i].id for i in order], problem.devices)

@@ -23,15 +23,15 @@ from .records import Answer, Event, Incumbent, Message, Task, settle
 from .registry import backend_named, check
 from .units import OWN, Units, in_own_units
 
+# How long after its time limit a worker that does not answer is killed: a share of the limit, at least some seconds.
 LEAST_GRACE_S = 1.0
 GRACE_SHARE = 0.1
-"""A worker is killed when it does not answer this long after its time limit,"""
+# How long after the limit a worker is waited for that is still loading its solver; it goes on, for the next task.
 LOADING_GRACE_S = 0.2
-"""... and not waited for where it is still loading its solver; it goes on, for the next task."""
+# How long after it was asked to stop a worker that does not answer is killed.
 INTERRUPT_GRACE_S = 5.0
-"""... or after it was asked to stop."""
+# How many idle workers of each backend are kept for the next task; more are ended.
 IDLE_WORKERS = 2
-"""Kept per backend for the next task; more are ended."""
 
 _numbers = itertools.count(1)
 
@@ -130,7 +130,10 @@ class Job:
             late = now - self._task.submitted - options.time_limit_s
             grace = max(LEAST_GRACE_S, GRACE_SHARE * options.time_limit_s)
             if late > LOADING_GRACE_S and not self._begun:
-                self._leave_it()
+                # The worker will see, once it has loaded its solver, that there is no time left for this task.
+                with self._changed:
+                    self._finish(Answer(Stop.TIME))
+                    self._changed.notify_all()
             elif late > grace:
                 self._end(
                     Stop.TIME, f"the solver did not keep its time limit and was killed {grace:.0f} s after it"
@@ -143,12 +146,6 @@ class Job:
                 self._end(
                     Stop.MEMORY, f"the solver held {used / 2**20:.0f} MiB, more than its limit, and was killed"
                 )
-
-    def _leave_it(self) -> None:
-        """The worker finds, once it has loaded, that there is no time left for this task."""
-        with self._changed:
-            self._finish(Answer(Stop.TIME))
-            self._changed.notify_all()
 
     def died(self, how: str) -> None:
         with self._changed:
@@ -186,8 +183,8 @@ class Job:
         self.outcome = answer
 
 
+# How long a worker may take to end when everything ends.
 GOODBYE_S = 2.0
-"""How long a worker may take to end when everything ends."""
 
 
 class _Pool:
@@ -243,8 +240,8 @@ class _Pool:
 
 
 _pool = _Pool()
+# End all solver processes now; the next submission starts new ones.
 end_workers = _pool.close
-"""End all solver processes now; the next submission starts new ones."""
 atexit.register(end_workers)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.reset)
@@ -267,7 +264,7 @@ def submit(
     number = next(_numbers)
     units = OWN
     if isinstance(model, MatrixModel):
-        told = model.for_worker()
+        told = replace(model, row_names=())  # a solver has no use for them
         if not backend_named(backend).capabilities.exact:
             told, units = in_own_units(told)
         vector = None if start is None else units.to_solver(model.vector(start))

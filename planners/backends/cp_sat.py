@@ -21,12 +21,12 @@ from .scaling import IntegerForm, integer_form
 from .session import Session
 from .warm import Start, completion_seconds
 
+# CP-SAT's bound before it has one.
 NO_BOUND = 2**62
-"""CP-SAT's bound before it has one."""
 ONLY_ROUNDED = "CP-SAT's last solution holds for rounded numbers only; choose highs or scip for this model"
 CLOCK_SLACK_S = 0.1
+# In place of CP-SAT's own limit of 10 GB: the parent watches the memory.
 UNLIMITED_MEMORY_MB = 10**6
-"""In place of CP-SAT's own limit of 10 GB: the parent watches the memory."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class _Program:
     constant: float | None = None
     """The objective where there is nothing to minimise."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """That the model's builder wants."""
+    """CP-SAT parameters that the model's builder asks for."""
 
 
 class Driver:

@@ -22,6 +22,7 @@ from .model import MatrixModel
 from .process import child_environment, describe_end, own_python
 
 LONGEST_NAME = 200
+# Words that LP readers take for something else than a name.
 RESERVED = frozenset(
     word
     for line in (
@@ -31,13 +32,12 @@ RESERVED = frozenset(
     )
     for word in line.split()
 )
-"""Words that LP readers take for something else than a name."""
 SECTION = re.compile(r"^(bin|gen|semi)\n((?: .*\n)*)", re.MULTILINE)
+# HiGHS writes headings that CBC takes for names of columns: shortened, or with nothing below.
 HEADINGS = {"bin": "binary", "gen": "general"}
-"""HiGHS writes headings that CBC takes for names of columns: shortened, or with nothing below."""
 LAST_LINES = {".mps": "ENDATA\n", ".lp": "end\n"}
+# HiGHS drops smaller ones, and, where it is not told, those below 1e-9.
 LEAST_COEFFICIENT = 1e-12
-"""HiGHS drops smaller ones, and, where it is not told, those below 1e-9."""
 
 
 def write_model(model: MatrixModel, path: str | Path) -> None:

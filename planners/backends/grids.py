@@ -26,12 +26,12 @@ from ...instances.base.amounts import as_written, common_unit
 from ...instances.base.errors import UsageError
 from .model import Floats, MatrixModel
 
+# A grid with more steps between the bounds of a column is too fine to be searched.
 MOST_STEPS = 2**40
-"""A grid with more steps between the bounds of a column is too fine to be searched."""
+# Steps of a grid that we choose ourselves.
 FINE_STEPS = 2**32
-"""Steps of a grid that we choose ourselves."""
+# Numbers below it are taken for 0: no solver and no product of ours tells them apart.
 TINY = 1e-100
-"""Numbers below it are taken for 0: no solver and no product of ours tells them apart."""
 PASSES = 20
 
 ONE = Fraction(1)

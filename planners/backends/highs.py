@@ -26,10 +26,10 @@ _STOPS = {
     _STATUS.kMemoryLimit: Stop.MEMORY,
 }
 FEASIBLE = 2  # HighsInfo.primal_solution_status of a feasible point
+# Presolve by enumeration: with it HiGHS 1.15 loses solutions of small models, and calls some of them infeasible.
 FAULTY_RULES = 1 << 16
-"""Presolve by enumeration: with it HiGHS 1.15 loses solutions of small models, and calls some of them infeasible."""
+# Passed where no gap is asked for: a relative gap of exactly 0 would wait for the last bit.
 LEAST_GAP = 1e-9
-"""Passed where no gap is asked for: a relative gap of exactly 0 would wait for the last bit."""
 
 
 class Driver:

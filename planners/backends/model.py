@@ -17,11 +17,11 @@ from ...instances.base.errors import InputError
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
+# A point may break a row or a bound by this much (the solvers' own default), plus a little for large numbers.
 FEASIBILITY = 1e-6
-"""A point may break a row or a bound by this much (the solvers' own default), plus a little for large numbers."""
 RELATIVE_FEASIBILITY = 1e-9
+# How far a solver's value of an integer column may be from a whole number before we do not believe it.
 INTEGRALITY = 1e-5
-"""How far a solver's value of an integer column may be from a whole number before we do not believe it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,13 +143,6 @@ class MatrixModel:
             row_upper=np.concatenate([self.row_upper, [row.upper for row in rows]]),
             row_names=(*self.row_names, *(f"excluded[{i}]" for i in range(len(rows)))) if self.row_names else (),
         )
-
-    def without_objective(self) -> MatrixModel:
-        return replace(self, costs=np.zeros(self.columns), offset=0.0)
-
-    def for_worker(self) -> MatrixModel:
-        """What a solver process needs: the names of rows stay at home."""
-        return replace(self, row_names=())
 
 
 def _within(value: Floats, lower: Floats, upper: Floats) -> bool:

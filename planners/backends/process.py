@@ -15,12 +15,13 @@ import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from .records import Message
+if TYPE_CHECKING:
+    from .client import Job
 
+# How often deadlines and memory are looked at.
 TICK_S = 0.1
-"""How often deadlines and memory are looked at."""
 LONGEST_LAST_WORDS = 2000
 
 MODULE = f"{__package__}.worker"
@@ -37,17 +38,6 @@ def die_with_parent() -> None:
         _LIBRARY.prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
 
 
-class Listener(Protocol):
-    """Who hears a worker: a job. Both calls come from the worker's own thread."""
-
-    def receive(self, message: Message) -> None: ...
-
-    def tick(self) -> None:
-        """Time to look at deadlines."""
-
-    def died(self, how: str) -> None: ...
-
-
 class Worker:
     """A process for one backend. Its thread starts it and lives as long as it does.
 
@@ -56,7 +46,8 @@ class Worker:
 
     def __init__(self, backend: str, on_death: Callable[[Worker], None]) -> None:
         self.backend = backend
-        self.listener: Listener | None = None
+        self.listener: Job | None = None
+        """Who hears it: all calls come from the worker's own thread."""
         self._on_death = on_death
         self._send_lock = threading.Lock()
         self._started = threading.Event()

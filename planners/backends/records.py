@@ -13,8 +13,8 @@ from ...instances.base.result import PROVEN_TOLERANCE, Stop, WarmStart
 from ..options import Progress, SolveOptions
 from .model import Floats, Indices, MatrixModel
 
+# Objective and bound this close to each other have met where the search is complete.
 ZERO = 1e-9
-"""Objective and bound this close to each other have met where the search is complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Answer:
 
     stop: Stop
     x: Floats | None = None
-    """On the way from the worker; here as `values`."""
+    """The solution while it travels from the worker; the parent turns it into `values`."""
     objective: float | None = None
     bound: float | None = None
     """Valid for the true data, however the backend scaled them."""

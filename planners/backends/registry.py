@@ -64,6 +64,8 @@ class Backend:
     distribution: str | None = None
     program: str | None = None
     """The name of the solver's executable."""
+    version_option: str = "--version"
+    """What the executable is called with to print its version and end."""
     remedy: str = ""
 
     def available(self) -> bool:
@@ -81,7 +83,7 @@ class Backend:
                 return importlib.metadata.version(self.distribution)
             except importlib.metadata.PackageNotFoundError:
                 return None
-        return None if self.program is None else _program_version(self.program)
+        return None if self.program is None else _program_version(self.program, self.version_option)
 
 
 _ONE_THREAD = Capabilities(threads=False)
@@ -106,34 +108,32 @@ BACKENDS: Mapping[str, Backend] = {
             "gurobi", "Gurobi", ".gurobi", Capabilities(takes_solutions=True), "gurobipy", "gurobipy",
             remedy="pip install gurobipy (a licence is needed for all but small models)",
         ),
-        Backend(
-            "cbc", "COIN-OR CBC", ".cbc", Capabilities(progress=False, incumbents=False),
-            program="cbc", remedy="install the program cbc (package coinor-cbc on Debian and Ubuntu)",
-        ),
-        Backend(
-            "glpk", "GLPK", ".glpk",
-            Capabilities(
-                warm_start=False, progress=False, incumbents=False, interrupt=False, threads=False, seed=False,
-                absolute_gap=False,
-            ),
-            program="glpsol", remedy="install the program glpsol (package glpk-utils on Debian and Ubuntu)",
-        ),
     )
 }  # fmt: skip
 
 
+# Installed with pipeplan, and between them they take every model.
 STANDARD = ("highs", "cp-sat")
-"""Installed with pipeplan, and between them they take every model."""
 
 GROUP = "pipeplan.backends"
-IN_A_CHECKOUT = (
-    "pip install ./plugins/pipeplan-{} in a checkout of pipeplan (a licence is needed for all but small models)"
+# Our plug-ins: name, title, folder in plugins/, and what else their solver needs.
+_IN_A_CHECKOUT = (
+    ("cplex", "CPLEX", "pipeplan-cplex", " (a licence is needed for all but small models)"),
+    ("xpress", "FICO Xpress", "pipeplan-xpress", " (a licence is needed for all but small models)"),
+    ("cbc", "COIN-OR CBC", "pipeplan-programs", ", and the program cbc"),
+    ("glpk", "GLPK", "pipeplan-programs", ", and the program glpsol"),
 )
+# How they are listed where they are not installed.
 OFFERED: Mapping[str, Backend] = {
-    name: Backend(name, title, "", Capabilities(), remedy=IN_A_CHECKOUT.format(name))
-    for name, title in (("cplex", "CPLEX"), ("xpress", "FICO Xpress"))
+    name: Backend(
+        name,
+        title,
+        "",
+        Capabilities(),
+        remedy=f"pip install ./plugins/{folder} in a checkout of pipeplan{need}",
+    )
+    for name, title, folder, need in _IN_A_CHECKOUT
 }
-"""Plug-ins of ours, as they are told of where they are not installed."""
 
 
 @cache
@@ -203,13 +203,11 @@ def describe() -> list[dict[str, Any]]:
 
 
 @cache
-def _program_version(program: str) -> str | None:
+def _program_version(program: str, option: str) -> str | None:
     """The first thing that looks like a version in what the program prints about itself."""
-    # CBC has no option for it: it prints its version first and then obeys `quit`.
-    argument = {"cbc": "-quit", "glpsol": "--version"}[program]
     try:
         run = subprocess.run(
-            [program, argument], capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL
+            [program, option], capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

@@ -19,15 +19,15 @@ from ...instances.base.amounts import common_unit
 from .grids import Grids, choose_grids, decimal, refusal
 from .model import Floats, MatrixModel
 
+# Exact rows may reach this activity; CP-SAT refuses sums near 2**63 and becomes slow long before.
 EXACT_LIMIT = 2**50
-"""Exact rows may reach this activity; CP-SAT refuses sums near 2**63 and becomes slow long before."""
 ROUNDED_LIMIT = 2**40
+# A column with so many steps must not have its coefficient rounded.
 FINE_REACH = 2**10
-"""A column with so many steps must not have its coefficient rounded."""
+# Decimals of so many digits come back from a float as they are; in longer ones the last digits may be its noise.
 EXACT_DIGITS = 10**15
-"""Decimals of so many digits come back from a float as they are; in longer ones the last digits may be its noise."""
+# Of the size of a row: what sums of floats may be off by.
 NOISE = Fraction(1, 2**49)
-"""Of the size of a row: what sums of floats may be off by."""
 INFINITE = 2**62
 NEARLY = Fraction(1, 10**6)
 

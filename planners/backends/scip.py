@@ -31,10 +31,10 @@ _LIMITS = {
     mathopt.Limit.INTERRUPTED: Stop.INTERRUPTED,
     mathopt.Limit.MEMORY: Stop.MEMORY,
 }
+# The dual bound in a line of SCIP's log (seen on SCIP 10): the fourth column from the end.
 LOG_BOUND = re.compile(r"\|\s*([-+]?\d\.\d+e[-+]\d+)\s*\|[^|]*\|[^|]*\|[^|]*$")
-"""The dual bound in a line of SCIP's log (seen on SCIP 10): the fourth column from the end."""
+# What MathOpt 9.15 says of a solution with infinite values, SCIP's proof of unboundedness.
 INFINITE_SOLUTION = "invalid PrimalSolutionProto"
-"""What MathOpt 9.15 says of a solution with infinite values, SCIP's proof of unboundedness."""
 LOG_NODES = re.compile(r"^[^|]*\|\s*(\d+)\s*\|")
 
 

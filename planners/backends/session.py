@@ -17,8 +17,8 @@ from .records import Message, Task, finite
 PROGRESS_INTERVAL_S = 0.1
 WATCH_INTERVAL_S = 0.05
 
+# Solvers' values from here on mean infinity.
 INFINITE = 1e20
-"""Solvers' values from here on mean infinity."""
 
 Send = Callable[[Message], None]
 

@@ -3,7 +3,7 @@
 | backend | computes in | a bound, or "no plan below the cut-off", is taken |
 | --- | --- | --- |
 | cp-sat | whole numbers | as it is: the model is scaled exactly, or rounded so that no plan is lost |
-| highs, scip, gurobi, cbc, glpk, and plug-ins that do not say `exact` | floats | with margins, after a second opinion |
+| highs, scip, gurobi, and plug-ins that do not say `exact` | floats | with margins, after a second opinion |
 
 Float solvers get every model in units of its own magnitude (`units`), and with room around its cut-off and its
 bounds (`FLOAT_ROOM`). Of what they tell, only the part is used that their tolerances cannot have eaten: bounds
@@ -27,14 +27,14 @@ from .registry import backend_named
 from .scaling import ROUNDED_LIMIT
 from .units import reaches
 
+# Relative: a bound of a float solver counts for so much less. Rows are kept to about 1e-9 of the largest load.
 BOUND_MARGIN = 1e-7
-"""Relative: a bound of a float solver counts for so much less. Rows are kept to about 1e-9 of the largest load."""
 
+# What a second opinion may cost at least...
 SECOND_OPINION_S = 3.0
-"""What a second opinion may cost at least..."""
 
+# ... and as a share of the time that the first answer took.
 SECOND_OPINION_SHARE = 0.1
-"""... and as a share of the time that the first answer took."""
 
 
 def is_exact(backend: str) -> bool:

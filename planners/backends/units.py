@@ -17,10 +17,10 @@ from ..options import SolveOptions
 from .model import Floats, Indices, MatrixModel
 from .records import Answer
 
+# How many of its units an amount may hold.
 REACH = 2.0**10
-"""How many of its units an amount may hold."""
+# How many a side of a row, or what is added to the objective, may hold: solvers take about 1e20 for infinity.
 FARTHEST = 2.0**50
-"""How many a side of a row, or what is added to the objective, may hold: solvers take about 1e20 for infinity."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +51,8 @@ class Units:
         return replace(options, abs_gap=options.abs_gap / self.objective) if options.abs_gap else options
 
 
+# Nothing is scaled.
 OWN = Units()
-"""Nothing is scaled."""
 
 
 def in_own_units(model: MatrixModel) -> tuple[MatrixModel, Units]:

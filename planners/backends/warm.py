@@ -59,7 +59,8 @@ def unbounded_or_infeasible(
     """Decide what solvers leave open: the same model without costs has a solution (unbounded) or has none."""
     if not model.costs.any():
         return Answer(Stop.INFEASIBLE)  # nothing can be unbounded without costs
-    answer = driver.solve(model.without_objective(), options, None, session.subtask(None))
+    free = replace(model, costs=np.zeros(model.columns), offset=0.0)
+    answer = driver.solve(free, options, None, session.subtask(None))
     if answer.stop != Stop.PROVEN:
         return Answer(answer.stop, message=answer.message)
     return Answer(Stop.UNBOUNDED, x=answer.x)
@@ -81,8 +82,9 @@ def assess(
             break
         completed = _complete(driver, model.fixed(fixed_index, fixed_values), options, session)
         if completed is not None and model.is_feasible(completed):
-            kept = _same(completed[index], values)
-            return _keep(completed, StartOutcome.ACCEPTED if kept else StartOutcome.REPAIRED, given, model, session)
+            kept = np.abs(completed[index] - values) <= FEASIBILITY * np.maximum(1.0, np.abs(values))
+            outcome = StartOutcome.ACCEPTED if kept.all() else StartOutcome.REPAIRED
+            return _keep(completed, outcome, given, model, session)
     return Start(index, values), WarmStart(StartOutcome.REJECTED)
 
 
@@ -115,7 +117,3 @@ def _keep(
     whole = np.where(model.integer, np.round(point), point)
     session.found(whole, source="start")
     return Start(*given, x=whole), WarmStart(outcome, value=model.objective(whole))
-
-
-def _same(one: Floats, other: Floats) -> bool:
-    return bool(np.all(np.abs(one - other) <= FEASIBILITY * np.maximum(1.0, np.abs(other))))

@@ -32,12 +32,9 @@ def candidate(
     refuted: Iterable[Known],
     solver: Solver,
     limit_s: float | None = None,
-    start: Sequence[int] | None = None,
-    threads: int = 1,
 ) -> Candidate:
     """An allocation that neither the relaxation at this period nor what is refuted excludes."""
-    data = model.payload(chain, period, refuted, start)
-    outcome = solver.run(NativeModel(model.BUILDER, data), limit_s, threads)
+    outcome = solver.run(NativeModel(model.BUILDER, model.payload(chain, period, refuted)), limit_s)
     if outcome is None:
         return Candidate()
     if outcome.stop == Stop.INFEASIBLE:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 NOWHERE = -(1 << 60)
 MOST_PASSED = 2
+# How many of the moves change the places that a task passes over; the others move layers.
 PASS_SHARE = 0.3
-"""How many of the moves change the places that a task passes over; the others move layers."""
 TURN_SHARE = 0.01
 SWAP_SHARE, RUN_SHARE = 0.3, 0.5
 
@@ -51,7 +51,7 @@ class State(NamedTuple):
     saved_gpu: Any
     saved_passed: Any
     saved_middle: Any
-    """As before the move."""
+    """The three `saved_` arrays hold the state before the move."""
 
 
 def below(state: State, limit: int) -> int:

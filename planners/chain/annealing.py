@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ...formulations.beaumont.integer_chain import IntegerChain
 from ...instances.base.compiled import compiled
 from ...instances.chain.plan import PatternPlan
@@ -14,15 +16,15 @@ from ...instances.verdict import violations_of
 from . import anneal_kernel
 from .schedule import longest_period, pattern_at
 
+# Steps of one round; they double when a few rounds found nothing.
 STEPS = 100_000
-"""Steps of one round; they double when a few rounds found nothing."""
+# Of longer chains a round has fewer steps, as each takes longer: no round can be interrupted.
 USUAL_TASKS = 48
-"""Of longer chains a round has fewer steps, as each takes longer: no round can be interrupted."""
 ROUNDS = 4
+# Of products of sizes and times in the compiled loops, which count in 64 bits.
 MOST_AREA = 2**61
-"""Of products of sizes and times in the compiled loops, which count in 64 bits."""
+# Energies that are accepted now and then, at the begin and at the end of a round.
 HOT, COLD = 0.05, 0.002
-"""Energies that are accepted now and then, at the begin and at the end of a round."""
 
 
 class Annealer:
@@ -64,15 +66,15 @@ class Annealer:
         return anneal_kernel.State(
             random=self.random,
             gpu=array(allocation),
-            passed=_zeros(tasks),
+            passed=np.zeros(tasks, np.int64),
             middle=array([self.failed % 2]),
-            starts=_zeros(tasks),
-            sent=_zeros(tasks),
-            busy=_zeros(resources, 2 * tasks, 2),
-            counts=_zeros(resources),
-            saved_gpu=_zeros(len(allocation)),
-            saved_passed=_zeros(tasks),
-            saved_middle=_zeros(1),
+            starts=np.zeros(tasks, np.int64),
+            sent=np.zeros(tasks, np.int64),
+            busy=np.zeros((resources, 2 * tasks, 2), np.int64),
+            counts=np.zeros(resources, np.int64),
+            saved_gpu=np.zeros(len(allocation), np.int64),
+            saved_passed=np.zeros(tasks, np.int64),
+            saved_middle=np.zeros(1, np.int64),
         )
 
 
@@ -128,12 +130,4 @@ def _own_size(chain: IntegerChain, task: int) -> int:
 
 def array(values: Sequence[int], kind: str = "int64") -> Any:
     """Of machine words."""
-    import numpy as np
-
     return np.array(values, dtype=kind)
-
-
-def _zeros(*shape: int) -> Any:
-    import numpy as np
-
-    return np.zeros(shape, dtype=np.int64)

@@ -18,8 +18,8 @@ from ...instances.base.amounts import Amount, as_written
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 
+# The bisection ends within this part of the longest period: the partition is what matters, its period is exact.
 RESOLUTION = 10**12
-"""The bisection ends within this part of the longest period: the partition is what matters, its period is exact."""
 
 
 @dataclass(frozen=True)
@@ -253,8 +253,8 @@ def one_batch(
     )
 
 
+# A stage (first layer, end), or the transfers at a border (border, border).
 Item = tuple[int, int]
-"""A stage (first layer, end), or the transfers at a border (border, border)."""
 
 
 def _items(borders: Sequence[int]) -> list[Item]:

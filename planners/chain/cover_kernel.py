@@ -14,8 +14,8 @@ from .anneal_kernel import Tables
 
 FOUND, DONE, PAUSED = 1, 0, -1
 TOO_MANY = -1
+# Of the search for sets, before they count as too many.
 NODES_PER_SET = 40
-"""Of the search for sets, before they count as too many."""
 
 
 class Covers(NamedTuple):
@@ -23,15 +23,15 @@ class Covers(NamedTuple):
 
     sets: Any
     loads: Any
-    """Of each set."""
+    """The load of each set."""
     apart: Any
     """Bit j of row i: sets i and j cannot be on GPUs together."""
     areas: Any
-    """Of each set, rounded down to a unit."""
+    """The area of each set, rounded down to a unit."""
     room: int
     """For the areas of a partition, beside layers that are in no set."""
     layer_loads: Any
-    """Of the layers that are in sets: all, or those up to some."""
+    """The load of each layer that is in sets: of all layers, or of the first ones."""
     gpus: int
     period: int
 

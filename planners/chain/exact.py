@@ -8,11 +8,13 @@ import threading
 from dataclasses import replace
 from fractions import Fraction
 
-from ...formulations.beaumont.bounds import lower_bound
-from ...formulations.beaumont.integer_chain import integer_chain
+from ...formulations.beaumont.bounds import lower_bound, lower_bound_of
+from ...formulations.beaumont.integer_chain import IntegerChain, integer_chain
 from ...formulations.beaumont.scope import loads_decide
+from ...instances.base.amounts import as_written
+from ...instances.base.clock import now
 from ...instances.base.errors import InputError
-from ...instances.base.result import StartOutcome, Stop
+from ...instances.base.result import StartOutcome, Stop, WarmStart, met
 from ...instances.chain.allocation import given_allocation
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
@@ -21,10 +23,108 @@ from ..contract import Outcome, Request
 from .allocation import balanced, least_period, packed_pattern
 from .annealing import canonical
 from .contiguous import best_contiguous
-from .given import GivenAllocation
 from .grids import coarse_steps, fine_steps
+from .schedule import Schedule, best_schedule
 from .search import Refuted, Search
-from .standing import Standing
+from .smallest_memory import memory_of, one_by_one
+from .solver import Solver
+
+LOADS_DECIDE = "every allocation reaches its largest load, and no allocation has a smaller one"
+REFUTED_ON_GRIDS = "shorter periods were refuted on whole steps of a grid, with all times rounded down to it"
+
+
+class BestSoFar:
+    """The best pattern and the bound so far, posted as soon as they are better, and the answer made of them."""
+
+    def __init__(self, problem: ChainProblem, request: Request, bound: float) -> None:
+        self.problem, self.request, self.bound = problem, request, bound
+        left = request.seconds_left()
+        deadline = None if left is None else now() + left
+        self.solver = Solver(deadline, request.limits.seed, request.limits.memory_limit_bytes)
+        self.best: PatternPlan | None = None
+        self.start_outcome = StartOutcome.NONE
+        self.counts: dict[str, int] = {}
+        """How many schedules were sought, and how many facts refuted."""
+
+    def tell(self, plan: PatternPlan | None, bound: float) -> None:
+        """A plan or None, and a bound: kept where they are better."""
+        if plan is not None and (self.best is None or plan.period < self.best.period):
+            self.best = plan
+        if self.best is not None:
+            bound = min(bound, self.best.period)
+        self.bound = max(self.bound, bound)
+        value = None if plan is None else plan.period
+        self.request.board.post(plan, value, self.bound, self.solver.solved)
+
+    def proven(self) -> bool:
+        return self.best is not None and met(self.best.period, self.bound)
+
+    def answer(self, stop: Stop) -> Outcome:
+        return Outcome(
+            stop,
+            self.best,
+            None if self.best is None else self.best.period,
+            None if stop == Stop.INFEASIBLE else self.bound,
+            warm_start=WarmStart(self.start_outcome),
+            backend=self.solver.backend(),
+            model_size=self.counts,
+            messages=self.solver.messages(),
+            checks=(LOADS_DECIDE if loads_decide(self.problem) else REFUTED_ON_GRIDS,),
+        )
+
+
+class GivenAllocation(BestSoFar):
+    """The best schedule of an allocation that the user gives: no search over allocations, the same proof."""
+
+    def __init__(self, problem: ChainProblem, request: Request, allocation: tuple[int, ...]) -> None:
+        super().__init__(problem, request, 0.0)
+        self.allocation = allocation
+
+    def tell(self, plan: PatternPlan | None, bound: float) -> None:
+        super().tell(None if plan is None else replace(plan, allocation=self.allocation), bound)
+
+    def outcome(self) -> Outcome:
+        """Without a memory limit the loads decide (Lemma 1); else grids from coarse to fine."""
+        problem = self.problem
+        self.tell(None, lower_bound_of(problem, self.allocation))
+        if loads_decide(problem):
+            self.tell(packed_pattern(problem, self.allocation), self.bound)
+            return self.answer(Stop.PROVEN)
+        memory = problem.memory_bytes
+        if memory is not None and memory_of(problem, self.allocation).memory_bytes > memory:
+            return self.answer(Stop.INFEASIBLE)
+        start = one_by_one(problem, self.allocation)
+        if not violations_of(problem, start):
+            self.tell(start, self.bound)
+        try:
+            return self.answer(self._on_grids())
+        except KeyboardInterrupt:
+            self.solver.stopped.set()
+            return self.answer(Stop.INTERRUPTED)
+
+    def _on_grids(self) -> Stop:
+        coarse = integer_chain(self.problem, coarse_steps(self.problem))
+        first = self._schedule(coarse, 0)
+        if self.best is None:
+            return Stop.INFEASIBLE if first.proven else self.solver.unfinished()
+        if self.proven() or not (first.proven or first.finer):
+            return Stop.PROVEN if self.proven() else self.solver.unfinished()
+        fine = integer_chain(self.problem, fine_steps(self.problem, self.best))
+        last = self._schedule(fine, math.floor(first.refuted * (fine.steps / coarse.steps)))
+        ratios = fine.exact and fine.steps >= fine.most_shifts * coarse.steps
+        if last.proven and ratios and not self.problem.exclusive_buffers:
+            self.tell(None, self.best.period)  # no ratio is left below that could be a least period
+        if self.proven():
+            return Stop.PROVEN
+        return Stop.COMPLETED if last.proven or last.finer else self.solver.unfinished()
+
+    def _schedule(self, chain: IntegerChain, refuted: int) -> Schedule:
+        """On one grid, below the best plan."""
+        cutoff = None if self.best is None else self.best.period
+        refuted = max(refuted, math.ceil(as_written(self.bound) * chain.steps) - 1)
+        found = best_schedule(self.problem, chain, self.allocation, cutoff, self.solver, None, refuted)
+        self.tell(found.plan, chain.true_time(found.refuted))
+        return found
 
 
 class ExactBeaumont:
@@ -55,7 +155,7 @@ def check(problem: ChainProblem) -> None:
         raise InputError("forward", "and backward are all 0", "give at least one task a time")
 
 
-class _Run(Standing):
+class _Run(BestSoFar):
     """One request on grids from coarse to fine; several threads tell of what they find."""
 
     def __init__(self, problem: ChainProblem, request: Request) -> None:

@@ -11,11 +11,11 @@ from ...instances.base.result import PROVEN_TOLERANCE
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 
+# Steps in the least period on the first grid, where the times do not give a grid themselves.
 COARSE_STEPS = 2_000
-"""Steps in the least period on the first grid, where the times do not give a grid themselves."""
 MOST_COARSE_STEPS = 100_000
+# A step of the last grid relative to the period: what is refuted up to the step below the plan proves it.
 FINE_SHARE = 0.5 * PROVEN_TOLERANCE
-"""A step of the last grid relative to the period: what is refuted up to the step below the plan proves it."""
 
 
 def coarse_steps(problem: ChainProblem) -> Fraction:

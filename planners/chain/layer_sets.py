@@ -13,33 +13,35 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from time import sleep
-from types import ModuleType
 from typing import Any
+
+import numpy as np
 
 from ...formulations.beaumont.integer_chain import IntegerChain
 from ...instances.base.clock import now
 from ...instances.base.compiled import compiled
+from . import cover_kernel, window_kernel
 from .annealing import array, tables
 
 UNKNOWN, OPEN = -1, -2
 
+# Sets are the bits of a machine word. Of longer chains only the first layers are in sets, the others on any GPU.
 MOST_LAYERS = 60
-"""Sets are the bits of a machine word. Of longer chains only the first layers are in sets, the others on any GPU."""
+# As many layers of a long chain are in sets as have no more sets than these.
 MOST_SETS_OF_FIRST = 20_000
-"""As many layers of a long chain are in sets as have no more sets than these."""
+# By load and area. More are not looked at.
 MOST_SETS = 200_000
-"""By load and area. More are not looked at."""
+# A table of which may be together takes a bit for each pair of those that a GPU can hold.
 MOST_GOOD = 20_000
-"""A table of which may be together takes a bit for each pair of those that a GPU can hold."""
+# Patience with one GPU, with several, and with all of them.
 NODES_ALONE, NODES_TOGETHER, NODES_WHOLE = 2_000, 300, 10_000
-"""Patience with one GPU, with several, and with all of them."""
+# What is found out about more sets than these is not worth the room.
 REMEMBERED = 2
-"""What is found out about more sets than these is not worth the room."""
 CHUNK, STEPS, SLICE_S, PAUSE_S = 200, 2_000, 0.3, 0.02
 
 Step = tuple[int, ...] | None
+# Candidates, and pauses between them.
 Steps = Iterator[Step]
-"""Candidates, and pauses between them."""
 
 
 @dataclass
@@ -48,7 +50,7 @@ class Facts:
 
     chain: IntegerChain
     layers: int
-    """So many layers are in sets, from the first one on."""
+    """How many layers, from the first one on, are in sets."""
     longest_refuted: dict[tuple[int, ...], int] = field(default_factory=dict)
     shortest_open: dict[tuple[int, ...], int] = field(default_factory=dict)
 
@@ -73,14 +75,14 @@ class Facts:
         With the areas that they occupy in a period, slots and weights included.
         """
         loads = sum(map(self.chain.load, range(self.layers)))
-        found = _empty("int64", MOST_SETS if most is None else most, 2)
+        found = np.zeros((MOST_SETS if most is None else most, 2), np.int64)
         least = max(1, loads - (self.chain.gpus - 1) * period)
-        count = compiled(_covers(), "list_sets")(self.tables, self.layers, period, least, found)
+        count = compiled(cover_kernel, "list_sets")(self.tables, self.layers, period, least, found)
         return None if count < 0 else dict(found[:count].tolist())
 
     def room(self, period: int) -> int:
         """For all sets of a partition: size times time, beside what the other layers need at least."""
-        areas: list[int] = _covers().areas_of(self.tables).tolist()
+        areas: list[int] = cover_kernel.areas_of(self.tables).tolist()
         rest = sum(int(areas[i] + period * self.tables.weights[i]) for i in range(self.layers, self.chain.layers))
         return self.chain.gpus * period * int(self.tables.memory) - rest
 
@@ -97,8 +99,6 @@ class Facts:
         return answer
 
     def _examine(self, sets: tuple[int, ...], period: int, nodes: int) -> bool:
-        from . import window_kernel
-
         gpu = [UNKNOWN] * self.layers + [OPEN] * (self.chain.layers - self.layers)
         for number, members in enumerate(sets):
             for layer in layers_of(members):
@@ -120,12 +120,6 @@ def facts_of(chain: IntegerChain, period: int) -> Facts:
     return Facts(chain, few)
 
 
-def _covers() -> ModuleType:
-    from . import cover_kernel
-
-    return cover_kernel
-
-
 def layers_of(members: int) -> list[int]:
     return [layer for layer in range(members.bit_length()) if members >> layer & 1]
 
@@ -136,13 +130,12 @@ class Covering:
     def __init__(self, facts: Facts, sets: Mapping[int, int], period: int) -> None:
         """`sets`: with their areas."""
         chain = facts.chain
-        self.kernel = _covers()
         loads = [chain.load(layer) for layer in range(facts.layers)]
         unit = 2 * chain.gpus  # all areas together fit a machine word
-        self.covers = self.kernel.Covers(
+        self.covers = cover_kernel.Covers(
             sets=array(list(sets)),
             loads=array([sum(loads[layer] for layer in layers_of(members)) for members in sets]),
-            apart=_empty("uint8", len(sets), len(sets) // 8 + 1),
+            apart=np.zeros((len(sets), len(sets) // 8 + 1), np.uint8),
             areas=array([area // unit for area in sets.values()]),
             room=-(-facts.room(period) // unit),
             layer_loads=array(loads),
@@ -153,16 +146,16 @@ class Covering:
     def begin(self, root: int) -> Any:
         """A walk over the partitions with this set; a negative number: over all of them."""
         n, gpus = len(self.covers.sets), self.covers.gpus
-        walk = self.kernel.Walk(
+        walk = cover_kernel.Walk(
             depth=array([0]),
-            chosen=_empty("int64", gpus),
-            open=_empty("int32", gpus + 1, n),
-            counts=_empty("int64", gpus + 1),
-            ways=_empty("int32", gpus + 1, n),
-            ways_counts=_empty("int64", gpus + 1),
-            at=_empty("int64", gpus + 1),
+            chosen=np.zeros(gpus, np.int64),
+            open=np.zeros((gpus + 1, n), np.int32),
+            counts=np.zeros(gpus + 1, np.int64),
+            ways=np.zeros((gpus + 1, n), np.int32),
+            ways_counts=np.zeros(gpus + 1, np.int64),
+            at=np.zeros(gpus + 1, np.int64),
         )
-        compiled(self.kernel, "begin")(self.covers, walk, root)
+        compiled(cover_kernel, "begin")(self.covers, walk, root)
         return walk
 
     def roots(self) -> list[int]:
@@ -171,14 +164,14 @@ class Covering:
         return [int(root) for root in walk.ways[0, : walk.ways_counts[0]]]
 
     def go_on(self, walk: Any, steps: int) -> int:
-        return int(compiled(self.kernel, "go_on")(self.covers, walk, steps))
+        return int(compiled(cover_kernel, "go_on")(self.covers, walk, steps))
 
     def chosen(self, walk: Any) -> list[int]:
         return [int(i) for i in walk.chosen[: walk.depth[0] + 1]]
 
     def put_apart(self, i: int, j: int) -> None:
         """These two are in no partition together."""
-        self.kernel.put_apart(self.covers, i, j)
+        cover_kernel.put_apart(self.covers, i, j)
 
 
 @dataclass
@@ -192,7 +185,7 @@ class Partitions:
     """By load and area alone, with their areas; the walk begins with leaving those that a GPU can hold."""
     done: bool = False
     spent_s: float = 0.0
-    """By all threads together."""
+    """Seconds that all threads together have spent on the walk."""
     hopeless: bool = False
     """Can GPUs hold more sets than the walk has room for, or is a partition left of the first layers of a chain?"""
 
@@ -272,8 +265,8 @@ class Partitions:
         assert covering is not None
         walk = covering.begin(root)
         together: list[int] = []
-        while (state := covering.go_on(walk, STEPS)) != covering.kernel.DONE:
-            if state == covering.kernel.FOUND:
+        while (state := covering.go_on(walk, STEPS)) != cover_kernel.DONE:
+            if state == cover_kernel.FOUND:
                 chosen = covering.chosen(walk)
                 fitting = self._fitting(covering, chosen, together)
                 together = chosen[:fitting]
@@ -315,9 +308,3 @@ def sets_of(allocation: Sequence[int]) -> tuple[int, ...]:
     for layer, gpu in enumerate(allocation):
         sets[gpu] = sets.get(gpu, 0) | 1 << layer
     return tuple(sets.values())
-
-
-def _empty(kind: str, *shape: int) -> Any:
-    import numpy as np
-
-    return np.zeros(shape, dtype=kind)

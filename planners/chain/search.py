@@ -24,35 +24,105 @@ from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from .allocation import candidate, period_bound
 from .annealing import Annealer
-from .layer_sets import NODES_WHOLE, sets_of
-from .levels import Levels
-from .refutation import Refuter
-from .schedule import Schedule, best_schedule, longest_period
+from .layer_sets import NODES_WHOLE, Facts, Partitions, facts_of, sets_of
+from .schedule import Refuter, Schedule, best_schedule, longest_period
 from .solver import Solver
 
+# ---- At which period to walk over the partitions next: low ones are exhausted soon, high ones lift the bound -
+
+# Where in the gap the next level lies.
+SHARE = 0.5
+# At a level before lower ones are exhausted first; longer each time that there is none left below it.
+PATIENCE_S = 3.0
+
+
+@dataclass
+class Levels:
+    """The walk that is on, and those that wait for it. Changed under the lock of the search."""
+
+    chain: IntegerChain
+    current: Partitions | None = None
+    waiting: list[Partitions] = field(default_factory=list)
+    """Begun at higher levels and left."""
+    patience_s: float = PATIENCE_S
+    until_s: float = 0.0
+    """May be spent on the current walk before lower ones."""
+    most: int | None = None
+    """From this period on there are too many sets, or partitions of a part of the chain that nothing refutes."""
+
+    def __post_init__(self) -> None:
+        self.suited = self.chain.memory is not None
+        self.facts: Facts | None = None
+
+    def load(self, period: int) -> None:
+        """Load the compiled loops, for periods up to this one."""
+        facts = facts_of(self.chain, period)
+        facts.load()
+        self.facts = facts
+
+    def walk(self, floor: int, ceiling: int) -> Partitions | None:
+        """A walk with a period above `floor` and up to `ceiling`; None where walks lead nowhere."""
+        current = self.current
+        if current is not None and current.hopeless:
+            self.most, self.current, current = current.period, None, None
+        if self.most is not None:
+            ceiling = min(ceiling, self.most - 1)
+        self.waiting = [walk for walk in self.waiting if floor < walk.period <= ceiling]
+        if current is not None and floor < current.period <= ceiling:
+            if current.spent_s < self.until_s:
+                return current
+            self.waiting.append(current)
+        if not self.waiting:
+            self.patience_s = PATIENCE_S
+            return self._begin(self._between(floor, ceiling)) if floor < ceiling else None
+        lowest = min(self.waiting, key=lambda walk: walk.period)
+        lower = self._between(floor, lowest.period)
+        if lower < lowest.period:
+            return self._begin(lower)
+        self.waiting.remove(lowest)
+        self.patience_s *= 2
+        self.current, self.until_s = lowest, lowest.spent_s + self.patience_s
+        return lowest
+
+    def _between(self, floor: int, ceiling: int) -> int:
+        if ceiling - floor <= CLOSE_SHARE * ceiling:
+            return ceiling
+        return floor + max(1, int(SHARE * (ceiling - floor)))
+
+    def _begin(self, period: int) -> Partitions | None:
+        assert self.facts is not None
+        sets = self.facts.load_sets(period)
+        if sets is None:
+            self.most = period
+            return None
+        self.until_s = self.patience_s
+        self.current = Partitions(self.chain, self.facts, period, sets)
+        return self.current
+
+
+# Where in the gap the level lies that is to be exhausted next.
 FIRST_SHARE = 0.3
-"""Where in the gap the level lies that is to be exhausted next."""
+# Allocations at a level before it is lowered: a low level is exhausted sooner.
 PATIENCE = 8
-"""Allocations at a level before it is lowered: a low level is exhausted sooner."""
 LOWER_BY, RAISE_BY = 0.6, 1.5
+# Where in the gap the allocations are sought that are to give better patterns.
 IMPROVING_SHARES = (0.15, 0.9)
-"""Where in the gap the allocations are sought that are to give better patterns."""
+# Problems that take no longer are not worth loops that have to be compiled or loaded: annealing, and walks.
 QUICK_S, BRIEF_S = 3.0, 1.0
-"""Problems that take no longer are not worth loops that have to be compiled or loaded: annealing, and walks."""
+# After so many rounds that found nothing, annealing rests for one more step between two rounds,
 ROUNDS_IN_TURN = 4
-"""After so many rounds that found nothing, annealing rests for one more step between two rounds,"""
+# ... and for no more than this.
 MOST_REST = 10
-"""... and for no more than this."""
+# Beyond this, annealing has no more time than walks, where there are any.
 ANNEALED_FIRST_S = 5.0
-"""Beyond this, annealing has no more time than walks, where there are any."""
+# In a gap this small, relative to the upper bound, the last level is taken at once.
 CLOSE_SHARE = 0.01
-"""In a gap this small, relative to the upper bound, the last level is taken at once."""
+# For one question of the first bisection.
 BOUND_LIMIT_S = 2.0
-"""For one question of the first bisection."""
+# For one allocation from the relaxation; twice as much each time that this is not enough.
 RELAXATION_LIMIT_S = 10.0
-"""For one allocation from the relaxation; twice as much each time that this is not enough."""
+# For one schedule; those that take longer are kept for later, with twice as much each time.
 SCHEDULE_LIMIT_S = 20.0
-"""For one schedule; those that take longer are kept for later, with twice as much each time."""
 
 
 @dataclass(frozen=True, slots=True)

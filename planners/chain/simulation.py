@@ -39,7 +39,7 @@ class _Stage:
     ready: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
     """Batches that wait for their forward and their backward pass, oldest first."""
     done: list[int] = field(default_factory=lambda: [0, 0])
-    """How many of either have been started."""
+    """How many forward and how many backward passes have been started."""
     last: int = 1
     """1: the last pass was a backward one, so a forward one is next."""
     idle: bool = True
@@ -133,18 +133,15 @@ class _Simulation:
         stage.idle = True
         if way == 0 and s == len(self.stages) - 1:
             heapq.heappush(stage.ready[1], batch)
-        elif way == 1 and s == 0:
-            self._completed()
+        elif way == 1 and s == 0:  # the batch is completed
+            if self.injected < self.batches:
+                heapq.heappush(self.stages[0].ready[0], self.injected)
+                self.injected += 1
         else:
             border = s if way else s + 1
             link = self.links[border, way]
             link.queue.append((way, batch))
             self._start_transfer(border, link)
-
-    def _completed(self) -> None:
-        if self.injected < self.batches:
-            heapq.heappush(self.stages[0].ready[0], self.injected)
-            self.injected += 1
 
     # ---- links: border b lies between stages b - 1 and b -------------------------------------------------------
 

@@ -16,8 +16,8 @@ from ..options import SolveOptions
 
 NAME = "cp-sat"
 
+# How long a caller may take to see that it shall stop.
 POLL_S = 0.2
-"""How long a caller may take to see that it shall stop."""
 
 
 @dataclass
@@ -25,10 +25,10 @@ class Solver:
     """Shared by all threads of one planner run."""
 
     deadline: float | None = None
-    """On the clock of limits; None: no limit."""
+    """When to stop, on the clock of limits; None: no limit."""
     seed: int = 0
     memory_limit_bytes: int | None = None
-    """Of each process."""
+    """Memory that each solver process may use."""
     death: Answer | None = None
     """The last word of a process that failed or was killed; nothing more is asked after it."""
     stopped: threading.Event = field(default_factory=threading.Event)

@@ -19,8 +19,8 @@ TERMS: Mapping[str, str] = {
     "direct": "tensors between two tasks",
     "buffers": "slots for transfers",
 }
+# The time is shared by so many searches: the memory itself and each remedy.
 MOST_QUESTIONS = 6
-"""The time is shared by so many searches: the memory itself and each remedy."""
 
 
 def explain(
@@ -65,12 +65,12 @@ def said(found: ChainMemory) -> str:
 
 def binding(found: ChainMemory) -> str:
     """Which GPU and which term."""
-    held = {TERMS[name]: size for name, size in found.terms.to_json().items() if size}
+    terms = found.terms.to_json()
     layers = ", ".join(str(i + 1) for i, gpu in enumerate(found.plan.allocation) if gpu == found.gpu)
-    parts = ", ".join(f"{name} {amount(size)}" for name, size in held.items()) or "nothing"
+    parts = ", ".join(f"{TERMS[name]} {amount(size)}" for name, size in terms.items() if size) or "nothing"
     return (
         f"gpu{found.gpu} with layers {layers} needs it during {found.task}: {parts}; "
-        f"the largest part is {TERMS[found.largest_term]}"
+        f"the largest part is {TERMS[max(terms, key=lambda name: terms[name])]}"
     )
 
 

@@ -16,10 +16,10 @@ import numpy as np
 from .anneal_kernel import Tables
 
 FITS, REFUTED, UNDECIDED = 1, 0, -1
+# Branchings below each other before the search gives up.
 DEPTH = 100
-"""Branchings below each other before the search gives up."""
+# Of a layer: on some other GPU than those that are known; on any.
 UNKNOWN, OPEN = -1, -2
-"""Of a layer: on some other GPU than those that are known; on any."""
 
 
 class Part(NamedTuple):

@@ -18,14 +18,14 @@ from ..options import Progress, SolveOptions
 from ..referee import Ruling
 
 POLL_S = 0.05
+# How long an interrupted worker may take for its last word.
 GRACE_S = 2.0
-"""How long an interrupted worker may take for its last word."""
+# An attempt that needs only some plan ends when nothing better has come for so long.
 QUIET_S = 0.25
-"""An attempt that needs only some plan ends when nothing better has come for so long."""
 
 
+# A search that ended by itself; completed: it knows all that a grid tells.
 COMPLETE = (Stop.PROVEN, Stop.GAP, Stop.UNBOUNDED, Stop.COMPLETED)
-"""A search that ended by itself; completed: it knows all that a grid tells."""
 
 
 @dataclass
@@ -92,11 +92,6 @@ class Attempt:
     def out_of_time(self) -> bool:
         """Did a backend reach the limit that it was given?"""
         return any(answer.stop == Stop.TIME for answer in self.answers)
-
-    @property
-    def is_coarse(self) -> bool:
-        """Does a model let through what the referee may refuse, as it says of itself?"""
-        return any(runner.built.coarse or runner.built.exclude is not None for runner in self.runners)
 
     def excludes_more(self, plans: Sequence[Plan]) -> bool:
         """Can the next models cut off something of these refused plans that the models of this attempt did not?"""

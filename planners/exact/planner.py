@@ -26,18 +26,18 @@ from ..referee import Ruling, rule, rules_of
 from ..registry import EXACT, PLANNERS
 from .attempt import COMPLETE, Attempt
 
+# Proven first where a smaller gap is asked for: a good bound early, whatever comes later.
 COARSE_GAP = 0.01
-"""Proven first where a smaller gap is asked for: a good bound early, whatever comes later."""
 
+# Value and bound within this multiple of the wanted gap: better plans are the shorter way to its end.
 NEAR = 2.5
-"""Value and bound within this multiple of the wanted gap: better plans are the shorter way to its end."""
 
+# What stands for a gap of 0: objective and bound then meet within the tolerance for `proven`.
 FINE_GAP = PROVEN_TOLERANCE / 2
-"""What stands for a gap of 0: objective and bound then meet within the tolerance for `proven`."""
 
 
+# Plans that only rounding lets through are cut off one by one, not without end.
 MOST_EXCLUDED = 200
-"""Plans that only rounding lets through are cut off one by one, not without end."""
 
 
 class ExactPlanner:
@@ -118,12 +118,8 @@ class _Run:
 
     def _refused_in_words(self) -> list[str]:
         if self.refusals and self.refused is None:
-            count = len(self.excluded)
-            plans = (
-                "a plan that a solver let through was"
-                if count == 1
-                else f"{count} plans that solvers let through were"
-            )
+            n = len(self.excluded)
+            plans = "a plan that a solver let through was" if n == 1 else f"{n} plans that solvers let through were"
             return [f"{plans} refused by the referee and cut off: {self.refusals[0]}"]
         return [f"the referee rejected a plan: {why}" for why in self.refusals]
 
@@ -199,7 +195,9 @@ class _Run:
             unchanged = (self.board.value, self.bound) == before
             if not attempt.dead and (unchanged or not attempt.settled or stage.kind == "improve"):
                 turn += 1  # it has had its time
-            if attempt.refused and self.board.plan is None and attempt.is_coarse:
+            models = [runner.built for runner in attempt.runners]
+            coarse = any(model.coarse or model.exclude is not None for model in models)
+            if attempt.refused and self.board.plan is None and coarse:
                 self.messages.append(
                     "not proven: the model counts less finely than the referee, which refused its plans"
                 )

@@ -9,32 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .configurations import Menu
 from .kernel import NEVER
 from .nodes import Absorption, LeafNode, ParallelNode, PricedNode, SeriesNode, Vector, drop_one, series_children
 
+if TYPE_CHECKING:
+    from .tables import Tables
+
+# What comes after a part: the samples that a stage of each configuration right before it holds.
 Entry = tuple[int, ...]
-"""What comes after a part: the samples that a stage of each configuration right before it holds."""
 
 Combinations = dict[Entry, int]
-
-
-class Tables(Protocol):
-    """What combinations are made from: the states of the dynamic program, which asks for them where it needs them."""
-
-    menu: Menu
-    size: int
-    combinations: dict[Any, Combinations]
-    block_combinations: dict[Any, list[Combinations]]
-
-    def rows(self, node: LeafNode | SeriesNode, entry: Entry, end: int) -> tuple[Any, Any]: ...
-    def entry(self, configuration: int, held: int) -> Entry: ...
-    def usable_groups(self, node: ParallelNode, entry: Entry) -> Any: ...
-    def absorbing_stages(self, absorption: Absorption, needs: Any, end: int) -> dict[tuple[int, int, int], Any]: ...
 
 
 def after_child(tables: Tables, node: SeriesNode, entry: Entry, values: Any, needs: Any, i: int) -> Combinations:

@@ -15,8 +15,8 @@ from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from .configurations import Menu, synchronisation
 from .memory import whole_graph_memory
 
+# Weights, boundary tensors and their bytes; and what memory holds of them: fixed, and for all samples in flight.
 Facts = tuple[tuple[float, float, float], tuple[int, int]]
-"""Weights, boundary tensors and their bytes; and what memory holds of them: fixed, and for all samples in flight."""
 
 
 @dataclass(frozen=True)

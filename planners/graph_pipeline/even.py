@@ -10,8 +10,8 @@ from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ..search import shares
 from .configurations import Configuration, required_in_flight
 
+# In an iteration: more are not simulated for a comparison.
 MOST_MICRO_BATCHES = 64
-"""In an iteration: more are not simulated for a comparison."""
 
 
 def stage_graphs(problem: GraphPipelineProblem) -> Iterator[StageGraphPlan]:

@@ -39,17 +39,17 @@ from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from .configurations import allowed_degrees
 from .memory import whole_graph_memory
 
+# Stages that wait for transfers together.
 MOST_IN_ROUND = 5
-"""Stages that wait for transfers together."""
 
+# A stage that holds up to so many micro-batches more than the next is told apart. Of one that holds more, nothing is
+# counted as waiting, and it is kept as holding just one more than that. So what is kept is never above the truth; and
+# stages before it are counted as waiting with it only where it is the truth, for these hold one more than what is
+# kept.
 MORE_HELD = 3
-"""A stage that holds up to so many micro-batches more than the next is told apart. Of one that holds more, nothing is
-counted as waiting, and it is kept as holding just one more than that. So what is kept is never above the truth; and
-stages before it are counted as waiting with it only where it is the truth, for these hold one more than what is kept.
-"""
 
+# Python's whole numbers have no end, so memory is as good as always exact.
 ANY_NUMBER = 2**1000
-"""Python's whole numbers have no end, so memory is as good as always exact."""
 
 
 class Placed(NamedTuple):
@@ -65,7 +65,7 @@ class Front(NamedTuple):
 
     held: int
     devices: int
-    """The most of one of its stages; 0: nothing follows."""
+    """Devices of its largest stage; 0: nothing follows."""
     whole: float
     synced: float
     trip: float
@@ -75,11 +75,11 @@ class Front(NamedTuple):
     single: bool
     """Is it one stage, which reads all that is sent to this part?"""
     built: Any
-    """The stages: see `decomposed.stages_of`."""
+    """The stages: see `iterations.stages_of`."""
 
 
+# Behind the last stage.
 END = Front(0, 0, 0.0, 0.0, 0.0, (), False, None)
-"""Behind the last stage."""
 
 
 def is_better(one: Front, other: Front) -> bool:

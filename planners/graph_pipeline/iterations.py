@@ -9,26 +9,32 @@ between: the referee says how long.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise, product
+from operator import add, mul
+from typing import Any, NamedTuple
 
-from ...instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
-from ...instances.graph_pipeline.series_parallel import Tree, decompose, depth
+from ...instances.graph_pipeline.series_parallel import Parallel, Series, Tree, decompose, depth, operators
 from ..search import SAFETY
-from .decomposed import MOST_BESIDE, choices_beside, iteration_of, shortest, stages_of
+from .configurations import menu
 from .even import by_the_rule
-from .fronts import Front, Placed, Stages
+from .fronts import END, Front, Placed, Readers, Stages, keep, side_by_side
+from .search import plan_of
+from .trace import Decision
 
+# From one longest iteration to the next.
 GROWTH = 1.03
-"""From one longest iteration to the next."""
 
+# Of each micro-batch size, the shortest ones first.
 MOST_PLANS = 4
-"""Of each micro-batch size, the shortest ones first."""
 
+# Of the tree: the program goes down by recursion, in several steps for each level.
 MOST_LEVELS = 100
-"""Of the tree: the program goes down by recursion, in several steps for each level."""
 
 
 class OutOfStepsError(Exception):
@@ -50,7 +56,7 @@ class Iterations:
     """No plan has a shorter iteration."""
     watcher: Callable[[float], None] = lambda bound: None
     seen: float = 0.0
-    """All that is shorter has been looked at."""
+    """All plans with a shorter iteration than this have been looked at."""
     steps: int = 0
     most_steps: int | None = None
     """None: no limit."""
@@ -125,17 +131,348 @@ class Iterations:
                 yield plan
 
     def plan(self, b: int, placed: Sequence[Placed]) -> StageGraphPlan:
-        """Stages in the order of their first operators, with the edges that operators force."""
-        order = self.problem.topological_order
-        rows = [([v for v in order if stage.members >> v & 1], stage) for stage in placed]
-        rows.sort(key=lambda row: order.index(row[0][0]))
-        stage_of = {v: number for number, (inside, _) in enumerate(rows) for v in inside}
-        edges = {(stage_of[u], stage_of[v]) for u, v in self.problem.arcs if stage_of[u] != stage_of[v]}
-        ids = self.problem.ids
-        stages = (
-            GraphStage(
-                tuple(ids[v] for v in inside), stage.devices, b, 1, min(stage.held * b, self.problem.mini_batch)
-            )
-            for inside, stage in rows
-        )
-        return StageGraphPlan(tuple(stages), tuple(sorted(edges)))
+        """The stages with one micro-batch size, as they are placed."""
+        choice = menu(self.problem, [b], degrees=self.degrees)
+        numbers, most = range(len(self.problem.operators)), self.problem.mini_batch
+        decisions = [
+            Decision(tuple(v for v in numbers if members >> v & 1), 0, devices, min(held * b, most))
+            for members, devices, held in placed
+        ]
+        return plan_of(self.problem, choice, decisions)
+
+
+# All pipelines of stages of the decomposition whose iteration may be short enough, from the end to the beginning.
+# Stages are leaves, runs of children of a series node, whole branches of a parallel node, or the end of one branch with
+# what follows the join. A part of the tree is put before a `Front`, and becomes fronts of its own, by the number of
+# devices. Two things end what cannot become a plan: an iteration that is longer than the longest that matters, and
+# devices that do nothing. A stage on d devices whose operators are w of work (in time of one device, each with its best
+# share) leaves d x longest - w of them idle; all stages together leave devices x longest less all work, no more.
+#
+# Branches are alike that are chains of equal operators between the same neighbours. They can change places, so that
+# only their number counts.
+
+# Relative: what rounding may take off the time that devices do nothing.
+ROOM = 1e-9
+
+# Choices of branches of one parallel node.
+MOST_BESIDE = 5_000
+
+NOBODY = Readers(0, 0)
+
+# By the number of devices.
+Cells = dict[int, list[Front]]
+
+
+class Then(NamedTuple):
+    """What was built before, and what after it."""
+
+    first: Any
+    rest: Any
+
+
+class Beside(NamedTuple):
+    """Branches that stand in one stage or in stages of their own, and what stands beside them."""
+
+    number: Sequence[int]
+    """How many branches of each class stand here."""
+    built: Any
+    beside: Any
+    classes: Sequence[Sequence[tuple[int, ...]]]
+    """For each class, the operators of each of its branches."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Branch:
+    """A part of the tree; made once, and compared as an object."""
+
+    tree: Tree
+    readers: Readers
+    order: tuple[int, ...]
+    """Its operators."""
+    members: int
+    """Its operators as a bit set."""
+    facts: Any
+    """Equal for branches that are alike."""
+
+    @classmethod
+    def of(cls, problem: GraphPipelineProblem, tree: Tree, readers: Readers) -> Branch:
+        order = operators(tree)
+        return cls(tree, readers, order, _bits(tree), (_facts(problem, order), readers))
+
+
+class _End(NamedTuple):
+    """The end of a branch, whose stage goes on after the join: that end, and what stands beside it or before."""
+
+    members: int
+    rest: tuple[Branch, ...]
+
+
+def shortest(stages: Stages, tree: Tree, longest: float, tick: Callable[[], None]) -> list[Front]:
+    """Fronts of whole pipelines with iterations of at most `longest`, the shortest one among them."""
+    stages.longest = longest
+    everything = sum(1 << v for v in operators(tree))
+    devices = stages.problem.devices
+    idle = devices * longest - stages.least_work(everything)
+    if idle < 0:
+        return []
+    search = _Search(stages, tick, ROOM * devices * longest)
+    found = search.place(Branch.of(stages.problem, tree, NOBODY), END, devices, idle).get(devices, [])
+    return sorted(found, key=iteration_of)
+
+
+def choices_beside(problem: GraphPipelineProblem, tree: Tree) -> int:
+    """The most choices of branches of a parallel node that the program tells apart."""
+    most, pending = 1, [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Parallel):
+            most = max(most, math.prod(len(alike) + 1 for alike in _classes(_branches(problem, node, NOBODY))))
+        if isinstance(node, Series | Parallel):
+            pending.extend(node.children)
+    return most
+
+
+def iteration_of(front: Front) -> float:
+    """Where nothing comes before."""
+    return max(front.whole, front.synced)
+
+
+def stages_of(problem: GraphPipelineProblem, built: Any) -> list[Placed]:
+    """With the operators that really are in them: alike branches take places in turn."""
+    found: list[Placed] = []
+    _collect(built, {v: v for v in range(len(problem.operators))}, found)
+    return found
+
+
+def _collect(built: Any, name: Mapping[int, int], found: list[Placed]) -> None:
+    if isinstance(built, Placed):
+        members = sum(1 << actual for v, actual in name.items() if built.members >> v & 1)
+        found.append(built._replace(members=members))
+    elif isinstance(built, Then):
+        _collect(built.first, name, found)
+        _collect(built.rest, name, found)
+    elif isinstance(built, Beside):
+        _collect_beside(built, name, found)
+
+
+def _collect_beside(built: Beside | None, name: Mapping[int, int], found: list[Placed]) -> None:
+    """Each was built of the first branches of its classes, and takes those that are next."""
+    taken = [0] * (len(built.classes) if built is not None else 0)
+    while built is not None:
+        actual = dict(name)
+        for n, (branches, number) in enumerate(zip(built.classes, built.number, strict=True)):
+            for own, other in zip(branches[:number], branches[taken[n] : taken[n] + number], strict=True):
+                actual.update((v, name[u]) for v, u in zip(own, other, strict=True))
+            taken[n] += number
+        _collect(built.built, actual, found)
+        built = built.beside
+
+
+@dataclass
+class _Search:
+    stages: Stages
+    tick: Callable[[], None]
+    room: float
+    _known: dict[Any, Cells] = field(default_factory=dict)
+    _children: dict[Branch, _Children] = field(default_factory=dict)
+    _beside: dict[Branch, tuple[Branch, ...]] = field(default_factory=dict)
+
+    def place(self, branch: Branch, after: Front, devices: int, idle: float) -> Cells:
+        """Fronts of the branch before `after`, on at most so many devices that leave no more idle."""
+        if isinstance(branch.tree, Series):
+            return self.series(branch, after, devices, idle)
+        if isinstance(branch.tree, Parallel):
+            if branch not in self._beside:
+                self._beside[branch] = _branches(self.stages.problem, branch.tree, branch.readers)
+            return self.parallel(self._beside[branch], after, devices, idle)
+        found: Cells = {}
+        for d, front in self.stage(after, branch.members, devices, idle, branch.readers):
+            keep(found.setdefault(d, []), front)
+        return found
+
+    def stage(
+        self, after: Front, members: int, devices: int, idle: float, readers: Readers
+    ) -> Iterator[tuple[int, Front]]:
+        """Each number of devices for one stage."""
+        work, longest = self.stages.least_work(members), self.stages.longest
+        if work > devices * longest:
+            return
+        self.tick()
+        for d in self.stages.degrees:
+            if d <= devices and d * longest - work <= idle + self.room:
+                for front in self.stages.before(after, members, d, readers):
+                    self.tick()
+                    yield d, front
+
+    # ---- one after the other -----------------------------------------------------------------------------
+
+    def series(self, branch: Branch, after: Front, devices: int, idle: float) -> Cells:
+        if branch not in self._children:
+            self._children[branch] = _Children.of(self.stages.problem, branch)
+        node = self._children[branch]
+        count, work, longest = len(node.parts), 0.0, self.stages.longest
+        found: list[Cells] = [{} for _ in range(count + 1)]
+        found[count] = {0: [after._replace(built=None)]}
+        for place in range(count, 0, -1):
+            for used, fronts in found[place].items():
+                spare = idle - (used * longest - work)
+                if used < devices and spare >= -self.room:
+                    for front in fronts:
+                        self.extend(node, found, place, used, front, devices - used, spare)
+            work += self.stages.least_work(node.parts[place - 1])
+        return found[0]
+
+    def extend(
+        self, node: _Children, found: list[Cells], place: int, used: int, front: Front, devices: int, idle: float
+    ) -> None:
+        """By a stage, or by stages side by side, that end before `place`."""
+        readers, longest, beside = node.readers[place], self.stages.longest, node.beside[place - 1]
+
+        def add(first: int, more: int, new: Front) -> None:
+            keep(found[first].setdefault(used + more, []), new._replace(built=Then(new.built, front.built)))
+
+        if beside:
+            for d, fronts in self.parallel(beside, front, devices, idle).items():
+                for new in fronts:
+                    add(place - 1, d, new)
+        members = 0
+        for first in range(place - 1, -1, -1):
+            members |= node.parts[first]
+            if self.stages.least_work(members) > devices * longest:
+                return
+            if first < place - 1 or not beside:  # all branches in one stage: see `choices`
+                for d, new in self.stage(front, members, devices, idle, readers):
+                    add(first, d, new)
+            for end in node.ends[first]:
+                for d, new in self.with_branch_end(members, end, front, devices, idle, readers):
+                    add(first - 1, d, new)
+
+    def with_branch_end(
+        self, members: int, end: _End, front: Front, devices: int, idle: float, readers: Readers
+    ) -> Iterator[tuple[int, Front]]:
+        """A run in one stage with the end of a branch before it; and what stands beside."""
+        members |= end.members
+        spare = idle + self.stages.least_work(members)
+        for d, stage in self.stage(front, members, devices, idle, readers):
+            beside = self.parallel(end.rest, stage, devices - d, spare - d * self.stages.longest)
+            for more, fronts in beside.items():
+                for new in fronts:
+                    yield d + more, new._replace(built=Then(new.built, stage.built))
+
+    # ---- side by side ------------------------------------------------------------------------------------
+
+    def parallel(self, branches: tuple[Branch, ...], after: Front, devices: int, idle: float) -> Cells:
+        """Each branch in stages of its own, or whole in one stage with others."""
+        rooms = math.ceil(idle / self.room)  # what differs by rounding alone is the same question
+        key = (branches, after[:-1], devices, rooms)
+        if key not in self._known:
+            self._known[key] = self.beside(_classes(branches), after, devices, rooms * self.room)
+        return self._known[key]
+
+    def beside(self, classes: list[list[Branch]], after: Front, devices: int, idle: float) -> Cells:
+        """Adds up what may stand side by side, in a fixed order: none is taken up again after the next one."""
+        counts = tuple(map(len, classes))
+        named = [[x.order for x in alike] for alike in classes]
+        work = [self.stages.least_work(alike[0].members) for alike in classes]
+        nothing, longest = (0,) * len(classes), self.stages.longest
+        found: dict[tuple[int, ...], Cells] = {nothing: {0: [END]}}
+        for number, some in self.choices(classes, after, devices, idle):
+            for before in product(*(range(most - n + 1) for most, n in zip(counts, number, strict=True))):
+                now = tuple(map(add, before, number))
+                spare = idle + math.fsum(map(mul, now, work)) + self.room
+                for used, fronts in found.get(before, {}).items():
+                    for d, new in some:
+                        if used + d <= devices and (used + d) * longest <= spare:
+                            cell = found.setdefault(now, {}).setdefault(used + d, [])
+                            for front in fronts:
+                                self.tick()
+                                built = Beside(number, new.built, front.built, named)
+                                keep(cell, side_by_side(front, new, built))
+        return found.get(counts, {})
+
+    def choices(
+        self, classes: list[list[Branch]], after: Front, devices: int, idle: float
+    ) -> Iterator[tuple[tuple[int, ...], list[tuple[int, Front]]]]:
+        """How many branches of each class, with their fronts: one branch, or several whole ones in one stage."""
+        for n, (branch, *_) in enumerate(classes):
+            placed = self.place(branch, after._replace(built=None), devices, idle)
+            alone = tuple(int(m == n) for m in range(len(classes)))
+            yield alone, [(d, front) for d, fronts in placed.items() for front in fronts]
+        for number in product(*(range(len(alike) + 1) for alike in classes)):
+            taken = [x for alike, n in zip(classes, number, strict=True) for x in alike[:n]]
+            if len(taken) > 1 and len({x.readers for x in taken}) == 1:  # a cut branch joins no other ones
+                members = sum(x.members for x in taken)
+                yield number, list(self.stage(after, members, devices, idle, taken[0].readers))
+
+
+@dataclass(frozen=True)
+class _Children:
+    """Of a series node."""
+
+    parts: list[int]
+    """Bit sets."""
+    readers: list[Readers]
+    """Each part, as what reads what the part before sends; and what reads what the last one sends."""
+    beside: list[tuple[Branch, ...]]
+    """The branches of each part that has branches side by side."""
+    ends: list[list[_End]]
+    """Ends of branches before each part."""
+
+    @classmethod
+    def of(cls, problem: GraphPipelineProblem, branch: Branch) -> _Children:
+        assert isinstance(branch.tree, Series)
+        children = branch.tree.children
+        readers = [*(_readers(problem, child) for child in children), branch.readers]
+        beside = [_branches(problem, child, readers[n + 1]) for n, child in enumerate(children)]
+        ends = [[], *(list(_ends(problem, some)) for some in beside)]
+        return cls([_bits(child) for child in children], readers, beside, ends)
+
+
+def _branches(problem: GraphPipelineProblem, tree: Tree, readers: Readers) -> tuple[Branch, ...]:
+    """None, where nothing is side by side."""
+    children = tree.children if isinstance(tree, Parallel) else ()
+    return tuple(Branch.of(problem, child, readers) for child in children)
+
+
+def _ends(problem: GraphPipelineProblem, branches: tuple[Branch, ...]) -> Iterator[_End]:
+    """Of alike branches those of the first one are enough."""
+    for branch, *_ in _classes(branches):
+        parts = branch.tree.children if isinstance(branch.tree, Series) else (branch.tree,)
+        others = tuple(x for x in branches if x is not branch)
+        for cut in range(len(parts)):
+            end = sum(map(_bits, parts[cut:]))
+            if cut:
+                start = parts[0] if cut == 1 else Series(tuple(parts[:cut]))
+                yield _End(end, (*others, Branch.of(problem, start, _readers(problem, parts[cut]))))
+            else:
+                yield _End(end, others)
+
+
+def _bits(tree: Tree) -> int:
+    return sum(1 << v for v in operators(tree))
+
+
+def _readers(problem: GraphPipelineProblem, tree: Tree) -> Readers:
+    inside = set(operators(tree))
+    sources = sum(1 << v for v in inside if inside.isdisjoint(problem.predecessors[v]))
+    return Readers(_bits(tree), sources)
+
+
+def _classes(branches: Sequence[Branch]) -> list[list[Branch]]:
+    """Branches that are alike, together."""
+    found: dict[Any, list[Branch]] = {}
+    for branch in branches:
+        found.setdefault(branch.facts, []).append(branch)
+    return list(found.values())
+
+
+def _facts(problem: GraphPipelineProblem, row: tuple[int, ...]) -> Any:
+    """All that a plan's value can depend on, for chains of operators; what is no chain is like no other."""
+    if any(problem.successors[u] != (v,) or problem.predecessors[v] != (u,) for u, v in pairwise(row)):
+        return row
+    facts = [problem.operators[v] for v in row]
+    return (
+        frozenset(problem.predecessors[row[0]]),
+        frozenset(problem.successors[row[-1]]),
+        tuple((x.forward, x.backward, x.weight_bytes, x.stash_bytes, x.output_bytes) for x in facts),
+    )

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+# More samples than any stage can hold.
 NEVER = 1 << 40
-"""More samples than any stage can hold."""
 
 
 def need_above(row: Any, extra: Any, sizes: Any, batch: int, out: Any) -> None:

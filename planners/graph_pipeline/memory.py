@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from ...instances.base.amounts import as_written, whole_amounts
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 
+# Sums stay below it: 64 bits hold them.
 MOST = 2**62
-"""Sums stay below it: 64 bits hold them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,11 @@ import numpy as np
 from ...instances.graph_pipeline.series_parallel import Leaf, Series, Tree, operators
 from .costs import Boundary, Costs, Facts, Priced
 
+# With more choices of branches than this, only branches that follow each other share a stage.
 MOST_VECTORS = 1024
-"""With more choices of branches than this, only branches that follow each other share a stage."""
 
+# How many branches of each kind.
 Vector = tuple[int, ...]
-"""How many branches of each kind."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,15 +33,15 @@ from .search import Answer, Search, chain_tree
 
 Family = Literal["graph", "sequential"]
 
+# Times as long as the best iteration: plans up to there may be the best with more samples in flight.
 NEAR = 1.05
-"""Times as long as the best iteration: plans up to there may be the best with more samples in flight."""
 
 MOST_NEAR = 4
 
 SHORTER = "every shorter iteration of stages of the decomposition was refuted by a dynamic program"
 
+# Of the program for short iterations, where nobody asks for its bound.
 MOST_STEPS = 1_300_000
-"""Of the program for short iterations, where nobody asks for its bound."""
 
 
 def in_a_row(plan: StageGraphPlan) -> StageGraphPlan:
@@ -216,7 +216,7 @@ class _Choice:
     refused: bool = False
     """Was there a plan that fits rounded numbers, but not the memory?"""
     near: list[tuple[float, StageGraphPlan]] = field(default_factory=list)
-    """All that were simulated."""
+    """All plans that were simulated, with their values."""
     iterations: Iterations | None = None
     """The program for short iterations, where its bound is asked for."""
 
@@ -310,19 +310,14 @@ def remarks(problem: GraphPipelineProblem, search: Search) -> tuple[str, ...]:
     notes = []
     regions = contracted(search.tree)
     if regions:
+        count = "1 region is" if len(regions) == 1 else f"{len(regions)} regions are"
         named = ", ".join(str(problem.operators[v].id) for v in max(regions, key=len)[:5])
-        notes.append(
-            f"the graph is not series-parallel: {_regions(len(regions))} kept whole, the largest with {named}"
-        )
+        notes.append(f"the graph is not series-parallel: {count} kept whole, the largest with {named}")
     if search.skipped_groups:
         notes.append(
             "branches of too many kinds are side by side: only those that follow each other may share a stage"
         )
     return tuple(notes)
-
-
-def _regions(count: int) -> str:
-    return "1 region is" if count == 1 else f"{count} regions are"
 
 
 class ShortestIterationPlanner:

@@ -20,18 +20,18 @@ from .nodes import NodeBuilder, ParallelNode, PricedNode, all_nodes, all_prices
 from .tables import Kernel, Tables
 from .trace import Decision, Trace
 
+# Of a decomposition: the program follows its nesting by recursion.
 MOST_LEVELS = 150
-"""Of a decomposition: the program follows its nesting by recursion."""
 
 
+# Plans for one choice of configurations, each with fewer samples in flight than the one before.
 MOST_SHALLOWER = 32
-"""Plans for one choice of configurations, each with fewer samples in flight than the one before."""
 
+# Relative: the bound of the work may have been rounded up by so much.
 ROUNDING = 1e-12
-"""Relative: the bound of the work may have been rounded up by so much."""
 
+# Below so many operators squared times devices and configurations, compiled loops are not worth their loading.
 COMPILED_FROM = 5_001
-"""Below so many operators squared times devices and configurations, compiled loops are not worth their loading."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from .kernel import NEVER
 from .nodes import Absorption, LeafNode, ParallelNode, PricedNode, SeriesNode, Vector, drop_one, series_children
 from .tables import Tables
 
+# What stages right before a part have: configurations, each with the samples that suffice for it.
 Want = tuple[tuple[int, int], ...]
-"""What stages right before a part have: configurations, each with the samples that suffice for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,13 +22,12 @@ from ...instances.graph_pipeline.problem import (
 from ...instances.least_memory import SmallestMemory
 from ..graph_pipeline.bounds import lower_bound
 from ..options import SolveOptions
-from .ask import accepted, outcome_of
-from .search import Answer, Floor, Questions, Search, Watch
+from .search import Answer, Floor, Questions, Search, Watch, accepted, outcome_of
 from .too_little import would_do
 
 DP, CP = "graphpipe", "cp-graphpipe"
+# Options that say which plans there are; longer groups of passes never need less memory.
 ASKED = ("micro_batch", "mixed_micro_batches", "degrees")
-"""Options that say which plans there are; longer groups of passes never need less memory."""
 STEADY = {"objective": "time-per-sample"}
 AT_ONCE = TimeCurve((1.0,), (0.0,))
 
@@ -43,7 +42,12 @@ def least_memory(
         floor=_floor(problem, own),
         held=partial(held, problem, options=own),
         first=partial(_quick, problem, own),
-        rounds=(partial(_quick, problem, own), partial(_refute, problem, own), partial(_exact, problem, own)),
+        # What needs no search may refute an amount as well.
+        rounds=(
+            partial(_quick, problem, own),
+            lambda memory, limits: Answer(none=lower_bound(problem.replace(memory_bytes=memory), own) is None),
+            partial(_exact, problem, own),
+        ),
     )
     return Search(questions, limits, watch).run()
 
@@ -100,14 +104,6 @@ def _quick(
     outcome = outcome_of(asked, DP, options, limits)
     plan = accepted(asked, outcome.plan, STEADY)
     return Answer(plan, none_of_mine=plan is None and outcome.stop == Stop.COMPLETED)
-
-
-def _refute(
-    problem: GraphPipelineProblem, options: Mapping[str, Any], memory_bytes: float | None, limits: SolveOptions
-) -> Answer:
-    """By what needs no search."""
-    asked = problem.replace(memory_bytes=memory_bytes)
-    return Answer(none=lower_bound(asked, options) is None)
 
 
 def _exact(

@@ -23,8 +23,7 @@ from ...instances.placement.rules import rules_of
 from ..contract import Outcome
 from ..options import SolveOptions
 from ..search import SAFETY
-from .ask import accepted, check_method, outcome_of
-from .search import Answer, Floor, Questions, Search, Watch, whole
+from .search import Answer, Ask, Floor, Questions, Search, Watch, accepted, check_method, outcome_of, whole
 
 DP, IP = "dp", "ip-tarnawski"
 
@@ -37,21 +36,19 @@ def least_memory(
     check_method(problem, DP if contiguity == "chain" else IP)
     sizes = [as_written(node.size_bytes) for node in problem.nodes]
     unit = common_unit(sizes) or Fraction(1)
-    ask = {
-        "chain": (partial(_ask, problem, DP, {}),),
-        "none": (partial(_ask, problem, IP, {"non_contiguous": True}),),
+    chains, anywhere = partial(_ask, problem, DP, {}), partial(_ask, problem, IP, {"non_contiguous": True})
+    asks: Mapping[str, tuple[Ask, ...]] = {
+        "chain": (chains,),
+        "none": (anywhere,),
         # Chains of stages are among these placements, and these among any placements.
-        "device": (
-            partial(_of_mine, partial(_ask, problem, DP, {})),
-            partial(_refuting, partial(_ask, problem, IP, {"non_contiguous": True})),
-        ),
-    }[contiguity]
+        "device": (partial(_of_mine, chains), lambda memory, limits: Answer(none=anywhere(memory, limits).none)),
+    }
     questions = Questions(
         unit=unit,
         floor=_floor(problem, unit),
         held=partial(held, problem, options=options),
         first=partial(_by_load, problem, contiguity, unit),
-        rounds=ask,
+        rounds=asks[contiguity],
     )
     return Search(questions, limits, watch).run()
 
@@ -78,24 +75,17 @@ def _floor(problem: PlacementProblem, unit: Fraction) -> Floor:
 
 def _with(problem: PlacementProblem, memory_bytes: float | None, time: Callable[[Node], float]) -> PlacementProblem:
     """So much memory everywhere, these times on accelerators and none anywhere else."""
-    return with_memory(
-        problem.replace(nodes=tuple(_timed(node, time(node)) for node in problem.nodes)), memory_bytes
+    free: dict[str, Any] = {"cpu_time": 0.0, "transfer_time": 0.0, "weight_bytes": 0.0}
+    nodes = tuple(
+        replace(
+            node,
+            accelerator_time=time(node),
+            other_times=tuple(None if other is None else time(node) for other in node.other_times),
+            **free,
+        )
+        for node in problem.nodes
     )
-
-
-def _timed(node: Node, time: float) -> Node:
-    others = tuple(None if known is None else time for known in node.other_times)
-    return replace(
-        node, accelerator_time=time, cpu_time=0.0, transfer_time=0.0, weight_bytes=0.0, other_times=others
-    )
-
-
-def _size(node: Node) -> float:
-    return node.size_bytes
-
-
-def _nothing(node: Node) -> float:
-    return 0.0
+    return with_memory(problem.replace(nodes=nodes), memory_bytes)
 
 
 # ---- questions -----------------------------------------------------------------------------------------
@@ -105,7 +95,7 @@ def _by_load(
     problem: PlacementProblem, contiguity: str, unit: Fraction, memory_bytes: float | None, limits: SolveOptions
 ) -> Answer:
     """Sizes as times, on a flat cluster: replicas would share a load, but hold all of it each."""
-    weighed = _with(problem, None, _size).replace(levels=())
+    weighed = _with(problem, None, lambda node: node.size_bytes).replace(levels=())
     outcome = outcome_of(weighed, DP, {}, limits)
     plan = accepted(weighed, outcome.plan, {})
     if contiguity == "none":
@@ -136,7 +126,7 @@ def _ask(
 ) -> Answer:
     """Is there a plan, if time is no matter?"""
     try:
-        asked = _with(problem, memory_bytes, _nothing)
+        asked = _with(problem, memory_bytes, lambda node: 0.0)
     except InputError:  # something fits on no accelerator
         return Answer(none=True)
     outcome = outcome_of(asked, name, options, limits)
@@ -148,8 +138,3 @@ def _of_mine(ask: Callable[..., Answer], memory_bytes: float | None, limits: Sol
     """Its plans count, but that there is none among them says nothing of others."""
     answer = ask(memory_bytes, limits)
     return Answer(answer.plan, none_of_mine=answer.none)
-
-
-def _refuting(ask: Callable[..., Answer], memory_bytes: float | None, limits: SolveOptions) -> Answer:
-    """Its plans do not count."""
-    return Answer(none=ask(memory_bytes, limits).none)

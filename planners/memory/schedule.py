@@ -25,8 +25,7 @@ from ...instances.schedule.rules import PERIOD, rules_of
 from ..options import SolveOptions
 from ..schedule.alone import order_alone
 from ..schedule.whole import in_whole_numbers
-from .ask import accepted
-from .search import Answer, Floor, Questions, Search, Watch
+from .search import Answer, Floor, Questions, Search, Watch, accepted
 from .too_little import would_do
 
 

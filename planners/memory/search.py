@@ -7,22 +7,29 @@ fits one unit less than a plan needs, or when there is no number between the two
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
-from ...formulations.contract import Plan
+from ...formulations.contract import Plan, Problem
+from ...formulations.registry import FORMULATIONS
 from ...instances.base.amounts import as_written
 from ...instances.base.clock import now
+from ...instances.base.errors import PipeplanError
 from ...instances.base.result import Stop
 from ...instances.least_memory import BYTES, SEARCHED, SmallestMemory, at_most, enough
+from ...instances.registry import kind_of
+from ..contract import Board, Outcome, Request
 from ..options import Progress, SolveOptions
+from ..referee import rule
+from ..registry import EXACT, PLANNERS
+from ..run.choose import check_extensions, resolve_options
 
 Watch = Callable[[Progress], None] | None
 
+# With less time left nothing more is asked.
 LEAST_S = 0.01
-"""With less time left nothing more is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +53,8 @@ class Answer:
     """Whatever the question was, nothing fits this much."""
 
 
-class Ask(Protocol):
-    def __call__(self, memory_bytes: float | None, limits: SolveOptions) -> Answer:
-        """Is there a plan within so much? None: within any amount."""
-        ...
+# Is there a plan within so many bytes (None: within any amount)?
+Ask = Callable[[float | None, SolveOptions], Answer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,7 @@ class Questions:
     rounds: Sequence[Ask]
     """Asked one after the other, quick ones first; what one leaves open is for the next."""
     counted: str = BYTES
-    """In what memory is counted."""
+    """The unit in which memory is told."""
 
 
 class _OverError(Exception):
@@ -198,3 +203,37 @@ class Search:
 def whole(amount: Fraction, unit: Fraction) -> Fraction:
     """The amount, rounded up to whole units."""
     return math.ceil(amount / unit) * unit
+
+
+# ---- One question to one method: is there a plan? What it answers counts only as far as the referee agrees ----
+
+
+def outcome_of(
+    problem: Problem, name: str, options: Mapping[str, Any], limits: SolveOptions, start: Plan | None = None
+) -> Outcome:
+    """Of a formulation or a planner, with those of the options that are its own; a failure is an open question."""
+    entry = FORMULATIONS.get(name) or PLANNERS[name].for_kind(problem.kind)
+    own = {spec.name: options[spec.name] for spec in entry.options if spec.name in options}
+    asked = resolve_options(entry, own)
+    planner = PLANNERS[EXACT] if name in FORMULATIONS else entry
+    if planner.name == EXACT:
+        asked |= {"formulation": name, "solver": "auto"}
+    board = Board()
+    try:
+        outcome: Outcome = planner.load().plan(Request(problem, asked, limits, start, board))
+    except (PipeplanError, MemoryError, ArithmeticError):
+        return Outcome(Stop.ERROR, board.plan, bound=board.bound)
+    return outcome
+
+
+def check_method(problem: Problem, name: str) -> None:
+    """Refuse a problem that the method cannot plan."""
+    check_extensions(FORMULATIONS.get(name) or PLANNERS[name].for_kind(problem.kind), problem)
+
+
+def accepted(problem: Problem, plan: Plan | None, options: Mapping[str, Any]) -> Plan | None:
+    """The plan, if the referee finds nothing wrong with it."""
+    if plan is None:
+        return None
+    rules = kind_of(problem).rules(problem, options)
+    return plan if rule(problem, plan, rules).value is not None else None

@@ -16,8 +16,7 @@ from ...instances.staging.each_device import BASIC, held, with_memory
 from ...instances.staging.problem import Configuration, Layer, StagingProblem
 from ...instances.staging.rules import rules_of
 from ..options import SolveOptions
-from .ask import accepted, outcome_of
-from .search import Answer, Floor, Questions, Search, Watch, whole
+from .search import Answer, Floor, Questions, Search, Watch, accepted, outcome_of, whole
 
 DP = "dp-piper"
 
@@ -72,16 +71,18 @@ def _least_together(problem: StagingProblem, layer: Layer) -> Fraction:
 
 def _timeless(problem: StagingProblem, memory_bytes: float | None) -> StagingProblem:
     """Nothing takes any time, so that a search ends with its first plan; so much memory everywhere."""
-    layers = tuple(replace(layer, configurations=_free(layer)) for layer in problem.layers)
+    free: dict[str, Any] = {"time": 0.0, "weight_bytes": 0.0, "gather_in": {}, "gather_out": {}}
+    layers = tuple(
+        replace(
+            layer,
+            configurations={
+                t: tuple(replace(way, **free) for way in ways) for t, ways in layer.configurations.items()
+            },
+        )
+        for layer in problem.layers
+    )
     edges = tuple(replace(edge, bytes=0.0) for edge in problem.edges)
     return with_memory(problem.replace(layers=layers, edges=edges), memory_bytes)
-
-
-def _free(layer: Layer) -> dict[int, tuple[Configuration, ...]]:
-    return {
-        t: tuple(replace(way, time=0.0, weight_bytes=0.0, gather_in={}, gather_out={}) for way in ways)
-        for t, ways in layer.configurations.items()
-    }
 
 
 def _ask(

@@ -17,11 +17,11 @@ from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ..contract import Outcome, Request
 
+# About 12 groups on 4 devices; identical devices count once.
 MAX_PLANS = 5_000_000
-"""About 12 groups on 4 devices; identical devices count once."""
 
+# Steps between two looks at the clock.
 LOOK_AT_CLOCK = 2_000
-"""Steps between two looks at the clock."""
 
 
 class BruteForce:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...formulations.contract import OptionSpec, Problem
@@ -260,21 +260,25 @@ def check_value(spec: OptionSpec, value: Any) -> Any:
     """The value in the type that the option declares, or an `InputError`."""
     if value is None and spec.default is None:
         return None
-    checks = {
-        "flag": _flag, "choice": _choice, "int": _int, "float": _float, "time": _time, "text": _text, "path": _text,
-        "allocation": _allocation,
-    }  # fmt: skip
+    if spec.type in _PLAIN:
+        types, remedy = _PLAIN[spec.type]
+        fits = isinstance(value, types) and isinstance(value, bool) == (types is bool)
+        if not fits or (spec.type == "float" and not math.isfinite(value)):
+            raise _wrong(spec, value, remedy)
+        return float(value) if spec.type == "float" else value
+    checks = {"choice": _choice, "time": _time, "text": _text, "path": _text, "allocation": _allocation}
     return checks[spec.type](spec, value)
+
+
+_PLAIN: Mapping[str, tuple[Any, str]] = {
+    "flag": (bool, "give true or false"),
+    "int": (int, "give a whole number"),
+    "float": ((int, float), "give a finite number"),
+}
 
 
 def _wrong(spec: OptionSpec, value: Any, remedy: str) -> InputError:
     return InputError(f"option {spec.name}", f"is {value!r}", remedy)
-
-
-def _flag(spec: OptionSpec, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise _wrong(spec, value, "give true or false")
-    return value
 
 
 def _choice(spec: OptionSpec, value: Any) -> Any:
@@ -284,22 +288,10 @@ def _choice(spec: OptionSpec, value: Any) -> Any:
     return value
 
 
-def _int(spec: OptionSpec, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise _wrong(spec, value, "give a whole number")
-    return value
-
-
-def _float(spec: OptionSpec, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise _wrong(spec, value, "give a finite number")
-    return float(value)
-
-
 def _time(spec: OptionSpec, value: Any) -> Any:
     """A number in the problem's time unit; a text with a unit waits for the problem."""
     if not isinstance(value, str):
-        return _float(spec, value)
+        return check_value(replace(spec, type="float"), value)
     try:
         check_time(value)
     except ValueError:

@@ -20,8 +20,8 @@ from ..registry import EXACT
 from .choose import Method, choose, declared_options
 from .judge import settle, within
 
+# Relative: a stored value that differs by no more differs by rounding.
 SAME = 1e-9
-"""Relative: a stored value that differs by no more differs by rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +79,17 @@ def _differences(problem: Problem, result: Result, ruling: Ruling | None) -> Ite
             yield f"the result says {result.found}, yet holds no plan"
     elif ruling.value is None:
         if claims_plan:
-            yield f"the result says {_said_value(result)}, the referee rejects its plan: {ruling.violations[0]}"
+            said = str(result.found) if result.objective is None else f"value {result.objective!r}"
+            yield f"the result says {said}, the referee rejects its plan: {ruling.violations[0]}"
     else:
         yield from _value_differences(result, ruling.value)
     yield from _scope_differences(problem, result)
 
 
-def _said_value(result: Result) -> str:
-    return str(result.found) if result.objective is None else f"value {result.objective!r}"
-
-
 def _value_differences(result: Result, value: float) -> Iterator[str]:
     if result.objective is None or not math.isclose(result.objective, value, rel_tol=SAME):
-        yield f"the result says value {_or_none(result.objective)}, the referee computes {value!r}"
+        said = "none" if result.objective is None else repr(result.objective)
+        yield f"the result says value {said}, the referee computes {value!r}"
     if not result.verified:
         yield f"the result says that nothing was verified, the referee accepts its plan at {value!r}"
     if result.stop in (Stop.INFEASIBLE, Stop.UNBOUNDED):
@@ -108,10 +106,6 @@ def _value_differences(result: Result, value: float) -> Iterator[str]:
             yield f"the result says {Stop.PROVEN}, yet {apart}"
     elif result.stop == Stop.GAP and gap is None:
         yield f"the result says that a gap was reached, yet there is no bound to its value {value!r}"
-
-
-def _or_none(value: float | None) -> str:
-    return "none" if value is None else repr(value)
 
 
 def _scope_differences(problem: Problem, result: Result) -> Iterator[str]:

@@ -23,8 +23,8 @@ from ..referee import is_above, rules_of
 from ..registry import cross_check_of, questions, usual_objective
 from .choose import Method, lacks, resolve_options
 
+# Options that change the question; others are a method's own affair.
 ASKED = {"objective", "semantics", "hierarchy", "micro_batch", "mixed_micro_batches", "k", "degrees"}
-"""Options that change the question; others are a method's own affair."""
 
 Solve = Callable[..., Result]
 

@@ -30,7 +30,7 @@ def judge(request: Request, rules: Rules, method: str, family: Family | None, ou
         for plan in _offers(outcome, board)
     ]
     refused = [ruling for ruling in rulings if ruling.value is None]
-    best = min(rulings, key=_worth, default=None)
+    best = min(rulings, key=lambda ruling: math.inf if ruling.value is None else ruling.value, default=None)
     bound = _bound(outcome, board, family, messages)
     if refused:
         text = f"the referee rejected a plan: {refused[0].violations[0]}"
@@ -136,10 +136,6 @@ def _offers(outcome: Outcome, board: Board) -> list[Plan]:
     if board.plan is not None and board.plan != outcome.plan:
         offers.append(board.plan)
     return offers
-
-
-def _worth(ruling: Ruling) -> float:
-    return math.inf if ruling.value is None else ruling.value
 
 
 def _bound(outcome: Outcome, board: Board, family: Family | None, messages: list[str]) -> float | None:

@@ -29,8 +29,8 @@ from .claims import check_same_problem, recompute, stored_method
 from .cross_check import contradiction, facts_of
 from .solve import solve
 
+# Relative: two proofs of one optimum have bounds that differ by no more.
 ENOUGH = PROVEN_TOLERANCE * (1 + 1e-3)
-"""Relative: two proofs of one optimum have bounds that differ by no more."""
 
 
 class Answer(StrEnum):
@@ -45,7 +45,7 @@ class ProofCheck:
 
     answer: Answer
     reason: str
-    """In words."""
+    """A sentence on how the answer came about."""
     claim: str | None = None
     """What was to be proven; None: the result claims no bound."""
     by: Mapping[str, Any] | None = None

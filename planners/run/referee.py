@@ -26,11 +26,11 @@ from ...instances.staging.referee.levels import LeveledEvaluation
 from ...instances.staging.referee.stages import StagedEvaluation
 from ..referee import rules_of
 
+# The name of a packaged instance, or the path of a file.
 Instance = str | os.PathLike[str]
-"""The name of a packaged instance, or the path of a file."""
 
+# By the kind of plan.
 Evaluation = PlacementEvaluation | PatternEvaluation | StagedEvaluation | LeveledEvaluation | StageGraphEvaluation
-"""By the kind of plan."""
 
 
 def verify(

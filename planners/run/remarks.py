@@ -11,8 +11,8 @@ from ...instances.base.errors import show
 from ...instances.placement.problem import PlacementProblem
 from ..kinds import planned_kind
 
+# A time of at least so much, and so many times all smaller ones together, looks like a word: forbidden.
 SENTINEL = 1e6
-"""A time of at least so much, and so many times all smaller ones together, looks like a word: forbidden."""
 
 REMEDIES = {
     "accelerator_time": 'if it means that no accelerator can run this, say "supported": false',

@@ -18,6 +18,7 @@ from ...instances.base.kind import Rules
 from ...instances.base.result import PROVEN_TOLERANCE, Found, Result, Stop
 from ...instances.registry import kind_of
 from ..contract import Board, Outcome, Request
+from ..kinds import planned_kind
 from ..options import Progress, SolveOptions, check_asked, limits_of
 from ..referee import is_above, rules_of
 from .choose import Method, check_native, choose
@@ -26,7 +27,6 @@ from .cross_check import other_method
 from .judge import judge
 from .remarks import remarks
 from .warm_start import AskedStart, Outsider, Start, plan_instead, prepare, start_of
-from .why_none import reasons
 
 _log = logging.getLogger("pipeplan")
 
@@ -266,3 +266,25 @@ def _seconds(outcome: Outcome, planned: float, board: Board) -> dict[str, float]
         "total": board.seconds,
         **compiled,
     }
+
+
+# ---- Why there is no plan, in words: what the problem lacks, where it lacks it, and what would help --------
+# Kinds of problems that have nothing to say name nobody who would.
+
+# The search for reasons takes no longer, and not longer than the limit of the run.
+ENOUGH_S = 10.0
+
+
+def reasons(request: Request, method: Method, stop: Stop) -> tuple[str, ...]:
+    """Sentences for a run that ended without a plan because none exists, or none of the method's own kind."""
+    explain = planned_kind(request.problem).why_none
+    if explain is None or stop not in (Stop.INFEASIBLE, Stop.COMPLETED):
+        return ()
+    seconds = request.seconds_at_most(ENOUGH_S)
+    if request.out_of_time():
+        return ("there was no time left to find out what would be enough",)
+    limits = replace(request.limits, time_limit_s=seconds, native={}, log_path=None)
+    try:
+        return explain(request.problem, method.options, limits, stop == Stop.INFEASIBLE)
+    except KeyboardInterrupt:
+        return ("interrupted: what would be enough was not found out",)

@@ -25,13 +25,13 @@ WORDS: tuple[Word, ...] = ("auto", "dp", "none")
 
 AskedStart = Word | Plan
 
+# Of the time limit, for a start.
 START_SHARE = 0.5
-"""Of the time limit, for a start."""
+# Of the time limit, for a plan in the place of one that died with its solver.
 INSTEAD_SHARE = 0.1
-"""Of the time limit, for a plan in the place of one that died with its solver."""
 
+# What the user asks for who wants a dynamic program's plan as a start: the optimum among chains, in general.
 DP = "dp"
-"""What the user asks for who wants a dynamic program's plan as a start: the optimum among chains, in general."""
 
 INSTEAD = "instead"
 
@@ -53,7 +53,7 @@ class Start:
     """What is handed to the planner as a warm start, and what there is to say about it."""
 
     request: Request
-    """The run's own."""
+    """The request of the run that is started."""
     rules: Rules
     family: Family | None
     """The plans that the method's proofs speak of."""

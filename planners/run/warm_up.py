@@ -11,8 +11,8 @@ from ..options import SolveOptions
 from ..registry import EXACT, all_methods
 from .solve import solve
 
+# Enough for a method to need its code, whose making is not counted.
 BRIEFLY = SolveOptions(time_limit_s=1.0)
-"""Enough for a method to need its code, whose making is not counted."""
 
 
 def warm_up(tell: Callable[[str], None]) -> None:

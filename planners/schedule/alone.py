@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from .whole import WholeProblem
 
+# Sets of blocks that the search for an order looks at; beyond them it gives up.
 MOST_STATES = 100_000
-"""Sets of blocks that the search for an order looks at; beyond them it gives up."""
 
 
 def order_alone(whole: WholeProblem) -> tuple[int, ...] | bool:

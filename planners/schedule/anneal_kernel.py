@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+# Offset between blocks that do not follow from each other; and more memory than there is.
 NEVER = 1 << 40
-"""Offset between blocks that do not follow from each other; and more memory than there is."""
+# How many of the moves take a run of the path that decides the value; the others take any.
 CRITICAL_SHARE = 0.6
-"""How many of the moves take a run of the path that decides the value; the others take any."""
+# Places that a run may move by.
 FARTHEST = 12
-"""Places that a run may move by."""
 
 
 class Tables(NamedTuple):
@@ -37,7 +37,7 @@ class Tables(NamedTuple):
     changes: Any
     needed: Any
     room: Any
-    """By device."""
+    """Memory of each device beside what always stands there."""
     standing: Any
     first: Any
     """Of each device in the row of all orders, and the end of the last one."""
@@ -51,17 +51,17 @@ class State(NamedTuple):
     row: Any
     """The orders of all devices one after the other."""
     place: Any
-    """Of each run in it."""
+    """The place of each run in `row`."""
     start: Any
     latest: Any
     queue: Any
     open: Any
     """What a run still waits for."""
     values: Any
-    """Of each device: its span, or its last end."""
+    """For each device its span, or its last end."""
     path: Any
     best: Any
-    """The best row."""
+    """The best row so far."""
 
 
 def below(state: State, limit: int) -> int:

@@ -6,21 +6,23 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
+import numpy as np
+
 from ...formulations.zero_bubble.finite_orders import Sequences
 from ...formulations.zero_bubble.finite_problem import SPAN, FiniteProblem
 from ...instances.base.clock import now
 from ...instances.base.compiled import compiled
 from . import anneal_kernel
 
+# About so long takes a round, between two looks at the clock; later ones take longer.
 ROUND_S = 1.0
-"""About so long takes a round, between two looks at the clock; later ones take longer."""
 LONGEST_ROUND_S = 4.0
+# Steps by which the speed is measured.
 TRIED = 500
-"""Steps by which the speed is measured."""
+# Energies that are accepted now and then at the begin and at the end of a round, in mean times of a block.
 HOT, COLD = 0.03, 0.001
-"""Energies that are accepted now and then at the begin and at the end of a round, in mean times of a block."""
+# Of the longest schedule: the loop counts in machine words.
 MOST_STEPS = 2**40
-"""Of the longest schedule: the loop counts in machine words."""
 
 
 class Annealer:
@@ -72,14 +74,14 @@ class Annealer:
         return anneal_kernel.State(
             random=self.random,
             row=_array(row),
-            place=_zeros(len(row)),
-            start=_zeros(len(row)),
-            latest=_zeros(len(row)),
-            queue=_zeros(len(row)),
-            open=_zeros(len(row)),
-            values=_zeros(len(sequences)),
-            path=_zeros(len(row)),
-            best=_zeros(len(row)),
+            place=np.zeros(len(row), np.int64),
+            start=np.zeros(len(row), np.int64),
+            latest=np.zeros(len(row), np.int64),
+            queue=np.zeros(len(row), np.int64),
+            open=np.zeros(len(row), np.int64),
+            values=np.zeros(len(sequences), np.int64),
+            path=np.zeros(len(row), np.int64),
+            best=np.zeros(len(row), np.int64),
         )
 
     def _sequences(self, state: anneal_kernel.State) -> Sequences:
@@ -122,8 +124,6 @@ def tables(finite: FiniteProblem, objective: str) -> anneal_kernel.Tables:
 
 def _offsets(finite: FiniteProblem) -> Any:
     """Between blocks of one device."""
-    import numpy as np
-
     found = np.full((len(finite.times),) * 2, anneal_kernel.NEVER, dtype=np.int64)
     for blocks in finite.on_device:
         for i in blocks:
@@ -148,12 +148,4 @@ def _each(values: Sequence[int], times: int) -> Any:
 
 
 def _array(values: Sequence[int], kind: str = "int64") -> Any:
-    import numpy as np
-
     return np.array(values, dtype=kind)
-
-
-def _zeros(count: int) -> Any:
-    import numpy as np
-
-    return np.zeros(count, dtype=np.int64)

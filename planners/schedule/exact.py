@@ -27,11 +27,10 @@ from ..chain.solver import Solver
 from ..contract import Board, Outcome, Planner, Request
 from ..options import Progress
 from .annealing import Annealer
-from .greedy import PLANNER as ZERO_BUBBLE_GREEDY
-from .list_planner import PLANNER as LIST_SCHEDULE
+from .list_schedule import PLANNER as LIST_SCHEDULE
 from .list_schedule import better_and_better
 from .listing import why_none
-from .named import rule_schedules
+from .named import ZB_GREEDY, rule_schedules
 from .periodic_list import periodic_list_schedule
 
 NAME = "exact-schedule"
@@ -40,33 +39,33 @@ PERIOD = "period"
 BOUNDS = "work, paths and memory of the devices take no less: a bound without a search"
 REFUTED = "cp-sat refuted every schedule of less, in whole parts of a step"
 
-SLOW_RULES: tuple[Planner, ...] = (LIST_SCHEDULE, ZERO_BUBBLE_GREEDY)
-"""They try many variants."""
+# They try many variants.
+SLOW_RULES: tuple[Planner, ...] = (LIST_SCHEDULE, ZB_GREEDY)
 
+# Who hands the model of a period to a solver; it knows the table of planners, which knows this one.
 BY_MODEL = "pipeplan.planners.exact.planner:PLANNER"
-"""Who hands the model of a period to a solver; it knows the table of planners, which knows this one."""
+# Of the time limit, for each rule.
 RULE_SHARE = 0.1
-"""Of the time limit, for each rule."""
+# For the model of a few runs, before the slow rules have their turn;
 QUICK_S = 5.0
-"""For the model of a few runs, before the slow rules have their turn;"""
+# and no more than that of the time limit, so that they have one.
 QUICK_SHARE = 0.25
-"""and no more than that of the time limit, so that they have one."""
 
+# The first rounds of annealing; each time the model has had its turn, the next ones are longer.
 ANNEALED_S = 10.0
-"""The first rounds of annealing; each time the model has had its turn, the next ones are longer."""
+# The same for a few runs: the best plan is found so, and the model has only to refute what is better.
 FEW_ANNEALED_S = 2.0
-"""The same for a few runs: the best plan is found so, and the model has only to refute what is better."""
+# The first turn of the model where annealing has turns as well.
 TURN_S = 10.0
-"""The first turn of the model where annealing has turns as well."""
 MORE = 2.0
 
+# Blocks of all micro-batches up to which the model alone is quick.
 FEW_RUNS = 200
-"""Blocks of all micro-batches up to which the model alone is quick."""
+# From so many on a model of everything proves nothing in any time that people wait; annealing has all of it.
 MANY_RUNS = 1500
-"""From so many on a model of everything proves nothing in any time that people wait; annealing has all of it."""
 
+# Parameters for many runs, where trying each order in turn takes longer than the search.
 PLAIN = {"cp_model_probing_level": 0, "linearization_level": 0}
-"""Parameters for many runs, where trying each order in turn takes longer than the search."""
 
 
 class ExactSchedule:
@@ -158,13 +157,15 @@ class _Run:
         given = self.request.warm_start
         if given is not None:
             self.start = StartOutcome.ACCEPTED if self.offer(given) else StartOutcome.REJECTED
-        self._list()
+        plan = next(better_and_better(self.problem, self.objective), None)  # the first one is there at once
+        if plan is not None:
+            self.offer(plan)
         if self.runs <= FEW_RUNS and repays_loading(self.runs, FEW_RUNS + 1):
             self._load()
         if not self.over():
             self.raise_bound(lower_bound_of(self.problem, self.objective), BOUNDS)
-        for _, plan in () if self.over() else rule_schedules(self.problem):
-            self.offer(plan)
+        for _, named in () if self.over() else rule_schedules(self.problem):
+            self.offer(named)
         if self.runs <= FEW_RUNS and not self.over():
             limit = self.request.limits.time_limit_s
             self._ask(QUICK_S if limit is None else min(QUICK_S, QUICK_SHARE * limit))
@@ -176,12 +177,6 @@ class _Run:
         annealer = Annealer.of(self.finite, self.objective, self.request.limits.seed)
         if annealer is not None and self.best is not None:
             annealer.load(sequences_of(self.problem, self.best))
-
-    def _list(self) -> None:
-        """The first list schedule, which is there at once."""
-        plan = next(better_and_better(self.problem, self.objective), None)
-        if plan is not None:
-            self.offer(plan)
 
     def _by_slow_rules(self) -> None:
         """Each where it fits the problem; the best plan is never worse than one of theirs."""
@@ -234,7 +229,10 @@ class _Run:
         if self.runs > MOST_RUNS:
             self.messages.append(f"not proven: {self.runs} blocks of all micro-batches are too many for a model")
             return False
-        cutoff = None if self.value is None else self.value - self._least_step()
+        # Two different values of plans differ by more: they are whole numbers of steps, or fractions of them with
+        # denominators of at most the number of devices.
+        least_step = 1 / (self.finite.steps * (len(self.finite.on_device) ** 2 + 1))
+        cutoff = None if self.value is None else self.value - least_step
         try:
             model = native_model(self.problem, self.objective, self.bound, cutoff, self.best)
         except TooLargeError as error:
@@ -256,11 +254,6 @@ class _Run:
             model.model, self.request.seconds_at_most(seconds), limits.threads or 2, native, heard
         )
         return answer is not None and self._take(model, answer)
-
-    def _least_step(self) -> Fraction:
-        """Two different values of plans differ by more: they are whole numbers of steps, or fractions of them with
-        denominators of at most the number of devices."""
-        return 1 / (self.finite.steps * (len(self.finite.on_device) ** 2 + 1))
 
     def _take(self, model: BuiltModel, answer: Answer) -> bool:
         if answer.values is not None:

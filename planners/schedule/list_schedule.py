@@ -14,22 +14,25 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import chain
 
+from ...instances.base.result import Stop
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
-from ...instances.verdict import violations_of
+from ...instances.verdict import evaluation_of, violations_of
+from ..contract import Outcome, Request
 from .alone import order_alone
-from .listing import Rule, Starts, as_plan, cost, late, listed, mirrored, rules
+from .listing import Rule, Starts, as_plan, cost, late, listed, mirrored, rules, why_none
 from .named import rule_schedules
+from .periodic_list import periodic_list_schedule
 from .whole import WholeProblem, in_whole_numbers
 
+# Runs that are started in all tries together: about a second.
 MOST_RUNS = 50_000
-"""Runs that are started in all tries together: about a second."""
+# One part of so many is for the rules, the rest for the way back and forth.
 RULES_SHARE = 2
-"""One part of so many is for the rules, the rest for the way back and forth."""
 
 PATIENCE = (Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(1))
+# By how many mean times of a block the order may change.
 NOISE = (0, 0, 1, 2, 4, 8)
-"""By how many mean times of a block the order may change."""
 
 
 def better_and_better(
@@ -114,3 +117,31 @@ class _Search:
         alone = self.alone[::-1] if whole.backwards else self.alone
         rule = Rule(lambda b, n: (rank[b][n],), chance.choice(PATIENCE))
         return listed(whole, rule, alone, self.batches)
+
+
+# ---- List schedules as a planner: of all micro-batches, or of the steady state -----------------------------
+
+PERIOD = "period"
+
+
+class ListSchedule:
+    def plan(self, request: Request) -> Outcome:
+        """The best of several rules; each plan is posted as soon as it is there."""
+        problem, objective = request.problem, str(request.options["objective"])
+        if problem.micro_batches is None or objective == PERIOD:
+            periodic = periodic_list_schedule(problem, request.out_of_time)
+            stop = Stop.TIME if request.out_of_time() else Stop.COMPLETED
+            if periodic is None:
+                return Outcome(stop, messages=(why_none(problem),))
+            return Outcome(stop, periodic, float(periodic.period))
+        board = request.board
+        for plan in better_and_better(problem, objective, request.out_of_time, seed=request.limits.seed):
+            value = evaluation_of(problem, plan).objective(objective)
+            assert value is not None, "the micro-batches have an end"
+            board.post(plan, float(value))
+        stop = Stop.TIME if request.out_of_time() else Stop.COMPLETED
+        messages = (why_none(problem),) if board.plan is None else ()
+        return Outcome(stop, board.plan, board.value, messages=messages)
+
+
+PLANNER = ListSchedule()

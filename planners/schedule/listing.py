@@ -17,8 +17,8 @@ from .alone import Safety, order_alone
 from .whole import WholeProblem, in_whole_numbers
 
 Starts = list[list[int]]
+# Of a block and a micro-batch: the smallest goes first.
 Rank = Callable[[int, int], tuple[float, ...]]
-"""Of a block and a micro-batch: the smallest goes first."""
 
 
 @dataclass(frozen=True, slots=True)

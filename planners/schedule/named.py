@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from ...instances.base.amounts import in_digits
 from ...instances.base.errors import UsageError, show
@@ -19,13 +20,16 @@ from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import BlockEdge, ScheduleProblem
 from ...instances.verdict import evaluation_of, violations_of
 from ..contract import Outcome, Request
+from .alone import order_alone
 from .chain_shape import ChainShape, chain_shape
+from .listing import Rank, Rule, as_plan, late, listed, why_none
+from .whole import WholeProblem, in_whole_numbers
 
+# F, B (the whole backward pass, in one piece or two), I or W; of which stage of the device; of which micro-batch.
 Pass = tuple[str, int, int]
-"""F, B (the whole backward pass, in one piece or two), I or W; of which stage of the device; of which micro-batch."""
 
-Rule = Callable[[int, int, int, int], Iterator[Pass]]
-"""(device, devices, stages on each, micro-batches) -> its passes in order."""
+# (device, devices, stages on each, micro-batches) -> its passes in order.
+PassRule = Callable[[int, int, int, int], Iterator[Pass]]
 
 
 # ---- one stage on each device --------------------------------------------------------------------------
@@ -198,9 +202,9 @@ class Named:
     """A rule for pipelines of one shape."""
 
     name: str
-    rule: Rule
+    rule: PassRule
     layout: str | None = None
-    """Of several stages on each device; None: one on each."""
+    """The layout that several stages on each device must have; None: one stage on each."""
     divided: bool = False
     """Does it need backward passes in two parts?"""
     in_groups: bool = False
@@ -291,8 +295,8 @@ ZB_H2 = Named("zb-h2", zb_h2, divided=True)
 ZB_V = Named("zb-v", zb_v, V_SHAPE, divided=True)
 DUALPIPE_V = Named("dualpipe-v", dualpipe_v, V_SHAPE, divided=True)
 
+# Those that usually have the shortest schedules first.
 RULES = (ZB_V, DUALPIPE_V, INTERLEAVED, ZB_H2, ZB_H1, ONE_F_ONE_B, GPIPE)
-"""Those that usually have the shortest schedules first."""
 
 
 def rule_schedules(problem: ScheduleProblem) -> Iterator[tuple[str, SchedulePlan]]:
@@ -304,3 +308,71 @@ def rule_schedules(problem: ScheduleProblem) -> Iterator[tuple[str, SchedulePlan
             continue
         if not violations_of(problem, plan):
             yield named.name, plan
+
+
+# ---- Greedy schedules with divided backward passes, within memory: passes for weights fill what is idle ------
+# After the heuristic that Qi et al. describe in Zero Bubble Pipeline Parallelism, 2024: forward passes first, as many
+# as the memory takes; then I and F in turn, or I whenever one is there; W where a device would idle otherwise or has
+# no memory for anything else. As there, a handful of variants are tried and the best is kept.
+
+# Shares of a pass for weights that a device idles rather than start one when another pass is about to be there.
+PATIENCE = (Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(1))
+
+
+class ZeroBubbleGreedy:
+    def plan(self, request: Request) -> Outcome:
+        """The best variant; each plan is posted as soon as it is there."""
+        objective, board = str(request.options["objective"]), request.board
+        for plan in greedy_schedules(request.problem, objective):
+            value = evaluation_of(request.problem, plan).objective(objective)
+            assert value is not None, "the micro-batches have an end"
+            board.post(plan, float(value))
+            if request.out_of_time():
+                return Outcome(Stop.TIME, board.plan, board.value)
+        messages = (why_none(request.problem),) if board.plan is None else ()
+        return Outcome(Stop.COMPLETED, board.plan, board.value, messages=messages)
+
+
+ZB_GREEDY = ZeroBubbleGreedy()
+
+
+def greedy_schedules(problem: ScheduleProblem, objective: str) -> Iterator[SchedulePlan]:
+    """One for each variant.
+
+    Raises
+    ------
+    UsageError
+        The problem is no pipeline of stages in a row, or its backward passes are in one part.
+    """
+    shape = chain_shape(problem, "zb-greedy")
+    if not shape.divided:
+        raise UsageError(
+            "The rule zb-greedy is for backward passes in two parts (I and W), and these are in one (B); choose "
+            "--planner list-schedule."
+        )
+    whole = in_whole_numbers(problem)
+    alone = order_alone(whole)
+    if isinstance(alone, bool):
+        return
+    for rule in variants(whole):
+        starts = listed(whole, rule, alone, problem.micro_batches or 0)
+        for found in () if starts is None else (starts, late(whole, starts)):
+            plan = as_plan(whole, found)
+            if not violations_of(problem, plan):
+                yield plan
+
+
+def variants(whole: WholeProblem) -> Iterator[Rule]:
+    """Which of I and F comes first where both may start, and how long to wait rather than begin a W."""
+    kinds = [block.kind for block in whole.problem.blocks]
+    heads, tails = whole.heads, whole.tails
+    ranks: tuple[Rank, ...] = (
+        lambda b, n: ("IFXW".index(kinds[b]), n, -heads[b]),  # I first
+        lambda b, n: ("FIXW".index(kinds[b]), n, -heads[b]),  # F first, as far as the memory goes
+        lambda b, n: (kinds[b] == "W", n, -tails[b]),  # the older micro-batch first
+        # In turn: a forward pass counts as one before the backward pass that it makes room for.
+        lambda b, n: (kinds[b] == "W", n * max(whole.load, 1) + heads[b]),
+    )
+    for patience in PATIENCE:
+        for rank in ranks:
+            yield Rule(rank, patience)

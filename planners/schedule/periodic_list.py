@@ -11,8 +11,8 @@ from ...instances.verdict import violations_of
 from .alone import order_alone
 from .whole import WholeProblem, in_whole_numbers
 
+# Periods that are tried, from the load of the busiest device to a micro-batch alone.
 MOST_PERIODS = 60
-"""Periods that are tried, from the load of the busiest device to a micro-batch alone."""
 
 
 def periodic_list_schedule(
@@ -186,7 +186,7 @@ class _Places:
     def __init__(self, whole: WholeProblem, period: int) -> None:
         self.whole, self.period = whole, period
         self.taken: list[list[tuple[int, int]]] = [[] for _ in whole.room]
-        """Of each device: start, in the period, and end."""
+        """For each device the places that are taken: start, in the period, and end."""
 
     def first_free(self, b: int, ready: int) -> int | None:
         """The first start from `ready` on at which all devices of the block are free; it takes the place."""

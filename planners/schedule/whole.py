@@ -19,15 +19,15 @@ class WholeProblem:
     """Per time unit."""
     times: tuple[int, ...]
     devices: tuple[tuple[int, ...], ...]
-    """Of each block."""
+    """The devices of each block."""
     before: tuple[tuple[tuple[int, int, int], ...], ...]
     """What each block waits for: (block, offset, lag)."""
     after: tuple[tuple[tuple[int, int, int], ...], ...]
     """What waits for each block: (block, offset, lag)."""
     room: tuple[int | None, ...]
-    """Of each device, above what stands there; None: no limit."""
+    """Memory of each device above what always stands there; None: no limit."""
     standing: tuple[int, ...]
-    """So far below 0 the changes on a device may go."""
+    """What always stands on each device: the changes on it may go so far below 0."""
     uses: tuple[tuple[tuple[int, int, int], ...], ...]
     """Of each block: (device, what it adds at most while it runs, what it changes) where that is not 0."""
     backwards: bool = False

@@ -19,8 +19,8 @@ from .model import PiperModel
 from .search import Search
 from .tables import loop
 
+# Downsets times devices times sums of degrees, of 8 bytes each.
 MAX_ENTRIES = 100_000_000
-"""Downsets times devices times sums of degrees, of 8 bytes each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,24 +1,27 @@
 """`equi`: equal groups of layers in a row, the same degrees for all; what people do by hand.
 
-On devices within devices every level has equal stages and equal degrees of its own: see `equal_trees`.
+On devices within devices every level has equal stages and equal degrees of its own (`equal_trees`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
+from ...instances.base.checks import NodeId
 from ...instances.base.kind import Rules
 from ...instances.base.result import Stop
 from ...instances.base.violation import Violation
+from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from ...instances.staging.plan import PlannedStage, StagedPlan
-from ...instances.staging.problem import StagingProblem
+from ...instances.staging.problem import Configuration, StagingLevel, StagingProblem
 from ...instances.staging.question import check_question
 from ..contract import Outcome, Request
+from ..placement.orders import in_turn
 from ..referee import rules_of
-from .equal_trees import equal_trees
-from .groupings import Groups, configured, groupings, usual_degrees
 
 NO_STAGES = "no equal stages fit"
 NO_TREES = "no equal stages fit that divide the devices of each level alike"
@@ -91,3 +94,166 @@ def _plan(problem: StagingProblem, groups: Groups, d: int, t: int, again: bool) 
     """None where a layer cannot be run on t devices in this way."""
     chosen = configured(problem, groups, t, again)
     return None if chosen is None else StagedPlan(tuple(PlannedStage(tuple(ways), d, t, ways) for ways in chosen))
+
+
+# `equi` on devices within devices: each level has stages of equal size and equal degrees, the same everywhere.
+# The layers are cut into equal groups as on a flat network. A way to divide the cluster says for every level into how
+# many stages a device of the next level is cut, and how many copies each stage has; the groups are the stages of
+# level 1.
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What each device of the next level does with its devices of this one."""
+
+    stages: int
+    copies: int
+    """Copies of each stage."""
+
+    @property
+    def devices(self) -> int:
+        """With one device for each copy."""
+        return self.stages * self.copies
+
+
+def equal_trees(problem: StagingProblem, variant: str, tensor_parallel: bool) -> Iterator[LeveledPlan]:
+    """Every grouping with every way to divide the levels alike, with and without recomputation everywhere."""
+    most = problem.micro_batches if variant == "precise" else math.inf
+    degrees = usual_degrees(problem, tensor_parallel)
+    for groups in groupings(problem):
+        for shares in _divisions(problem.levels, len(groups)):
+            if not problem.replication and any(share.copies > 1 for share in shares):
+                continue
+            if len(groups) * math.prod(share.copies for share in shares) > most:
+                continue
+            for t in degrees:
+                if shares[0].devices * t <= problem.levels[0].devices:
+                    for again in (False, True):
+                        chosen = configured(problem, groups, t, again)
+                        if chosen is not None:
+                            leaves = [LeveledStage(tuple(ways), shares[0].copies, t, ways) for ways in chosen]
+                            yield LeveledPlan(_tree(leaves, shares))
+
+
+def _divisions(levels: Sequence[StagingLevel], stages: int) -> Iterator[tuple[Share, ...]]:
+    """For each level, the innermost first, how it is shared, so that there are so many stages of level 1."""
+    if not levels:
+        if stages == 1:
+            yield ()
+        return
+    for here in range(1, min(stages, levels[0].devices) + 1):
+        if stages % here == 0:
+            for above in _divisions(levels[1:], stages // here):
+                for copies in range(1, levels[0].devices // here + 1):
+                    yield (Share(here, copies), *above)
+
+
+def _tree(stages: Sequence[LeveledStage], shares: Sequence[Share]) -> tuple[LeveledStage, ...]:
+    """From the stages of level 1 upwards: as many of them as a device divides into make a stage of the next level."""
+    for inner, outer in pairwise(shares):
+        parts = [tuple(stages[i : i + inner.stages]) for i in range(0, len(stages), inner.stages)]
+        stages = [
+            LeveledStage(tuple(node for child in part for node in child.nodes), outer.copies, children=part)
+            for part in parts
+        ]
+    return tuple(stages)
+
+
+# Equal groups of layers in a row, and how they run: what `equi` makes its stages of, whatever the network.
+# Transformers are grouped by their layers of that name, everything before them goes into the first stage and everything
+# behind them into the last one, or into stages of their own. Other networks are cut in their topological order.
+
+# What the ids of configurations that compute activations again have in them.
+RECOMPUTATION = "recomp"
+TRANSFORMER = "ParallelTransformerLayer"
+
+# Positions of layers, by group.
+Groups = Sequence[Sequence[int]]
+
+
+def recomputes(way: Configuration) -> bool:
+    """Does the configuration compute activations again in the backward pass?"""
+    return RECOMPUTATION in way.id
+
+
+def groupings(problem: StagingProblem) -> Iterator[Groups]:
+    """By the number of groups."""
+    return _transformer_groups(problem) if has_transformers(problem) else _plain_groups(problem)
+
+
+def has_transformers(problem: StagingProblem) -> bool:
+    """Does some layer bear that name?"""
+    return any(layer.name == TRANSFORMER for layer in problem.layers)
+
+
+def usual_degrees(problem: StagingProblem, tensor_parallel: bool) -> list[int]:
+    """Tensor-parallel degrees of the first layer; other networks than transformers are not cut in this way by hand."""
+    several = tensor_parallel and has_transformers(problem)
+    return [t for t in problem.degrees if (t == 1 or several) and problem.layers[0].configurations.get(t)]
+
+
+def configured(problem: StagingProblem, groups: Groups, t: int, again: bool) -> list[dict[NodeId, str]] | None:
+    """The configurations of each group, with or without recomputation everywhere; None where a layer has none."""
+    chosen = []
+    for group in groups:
+        ways = {problem.layers[i].id: _way(problem.layers[i].configurations.get(t, ()), again) for i in group}
+        if None in ways.values():
+            return None
+        chosen.append({node_id: way.id for node_id, way in ways.items() if way is not None})
+    return chosen
+
+
+def _way(ways: Sequence[Configuration], again: bool) -> Configuration | None:
+    """The configuration with or without recomputation; where there is only one kind, that one."""
+    fitting = [way for way in ways if recomputes(way) == again]
+    return next(iter(fitting or ways), None)
+
+
+def _shares(items: Sequence[int], groups: int) -> list[list[int]]:
+    """In a row, of equal sizes; the last ones get one more where it does not divide."""
+    size, more = divmod(len(items), groups)
+    shares, at = [], 0
+    for g in range(groups):
+        end = at + size + (g >= groups - more)
+        shares.append(list(items[at:end]))
+        at = end
+    return shares
+
+
+def _plain_groups(problem: StagingProblem) -> Iterator[list[list[int]]]:
+    order = last_in_first_out(problem)
+    for stages in range(1, min(problem.devices, len(order)) + 1):
+        yield _shares(order, stages)
+
+
+def _transformer_groups(problem: StagingProblem) -> Iterator[list[list[int]]]:
+    order = last_in_first_out(problem)
+    middle = [i for i in order if problem.layers[i].name == TRANSFORMER]
+    before = _reaching(problem, middle)
+    initial = [i for i in order if i in before and problem.layers[i].name != TRANSFORMER]
+    final = [i for i in order if i not in before and problem.layers[i].name != TRANSFORMER]
+    for separate in (0, 1):
+        for stages in range(1 + 2 * separate, min(problem.devices, len(middle) + 2 * separate) + 1):
+            groups = _shares(middle, stages - 2 * separate)
+            if separate:
+                groups = [initial, *groups, final]
+            else:
+                groups[0] = initial + groups[0]
+                groups[-1] = groups[-1] + final
+            yield [group for group in groups if group]
+
+
+def _reaching(problem: StagingProblem, targets: Sequence[int]) -> set[int]:
+    """Layers from which a way leads to one of the targets, and these."""
+    reached, waiting = set(targets), list(targets)
+    while waiting:
+        for u in problem.predecessors[waiting.pop()]:
+            if u not in reached:
+                reached.add(u)
+                waiting.append(u)
+    return reached
+
+
+def last_in_first_out(problem: StagingProblem) -> list[int]:
+    """Kahn's topological order with a stack, sources and successors in the order of the input, the last one first."""
+    return in_turn(problem.successors, list.pop)

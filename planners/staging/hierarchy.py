@@ -25,6 +25,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from ...instances.base.errors import InputError
 from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from ...instances.staging.problem import StagingProblem
@@ -33,13 +35,14 @@ from ..placement.dp.lattice import closed_sets
 from .level_decisions import LevelDecisions
 from .links import upper_load
 from .memory import StagingMemory, whole_memory
+from .search import Found
 from .stage_costs import Shape, StageCosts
 
 MAX_DOWNSETS = 300
+# Numbers in the tables of one level from which on they are asked for one limit after the other (`LevelDecisions`).
 MANY_ENTRIES = 1_000_000
-"""Numbers in the tables of one level from which on they are asked for one limit after the other (`LevelDecisions`)."""
+# Numbers in the tables of one level.
 MAX_ENTRIES = 40_000_000
-"""Numbers in the tables of one level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +56,9 @@ class _Stage:
     """On this level and those below; 0 where the variant does not count them."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeveledOptimum:
-    """The best plan and its time per micro-batch."""
-
-    time_per_micro_batch: float
-    plan: LeveledPlan
-
-
 def plan_levels(
     problem: StagingProblem, variant: str = "precise", tick: Callable[[], None] = lambda: None, inside: bool = False
-) -> LeveledOptimum | None:
+) -> Found[LeveledPlan] | None:
     """The best plan on the levels of the problem; None where none obeys the variant's rules.
 
     `tick` is called now and then: it may raise to stop. `inside`: in a memory so much smaller that what fits is sure to
@@ -73,8 +68,7 @@ def plan_levels(
     memory = whole_memory(problem, problem.devices)
     program = _Hierarchy(problem, variant, memory.inside() if inside else memory, tick)
     if variant == "precise" and not problem.exact_batches and program.entries() > MANY_ENTRIES:
-        found = LevelDecisions(problem, program.sets, program.memory, tick).best()
-        return None if found is None else LeveledOptimum(found.load, found.plan)
+        return LevelDecisions(problem, program.sets, program.memory, tick).best()
     return program.solve()
 
 
@@ -107,11 +101,9 @@ class _Hierarchy:
         flat = problem.replace(levels=(), bandwidth=problem.levels[0].bandwidth)
         unlimited = replace(memory, limits=(None,)) if variant == "basic" else memory
         self.costs = StageCosts(flat, "paper", unlimited)
-        """Of stages on the innermost level."""
+        """Costs of stages on the innermost level."""
 
-    def solve(self) -> LeveledOptimum | None:
-        import numpy as np
-
+    def solve(self) -> Found[LeveledPlan] | None:
         for level in range(len(self.problem.levels)):
             self.tables.append(self._table(level))
         devices = self.problem.levels[-1].devices
@@ -126,14 +118,12 @@ class _Hierarchy:
             return None
         top = len(self.problem.levels) - 1
         stages = self._back(top, len(self.sets) - 1, 0, devices, 0, x)
-        return LeveledOptimum(float(values[x]), LeveledPlan(tuple(stages)))
+        return Found(LeveledPlan(tuple(stages)), float(values[x]))
 
     # ---- forward -----------------------------------------------------------------------------------------
 
     def _table(self, level: int) -> list[Any]:
         """For each downset D an array by D', devices, later copies, own copies."""
-        import numpy as np
-
         ends = self._shape_of(level)[0]
         shape = self._shape_of(level)
         if math.prod(shape) * len(self.sets) > MAX_ENTRIES:
@@ -165,8 +155,6 @@ class _Hierarchy:
 
     def _relax(self, values: Any, rest: Any, stage: _Stage, cost: Any) -> None:
         """Put the stage before the best of the rest, for all ends, devices, later and own copies."""
-        import numpy as np
-
         if cost is None:
             return
         x0, k = stage.copies, stage.devices
@@ -207,8 +195,6 @@ class _Hierarchy:
 
         None where it can never be: no sum up to the largest makes it finite.
         """
-        import numpy as np
-
         costs = np.full(self.most + 2, np.inf)
         suffix = np.arange(stage.copies, self.most + 1)
         if level == 0:
@@ -223,8 +209,6 @@ class _Hierarchy:
 
     def _upper(self, level: int, j: int, i: int, stage: _Stage, suffix: Any) -> Any:
         """The largest of the links' time and the inner time, for each sum of copies."""
-        import numpy as np
-
         d, below = stage.data_parallel, stage.copies // stage.data_parallel
         links = upper_load(self.problem, self.sets[j] & ~self.sets[i], d, self.problem.levels[level].bandwidth)
         inner = self.tables[level - 1][j][i, self.problem.levels[level - 1].devices]
@@ -239,8 +223,6 @@ class _Hierarchy:
 
     def _loads(self, shape: Shape, d: int, most: int, least: int) -> Any:
         """Of a stage of level 1, with least..most micro-batches in flight; memory grows with them."""
-        import numpy as np
-
         loads = np.full(most - least + 1, np.inf)
         for in_flight in range(least, most + 1):
             load = self.costs.load(shape, d, in_flight)

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ...instances.base.checks import NodeId
 from ...instances.staging.problem import Configuration
 from ..placement.dp.lattice import held, sums
@@ -18,11 +20,11 @@ if TYPE_CHECKING:
 
 HAIR = 1e-9
 
+# Relative: what a sum over all layers may be wrong by.
 ROUNDED = 2.0**-52
-"""Relative: what a sum over all layers may be wrong by."""
 
+# Of the least load that a plan can have: where sums are wrong by more, they are kept in two parts.
 NOISE = 1e-13
-"""Of the least load that a plan can have: where sums are wrong by more, they are kept in two parts."""
 
 
 def option_rows(model: PiperModel) -> list[tuple[int, int]]:
@@ -38,8 +40,6 @@ def option_rows(model: PiperModel) -> list[tuple[int, int]]:
 
 def layers_of(model: PiperModel, rows: list[tuple[int, int]], sync: Any, most: int) -> Layers:
     """What the loops know about layers, options and edges."""
-    import numpy as np
-
     from . import kernel
 
     return kernel.Layers(
@@ -56,8 +56,6 @@ def layers_of(model: PiperModel, rows: list[tuple[int, int]], sync: Any, most: i
 
 def _options(model: PiperModel, rows: list[tuple[int, int]]) -> dict[str, Any]:
     """Options of all layers and degrees, one behind the other, and the edges of each layer."""
-    import numpy as np
-
     problem = model.problem
     near: list[list[tuple[int, float, str, NodeId]]] = [[] for _ in model.order]
     for (u, v), edge in zip(_ends(model), problem.edges, strict=True):
@@ -98,8 +96,6 @@ def worst_load(layers: Layers, worst_sync: float) -> float:
 
     A hair more, since sums in another order round differently.
     """
-    import numpy as np
-
     x, total = layers, 0.0
     gathered = np.add.reduceat(np.append(x.gather, 0.0), x.gather_start[:-1]) if len(x.time) else np.zeros(0)
     gathered[np.diff(x.gather_start) == 0] = 0.0
@@ -112,8 +108,6 @@ def worst_load(layers: Layers, worst_sync: float) -> float:
 
 def _prefixes(model: PiperModel, rows: list[tuple[int, int]], sync: Any) -> dict[str, Any]:
     """Sums over downsets of what the fastest options take, where all options of a layer gather the same."""
-    import numpy as np
-
     from . import kernel
 
     alike = [all(_gather_alike(ways) for ways in row) for row in model.ways]
@@ -144,8 +138,6 @@ def _split(values: Sequence[float]) -> tuple[Any, Any]:
 
     Where one layer takes 1e16 ("forbidden"), sums that hold it would otherwise have forgotten the others.
     """
-    import numpy as np
-
     given = np.array(values)
     unit = 2.0 ** (math.frexp(float(given.sum()))[1] - 52)
     coarse = np.floor(given / unit) * unit
@@ -170,8 +162,6 @@ def _fastest(ways: Sequence[Configuration], held: Sequence[Bytes], price: float)
 
 def _borders(model: PiperModel, rows: list[tuple[int, int]]) -> dict[str, Any]:
     """What the stages on both sides of each downset pay for the edges that it cuts, and for each edge."""
-    import numpy as np
-
     problem, ends = model.problem, np.array(_ends(model), dtype=np.int64).reshape(-1, 2)
     enter, leave = np.zeros((len(rows), model.downsets)), np.zeros((len(rows), model.downsets))
     passing = np.zeros((len(rows), len(ends)))

@@ -20,9 +20,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from ...instances.staging.problem import StagingProblem
@@ -30,11 +31,11 @@ from ...instances.verdict import evaluation_of
 from .links import upper_load
 from .memory import StagingMemory
 from .model import ROUNDING
-from .search import FASTER, FIRST_TRY, NEAR, STRICT
+from .search import FASTER, FIRST_TRY, Found, least_load
 from .stage_costs import Shape, StageCosts
 
+# Limits before any limit is taken; the last of them is more than 100 times the bound.
 MOST_TRIES = 14
-"""Limits before any limit is taken; the last of them is more than 100 times the bound."""
 
 NONE = -1
 
@@ -47,14 +48,6 @@ class _Option(NamedTuple):
     reach: int
     data_parallel: int
     tensor_parallel: int
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """A plan with the referee's word on it."""
-
-    plan: LeveledPlan
-    load: float
 
 
 class LevelDecisions:
@@ -78,34 +71,20 @@ class LevelDecisions:
             for layer in problem.layers
         ]  # fmt: skip
         self.work = cache(lambda members: math.fsum(w for v, w in enumerate(works) if members >> v & 1))
-        self.links = cache(self._links)
+        self.links = cache(
+            lambda members, level, d: upper_load(problem, members, d, problem.levels[level].bandwidth)
+        )
         self.decisions = 0
 
-    def _links(self, members: int, level: int, d: int) -> float:
-        return upper_load(self.problem, members, d, self.problem.levels[level].bandwidth)
-
-    def best(self) -> Decided | None:
+    def best(self) -> Found[LeveledPlan] | None:
         """The plan of the least load; None where none fits."""
         low = self.work(self.sets[-1]) / self.problem.devices * (1 - ROUNDING)
         if math.isinf(low):
             return None  # a layer runs nowhere
         best = self._first(low)
-        if best is None:
-            return None
-        while True:
-            close = best.load - low <= NEAR * best.load
-            limit = best.load * (1 - STRICT) if close else math.sqrt(low * best.load) if low > 0 else best.load / 2
-            if limit <= low:
-                return best
-            found = self.decide(limit)
-            if found is not None:
-                best = found
-                continue
-            low = limit
-            if close:
-                return best
+        return best and least_load(best, low, self.decide)
 
-    def _first(self, low: float) -> Decided | None:
+    def _first(self, low: float) -> Found[LeveledPlan] | None:
         """Some plan: low limits are decided fastest."""
         above = FIRST_TRY - 1
         for _ in range(MOST_TRIES if low > 0 else 0):
@@ -115,14 +94,14 @@ class LevelDecisions:
             above *= FASTER
         return self.decide(math.inf)
 
-    def decide(self, limit: float) -> Decided | None:
+    def decide(self, limit: float) -> Found[LeveledPlan] | None:
         """A plan with all loads within the limit."""
         self.decisions += 1
         stages = _Decision(self, limit).stages()
         if stages is None:
             return None
         plan = LeveledPlan(tuple(stages))
-        return Decided(plan, evaluation_of(self.problem, plan).time_per_micro_batch)
+        return Found(plan, evaluation_of(self.problem, plan).time_per_micro_batch)
 
 
 class _Decision:
@@ -134,13 +113,11 @@ class _Decision:
         self.top = len(known.rooms) - 1
         self.groups = cache(self._groups)
         self.chosen: dict[tuple[int, int], list[_Option]] = {}
-        """Of the highest level, by downsets."""
+        """Stages of the highest level that keep the limit, by their two downsets."""
         self._found: dict[tuple[int, int, int, int], list[_Option]] = {}
 
     def stages(self) -> list[LeveledStage] | None:
         """The highest level's stages of a plan; None where there is none."""
-        import numpy as np
-
         known, room, beyond = self.known, self.known.rooms[-1], self.known.most + 1
         last = len(self.sets) - 1
         self.least = [np.full(room + 1, beyond, dtype=np.int64) for _ in self.sets]
@@ -219,8 +196,6 @@ class _Decision:
 
     def _tables(self, level: int, above: int, start: int) -> dict[int, Any]:
         """`most` of each downset that has any stages within the limit."""
-        import numpy as np
-
         known, room = self.known, self.known.rooms[level]
         largest = min(known.inside[level], known.most // above)
         copies = np.arange(largest + 1)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ...instances.staging.problem import Layer, StagingProblem
 
+# The activation of an edge, and later its gradient.
 TRIPS = 2.0
-"""The activation of an edge, and later its gradient."""
 
+# Weights are scattered and gathered; each time they leave one device and enter another.
 SYNC_TRIPS = 4.0
-"""Weights are scattered and gathered; each time they leave one device and enter another."""
 
 
 def upper_load(problem: StagingProblem, inside: int, copies: int, bandwidth: float) -> float:

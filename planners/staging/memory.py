@@ -9,8 +9,8 @@ from fractions import Fraction
 from ...instances.base.amounts import MOST_EXACT, whole_amounts
 from ...instances.staging.problem import Configuration, StagingProblem
 
+# For each micro-batch in flight, and whatever is in flight; in a unit of our own.
 Bytes = tuple[int, int]
-"""For each micro-batch in flight, and whatever is in flight; in a unit of our own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class StagingMemory:
     ways: tuple[Mapping[int, tuple[Bytes, ...]], ...]
     """By layer (its position) and degree, in the order of the layer's configurations."""
     limits: tuple[int | None, ...]
-    """By type of devices; None: no limit."""
+    """Memory of a device of each type; None: no limit."""
     exact: bool
     hair: int
     """More than rounding has taken off what any stage holds."""

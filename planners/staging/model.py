@@ -11,13 +11,18 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from ...instances.base.checks import check_whole
+from ...instances.base.errors import InputError
 from ...instances.staging.problem import Configuration, StagingProblem
-from ..placement.dp.lattice import ideal_bits, sums
+from ..placement.dp.lattice import MOST_IDEALS, TooManyIdealsError, ideal_bits, sums
 from .links import SYNC_TRIPS
 from .memory import Bytes, StagingMemory, whole_memory
+from .options import MAX_DOWNSETS
 
+# Relative: bounds on sums of work are relaxed by this.
 ROUNDING = 1e-11
-"""Relative: bounds on sums of work are relaxed by this."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +70,8 @@ class PiperModel:
         return SYNC_TRIPS * (replicas - 1) / samples / self.problem.bandwidth
 
 
+# (degree, configuration): may it be chosen?
 Allowed = Callable[[int, Configuration], bool]
-"""(degree, configuration): may it be chosen?"""
 
 
 def build(
@@ -90,8 +95,6 @@ def from_downsets(
     allowed: Allowed = lambda degree, way: True,
 ) -> PiperModel:
     """Stages only between these downsets (positions of layers), the empty one and that of all layers among them."""
-    import numpy as np
-
     number = {i: v for v, i in enumerate(reversed(problem.topological_order))}
     bits = np.zeros((len(downsets), -(-len(number) // 64)), dtype=np.uint64)
     for row, members in zip(bits, downsets, strict=True):
@@ -103,8 +106,6 @@ def from_downsets(
 def _model(
     problem: StagingProblem, semantics: str, allowed: Allowed, replicas: Callable[[int], bool], bits: Any
 ) -> PiperModel:
-    import numpy as np
-
     order = tuple(reversed(problem.topological_order))
     degrees = problem.degrees
     memory = whole_memory(problem, min(problem.devices, problem.micro_batches))
@@ -144,8 +145,6 @@ def _model(
 
 def _rest(bits: Any, work: list[float]) -> Any:
     """What is outside each downset, lowered by what rounding may have done: a trace above 0 would cost a device."""
-    import numpy as np
-
     inside = sums(bits, work)
     return np.maximum(inside[-1] - inside - ROUNDING * inside[-1], 0.0)
 
@@ -156,3 +155,26 @@ def _kept(
     ways = problem.layers[i].configurations.get(degree, ())
     pairs = zip(ways, memory.ways[i].get(degree, ()), strict=True)
     return [(way, amounts) for way, amounts in pairs if allowed(degree, way)]
+
+
+# ---- Which degrees and configurations a planner may choose from, and the model that they leave -------------
+
+
+@dataclass(frozen=True)
+class Restriction:
+    """Which choices a planner has."""
+
+    allowed: Callable[[int, Configuration], bool] = lambda degree, way: True
+    replicas: Callable[[int], bool] = lambda d: True
+
+
+def model_of(problem: StagingProblem, options: Any, restriction: Restriction = Restriction()) -> PiperModel:
+    """The model, or an `InputError` where there are too many downsets."""
+    most = options.get("max_downsets", MAX_DOWNSETS.default)
+    check_whole("option max_downsets", most, MOST_IDEALS)
+    try:
+        return build(problem, options.get("semantics", "paper"), restriction.allowed, restriction.replicas, most)
+    except TooManyIdealsError:
+        raise InputError(
+            "layers", f"have more than {most} downsets", "merge parallel layers, or give --max-downsets for more"
+        ) from None

@@ -17,10 +17,11 @@ from ...instances.verdict import violations_of
 from ..contract import Outcome, Request
 from ..search import OutOfTimeError, tick_of
 from .degree_table import check_size, check_table, table_of, write_table
+from .equal import recomputes
 from .extended import is_extended, plan_extended
-from .leveled import plan_with_levels
+from .hierarchy import plan_levels
+from .model import Restriction, model_of
 from .options import ROUNDED_MEMORY, TABLE
-from .restriction import Restriction, model_of, recomputes
 from .search import Search, TooManySumsError
 from .tables import TooManyPairsError
 from .trace import Step
@@ -141,3 +142,31 @@ class _Run:
         return Outcome(
             stop, self.plan, self.value, self.bound, model_size=size, messages=self.messages, checks=checks
         )
+
+
+# `dp-piper` for problems with levels: the nested program, its options checked, within the limits of a request.
+
+CHECKS = ("the dynamic program decided over all downsets, level by level",)
+
+
+def plan_with_levels(request: Request) -> Outcome:
+    """The best tree of stages, proven; nothing on the way is a plan, so a limit leaves none."""
+    problem, variant, bound = request.problem, request.options.get("hierarchy", "precise"), None
+    messages: tuple[str, ...] = ()
+    tick = tick_of(request)
+    try:
+        found = plan_levels(problem, variant, tick)
+        if found is None:
+            return Outcome(Stop.INFEASIBLE, checks=CHECKS)
+        bound = found.load
+        if violations_of(problem, found.plan, hierarchy=variant):
+            messages = (ROUNDED_MEMORY,)
+            found = plan_levels(problem, variant, tick, inside=True)
+    except OutOfTimeError:
+        return Outcome(Stop.TIME, bound=bound)
+    if found is None:
+        return Outcome(Stop.COMPLETED, bound=bound, messages=messages, checks=CHECKS)
+    value = found.load
+    request.board.post(found.plan, value, bound)
+    stop = Stop.COMPLETED if messages else Stop.PROVEN
+    return Outcome(stop, found.plan, value, bound, messages=messages, checks=CHECKS)

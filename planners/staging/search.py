@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
+from ...instances.staging.leveled_plan import LeveledPlan
 from ...instances.staging.plan import StagedPlan
 from . import trace
 from .layers import worst_load
@@ -13,21 +15,58 @@ from .model import PiperModel
 from .tables import build_tables, loop
 from .trace import Step
 
+# Relative: a plan is optimal when no plan is better by more than this.
 STRICT = 1e-12
-"""Relative: a plan is optimal when no plan is better by more than this."""
 
+# Relative distance of value and bound from which on the value itself is put to the test.
 NEAR = 1e-3
-"""Relative distance of value and bound from which on the value itself is put to the test."""
 
+# The first limit is so many times the bound of work; what it is above that bound then grows by so many times itself,
+# again and again. Low limits are decided fastest.
 FIRST_TRY, FASTER = 1.02, 2.0
-"""The first limit is so many times the bound of work; what it is above that bound then grows by so many times itself,
-again and again. Low limits are decided fastest."""
 
+# Relative: how sharply the bound of relaxed knapsacks is located.
 RELAXED_GAP = 1e-7
-"""Relative: how sharply the bound of relaxed knapsacks is located."""
 
+# Entries (downset, devices, sum of degrees) where the degrees must sum to a number exactly.
 MAX_SUMS = 30_000_000
-"""Entries (downset, devices, sum of degrees) where the degrees must sum to a number exactly."""
+
+
+Planned = TypeVar("Planned", StagedPlan, LeveledPlan)
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[Planned]):
+    """A plan, with the referee's word on it."""
+
+    plan: Planned
+    load: float
+    """The largest of a stage: time per micro-batch."""
+
+
+def least_load(
+    best: Found[Planned],
+    low: float,
+    decide: Callable[[float], Found[Planned] | None],
+    hear: Callable[[Found[Planned], float], None] = lambda best, low: None,
+) -> Found[Planned]:
+    """From a plan and a bound to the plan of the least load, by bisection; each answer is snapped to the plan it has.
+
+    `decide` finds a plan within a limit, or None; `hear` gets each better plan and the bound at that time.
+    """
+    while True:
+        hear(best, low)
+        close = best.load - low <= NEAR * best.load
+        limit = best.load * (1 - STRICT) if close else math.sqrt(low * best.load) if low > 0 else best.load / 2
+        if limit <= low:
+            return best
+        found = decide(limit)
+        if found is not None:
+            best = found
+            continue
+        low = limit
+        if close:
+            return best
 
 
 class TooManySumsError(Exception):

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ...instances.base.compiled import compiled, repays_loading
 from .layers import layers_of, option_rows
 from .model import PiperModel
@@ -13,14 +15,14 @@ from .model import PiperModel
 if TYPE_CHECKING:
     from .kernel import Cluster, Layers, Table
 
+# Downsets times layers; up to these the loops run as plain Python.
 COMPILED_FROM = 151
-"""Downsets times layers; up to these the loops run as plain Python."""
 
+# Of nested downsets: 4 bytes each, 8 where some need a knapsack.
 MAX_PAIRS = 200_000_000
-"""Of nested downsets: 4 bytes each, 8 where some need a knapsack."""
 
+# Pairs times degrees that need a knapsack, of 32 bytes each.
 MAX_ENTRIES = 40_000_000
-"""Pairs times degrees that need a knapsack, of 32 bytes each."""
 
 FIRST_EXTRAS = 1 << 16
 
@@ -40,7 +42,7 @@ class Tables:
     layers: Layers
     table: Table
     extras: int
-    """How many extra times the table holds."""
+    """Number of extra times in the table."""
 
 
 def build_tables(model: PiperModel, tick: Callable[[], None]) -> Tables:
@@ -65,8 +67,6 @@ def loop(model: PiperModel, name: str) -> Callable[..., Any]:
 
 
 def _cluster_of(model: PiperModel, rows: list[tuple[int, int]]) -> Cluster:
-    import numpy as np
-
     from . import kernel
 
     return kernel.Cluster(
@@ -79,8 +79,6 @@ def _cluster_of(model: PiperModel, rows: list[tuple[int, int]]) -> Cluster:
 
 
 def _pairs(model: PiperModel) -> tuple[Any, Any]:
-    import numpy as np
-
     starts = np.zeros(model.downsets + 1, dtype=np.int64)
     room = min(MAX_PAIRS, model.downsets * (model.downsets - 1) // 2)
     sources = np.empty(room, dtype=np.int32)  # memory is taken only as it is filled
@@ -93,8 +91,6 @@ def _pairs(model: PiperModel) -> tuple[Any, Any]:
 
 def _row_numbers(model: PiperModel, layers: Layers, starts: Any, sources: Any) -> tuple[Any, int]:
     """The row of each pair, and how many rows there are; empty where no pair needs one."""
-    import numpy as np
-
     number, none = loop(model, "number_rows"), np.empty(0, dtype=np.int32)
     count = number(layers, starts, sources, none)
     if count * len(layers.only) > MAX_ENTRIES:
@@ -107,8 +103,6 @@ def _row_numbers(model: PiperModel, layers: Layers, starts: Any, sources: Any) -
 
 
 def _empty_table(starts: Any, sources: Any, row: Any, shape: tuple[int, int]) -> Table:
-    import numpy as np
-
     from . import kernel
 
     return kernel.Table(
@@ -127,8 +121,6 @@ def _empty_table(starts: Any, sources: Any, row: Any, shape: tuple[int, int]) ->
 
 def _tabulated(model: PiperModel, layers: Layers, table: Table, tick: Callable[[], None]) -> tuple[Table, int]:
     """The table with all rows, and how many extra times it holds."""
-    import numpy as np
-
     if not len(table.row):
         return table, 0
     starts = table.pair_start

@@ -12,7 +12,7 @@ import pipeplan
 from pipeplan.instances.chain import random_chains as recipe
 from pipeplan.instances.chain import theory
 from pipeplan.instances.chain.generators import CHAIN_GENERATORS
-from pipeplan.planners.chain.eager import memory_levels
+from pipeplan.planners.chain.baselines import memory_levels
 
 Plan = Callable[..., Any]
 

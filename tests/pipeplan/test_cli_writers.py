@@ -44,10 +44,8 @@ PACKAGE = Path(pipeplan.__file__).parent
 OTHERS = {
     "instances/base/json_file.py",
     "instances/catalogue.py",
-    "planners/backends/cbc.py",
     "planners/backends/client.py",
     "planners/backends/cp_sat.py",
-    "planners/backends/program.py",
     "planners/backends/scip.py",
     "pipeplan/models/run/launch.py",
     "pipeplan/models/run/torch_engine.py",

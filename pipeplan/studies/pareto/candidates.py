@@ -8,8 +8,9 @@ from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
 from ...planners.chain.annealing import canonical
-from ...planners.chain.eager import pareto as measured_front
-from ...planners.chain.eager import pipedream_points, scheduled
+from ...planners.chain.baselines import pareto as measured_front
+from ...planners.chain.baselines import pipedream_points
+from ...planners.chain.contiguous import best_contiguous
 from .curve import Candidate
 
 PIPEDREAM = "pipedream-eager"
@@ -45,7 +46,7 @@ def pipedream_front(problem: ChainProblem) -> tuple[Candidate, ...]:
     # A run that never became periodic must not hide the periodic ones behind it.
     chosen = [*measured_front(runs), *measured_front([run for run in runs if run.plan is not None])]
     # Its own pattern, or the best pattern of its stages in the memory that it took.
-    plans = (run.plan or scheduled(problem.replace(memory_bytes=run.peak), run.borders) for run in chosen)
+    plans = (run.plan or best_contiguous(problem.replace(memory_bytes=run.peak), run.borders) for run in chosen)
     found = (measured(problem, plan, PIPEDREAM) for plan in plans if plan is not None)
     return front(candidate for candidate in found if candidate is not None)
 

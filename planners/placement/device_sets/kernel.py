@@ -1,6 +1,6 @@
 """The most profitable set that one accelerator can hold within a limit on its load, in whole numbers: the hot loops.
 
-A set is a path of `graph.SetGraph`. `weight` is the price of a step of load: with it the limit becomes part of the
+A set is a path of `pricing.SetGraph`. `weight` is the price of a step of load: with it the limit becomes part of the
 profit, and what can still be gained from a state on is one number for each state. That bounds every path: one that
 cannot come above `floor` any more, at any of a few weights, is dropped.
 """
@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 NO_WAY = -(2**62)
+# More paths than there was room for.
 FULL = -1
-"""More paths than there was room for."""
 
 
 class Paths(NamedTuple):

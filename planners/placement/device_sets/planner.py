@@ -3,13 +3,14 @@
 What makes communication-bound graphs hard for an integer program is that its relaxation spreads every group over all
 devices, and so pays for no transfer. A set of groups that one accelerator really holds pays for all of its own. So the
 question here is which sets, taken together, make up the problem (`columns`): a cut-off is refuted, or leads to a plan
-(`dive`). The bound knows nothing of memory and of stages, and so holds with either.
+(`Dive`). The bound knows nothing of memory and of stages, and so holds with either.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ....formulations.tarnawski.bounds import average_load_bound, worst_value
@@ -20,25 +21,23 @@ from ....instances.placement.plan import PlacementPlan
 from ...contract import Outcome, Request
 from ...referee import rule, rules_of
 from ...search import WORK_ALONE, OutOfTimeError, tick_of
+from ..groups import objective_of
 from ..heuristics.linear_dp import PLANNER as LINEAR_DP
-from ..incumbent import objective_of
-from .columns import Columns
-from .dive import Dive
-from .master import Mixture
+from .columns import Columns, Mixture
 from .pricing import DeviceSet, pricer
 
+# A smaller one is left to other methods: each halving of what is open costs as much as the one before.
 LEAST_GAP = 1e-4
-"""A smaller one is left to other methods: each halving of what is open costs as much as the one before."""
+# Where plans are sought as well: so far from what sets in part reach to the best plan.
 DIVES = (0.5, 0.85)
-"""Where plans are sought as well: so far from what sets in part reach to the best plan."""
+# Rounds for a cut-off, before a lower one is tried; more of them later.
 PATIENCE = 20
-"""Rounds for a cut-off, before a lower one is tried; more of them later."""
+# Sets that a dive tries for each accelerator.
 HASTY, PATIENT = 2, 6
-"""Sets that a dive tries for each accelerator."""
+# So much of a wide gap is asked for at once.
 STEP = 0.25
-"""So much of a wide gap is asked for at once."""
+# That limit is known well enough at this share of the wanted gap.
 NARROW = 0.1
-"""That limit is known well enough at this share of the wanted gap."""
 CHECK = "whole devices cannot make up the problem below this value: prices of groups, in exact whole numbers"
 
 
@@ -200,3 +199,43 @@ class _Search:
             loads[cpu] += self.groups.total_cpu_times[g]
             device_of[g] = self.groups.accelerators + cpu
         return self.groups.plan(self.request.problem, device_of)
+
+
+# ---- From sets that are taken in part to a plan: the set with the largest share gets an accelerator ---------
+
+# Rounds for each accelerator of a dive.
+DIVE_PATIENCE = 40
+# Sets that are tried for one accelerator, before the dive goes back to the one before.
+ALTERNATIVES = 3
+
+
+@dataclass
+class Dive:
+    """All of one dive; what no set covers in the end is left to the CPUs."""
+
+    columns: Columns
+    limit: int
+    tries: int
+    """Sets that may still be tried."""
+
+    def down(self, mixed: Mixture, taken: Any, devices: int) -> list[DeviceSet] | None:
+        """Sets for so many accelerators, so that the CPUs can do the rest; None where the tries are used up."""
+        if not devices:
+            return []
+        order = sorted(range(len(mixed.sets)), key=lambda i: -mixed.shares[i])
+        for i in order[:ALTERNATIVES]:
+            if mixed.shares[i] <= 0:
+                break
+            if self.tries <= 0:
+                return None
+            self.tries -= 1
+            chosen = mixed.sets[i]
+            also = taken.copy()
+            also[chosen.members] = True
+            rest = self.columns.mixture(self.limit, also, devices - 1, DIVE_PATIENCE)
+            if rest is None or not rest.is_whole:
+                continue
+            below = self.down(rest, also, devices - 1)
+            if below is not None:
+                return [chosen, *below]
+        return None

@@ -7,26 +7,170 @@ within it here. What is proven about all sets holds for the true ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from ....formulations.native import Steps
 from ....formulations.tarnawski.groups import GroupProblem
 from ....instances.base.compiled import compiled
 from . import kernel
-from .graph import SetGraph, Tick, idle, set_graph
 
+# ---- All sets of groups that one accelerator may hold, as paths of a small graph ---------------------------
+# Groups are decided one after the other, in or out. What has to be remembered on the way is, for each net that has pins
+# on both sides of the place reached, whether all of its pins so far are in, none, or some: then it is cut, and paid.
+# Two histories that agree in this are one state. Graphs of neural networks are long and thin, so a good order of the
+# groups leaves some dozens or hundreds of states at each place, however many sets there are.
+
+# Graphs that are wider are left to other methods.
+MOST_STATES = 400_000
+
+_OUT, _IN, _CUT = range(3)
+
+# It may raise, where the time is over.
+Tick = Callable[[], None]
+
+# A mark for each open net: all of its pins so far are out, all are in, or it is cut.
+_State = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SetGraph:
+    """States in the order of their places; each has one successor without the next group and one with it, or -1."""
+
+    order: Any
+    """Groups, as they are decided."""
+    first: Any
+    """Of each place, its first state; at the end the number of all."""
+    without: Any
+    within: Any
+    cut_without: Any
+    """The nets that this decision cuts, in whole steps."""
+    cut_within: Any
+
+    @property
+    def states(self) -> int:
+        return len(self.without)
+
+
+def idle() -> None:
+    """A tick of those who have all the time."""
+
+
+def set_graph(groups: GroupProblem, net_costs: Sequence[int], tick: Tick = idle) -> SetGraph | None:
+    """By the best of a few orders; None where all of them need too many states. `tick` is called between two steps."""
+    found: SetGraph | None = None
+    for order in (narrow_order(groups, tick), listed_order(groups)):
+        graph = _expanded(groups, net_costs, order, tick, MOST_STATES if found is None else found.states)
+        found = graph or found
+    return found
+
+
+def listed_order(groups: GroupProblem) -> list[int]:
+    """As the nodes stand in the file."""
+    return sorted(range(groups.count), key=lambda g: min(groups.members[g]))
+
+
+def narrow_order(groups: GroupProblem, tick: Tick = idle) -> list[int]:
+    """Next is always the group that leaves the fewest groups with open nets, and the fewest open nets."""
+    nets = [net.pins for net in groups.nets]
+    left = [len(pins) for pins in nets]
+    open_nets = [len(own) for own in groups.nets_of]
+    done = [False] * groups.count
+    touched = [0] * groups.count
+    order: list[int] = []
+    near: set[int] = set()
+
+    def growth(g: int) -> tuple[int, int, int, int]:
+        closing = [e for e in groups.nets_of[g] if left[e] == 1]
+        opening = sum(left[e] == len(nets[e]) > 1 for e in groups.nets_of[g])
+        freed: dict[int, int] = {}
+        for e in closing:
+            for h in nets[e]:
+                if done[h]:
+                    freed[h] = freed.get(h, 0) + 1
+        stays = any(left[e] > 1 for e in groups.nets_of[g])
+        gone = sum(count == open_nets[h] for h, count in freed.items())
+        return stays - gone, opening - len(closing), -touched[g], g
+
+    rest = iter(range(groups.count))
+    while len(order) < groups.count:
+        tick()
+        g = min(near, key=growth) if near else next(g for g in rest if not done[g])
+        near.discard(g)
+        done[g] = True
+        order.append(g)
+        for e in groups.nets_of[g]:
+            left[e] -= 1
+            for h in nets[e]:
+                if not left[e]:
+                    open_nets[h] -= 1
+                if not done[h]:
+                    near.add(h)
+                    touched[h] = len(order)
+    return order
+
+
+def _expanded(
+    groups: GroupProblem, net_costs: Sequence[int], order: Sequence[int], tick: Tick, most_states: int
+) -> SetGraph | None:
+    import numpy as np
+
+    left = [len(net.pins) for net in groups.nets]
+    open_nets: list[int] = []
+    current: Iterable[_State] = [()]
+    first, total = [0], 1
+    successors: tuple[list[int], list[int]] = ([], [])
+    cuts: tuple[list[int], list[int]] = ([], [])
+    for g in order:
+        tick()
+        place = {e: i for i, e in enumerate(open_nets)}
+        met = groups.nets_of[g]
+        after = [e for e in (*open_nets, *(e for e in met if e not in place)) if e not in met or left[e] > 1]
+        reached: dict[_State, int] = {}
+        for state in current:
+            for chosen in (_OUT, _IN):
+                cost, marks = 0, dict(zip(open_nets, state, strict=True))
+                for e in met:
+                    before = marks.get(e, chosen)
+                    if before not in (chosen, _CUT):
+                        cost += net_costs[e]
+                        before = _CUT
+                    marks[e] = before
+                number = reached.setdefault(tuple(marks[e] for e in after), len(reached))
+                successors[chosen].append(total + number)
+                cuts[chosen].append(cost)
+        for e in met:
+            left[e] -= 1
+        current, open_nets = reached, after
+        first.append(total)
+        total += len(reached)
+        if total > most_states:
+            return None
+    for chosen in (_OUT, _IN):  # the last state leads nowhere
+        successors[chosen].append(-1)
+        cuts[chosen].append(0)
+    return SetGraph(
+        np.array(order),
+        np.array([*first, total]),
+        *(np.array(column) for column in (*successors, *cuts)),
+    )
+
+
+# ---- Prices --------------------------------------------------------------------------------------------------
+
+# Size of a step of load, as a share of the largest limit.
 PRECISION = 1e-9
-"""Size of a step of load, as a share of the largest limit."""
 WEIGHTS = 16
+# Of all weights, those that bound best.
 PRUNING_WEIGHTS = 6
-"""Of all weights, those that bound best."""
 LABELS = 1_500_000
+# Steps that the limit is divided into, at first coarsely.
 GRAINS = (1_000, 8_000, 64_000)
-"""Steps that the limit is divided into, at first coarsely."""
+# Sets of one search, the best first.
 TAKEN = 20
-"""Sets of one search, the best first."""
 PRICE_STEPS = 10**12
 LARGEST = 2**61
 
@@ -38,7 +182,7 @@ class DeviceSet:
     groups: frozenset[int]
     load: int
     members: Any = field(compare=False)
-    """The groups once more, as an index."""
+    """The groups as an index array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +197,6 @@ class Pricer:
     """Built once for a problem; `worst` is the largest limit that will be asked for."""
 
     def __init__(self, groups: GroupProblem, graph: SetGraph, steps: Steps, work: Any, net_costs: Any) -> None:
-        import numpy as np
-
         self.groups, self.graph, self.steps = groups, graph, steps
         self.work = work
         self._work, self._net_costs = work[graph.order], net_costs
@@ -80,8 +222,6 @@ class Pricer:
 
     def quick(self, prices: Any, limit: int, taken: Any) -> Quick:
         """The sets that are best at some price of load, and the best bound of these prices."""
-        import numpy as np
-
         graph = self.graph
         profit, free = prices[graph.order], (self.supported & ~taken)[graph.order] & (self._work <= limit)
         weights = np.zeros(WEIGHTS, dtype=np.int64)
@@ -133,8 +273,6 @@ class Pricer:
 
     def cpus_earn(self, prices: Any, limit: int, taken: Any) -> int:
         """At least what all CPUs can earn together: a knapsack that may take parts."""
-        import numpy as np
-
         choice = np.flatnonzero((prices > 0) & ~taken & (self.cpu <= limit))
         room, earned = self.groups.cpus * limit, 0
         rate = prices[choice] / np.maximum(self.cpu[choice], 0.5)
@@ -160,8 +298,6 @@ class Quick:
 
 def pricer(groups: GroupProblem, worst: float, tick: Tick = idle) -> Pricer | None:
     """None where the graph is too wide."""
-    import numpy as np
-
     steps = Steps.below(worst, PRECISION)
     work = np.array(steps.floor(groups.total_times), dtype=np.int64)
     net_costs = steps.floor(net.cost for net in groups.nets)
@@ -170,6 +306,4 @@ def pricer(groups: GroupProblem, worst: float, tick: Tick = idle) -> Pricer | No
 
 
 def whole_prices(prices: Sequence[float]) -> Any:
-    import numpy as np
-
     return np.round(np.asarray(prices) * PRICE_STEPS).astype(np.int64)

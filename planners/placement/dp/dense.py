@@ -1,7 +1,7 @@
 """The program on a small lattice: the load of every stage in one table, then device after device.
 
 Nothing is pruned, so this is exact for every problem that the model can say: several kinds, replicas, forward and
-backward loads apart. `hierarchy` builds on it for devices within devices.
+backward loads apart. `Hierarchy` builds on it for devices within devices.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from functools import cache, cached_property
 from itertools import product
 from typing import Any
 
+import numpy as np
+
+from ....instances.placement.cluster import Level
 from .lattice import Lattice
 from .model import Kind
 
+# (kind, replicas) -> load[smaller, larger], infinite where there is no such stage.
 LoadsOf = Callable[[int, int], Any]
-"""(kind, replicas) -> load[smaller, larger], infinite where there is no such stage."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,6 @@ class Pairs:
     @cached_property
     def nested(self) -> Any:
         """nested[i, j]: ideal i is a proper part of ideal j."""
-        import numpy as np
-
         bits, count = self.lattice.bits, self.lattice.count
         inside = np.ones((count, count), dtype=bool)
         for word in range(bits.shape[1]):
@@ -81,8 +82,6 @@ class Pairs:
 
     def _ask_true_sizes(self, device: Kind, allowed: Any) -> None:
         """Where sizes had to be rounded down: the stages that rounding may have let through."""
-        import numpy as np
-
         model = self.lattice.model
         if model.true_sizes is None or device.true_capacity is None:
             return
@@ -98,8 +97,6 @@ class Pairs:
 
     def load(self, kind: int, replicas: int, part: int | None = None) -> Any:
         """Load per device of a stage; synchronisation counts as backward. None: all parts together."""
-        import numpy as np
-
         model = self.lattice.model
         device = model.kinds[kind]
         parts = range(model.parts) if part is None else (part,)
@@ -142,8 +139,6 @@ class Chain:
         source: int = 0,
         tick: Callable[[], None] = lambda: None,
     ) -> None:
-        import numpy as np
-
         self.loads, self.counts, self.replicas = loads, counts, replicas
         start = np.full(ideals, np.inf)
         start[source] = 0.0
@@ -154,8 +149,6 @@ class Chain:
                 tick()
 
     def _with(self, used: tuple[int, ...], ideals: int) -> Any:
-        import numpy as np
-
         value = np.full(ideals, np.inf)
         for before, kind, devices in self._steps(used):
             reached = np.flatnonzero(np.isfinite(self.best[before]))
@@ -175,8 +168,6 @@ class Chain:
 
     def values(self) -> Any:
         """The best value for every target."""
-        import numpy as np
-
         return np.minimum.reduce(list(self.best.values()))
 
     def stages(self, target: int) -> list[Stage]:
@@ -190,8 +181,6 @@ class Chain:
         return found
 
     def _explanations(self, used: tuple[int, ...], target: int) -> Iterator[tuple[float, tuple[int, ...], Stage]]:
-        import numpy as np
-
         for before, kind, devices in self._steps(used):
             values = np.maximum(self.best[before], self.loads(kind, devices)[:, target])
             source = int(np.argmin(values))
@@ -222,8 +211,6 @@ def gpipe(
     f + b over the front's points. From one point we go on with F just below its f; when the least forward load of
     all plus b no longer beats the best sum, no later point can.
     """
-    import numpy as np
-
     forward = cache(lambda kind, devices: pairs.load(kind, devices, 0))
     backward = cache(lambda kind, devices: pairs.load(kind, devices, 1))
 
@@ -248,3 +235,111 @@ def gpipe(
         if limit <= 0 or answer[0] <= least[0]:
             break
     return best
+
+
+# ---- Devices within devices: the dense program, level by level ---------------------------------------------
+# A device of level l holds a stage that is itself a chain of stages on its devices of level l - 1. With h(i, j) the
+# best value of the stage from ideal i to ideal j inside a parent of level l, a device of level l + 1 that holds it on
+# r replicas has the load
+#
+#     max( f c(i, j) / r + sync(r),  h(i, j) / r )
+#
+# where f is the level's factor on transfers: what happens inside is shared among the replicas, too.
+
+
+@dataclass(frozen=True)
+class Nested:
+    """A stage and, above the lowest level, the stages inside it."""
+
+    stage: Stage
+    inner: tuple[Nested, ...]
+
+
+def transitions(levels: Sequence[Level], cpus: int) -> int:
+    """How often the program goes over all pairs of ideals, for each ideal to start from."""
+    return sum(level.devices * (level.devices + 1) // 2 for level in levels) * (cpus + 1)
+
+
+class Hierarchy:
+    """The tables of all levels for one lattice. The first kind of the model are the accelerators."""
+
+    def __init__(self, pairs: Pairs, levels: Sequence[Level], tick: Callable[[], None] = lambda: None) -> None:
+        self.pairs, self.levels, self.tick = pairs, levels, tick
+        self.kinds = pairs.lattice.model.kinds
+        self.cut: Any = np.maximum(sum(pairs.cut), 0.0)
+        self.inside: list[Any] = []
+        """inside[l - 1]: h of level l, for all levels below the highest."""
+        for number in range(len(levels) - 1):
+            self.inside.append(self._within(number))
+
+    def solve(self) -> tuple[float, list[Nested]] | None:
+        """Stages from the last to the first; None where nothing fits."""
+        top = len(self.levels) - 1
+        last = self.pairs.lattice.count - 1
+        accelerators = self._on_accelerators()
+        kinds = [kind for kind in range(len(self.kinds)) if kind != 0 or not accelerators]
+        counts = [self.levels[top].devices] * accelerators + [self.kinds[kind].count for kind in kinds]
+        replicas = [self._replicas(top)] * accelerators + [range(1, 2)] * len(kinds)
+        plain = {kind: self.pairs.load(kind, 1) for kind in kinds}
+        cached = {r: self.load(top, r) for r in self._replicas(top)} if accelerators else {}
+
+        def loads(kind: int, devices: int) -> Any:
+            return cached[devices] if accelerators and kind == 0 else plain[kinds[kind - accelerators]]
+
+        chain = Chain(loads, counts, replicas, last + 1, tick=self.tick)
+        value = chain.value(last)
+        if not math.isfinite(value):
+            return None
+        return value, [
+            self._opened(stage, top) if accelerators and stage.kind == 0 else Nested(stage, ())
+            for stage in chain.stages(last)
+        ]
+
+    def _on_accelerators(self) -> int:
+        return 1 if self.kinds[0].pays else 0
+
+    def load(self, number: int, replicas: int) -> Any:
+        """Load of a stage on devices of level `number` + 1, all that is inside it included."""
+        level = self.levels[number]
+        own = level.transfer_factor * self.cut
+        if number == 0:
+            own = own + self.pairs.work(0, 0)
+        own = own / replicas
+        if replicas > 1:
+            assert level.sync_bandwidth is not None, "only asked for where replicas can be synchronised"
+            own = own + self.pairs.sync(replicas, level.sync_bandwidth)
+        if number == 0:
+            return np.where(self.pairs.possible(0), own, np.inf)
+        return np.maximum(own, self.inside[number - 1] / replicas)
+
+    def _replicas(self, number: int) -> range:
+        level = self.levels[number]
+        return range(1, (level.devices if level.sync_bandwidth is not None else 1) + 1)
+
+    def _chain(self, number: int, source: int, table: dict[int, Any]) -> Chain:
+        return Chain(
+            lambda kind, devices: table[devices],
+            [self.levels[number].devices],
+            [self._replicas(number)],
+            self.pairs.lattice.count,
+            source,
+        )
+
+    def _within(self, number: int) -> Any:
+        """h: from each ideal, the best chain of stages on the devices of one parent."""
+        table = {r: self.load(number, r) for r in self._replicas(number)}
+        count = self.pairs.lattice.count
+        best = np.full((count, count), np.inf)
+        for source in range(count):
+            best[source] = self._chain(number, source, table).values()
+            best[source, source] = np.inf
+            self.tick()
+        return best
+
+    def _opened(self, stage: Stage, number: int) -> Nested:
+        """The stage with what is inside it."""
+        if number == 0:
+            return Nested(stage, ())
+        table = {r: self.load(number - 1, r) for r in self._replicas(number - 1)}
+        inner = self._chain(number - 1, stage.smaller, table).stages(stage.larger)
+        return Nested(stage, tuple(self._opened(part, number - 1) for part in inner))

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+# Targets that are looked at together, so that their sums stay in the nearest cache.
 TILE = 2048
-"""Targets that are looked at together, so that their sums stay in the nearest cache."""
 
 
+# The value of a state that no plan within the limit has; nothing is better than it.
 DEAD = -1.0
-"""The value of a state that no plan within the limit has; nothing is better than it."""
 
 
 class Tables(NamedTuple):

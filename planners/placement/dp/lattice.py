@@ -14,17 +14,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from ....instances.base.graph import adjacency
 from .model import Model
 
+# Resolution of the key: all work together.
 KEY_STEPS = 2**40
-"""Resolution of the key: all work together."""
 
 WORD = 64
 
+# More take more memory than there is, whatever the caller asks for.
 MOST_IDEALS = 10_000_000
-"""More take more memory than there is, whatever the caller asks for."""
 
 
 class TooManyIdealsError(Exception):
@@ -66,8 +69,6 @@ class Lattice:
 
     def part(self, kept: Any) -> Lattice:
         """Only these ideals, ascending, first and last among them: its plans are plans of the whole."""
-        import numpy as np
-
         rows = []
         for row in self.rows:
             start, end = (int(place) for place in np.searchsorted(kept, (row.start, row.end)))
@@ -85,8 +86,6 @@ class Lattice:
 
 def cheapest(lattice: Lattice, wanted: int, spans: int) -> Any:
     """Some `wanted` ideals that cut little, from every one of `spans` equal shares of the work."""
-    import numpy as np
-
     share = (lattice.key * spans) // (int(lattice.key[-1]) + 1)
     cut = lattice.cut.sum(axis=0)
     order = np.lexsort((cut, share))
@@ -121,8 +120,6 @@ def ideal_bits(
     gives one more with it. So each ideal is made exactly once. Those made before the last predecessor came cannot
     hold it and are not looked at.
     """
-    import numpy as np
-
     store = np.zeros((1024, (len(predecessors) + WORD - 1) // WORD), dtype=np.uint64)
     made_from = np.zeros(len(predecessors) + 1, dtype=np.int64)
     count = 1
@@ -144,8 +141,6 @@ def ideal_bits(
 
 def holding(rows: Any, groups: Sequence[int]) -> Any:
     """Positions of the rows that hold all of these groups."""
-    import numpy as np
-
     fits = np.ones(len(rows), dtype=bool)
     for word in sorted({g // WORD for g in groups}):
         mask = np.uint64(sum(1 << g % WORD for g in groups if g // WORD == word))
@@ -169,8 +164,6 @@ def closed_sets(needed: Sequence[int], most: int) -> list[int] | None:
 
 def ideals_of_orders(model: Model, orders: Sequence[Sequence[int]]) -> Lattice:
     """The prefixes of some topological orders: a family on which the program is fast, and an upper bound."""
-    import numpy as np
-
     families = []
     for order in orders:
         chain = np.zeros((model.count + 1, words(model)), dtype=np.uint64)
@@ -182,8 +175,6 @@ def ideals_of_orders(model: Model, orders: Sequence[Sequence[int]]) -> Lattice:
 
 
 def arranged(model: Model, bits: Any, complete: bool) -> Lattice:
-    import numpy as np
-
     steps = _key_steps(model)
     key = sums(bits, steps, np.int64)
     order = np.argsort(key, kind="stable")
@@ -232,8 +223,6 @@ def has(ideal: Any, g: int) -> bool:
 
 def held(bits: Any, g: int) -> Any:
     """Per row: 1 where it holds g, else 0."""
-    import numpy as np
-
     return ((bits[:, g // WORD] >> np.uint64(g % WORD)) & np.uint64(1)).astype(np.uint8)
 
 
@@ -241,8 +230,6 @@ def _row(
     bits: Any, key: Any, net: tuple[tuple[int, ...], float, int], least: Sequence[int], most: Sequence[int]
 ) -> Row:
     """Only ideals with a key in between can have some pins and lack others."""
-    import numpy as np
-
     pins, cost, part = net
     low = int(np.searchsorted(key, min(least[g] for g in pins), "left"))
     high = int(np.searchsorted(key, max(most[g] for g in pins), "right"))
@@ -258,8 +245,6 @@ def _row(
 
 def sums(bits: Any, values: Sequence[float], dtype: Any = float) -> Any:
     """Per row the sum of `values` over its bits: one table look-up for each byte."""
-    import numpy as np
-
     total = np.zeros(len(bits), dtype=dtype)
     octets = bits.view(np.uint8).reshape(len(bits), -1) if len(bits) else bits
     choices = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(dtype)
@@ -269,3 +254,63 @@ def sums(bits: Any, values: Sequence[float], dtype: Any = float) -> Any:
         if padded[place : place + 8].any():
             total += (choices @ padded[place : place + 8])[octets[:, place // 8]]
     return total
+
+
+# ---- Some of the ideals, where all are too many: those of a beam that keeps what cuts little ---------------
+# Every family that holds the empty set and the whole gives plans, hence an upper bound. Good plans end their
+# stages where little is transferred, so a few thousand ideals with small cuts often hold an optimal one.
+
+
+def beam(model: Model, orders: list[list[int]], wanted: int, tick: Callable[[], None] = lambda: None) -> Lattice:
+    """About `wanted` ideals: all prefixes of the orders, and of each size those with the smallest cuts."""
+    chains = ideals_of_orders(model, orders)
+    width = max(1, wanted // model.count)
+    nets_at = adjacency(model.count, ((g, e) for e, (pins, _, _) in enumerate(model.nets) for g in pins))
+    nets_of = [np.array(nets, dtype=np.int64) for nets in nets_at]
+    nets = len(model.nets)
+    state = _State(np.zeros((1, words(model)), np.uint64), np.zeros((1, nets), np.uint32), np.zeros(1))
+    found = [chains.bits]
+    for _ in range(model.count):
+        state = _grown(model, state, nets_of, width)
+        found.append(state.bits)
+        tick()
+    return arranged(model, np.unique(np.concatenate(found), axis=0), complete=False)
+
+
+class _State(NamedTuple):
+    """Ideals of one size: their groups, how many pins of each net they hold, and what they cut."""
+
+    bits: Any
+    inside: Any
+    cut: Any
+
+
+def _grown(model: Model, state: _State, nets_of: list[Any], width: int) -> _State:
+    """One group more, in all ways; the `width` smallest cuts stay."""
+    costs = np.array([cost for _, cost, _ in model.nets])
+    sizes = np.array([len(pins) for pins, _, _ in model.nets], dtype=np.uint32)
+    some, every = np.bitwise_or.reduce(state.bits), np.bitwise_and.reduce(state.bits)
+    parents, groups, cuts = [], [], []
+    for g in range(model.count):
+        if has(every, g) or not all(has(some, u) for u in model.predecessors[g]):
+            continue
+        rows = holding(state.bits, model.predecessors[g])
+        rows = rows[held(state.bits[rows], g) == 0]
+        if len(rows):
+            nets = nets_of[g]
+            inside = state.inside[np.ix_(rows, nets)]
+            opens, closes = inside == 0, inside + 1 == sizes[nets]
+            parents.append(rows)
+            groups.append(np.full(len(rows), g))
+            cuts.append(state.cut[rows] + (costs[nets] * (opens * 1.0 - closes)).sum(axis=1))
+    parent, group, cut = np.concatenate(parents), np.concatenate(groups), np.concatenate(cuts)
+    kept = np.argsort(cut, kind="stable")[: 4 * width]
+    bits = state.bits[parent[kept]]
+    bits[np.arange(len(kept)), group[kept] // WORD] |= np.uint64(1) << (group[kept] % WORD).astype(np.uint64)
+    _, first = np.unique(bits, axis=0, return_index=True)
+    first = np.sort(first)[:width]
+    chosen = kept[first]
+    inside = state.inside[parent[chosen]]
+    for x, g in enumerate(group[chosen]):
+        inside[x, nets_of[g]] += 1
+    return _State(bits[first], inside, cut[chosen])

@@ -22,13 +22,15 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from .kernel import DEAD, TILE, Tables
 from .lattice import KEY_STEPS, Lattice
 from .magnitudes import rounding
 from .model import Kind, Model
 
+# Relative to all that was added up: bounds on sums are relaxed by this.
 ROUNDING = 1e-9
-"""Relative to all that was added up: bounds on sums are relaxed by this."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +42,11 @@ class Limited:
     values: Any
     """Values at the start of the run."""
     rounding: float
-    """By how much loads may be wrong."""
+    """How much a load may be off through rounding."""
 
 
 def limited(lattice: Lattice, limit: float) -> Limited | None:
     """None: not even the bounds allow a plan within the limit."""
-    import numpy as np
-
     model = lattice.model
     absorbed = Absorption.of(model, limit)
     way_count, stride = _ways(model)
@@ -92,8 +92,6 @@ def limited(lattice: Lattice, limit: float) -> Limited | None:
 
 def _places(first_use: Any, last_use: Any) -> tuple[Any, Any, Any, Any]:
     """Where each state keeps its value, and the values at the start: infinite for live states, 0 for the first."""
-    import numpy as np
-
     ways = first_use.shape[1]
     none = first_use > last_use
     lowest = np.where(none, np.iinfo(np.int32).max, first_use).min(axis=1)
@@ -111,8 +109,6 @@ def _places(first_use: Any, last_use: Any) -> tuple[Any, Any, Any, Any]:
 
 def _ways(model: Model) -> tuple[Any, Any]:
     """All combinations of numbers of devices of the kinds behind the first, in mixed radix."""
-    import numpy as np
-
     counts = [kind.count for kind in model.kinds[1:]]
     way_count = np.array([(0, *way) for way in product(*(range(count + 1) for count in counts))], dtype=np.int64)
     stride = [0] * len(model.kinds)
@@ -124,8 +120,6 @@ def _ways(model: Model) -> tuple[Any, Any]:
 
 def _uses(lattice: Lattice, limit: float, way_count: Any, absorbed: Absorption) -> tuple[Any, Any]:
     """Per ideal and way, the least and the greatest number of first-kind devices of a live state."""
-    import numpy as np
-
     model = lattice.model
     first = model.kinds[0]
     work = lattice.prefix(first.work)
@@ -198,8 +192,6 @@ def _knapsack(model: Model, worth: Sequence[float], kind: Kind, capacity: float,
 
 def _reach(model: Model, limit: float, absorbed: Absorption) -> Any:
     """reach[d, r]: the most first-kind work of one stage on r devices of kind d."""
-    import numpy as np
-
     reach = np.zeros((len(model.kinds), max(kind.count for kind in model.kinds) + 1))
     for d, kind in enumerate(model.kinds):
         for r in range(1, kind.count + 1):
@@ -208,8 +200,6 @@ def _reach(model: Model, limit: float, absorbed: Absorption) -> Any:
 
 
 def _room(model: Model, absorbed: Absorption, way_count: Any) -> Any:
-    import numpy as np
-
     behind = range(1, len(model.kinds))
     return np.array(
         [sum(absorbed.plain[d][model.kinds[d].count - int(way[d])] for d in behind) for way in way_count], float
@@ -218,8 +208,6 @@ def _room(model: Model, absorbed: Absorption, way_count: Any) -> Any:
 
 def _net_tables(lattice: Lattice, alive: Any) -> dict[str, Any]:
     """Rows of the live ideals, one behind the other."""
-    import numpy as np
-
     rows = [row for row in lattice.rows if row.end > row.start and row.cost > 0]
     start = np.array([np.searchsorted(alive, row.start) for row in rows], dtype=np.int64)
     end = np.array([np.searchsorted(alive, row.end) for row in rows], dtype=np.int64)

@@ -18,8 +18,8 @@ from ..groups import FAR
 from .lattice import Lattice
 from .model import Kind, Model, weighed
 
+# Relative: what one addition of floats may lose, and more.
 STEP = 2.0**-52
-"""Relative: what one addition of floats may lose, and more."""
 
 
 def first_limit(model: Model, levels: Sequence[Level], bound: float) -> float:

@@ -28,7 +28,7 @@ class Kind:
     but as a weight it is no more than the least time elsewhere (`weighed`)."""
     supported: tuple[bool, ...]
     capacity: float
-    """In the unit of the sizes; infinite where there is no limit."""
+    """Memory of a device in the unit of the sizes; infinite where there is no limit."""
     pays: bool
     """Does it pay transfers? CPUs do not."""
     type: int | None = None
@@ -58,7 +58,7 @@ class Model:
     true_sizes: tuple[int, ...] | None
     """Exact sizes where `sizes` had to be rounded."""
     sync_bandwidth: float | None
-    """Bytes per time unit between replicas; None: no replication. Several levels have one each (`hierarchy`)."""
+    """Bytes per time unit between replicas; None: no replication. Several levels have one each (`Hierarchy`)."""
 
     @property
     def count(self) -> int:
@@ -91,10 +91,17 @@ def build(problem: PlacementProblem, objective: str = "max-load", sizes: WholeAm
     model = Model(
         members=groups.members,
         kinds=weighed(
-            [_useful(kind, groups, bool(syncs)) for kind in _kinds(problem, groups, whole) if kind.count]
+            # Without replicas, more devices than groups stay idle.
+            [
+                kind if syncs and kind.pays else replace(kind, count=min(kind.count, groups.count))
+                for kind in _kinds(problem, groups, whole)
+                if kind.count
+            ]
         ),
         sizes=groups.sizes,
-        true_sizes=None if whole.exact or sizes is not None else _true_sizes(problem, groups),
+        true_sizes=None
+        if whole.exact or sizes is not None
+        else tuple(sum(problem.exact_sizes.amounts[i] for i in members) for members in groups.members),
         weights=tuple(math.fsum(problem.nodes[i].weight_bytes for i in held) for held in groups.members),
         nets=tuple((pins, cost * factor, part) for pins, cost, part in groups.nets),
         arcs=_reduced(groups.count, groups.arcs),
@@ -149,21 +156,12 @@ def weighed(kinds: Sequence[Kind]) -> tuple[Kind, ...]:
     return tuple(map(lowered, kinds))
 
 
-def _true_sizes(problem: PlacementProblem, groups: Groups) -> tuple[int, ...]:
-    return tuple(sum(problem.exact_sizes.amounts[i] for i in members) for members in groups.members)
-
-
 def _kinds(problem: PlacementProblem, groups: Groups, whole: WholeAmounts) -> list[Kind]:
     everywhere = (True,) * groups.count
     true = problem.exact_sizes.limits[0]
     base = Kind(problem.accelerators, groups.times, groups.supported, groups.capacity, True, true_capacity=true)
     others = [_other_kind(problem, groups, t, whole.limits[1 + t]) for t in range(len(problem.other_types))]
     return [base, *others, Kind(problem.cpus, groups.cpu_times, everywhere, math.inf, False)]
-
-
-def _useful(kind: Kind, groups: Groups, replicated: bool) -> Kind:
-    """Without replicas, more devices than groups stay idle."""
-    return kind if replicated and kind.pays else replace(kind, count=min(kind.count, groups.count))
 
 
 def _other_kind(problem: PlacementProblem, groups: Groups, t: int, memory: int | None) -> Kind:

@@ -27,41 +27,41 @@ from ...contract import Outcome, Request
 from ...referee import BOUND_SLACK, rule, rules_of
 from ...search import OutOfTimeError, tick_of
 from ..orders import various_orders
-from .bound import lower_bound
 from .lattice import Lattice, TooManyIdealsError, all_ideals, bytes_per_ideal, cheapest
+from .limits import Absorption
 from .magnitudes import first_limit, next_limit, rounding, within
 from .model import Model, build
 from .options import MAX_IDEALS
 from .plans import as_plan, nested
-from .progress import Progress
+from .search import Progress
 
+# Up to here the dense program is considered: it needs no compiled code.
 SMALL_IDEALS = 600
-"""Up to here the dense program is considered: it needs no compiled code."""
 
+# Table entries that the dense program may touch.
 SMALL_WORK = 60_000_000
-"""Table entries that the dense program may touch."""
 
+# Sizes of the families that give a first plan of a large lattice.
 FAMILIES = (4_000, 16_000)
-"""Sizes of the families that give a first plan of a large lattice."""
 
+# For gpipe, whose front is walked densely: a larger lattice keeps so many that cut little.
 DENSE_IDEALS = 1_200
-"""For gpipe, whose front is walked densely: a larger lattice keeps so many that cut little."""
 
+# Table entries for several levels, which are of the third power of the number of ideals.
 HIERARCHY_WORK = 2e9
-"""Table entries for several levels, which are of the third power of the number of ideals."""
 
 FAMILY_ORDERS = 6
 
+# Sizes of the families where not all ideals can be had; the greater one where memory and time allow.
 BEAMS = (60_000, 240_000)
-"""Sizes of the families where not all ideals can be had; the greater one where memory and time allow."""
 
 WORK_ALONE = "all devices together take no less for the work alone"
 
+# Equal shares of the work from which a family takes its ideals.
 SPANS = 64
-"""Equal shares of the work from which a family takes its ideals."""
 
+# Bytes that ideals and tables may take where the user sets no limit.
 DEFAULT_MEMORY = 1_500_000_000
-"""Bytes that ideals and tables may take where the user sets no limit."""
 
 
 class DpPlanner:
@@ -88,7 +88,7 @@ class _Run:
         self.ceiling = math.inf
         """What the model says of plans holds up to this value."""
         self.error = 0.0
-        """By how much loads on the present lattice may be wrong."""
+        """How much a load on the present lattice may be off through rounding."""
         self.by_a_hair = False
         """Has a plan been refused that exceeds a memory, as far as rounded sizes did not tell?"""
         self.bounding = True
@@ -298,7 +298,7 @@ class _Run:
                 known = worst_load(self.model) if self.value is None else self.value
                 self._search(lattice.part(cheapest(lattice, wanted, SPANS)), known)
         known = worst_load(self.model) if self.value is None else self._target(self.value)
-        least = self._search(lattice, known, self._threads())
+        least = self._search(lattice, known, self.request.limits.threads or os.cpu_count() or 1)
         if not lattice.complete:
             return self._restricted(lattice)
         if least is not None or self.value is not None:
@@ -325,9 +325,6 @@ class _Run:
         limits = self.request.limits
         return max(0.0, min(value * (1 - limits.rel_gap), value - limits.abs_gap))
 
-    def _threads(self) -> int:
-        return self.request.limits.threads or os.cpu_count() or 1
-
     def _progress(self, complete: bool) -> Progress:
         def hear(progress: Progress) -> None:
             if complete:
@@ -344,7 +341,7 @@ class _Run:
 
     def _family_only(self) -> Stop:
         """Too many ideals: those of a beam."""
-        from .families import beam
+        from .lattice import beam
 
         self.messages.append(
             f"more than {self.size['ideals_at_least']} ideals, the limit is {self._limit()}: "
@@ -364,8 +361,7 @@ class _Run:
         return stop
 
     def _hierarchy(self, whole: Lattice) -> Stop:
-        from .dense import Pairs
-        from .hierarchy import Hierarchy, transitions
+        from .dense import Hierarchy, Pairs, transitions
 
         times = transitions(self.levels, self.problem.cpus)
         most = max(8, int((HIERARCHY_WORK / times) ** (1 / 3)))
@@ -383,3 +379,45 @@ def worst_load(model: Model) -> float:
     if model.sync_bandwidth is not None:
         most += math.fsum(model.weights) / model.sync_bandwidth
     return most * (1 + 1e-9) + 1e-300
+
+
+# ---- A lower bound that needs no lattice: all work has to fit on all devices -------------------------------
+
+STEPS = 60
+# Relative: the bound is lowered by this, so that rounding never lifts it above the optimum.
+SAFETY = 1e-9
+
+
+def lower_bound(model: Model) -> float | None:
+    """The least T within which the devices can take all work, and every group at least fits somewhere; None: never.
+
+    Transfers and the order of stages only add to this. Replicas divide the work of a stage among as many
+    devices, so they take no more than these devices could on their own.
+    """
+    least = max((_alone(model, g) for g in range(model.count)), default=0.0)
+    if math.isinf(least):
+        return None
+    low, high = least, max(least, sum(model.kinds[0].work), *(sum(kind.work) for kind in model.kinds))
+    if not _enough(model, low):
+        for _ in range(STEPS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if _enough(model, middle) else (middle, high)
+    return low * (1 - SAFETY)
+
+
+def _alone(model: Model, g: int) -> float:
+    """The least load of a stage with this group, on the kind that suits it best."""
+    options = []
+    for kind in model.kinds:
+        if kind.supported[g]:
+            replicas = kind.count if model.sync_bandwidth is not None and kind.pays else 1
+            options.append(kind.work[g] / replicas)
+    return min(options, default=math.inf)
+
+
+def _enough(model: Model, limit: float) -> bool:
+    """Can all devices together take the work that the first kind would have with everything?"""
+    absorbed = Absorption.of(model, limit).plain
+    first = model.kinds[0]
+    taken = first.count * limit + sum(absorbed[d][kind.count] for d, kind in enumerate(model.kinds) if d > 0)
+    return taken >= sum(first.work) * (1 - SAFETY)

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ....instances.placement.plan import Device, DeviceGroup, DeviceType, PlacementPlan
 from ....instances.placement.problem import NodeId, PlacementProblem
-from .dense import Stage
-from .hierarchy import Nested
+from .dense import Nested, Stage
 from .lattice import Lattice
 from .model import Model
 

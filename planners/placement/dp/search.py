@@ -9,25 +9,45 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from ....instances.base.clock import now
 from .dense import Stage
 from .lattice import Lattice
 from .limits import Limited, limited
-from .progress import Progress
 
+# ---- What a search tells while it runs ---------------------------------------------------------------------
+
+
+@dataclass
+class Progress:
+    """What a search has done so far; `hear` is told now and then, and may raise to stop it."""
+
+    hear: Callable[[Progress], None] = lambda progress: None
+    bound: float = 0.0
+    limit: float | None = None
+    done: int = 0
+    """ideals of the present run"""
+    of: int = 0
+    pairs: int = 0
+    runs: int = 0
+    warm_up_seconds: float = 0.0
+
+
+# Relative: how far the first limit is above the lower bound; the distance doubles every time.
 FIRST_STEP = 0.0025
-"""Relative: how far the first limit is above the lower bound; the distance doubles every time."""
 
+# Known value over lower bound: below this the known value is the only limit that is tried.
 NEAR_ENOUGH = 1.05
-"""Known value over lower bound: below this the known value is the only limit that is tried."""
 
+# About how long one call of the compiled loop should take: between calls we look at the clock.
 CHUNK_SECONDS = 0.2
-"""About how long one call of the compiled loop should take: between calls we look at the clock."""
 
+# Targets from which on it pays to share a chunk's work.
 PARALLEL_FROM = 20_000
-"""Targets from which on it pays to share a chunk's work."""
 
 
 def limits_to_try(bound: float, known: float) -> Iterator[float]:
@@ -62,8 +82,6 @@ def best_plan(
 
 def run(lattice: Lattice, limit: float, progress: Progress, threads: int = 1) -> tuple[float, list[Stage]] | None:
     """The best plan with all loads below the limit."""
-    import numpy as np
-
     held = limited(lattice, limit)
     if held is None:
         return None
@@ -120,8 +138,6 @@ def _loop(held: Limited, values: Any, progress: Progress) -> Callable[..., int]:
 
 def _values_of(held: Limited, ideal: int) -> Any:
     """Values of an ideal's states, infinite where there is none."""
-    import numpy as np
-
     t = held.tables
     ways = len(t.room)
     origin = int(t.origin[ideal])
@@ -145,8 +161,6 @@ def _backward(held: Limited, place: int) -> list[Stage]:
 
 def _step_back(held: Limited, j: int, use: int, way: int) -> tuple[Stage, int, int]:
     """Some stage that ends in ideal j and explains its value."""
-    import numpy as np
-
     t = held.tables
     ways = len(t.room)
     value = held.values[t.origin[j] + use * ways + way]
@@ -180,8 +194,6 @@ def _step_back(held: Limited, j: int, use: int, way: int) -> tuple[Stage, int, i
 
 def _shared_with(held: Limited, j: int) -> Any:
     """For all i < j, what cut(i) + cut(j) counts too much."""
-    import numpy as np
-
     t = held.tables
     shared = np.zeros(j)
     for e in np.flatnonzero((t.row_start <= j) & (j < t.row_end)):

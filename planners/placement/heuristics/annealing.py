@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 MAX_BLOCK = 24
 
+# Of so many moves, how many exchange two groups and how many move a block.
 KINDS, SWAPS, BLOCKS = 32, 10, 4
-"""Of so many moves, how many exchange two groups and how many move a block."""
 
 WORD = 0xFFFFFFFFFFFFFFFF
 

@@ -11,7 +11,7 @@ from ....instances.placement.plan import NotAnAssignmentError, PlacementPlan
 from ....instances.stored_results import load_plan
 from ....instances.verdict import evaluation_of
 from ...contract import Outcome, Request
-from ..incumbent import objective_of
+from ..groups import objective_of
 
 
 @dataclass(frozen=True)

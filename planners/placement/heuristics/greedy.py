@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ....instances.base.graph import adjacency
 from ...contract import Outcome, Request
-from ..groups import FAR, Groups, capped
-from ..incumbent import Incumbent, groups_of
+from ..groups import FAR, Groups, Incumbent, capped, groups_of
 from ..orders import depth_first
 
 BISECTIONS = 16
@@ -103,3 +102,19 @@ class _Filling:
             held[e] = held.get(e, 0) + 1
             change += cost * ((held[e] < len(pins)) - (held[e] > 1))
         return change
+
+
+# ---- Everything on one device: the baseline without any pipeline, and without any transfer -----------------
+
+
+class OneDevice:
+    def plan(self, request: Request) -> Outcome:
+        """The better of one accelerator and one CPU. One device alone is contiguous in every sense."""
+        groups = groups_of(request, contiguous=False)
+        incumbent = Incumbent(request, groups)
+        for device in {0, groups.devices - 1}:
+            incumbent.offer([device] * groups.count)
+        return incumbent.completed("no single device has the memory and the support for everything")
+
+
+ONE_DEVICE = OneDevice()

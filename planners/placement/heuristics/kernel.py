@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ....instances.base.compiled import compiled, repays_loading
+import numpy as np
+
+from ....instances.base.compiled import compiled as machine_code
+from ....instances.base.compiled import repays_loading
 from ....instances.base.graph import adjacency
 from ..groups import Groups
 from . import annealing
 
+# Groups from which on compiling pays: the first time it takes seconds, later a moment to load the machine code.
 COMPILED_FROM = 40
-"""Groups from which on compiling pays: the first time it takes seconds, later a moment to load the machine code."""
 
 
 class Kernel:
     """One problem and one assignment in the making; not to be shared by threads."""
 
     def __init__(self, groups: Groups, seed: int, compiled: bool | None = None) -> None:
-        import numpy as np
-
         self.groups = groups
         self.compiled = repays_loading(groups.count, COMPILED_FROM) if compiled is None else compiled
-        self.sweep: Callable[..., float] = compiled_sweep() if self.compiled else annealing.sweep
+        self.sweep: Callable[..., float] = machine_code(annealing, "sweep") if self.compiled else annealing.sweep
         self.tables = _tables(groups)
         self.random = np.array([seed | 1], dtype=np.uint64) if self.compiled else [seed | 1]
         self.state: annealing.State | None = None
@@ -30,8 +31,6 @@ class Kernel:
 
     def start(self, device_of: Sequence[int], stages: Sequence[int] | None = None) -> None:
         """Begin with this assignment; `stages`: the place of each device in the chain that must be kept."""
-        import numpy as np
-
         groups = self.groups
         held = np.zeros((len(groups.nets), groups.devices), dtype=np.int32)
         memory = np.zeros(groups.devices)
@@ -59,8 +58,6 @@ class Kernel:
 
 
 def _tables(groups: Groups) -> annealing.Tables:
-    import numpy as np
-
     nets_of = adjacency(groups.count, ((g, e) for e, (pins, _, _) in enumerate(groups.nets) for g in pins))
     near = [dict.fromkeys(h for e in nets for h in groups.nets[e][0] if h != g) for g, nets in enumerate(nets_of)]
     return annealing.Tables(
@@ -83,13 +80,6 @@ def _tables(groups: Groups) -> annealing.Tables:
 
 def ragged(rows: Sequence[Sequence[int]]) -> tuple[Any, Any]:
     """Rows as (starts, entries)."""
-    import numpy as np
-
     starts = np.zeros(len(rows) + 1, dtype=np.int64)
     starts[1:] = np.cumsum([len(row) for row in rows])
     return starts, np.array([entry for row in rows for entry in row], dtype=np.int64)
-
-
-def compiled_sweep() -> Callable[..., float]:
-    """The annealing loop as machine code."""
-    return compiled(annealing, "sweep")

@@ -11,11 +11,11 @@ from ....instances.placement.plan import PlacementPlan
 from ...contract import Outcome, Request
 from ...search import Incumbent
 
+# A relative gap that nobody needs to close.
 ENOUGH = 1e-9
-"""A relative gap that nobody needs to close."""
 
+# Finds an assignment, in a thread of its own.
 Run = Callable[[], "list[int] | None"]
-"""Finds an assignment, in a thread of its own."""
 
 
 class LargeNeighbourhoodSearch(ABC):

@@ -14,22 +14,21 @@ from typing import Any
 
 from ....instances.base.errors import UsageError
 from ...contract import Outcome, Request
-from ..groups import Groups
-from ..incumbent import Incumbent, groups_of, is_contiguous
+from ..groups import Groups, Incumbent, groups_of, is_contiguous
 from ..orders import gathered_order
 from .linear_dp import MAX_GROUPS, best_cuts, too_many
-from .reassignment import mend
+from .local_search import mend
 
+# Per mille that METIS may deviate from equal parts.
 IMBALANCES = (1, 10, 30, 100, 300, 1000)
-"""Per mille that METIS may deviate from equal parts."""
 
 SEEDS = 3
 
+# METIS counts in whole numbers of 32 bits: all weights together are about this.
 SCALE = 10_000_000
-"""METIS counts in whole numbers of 32 bits: all weights together are about this."""
 
+# Nets with more pins become stars: a clique would have too many edges.
 WIDEST_CLIQUE = 24
-"""Nets with more pins become stars: a clique would have too many edges."""
 
 
 class Partition:
@@ -38,7 +37,7 @@ class Partition:
         groups, contiguous = groups_of(request), is_contiguous(request)
         incumbent = Incumbent(request, groups)
         if contiguous and groups.count > MAX_GROUPS:
-            return too_many(incumbent)
+            return too_many(incumbent, MAX_GROUPS)
         found = (
             best_cuts(groups, gathered_order(groups, parts)) if contiguous else mend(groups, parts)
             for parts in _partitions(metis, groups, request.limits.seed)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ....instances.base.result import Stop
 from ...contract import Outcome, Request
-from ..incumbent import Incumbent, groups_of
+from ..groups import Incumbent, groups_of
 from .linear_dp import MAX_GROUPS, best_cuts, too_many
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class PipeDream:
         boundless = replace(groups, memory=None)
         incumbent = Incumbent(request, boundless)
         if groups.count > MAX_GROUPS:
-            return too_many(incumbent)
+            return too_many(incumbent, MAX_GROUPS)
         busy = [fast + slow for fast, slow in zip(groups.work, groups.cpu_work, strict=True)]
         blocks = contract_to_path(groups.arcs, groups.work, busy)
         borders = [0, *accumulate(len(block) for block in blocks)]

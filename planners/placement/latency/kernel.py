@@ -10,8 +10,8 @@ import math
 from typing import Any, NamedTuple
 
 WORD = 0xFFFFFFFFFFFFFFFF
+# The value of what cannot run: pieces that wait for each other.
 NEVER = 1e300
-"""The value of what cannot run: pieces that wait for each other."""
 
 
 class Tables(NamedTuple):
@@ -179,7 +179,9 @@ def anneal(
         new = NEVER
         if _fits(tables, moves, place, count):
             new = evaluate(tables, scratch, place)
-        if new <= value or (new < NEVER and _fraction(random) < math.exp((value - new) / temperature)):
+        if new <= value or (
+            new < NEVER and _below(1 << 30, random) * 0.5**30 < math.exp((value - new) / temperature)
+        ):
             value = new
             if value < best_value:
                 best_value = value
@@ -311,7 +313,3 @@ def _below(limit: int, random: Any) -> int:
     x ^= (x << 17) & WORD
     random[0] = x
     return (int(x >> 33) * limit) >> 31
-
-
-def _fraction(random: Any) -> float:
-    return _below(1 << 30, random) * (0.5**30)

@@ -8,30 +8,29 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from ....formulations.tarnawski_latency.atoms import atoms_of
+from ....formulations.tarnawski_latency.cell_plan import stages_of_row
 from ....instances.placement.plan import PlacementPlan
 from ...contract import Board, Outcome, Request
 from ..heuristics.neighbourhood import LargeNeighbourhoodSearch, Run
-from .baselines import LINEAR_DP
-from .cells import cell_places
-from .greedy import PLANNER as GREEDY
-from .incumbent import Incumbent, world_of
+from .baselines import GREEDY, LINEAR_DP
 from .options import CYCLES, STEPS
-from .world import Annealing
+from .world import Annealing, Incumbent, World, world_of
 
+# Temperatures relative to the value: from elsewhere, from the best plan, at the end.
 HOT, WARM, COLD = 0.1, 0.02, 1e-5
-"""Temperatures relative to the value: from elsewhere, from the best plan, at the end."""
 
+# Steps between looks at the clock, compiled and not.
 CHUNK, PLAIN_CHUNK = 50_000, 500
-"""Steps between looks at the clock, compiled and not."""
 
+# Steps of a cycle where nothing is compiled: such problems are tiny.
 PLAIN_STEPS = 4_000
-"""Steps of a cycle where nothing is compiled: such problems are tiny."""
 
+# Of the time that is left, for the linearised DP.
 START_SHARE = 0.25
-"""Of the time that is left, for the linearised DP."""
 
 
 class LatencyLns:
@@ -113,3 +112,36 @@ class _Search(LargeNeighbourhoodSearch):
             if found is not None:
                 best, value = found, annealing.latency(found)
         return best
+
+
+# A start for graphs that are rows of cells: the plan that the bound by cells has in mind, as far as it can be had.
+
+
+def cell_places(world: World) -> Iterator[list[int]]:
+    """With one piece per accelerator, and with as many as there may be, where they find a place."""
+    for pieces in sorted({1, world.pieces}):
+        stages = stages_of_row(atoms_of(world.problem, pieces))
+        place = None if stages is None else _placed(world, stages)
+        if place is not None:
+            yield place
+
+
+def _placed(world: World, stages: list[int | None]) -> list[int] | None:
+    """Each piece on the fullest accelerator that has room for it."""
+    sizes = [0.0] * (1 + max((stage for stage in stages if stage is not None), default=-1))
+    for v, stage in enumerate(stages):
+        if stage is not None:
+            sizes[stage] += world.node_sizes[v]
+    used, count = [0.0] * world.accelerators, [0] * world.accelerators
+    slots = []
+    for size in sizes:
+        fitting = [
+            d for d in range(world.accelerators) if count[d] < world.pieces and used[d] + size <= world.capacity
+        ]
+        if not fitting:
+            return None
+        d = max(fitting, key=lambda d: used[d])
+        slots.append(1 + d * world.pieces + count[d])
+        used[d] += size
+        count[d] += 1
+    return [0 if stage is None else slots[stage] for stage in stages]

@@ -6,15 +6,21 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ....instances.base.compiled import compiled, repays_loading
+from ....instances.base.errors import InputError
 from ....instances.placement.plan import Device, NotAnAssignmentError, PlacementPlan
 from ....instances.placement.problem import PlacementProblem
 from ....instances.verdict import evaluation_of
+from ... import search as incumbent
+from ...contract import Request
+from ...search import SAFETY
 from ..heuristics.kernel import ragged
 from . import kernel
 
+# Nodes from which on compiling pays: the first time it takes seconds, later a moment to load the machine code.
 COMPILED_FROM = 24
-"""Nodes from which on compiling pays: the first time it takes seconds, later a moment to load the machine code."""
 
 UNPLACED = -1
 
@@ -44,8 +50,6 @@ class World:
 
     def latency(self, place: Sequence[int], scratch: kernel.Scratch | None = None) -> float:
         """`inf` where pieces wait for each other. Memory, support and colours are not looked at."""
-        import numpy as np
-
         value = float(self._evaluate(self.tables, scratch or self.scratch, np.array(place, dtype=np.int64)))
         return math.inf if value >= kernel.NEVER else value
 
@@ -106,8 +110,6 @@ class World:
     # ---- arrays -----------------------------------------------------------------------------------------
 
     def _tables(self) -> kernel.Tables:
-        import numpy as np
-
         nodes = self.problem.nodes
         class_of = np.zeros(len(nodes), dtype=np.int64)
         allowed = np.zeros(len(nodes), dtype=np.bool_)
@@ -132,8 +134,6 @@ class World:
 
     def paper(self) -> kernel.Scratch:
         """Scratch paper for one thread."""
-        import numpy as np
-
         nodes, units = len(self.problem.nodes), len(self.problem.nodes) + self.slots
         return kernel.Scratch(
             np.zeros(units, dtype=np.int64),
@@ -151,8 +151,6 @@ class Annealing:
     """One thread's annealing in a world."""
 
     def __init__(self, world: World, seed: int) -> None:
-        import numpy as np
-
         self.world = world
         nodes = len(world.problem.nodes)
         self.scratch = world.paper()
@@ -168,8 +166,6 @@ class Annealing:
         self._anneal: Callable[..., float] = function
 
     def start(self, place: Sequence[int]) -> None:
-        import numpy as np
-
         self.place: Any = np.array(place, dtype=np.int64)
 
     def latency(self, place: Sequence[int]) -> float:
@@ -180,3 +176,33 @@ class Annealing:
         goal = value * (1 - 1e-12) if math.isfinite(value) else kernel.NEVER
         found = self._anneal(self.world.tables, self.scratch, self.moves, self.place, steps, hot, cold, goal)
         return [int(at) for at in self.moves.best] if found < goal else None
+
+
+# ---- The best placement that a latency planner has seen, and the bound to measure it by --------------------
+
+
+def world_of(request: Request) -> World:
+    pieces = request.options.get("subgraphs_per_device", 1)
+    if pieces < 1:
+        raise InputError("option subgraphs_per_device", f"is {pieces}", "give a whole number >= 1")
+    return World(request.problem, pieces)
+
+
+class Incumbent(incumbent.Incumbent):
+    """Placements that break memory, support or colours, or wait in a circle, count for nothing."""
+
+    def __init__(self, request: Request, world: World) -> None:
+        super().__init__(request, world.latency, world.fits, world.plan, lambda: lower_bound(world.problem))
+
+
+def lower_bound(problem: PlacementProblem) -> float | None:
+    """The longest path with every node on the faster kind of device that can run it, without any transfer."""
+    finish = [0.0] * len(problem.nodes)
+    for v in problem.topological_order:
+        node = problem.nodes[v]
+        choices = [node.accelerator_time] if node.supported and problem.accelerators else []
+        choices += [node.cpu_time] if problem.cpus else []
+        before = max((finish[u] for u in problem.predecessors[v]), default=0.0)
+        finish[v] = before + min(choices, default=math.inf)
+    bound = max(finish) * (1 - SAFETY)
+    return bound if math.isfinite(bound) else None

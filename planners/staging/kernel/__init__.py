@@ -1,7 +1,7 @@
 """The loops of Piper's dynamic program, for compilation as one unit.
 
-`arrays` is what they read. `pairs` finds the stages, `table` fills the rows of those that may need a knapsack, `quick`
-computes all others. `options` and `knapsack` look into one stage. `decisions` and `values` are the program itself.
+`arrays` is what they read. `table` finds the stages and fills the rows of those that may need a knapsack, `quick`
+computes all others. `options` and `knapsack` look into one stage. `decisions` is the program itself.
 """
 
 from .arrays import TIME as TIME
@@ -16,9 +16,9 @@ from .decisions import GREEDY as GREEDY
 from .decisions import RELAXED as RELAXED
 from .decisions import decide as decide
 from .decisions import decide_sums as decide_sums
+from .decisions import fill_values as fill_values
 from .knapsack import exact_knapsack as exact_knapsack
-from .pairs import nested_pairs as nested_pairs
-from .pairs import number_rows as number_rows
+from .program import nested_pairs as nested_pairs
+from .program import number_rows as number_rows
 from .program import tabulate as tabulate
 from .quick import stage_at as stage_at
-from .values import fill_values as fill_values

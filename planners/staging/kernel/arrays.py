@@ -59,11 +59,11 @@ class Layers(NamedTuple):
     """float[degrees, edges]: what both its stages pay for an edge"""
 
 
+# Sums over downsets: what the fastest options take, the least memory of one batch, how many layers have no option or
+# several, and what is left of times and weights where one number is not enough for their sum.
+#
+# Memory is counted in whole units, so that its sums are exact.
 TIME, WEIGHT, PER_BATCH, FIXED, LEAST, MISSING, SEVERAL, TIME_REST, WEIGHT_REST = range(9)
-"""Sums over downsets: what the fastest options take, the least memory of one batch, how many layers have no option
-or several, and what is left of times and weights where one number is not enough for their sum.
-
-Memory is counted in whole units, so that its sums are exact."""
 
 
 class Cluster(NamedTuple):

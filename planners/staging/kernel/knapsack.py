@@ -10,14 +10,14 @@ from .arrays import Layers, Table
 from .options import fastest_stage, held_layers, new_scratch, options_of
 from .steps import chains, next_step
 
+# Of one knapsack; then it is left undecided.
 MAX_BRANCHES = 300_000
-"""Of one knapsack; then it is left undecided."""
 
+# Relative: a choice that is no better than another by more is no better.
 CLOSER = 1e-12
-"""Relative: a choice that is no better than another by more is no better."""
 
+# Relative: costs that differ by no more differ by rounding.
 ALIKE = 1e-14
-"""Relative: costs that differ by no more differ by rounding."""
 
 
 def settle_knapsack(

@@ -17,7 +17,7 @@ from pipeplan.formulations.tarnawski_latency.path_bound import path_bound
 from pipeplan.instances.base.compiled import always_compiled
 from pipeplan.instances.placement.generators import GENERATORS
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.planners.placement.latency.cells import cell_places
+from pipeplan.planners.placement.latency.lns import cell_places
 from pipeplan.planners.placement.latency.world import World
 
 halves = st.integers(0, 8).map(lambda n: n / 2)

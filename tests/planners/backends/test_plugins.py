@@ -17,7 +17,6 @@ from pipeplan.planners.backends import (
     BACKENDS,
     Backend,
     MatrixModel,
-    all_backends,
     describe,
     registry,
     solve,
@@ -93,5 +92,11 @@ def test_our_plug_ins_say_where_their_backend_is(folder: Path, monkeypatch: pyte
         assert isinstance(backend, Backend)
         assert (backend.name, backend.title) == (name, registry.OFFERED[name].title)
         assert (folder / f"{backend.driver.replace('.', '/')}.py").exists()
-        assert f"./plugins/{folder.name} " in all_backends()[name].remedy
-    assert {folder.name for folder in PLUGINS} == {f"pipeplan-{name}" for name in registry.OFFERED}
+        assert f"./plugins/{folder.name} " in registry.OFFERED[name].remedy
+
+
+def test_every_solver_that_is_offered_has_its_plug_in() -> None:
+    projects = [tomllib.loads((folder / "pyproject.toml").read_text())["project"] for folder in PLUGINS]
+    assert {name for project in projects for name in project["entry-points"][registry.GROUP]} == set(
+        registry.OFFERED
+    )

@@ -14,6 +14,15 @@ from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
 from pipeplan.planners.chain import baselines
+from pipeplan.planners.chain.baselines import (
+    measured_period,
+    memory_levels,
+    pareto,
+    peak_memory,
+    pipedream_points,
+    repeated,
+    run_eagerly,
+)
 from pipeplan.planners.chain.contiguous import (
     Stages,
     best_contiguous,
@@ -21,9 +30,7 @@ from pipeplan.planners.chain.contiguous import (
     one_f_one_b,
     pipedream_partition,
 )
-from pipeplan.planners.chain.eager import memory_levels, pareto, pipedream_points, run_eagerly
 from pipeplan.planners.chain.exact import PLANNER as EXACT
-from pipeplan.planners.chain.measure import measured_period, peak_memory, repeated
 from pipeplan.planners.chain.simulation import simulate
 from pipeplan.planners.contract import Request
 

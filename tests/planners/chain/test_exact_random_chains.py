@@ -12,8 +12,8 @@ from problems.chains import random_chain
 from pipeplan.instances.base.result import Stop
 from pipeplan.instances.chain.referee.evaluate import verify_pattern
 from pipeplan.planners.chain import layer_sets, search
+from pipeplan.planners.chain.baselines import pipedream_points
 from pipeplan.planners.chain.contiguous import best_contiguous
-from pipeplan.planners.chain.eager import pipedream_points
 from pipeplan.planners.chain.exact import PLANNER
 from pipeplan.planners.contract import Board, Request
 from pipeplan.planners.options import Progress, SolveOptions

@@ -25,8 +25,8 @@ from pipeplan.planners.chain import cover_kernel, layer_sets, search
 from pipeplan.planners.chain.annealing import canonical
 from pipeplan.planners.chain.exact import PLANNER
 from pipeplan.planners.chain.layer_sets import Covering, Facts, Partitions, layers_of
-from pipeplan.planners.chain.levels import Levels
 from pipeplan.planners.chain.schedule import fit
+from pipeplan.planners.chain.search import Levels
 from pipeplan.planners.chain.solver import Solver
 from pipeplan.planners.contract import Request
 from pipeplan.planners.options import SolveOptions

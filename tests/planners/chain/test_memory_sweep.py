@@ -9,7 +9,7 @@ from problems.chains import random_chain
 from pipeplan.formulations.beaumont.least_memory import payload, sizes_of
 from pipeplan.instances.chain import random_chains as recipe
 from pipeplan.planners.chain import memory_sweep, smallest_memory
-from pipeplan.planners.chain.memory_sweep import sweep
+from pipeplan.planners.chain.smallest_memory import sweep
 from pipeplan.planners.options import SolveOptions
 
 

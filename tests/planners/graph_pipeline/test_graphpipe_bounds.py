@@ -15,8 +15,7 @@ from pipeplan.instances.graph_pipeline.models import case_study
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
 from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
 from pipeplan.planners.graph_pipeline import paths
-from pipeplan.planners.graph_pipeline.bounds import lower_bound
-from pipeplan.planners.graph_pipeline.paths import disjoint_paths
+from pipeplan.planners.graph_pipeline.bounds import disjoint_paths, lower_bound
 from pipeplan.planners.registry import PLANNERS
 from pipeplan.planners.run.solve import solve
 

@@ -10,7 +10,7 @@ from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.random_schedules import random_pipeline
 from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
 from pipeplan.instances.schedule.referee.verify import verify_schedule
-from pipeplan.planners.schedule.greedy import greedy_schedules
+from pipeplan.planners.schedule.named import greedy_schedules
 
 PUBLISHED = [
     # devices, micro-batches, times, lag, memory, span of the published heuristic

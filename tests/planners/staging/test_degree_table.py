@@ -16,7 +16,7 @@ from pipeplan.planners.run.solve import solve
 from pipeplan.planners.staging import degree_table as degree_table_module
 from pipeplan.planners.staging import search, tables
 from pipeplan.planners.staging.degree_table import DegreeTable, check_table, table_of
-from pipeplan.planners.staging.restriction import model_of
+from pipeplan.planners.staging.model import model_of
 from pipeplan.planners.staging.search import Search
 from pipeplan.show.pictures.degree_table import curves, draw_table
 

@@ -16,7 +16,7 @@ from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
 from pipeplan.instances.staging.question import VARIANTS
-from pipeplan.planners.staging.equal_trees import equal_trees
+from pipeplan.planners.staging.equal import equal_trees
 
 SHAPES = ((2, 2), (1, 3), (3, 1), (2, 1, 2), (4,))
 NO_TREES = "no equal stages fit that divide the devices of each level alike"

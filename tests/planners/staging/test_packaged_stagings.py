@@ -18,7 +18,7 @@ def test_what_is_known_of_stagings_is_found_by_another_program(name: str) -> Non
     known = best_known(name, "paper")
     assert found is not None
     assert known is not None
-    assert found.time_per_micro_batch == pytest.approx(known.value, rel=1e-9)
+    assert found.load == pytest.approx(known.value, rel=1e-9)
 
 
 def without(problem: StagingProblem, what: str) -> StagingProblem:

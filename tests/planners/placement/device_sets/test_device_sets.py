@@ -19,8 +19,7 @@ from pipeplan.instances.placement.generators import GENERATORS
 from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.placement.device_sets.columns import Columns
-from pipeplan.planners.placement.device_sets.graph import listed_order, narrow_order, set_graph
-from pipeplan.planners.placement.device_sets.pricing import Pricer, pricer
+from pipeplan.planners.placement.device_sets.pricing import Pricer, listed_order, narrow_order, pricer, set_graph
 from pipeplan.planners.run.solve import solve
 
 SEEDS = st.integers(0, 10_000)

@@ -10,8 +10,7 @@ from problems.placements import random_placement
 
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.planners.placement.dp.dense import Pairs
-from pipeplan.planners.placement.dp.families import beam
-from pipeplan.planners.placement.dp.lattice import Lattice, TooManyIdealsError, all_ideals, cheapest
+from pipeplan.planners.placement.dp.lattice import Lattice, TooManyIdealsError, all_ideals, beam, cheapest
 from pipeplan.planners.placement.dp.model import Model, build, merge_free
 from pipeplan.planners.placement.orders import various_orders
 

@@ -19,6 +19,7 @@ from pipeplan.instances.placement.referee.evaluate import evaluate
 from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.planners.contract import Board, Outcome, Request
 from pipeplan.planners.options import Progress, SolveOptions
+from pipeplan.planners.placement.heuristics import linear_dp
 from pipeplan.planners.placement.options import OPTIONS
 from pipeplan.planners.registry import PLANNERS
 
@@ -217,3 +218,16 @@ def test_parts_that_break_memory_are_mended() -> None:
     outcome = run("partition", problem, non_contiguous=True)
     assert outcome.plan is not None
     assert not verify(problem, outcome.plan)
+
+
+@pytest.mark.parametrize(
+    ("planner", "constant", "options"),
+    [("linear-dp", "MAX_GROUPS", {}), ("linear-dp-limited", "MOST_LIMITED", {"latency_limit": 100.0})],
+)
+def test_too_many_groups_are_refused_with_the_most_that_the_planner_takes(
+    planner: str, constant: str, options: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linear_dp, constant, 1)
+    result = pipeplan.solve("tiny-chain", planner=planner, options=options)
+    assert (result.stop, result.plan) == (Stop.MEMORY, None)
+    assert any("groups are too many, 1 the most" in message for message in result.messages)

@@ -13,9 +13,8 @@ from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.planners.contract import Board, Outcome, Request
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.placement.groups import Groups, contract
-from pipeplan.planners.placement.heuristics.coarsening import ladder
 from pipeplan.planners.placement.heuristics.kernel import Kernel
-from pipeplan.planners.placement.heuristics.lns import PLANNER
+from pipeplan.planners.placement.heuristics.lns import PLANNER, ladder
 
 
 def network(layers: int = 60) -> PlacementProblem:

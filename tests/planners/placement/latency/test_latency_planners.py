@@ -18,8 +18,7 @@ from pipeplan.instances.placement.referee.latency import evaluate_latency
 from pipeplan.instances.placement.referee.latency_rules import verify_latency
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.placement.latency import kernel
-from pipeplan.planners.placement.latency.incumbent import lower_bound
-from pipeplan.planners.placement.latency.world import Annealing, World
+from pipeplan.planners.placement.latency.world import Annealing, World, lower_bound
 from pipeplan.planners.registry import PLANNERS
 from pipeplan.planners.run.solve import solve
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...instances.base.result import Stop
-from ..options import SolveOptions
-from .files import text_of
-from .model import Floats, MatrixModel
-from .process import die_with_parent
-from .session import Session
+from pipeplan.instances.base.result import Stop
+from pipeplan.planners.backends.files import text_of
+from pipeplan.planners.backends.model import Floats, MatrixModel
+from pipeplan.planners.backends.process import die_with_parent
+from pipeplan.planners.backends.session import Session
+from pipeplan.planners.options import SolveOptions
 
 MODEL = "model.mps"
 

@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from ...instances.base.errors import InputError
-from ...instances.base.result import Stop
-from ..options import SolveOptions
+from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.base.result import Stop
+from pipeplan.planners.backends.model import Floats, MatrixModel
+from pipeplan.planners.backends.records import Answer, finite
+from pipeplan.planners.backends.session import Session
+from pipeplan.planners.backends.warm import Start, unbounded_or_infeasible
+from pipeplan.planners.options import SolveOptions
+
 from . import program
-from .model import Floats, MatrixModel
-from .records import Answer, finite
-from .session import Session
-from .warm import Start, unbounded_or_infeasible
 
 WRONG_OPTION = re.compile(r"No match for|illegal|Possible options", re.IGNORECASE)
 
