@@ -151,6 +151,7 @@ def read_record(
     where: str,
     value: object,
     example: str | None = None,
+    /,
     names: Mapping[str, str] = NO_NAMES,
     refuse: Callable[[str, Mapping[str, Any], Collection[str]], None] | None = refuse_unknown,
     **readers: Reader,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from ...base.amounts import as_written, in_digits
 from ...base.errors import PipeplanError, show
+from ...base.fields import plain_fields
 from ...base.graph import adjacency, find_cycle, heights_of, topological_order
 from ...base.violation import Violation
 from ...timeline.engine import DeadlockError
@@ -62,7 +63,7 @@ class StageGraphEvaluation:
         return self.iteration
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "stages": [asdict(stage) for stage in self.stages]}
+        return plain_fields(self)
 
 
 def evaluate_stage_graph(problem: GraphPipelineProblem, plan: StageGraphPlan) -> StageGraphEvaluation:
