@@ -116,22 +116,24 @@ def load_on(
 ) -> Lowered:
     """The problem in a file, with notes on how it was made where the file is a profile or a table."""
     asked = kind or (cluster.profile.kind if cluster.profile is not None else None)
-    name = _known_format(format)
+    if format is not None and format not in FORMATS:
+        guess = did_you_mean(format, FORMATS)
+        raise UsageError(f"The format {show(format)} is unknown{guess}; give one of {', '.join(FORMATS)}.")
     check_path(path)
     if looks_like_table(path):
-        return _profiled(path, cluster, asked, name)
+        return _profiled(path, cluster, asked, format)
     text = read_text(path, max_bytes=max_bytes)
-    if name == "pipedream" or (not _starts_as_json(text, name) and looks_like_graph_txt(text)):
+    if format == "pipedream" or (not _starts_as_json(text, format) and looks_like_graph_txt(text)):
         from .lowering import lower_graph_txt
 
         return lower_graph_txt(text, path, _asking(cluster, asked))
     try:
-        if not _starts_as_json(text, name):
+        if not _starts_as_json(text, format):
             raise InputError("content", "is in no known format", f"give {KNOWN_FORMATS}")
         data = parse_json(text, str(path))
         if is_profile(data):
-            return _profiled(path, cluster, asked, name)
-        problem = _parse(data, path, name, cluster)
+            return _profiled(path, cluster, asked, format)
+        problem = _parse(data, path, format, cluster)
         if asked not in (None, problem.kind):
             raise InputError(
                 "content", f"is a problem of the kind {problem.kind}", f"give a problem of the kind {asked}"
@@ -156,13 +158,6 @@ def _asking(cluster: Cluster, kind: str | None) -> Cluster:
 
 def _starts_as_json(text: str, format: str | None) -> bool:
     return format is not None or text.lstrip()[:1] in ("{", "[")
-
-
-def _known_format(name: str | None) -> str | None:
-    if name is not None and name not in FORMATS:
-        guess = did_you_mean(name, FORMATS)
-        raise UsageError(f"The format {show(name)} is unknown{guess}; give one of {', '.join(FORMATS)}.")
-    return name
 
 
 def _parse(data: object, path: str | os.PathLike[str], name: str | None, cluster: Cluster) -> Problem:

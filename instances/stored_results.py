@@ -6,11 +6,13 @@ import math
 import os
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .arguments import problem_of
+from .base.checks import check_flag
 from .base.errors import InputError, show
-from .base.fields import as_list, as_object, check_schema, join, refuse_unknown, require, require_object
+from .base.fields import as_object, by_key, check_schema, checked, each, join, read_record, require, require_object
 from .base.json_file import holds_json, read_json, read_text
 from .base.result import SCHEMA, Asked, Found, Moment, Proof, Result, StartOutcome, Stop, WarmStart
 from .registry import Plan, Problem, any_plan_from_json, kind_of, plan_kind
@@ -120,105 +122,86 @@ def result_from_json(data: object) -> Result:
     """A report as `Result.to_json` wrote it; keys of later versions are ignored, the gap is computed again."""
     top = as_object("", data, f'{{"schema": "{SCHEMA}", ...}}')
     check_schema(top, (SCHEMA,))
-    plan = require("", top, "plan")
-    return Result(
-        problem=dict(require_object("", top, "problem")),
-        stop=_word("stop", require("", top, "stop"), Stop),
-        found=_word("found", require("", top, "found"), Found),
-        formulation=_text_or_none("formulation", top),
-        planner=_text_or_none("planner", top),
-        plan=None if plan is None else any_plan_from_json(plan),
-        objective=_number_or_none("objective", top),
-        claimed=_number_or_none("claimed", top),
-        bound=_number_or_none("bound", top),
-        scope=_text_or_none("scope", top),
-        wider=_text_or_none("wider", top),
-        proof=None if top.get("proof") is None else _proof(require_object("", top, "proof")),
-        verified=_flag("verified", top),
-        violations=_texts("violations", top),
-        warm_start=_warm_start(top.get("warm_start", {})),
-        backend=_facts("backend", top),
-        options=_facts("options", top),
-        asked=None if top.get("asked") is None else _asked(require_object("", top, "asked")),
-        seconds=_numbers("seconds", top),
-        model_size=_counts("model_size", top),
-        messages=_texts("messages", top),
-        cross_check=None if top.get("cross_check") is None else _facts("cross_check", top),
-        in_scope=None if top.get("in_scope") is None else _in_scope(top["in_scope"]),
-        history=_moments(as_list("history", top.get("history", []))),
+    require("", top, "plan")
+    return read_record(
+        Result,
+        "",
+        top,
+        refuse=None,
+        problem=_facts,
+        stop=partial(_word, Stop),
+        found=partial(_word, Found),
+        formulation=_text_or_none,
+        planner=_text_or_none,
+        plan=lambda where, plan: any_plan_from_json(plan, where),
+        objective=_number,
+        claimed=_number,
+        bound=_number,
+        scope=_text_or_none,
+        wider=_text_or_none,
+        proof=_proof,
+        verified=checked(check_flag),
+        violations=each(_text),
+        warm_start=_warm_start,
+        backend=_facts,
+        options=_facts,
+        asked=partial(read_record, Asked, refuse=None, instance=_text, cluster=_facts, notes=each(_text)),
+        seconds=by_key(_number),
+        model_size=by_key(_whole),
+        messages=each(_text),
+        cross_check=_facts,
+        in_scope=_in_scope,
+        history=each(partial(read_record, Moment, refuse=None, seconds=_number, incumbent=_number, bound=_number)),
     )
 
 
-def _in_scope(data: object) -> Result:
+def _in_scope(where: str, data: object) -> Result:
     try:
         result = result_from_json(data)
     except InputError as error:
-        raise InputError(join("in_scope", error.field), error.problem, error.remedy) from None
+        raise InputError(join(where, error.field), error.problem, error.remedy) from None
     if result.in_scope is not None:
         raise InputError("in_scope.in_scope", "is a result once more", "leave it out: a method has one answer")
     return result
 
 
-def _moments(values: list[Any]) -> tuple[Moment, ...]:
-    return tuple(_moment(f"history[{i}]", value) for i, value in enumerate(values))
-
-
-def _moment(where: str, value: object) -> Moment:
-    data = as_object(where, value)
-    seconds = _number(join(where, "seconds"), require(where, data, "seconds"))
-    return Moment(seconds, _number_or_none("incumbent", data, where), _number_or_none("bound", data, where))
-
-
-def _asked(data: Mapping[str, Any]) -> Asked:
-    cluster = dict(as_object("asked.cluster", data.get("cluster", {})))
-    return Asked(_text("asked", data, "instance"), cluster, _texts("notes", data, "asked"))
-
-
-def _proof(data: Mapping[str, Any]) -> Proof:
-    by = require_object("proof", data, "by")
-    return Proof(
-        method=_text("proof.by", by, "method"),
-        backend=_text_or_none("backend", by, "proof.by"),
-        version=_text_or_none("version", by, "proof.by"),
-        scope=_text("proof", data, "scope"),
-        checks=_texts("checks", data, "proof"),
+def _proof(where: str, value: object) -> Proof:
+    top = as_object(where, value)
+    by = {"backend": None, "version": None, **require_object(where, top, "by")}
+    return read_record(
+        Proof,
+        where,
+        {**top, **{f"by.{key}": entry for key, entry in by.items()}},
+        names={key: f"by.{key}" for key in ("method", "backend", "version")},
+        refuse=None,
+        method=_text,
+        backend=_text_or_none,
+        version=_text_or_none,
+        scope=_text,
+        checks=each(_text),
     )
 
 
-def _warm_start(value: object) -> WarmStart:
-    data = as_object("warm_start", value)
-    refuse_unknown("warm_start", data, ("outcome", "source", "value"))
-    return WarmStart(
-        _word("warm_start.outcome", data.get("outcome", "none"), StartOutcome),
-        _text_or_none("source", data, "warm_start"),
-        _number_or_none("value", data, "warm_start"),
-    )
+def _warm_start(where: str, value: object) -> WarmStart:
+    outcome = partial(_word, StartOutcome)
+    return read_record(WarmStart, where, value, outcome=outcome, source=_text_or_none, value=_number)
 
 
-def _word(where: str, value: object, words: type[Word]) -> Word:
+def _word(words: type[Word], where: str, value: object) -> Word:
     for word in words:
         if word == value:
             return word
     raise InputError(where, f"is {show(value)}", "give one of " + ", ".join(words))
 
 
-def _text(where: str, data: Mapping[str, Any], key: str) -> str:
-    value = _text_or_none(key, {key: require(where, data, key)}, where)
-    if value is None:
-        raise InputError(join(where, key), "is null", "give a text")
+def _text(where: str, value: object, remedy: str = "give a text") -> str:
+    if not isinstance(value, str):
+        raise InputError(where, f"is {show(value)}, not a text", remedy)
     return value
 
 
-def _text_or_none(key: str, data: Mapping[str, Any], where: str = "") -> str | None:
-    value = data.get(key)
-    if value is not None and not isinstance(value, str):
-        raise InputError(join(where, key), f"is {show(value)}, not a text", "give a text or null")
-    return value
-
-
-def _number_or_none(key: str, data: Mapping[str, Any], where: str = "") -> float | None:
-    value = data.get(key)
-    return None if value is None else _number(join(where, key), value)
+def _text_or_none(where: str, value: object) -> str | None:
+    return None if value is None else _text(where, value, "give a text or null")
 
 
 def _number(where: str, value: object) -> float:
@@ -234,32 +217,11 @@ def _number(where: str, value: object) -> float:
     return number
 
 
-def _flag(key: str, data: Mapping[str, Any]) -> bool:
-    value = data.get(key, False)
-    if not isinstance(value, bool):
-        raise InputError(key, f"is {show(value)}, not a truth value", "give true or false")
+def _whole(where: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputError(where, f"is {show(value)}, not a whole number", "give a whole number")
     return value
 
 
-def _texts(key: str, data: Mapping[str, Any], where: str = "") -> tuple[str, ...]:
-    values = as_list(join(where, key), data.get(key, []))
-    for i, value in enumerate(values):
-        if not isinstance(value, str):
-            raise InputError(f"{join(where, key)}[{i}]", f"is {show(value)}, not a text", "give a text")
-    return tuple(values)
-
-
-def _facts(key: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(as_object(key, data.get(key, {})))
-
-
-def _numbers(key: str, data: Mapping[str, Any]) -> dict[str, float]:
-    return {name: _number(join(key, name), value) for name, value in _facts(key, data).items()}
-
-
-def _counts(key: str, data: Mapping[str, Any]) -> dict[str, int]:
-    facts = _facts(key, data)
-    for name, value in facts.items():
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise InputError(join(key, name), f"is {show(value)}, not a whole number", "give a whole number")
-    return facts
+def _facts(where: str, value: object) -> dict[str, Any]:
+    return dict(as_object(where, value))

@@ -66,17 +66,13 @@ def find_columns(
             time = _time(problem, math.fsum(times[v] for v in of.inside), of, b, d)
             if cutoff is None or time <= cutoff * (1 + ROUNDING):
                 columns += [Column(of.members, d, b, time, most, k) for k in ks if min(b * k, batch) <= most]
-        _check_number(columns)
+        if len(columns) > MOST_COLUMNS:
+            raise TooLargeError(
+                "operators",
+                f"form more than {MOST_COLUMNS} stages with devices and schedules",
+                "give --micro-batch, --degrees none or a smaller --k, or choose --planner graphpipe",
+            )
     return columns
-
-
-def _check_number(columns: list[Column]) -> None:
-    if len(columns) > MOST_COLUMNS:
-        raise TooLargeError(
-            "operators",
-            f"form more than {MOST_COLUMNS} stages with devices and schedules",
-            "give --micro-batch, --degrees none or a smaller --k, or choose --planner graphpipe",
-        )
 
 
 @dataclass(frozen=True, slots=True)

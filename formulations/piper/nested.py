@@ -221,9 +221,5 @@ def _links(model: Any, paths: list[_Path], layers: int, unit: float) -> None:
     held = {(level, v): paths[level].of(v) for level in range(1, len(paths)) for v in range(layers)}
     model.eq_18 = pyo.Constraint(
         [key for key, numbers in held.items() if numbers],
-        rule=lambda m, level, v: sum(_cost(paths[level].parts[e]) / unit * m.u[e] for e in held[level, v]) <= m.T,
+        rule=lambda m, level, v: sum(paths[level].parts[e].cost / unit * m.u[e] for e in held[level, v]) <= m.T,
     )
-
-
-def _cost(part: Part) -> float:
-    return part.cost

@@ -23,8 +23,8 @@ from ..family import PLACEMENTS, Family
 from ..memory import cover_rows
 from ..tarnawski.bounds import average_load_bound, worst_value
 from ..tarnawski.formulation import check_plain
-from ..tarnawski.groups import GroupProblem, contract
 from ..tarnawski.groups import capped as capped_groups
+from ..tarnawski.groups import contract
 from ..tarnawski.reductions import Reduced, forced
 from . import cp, limited_cp
 from .atoms import Atoms, atoms_of, capped
@@ -67,7 +67,9 @@ class TarnawskiWithinLatency(CommonFormulation):
             return Refuted("the devices together have too little time for the work")
         if least_latency(problem, options["subgraphs_per_device"]) > limits.latency:
             return Refuted("one path alone takes longer than the limit, however it is divided")
-        reduced = forced(_contracted(problem, options, cutoff), cutoff)
+        # What shares a device in every plan of load at most `cutoff`, as `ip-tarnawski` knows it. Its fusing of
+        # nodes that cost nothing is not for us: such a node has to wait for all of its piece.
+        reduced = forced(capped_groups(contract(problem, contiguous=not options["non_contiguous"]), cutoff), cutoff)
         if isinstance(reduced, Refuted):
             return reduced
         return _model(problem, options, limits, reduced, wanted.precision)
@@ -85,14 +87,6 @@ def family(problem: PlacementProblem, options: Options) -> Family:
     counted = "one piece" if pieces == 1 else f"at most {pieces} pieces"
     wider = f"--subgraphs-per-device {2 * pieces}" if pieces < len(problem.nodes) else None
     return Family(f"{scope}, with {counted} per accelerator", wider)
-
-
-def _contracted(problem: PlacementProblem, options: Options, cutoff: float) -> GroupProblem:
-    """What shares a device in every plan of load at most `cutoff`, as `ip-tarnawski` knows it.
-
-    Its fusing of nodes that cost nothing is not for us: such a node has to wait for all of its piece.
-    """
-    return capped_groups(contract(problem, contiguous=not options["non_contiguous"]), cutoff)
 
 
 def _model(

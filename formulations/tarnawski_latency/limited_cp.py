@@ -45,22 +45,18 @@ def payload(
     data = cp.payload(atoms, cutoff=limits.latency, lower_bound=limits.least_latency, precision=step * share)
     scale = data["scale"]
     atom = [atoms.atom_of[members[0]] for members in reduced.groups.members]
+    # In whole steps: no device has more, and no solver counts as far as costs that no plan within the limit pays.
+    work: int = sum(map(max, data["work"], data["cpu_work"]))
+    moved: int = sum(data["transfer"])
     return {
         **data,
         "cpus": problem.cpus,
         "contiguous": contiguous,
-        "load_cutoff": min(math.floor(limits.cutoff * scale * (1 + 1e-12)), _all_work(data)),
+        "load_cutoff": min(math.floor(limits.cutoff * scale * (1 + 1e-12)), work + 2 * moved),
         "load_lower_bound": max(0, math.floor(limits.load * scale) - cp.ROUNDED_PER_NODE * atoms.nodes),
         "on_accelerators": [atom[g] for g in reduced.pinned],
         "conflicts": [[atom[g], atom[h]] for g, h in reduced.conflicts],
     }
-
-
-def _all_work(data: Mapping[str, Any]) -> int:
-    """In whole steps: no device has more, and no solver counts as far as costs that no plan within the limit pays."""
-    work: int = sum(map(max, data["work"], data["cpu_work"]))
-    moved: int = sum(data["transfer"])
-    return work + 2 * moved
 
 
 def build(data: Mapping[str, Any]) -> NativeBuilt:

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise
 
+from ...instances.base.graph import adjacency, topological_order
 from ...instances.schedule.plan import SchedulePlan
-from ...instances.schedule.problem import ScheduleProblem, topological_order
+from ...instances.schedule.problem import ScheduleProblem
 from .finite_problem import SPAN, FiniteProblem, Node
 
 Sequences = tuple[tuple[Node, ...], ...]
@@ -99,7 +100,7 @@ class Timing:
         nodes = list(self.after)
         at = {node: i for i, node in enumerate(nodes)}
         waits = ((at[first], at[second]) for first, after in self.after.items() for second, _ in after)
-        order = topological_order(len(nodes), waits)
+        order = topological_order(adjacency(len(nodes), waits))
         return None if order is None else [nodes[i] for i in order]
 
     def follow(self, starts: dict[Node, int]) -> dict[Node, int]:

@@ -14,7 +14,8 @@ from functools import cached_property
 
 from ...instances.base.amounts import as_written
 from ...instances.base.errors import UsageError
-from ...instances.schedule.problem import ScheduleProblem, topological_order, whole_times
+from ...instances.base.graph import adjacency, topological_order
+from ...instances.schedule.problem import ScheduleProblem, whole_times
 from ..contract import check_type
 
 SPAN = "span"
@@ -122,16 +123,13 @@ class FiniteProblem:
     def distances(self, block: int) -> dict[int, int]:
         """To each block that follows in the same micro-batch, from start to start, on the longest path."""
         if block not in self._distances:
-            self._distances[block] = self._distances_from(block)
+            found = {block: 0}
+            for b in self.order:
+                if b in found:
+                    for arc in self.within_batch[b]:
+                        found[arc.target] = max(found.get(arc.target, 0), found[b] + arc.wait)
+            self._distances[block] = found
         return self._distances[block]
-
-    def _distances_from(self, block: int) -> dict[int, int]:
-        found = {block: 0}
-        for b in self.order:
-            if b in found:
-                for arc in self.within_batch[b]:
-                    found[arc.target] = max(found.get(arc.target, 0), found[b] + arc.wait)
-        return found
 
     @cached_property
     def heads(self) -> tuple[int, ...]:
@@ -187,14 +185,12 @@ class FiniteProblem:
 
     def nodes(self) -> Iterator[Node]:
         """Such that every arc leads forward, also those between micro-batches."""
-        order = topological_order(
-            len(self.times) * self.batches,
-            (
-                (source * self.batches + n, target * self.batches + n + offset)
-                for source, target, _, offset in self._waits()
-                for n in range(self.batches - offset)
-            ),
+        waits = (
+            (source * self.batches + n, target * self.batches + n + offset)
+            for source, target, _, offset in self._waits()
+            for n in range(self.batches - offset)
         )
+        order = topological_order(adjacency(len(self.times) * self.batches, waits))
         assert order is not None, "every offset leads to a later micro-batch"
         return (divmod(number, self.batches) for number in order)
 

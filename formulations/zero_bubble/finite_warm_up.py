@@ -43,7 +43,7 @@ def warm_up_bound(finite: FiniteProblem, least: int) -> int:
         return least
     firsts = [only_first(finite, blocks) for blocks in finite.on_device]
     arrivals = [
-        Arrival(d, block, _sums(finite, d, block))
+        Arrival(d, block, tuple(sorted({work_of(finite, d, counts) for counts in counts_before(finite, d, block)})))
         for d, first in enumerate(firsts)
         if first is not None
         for block in finite.on_device[d]
@@ -79,11 +79,6 @@ def warm_up_bound(finite: FiniteProblem, least: int) -> int:
 def only_first(finite: FiniteProblem, blocks: tuple[int, ...]) -> int | None:
     """The block of the device that all others on it follow."""
     return next((a for a in blocks if finite.distances(a).keys() >= set(blocks)), None)
-
-
-def _sums(finite: FiniteProblem, d: int, block: int) -> tuple[int, ...]:
-    """What the device may have worked before the first run of the block."""
-    return tuple(sorted({work_of(finite, d, counts) for counts in counts_before(finite, d, block)}))
 
 
 def work_of(finite: FiniteProblem, d: int, counts: Sequence[int]) -> int:

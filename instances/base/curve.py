@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import Any
 
 from .checks import check_amount
 from .errors import InputError, show
@@ -64,11 +63,6 @@ def check_curve(where: str, curve: TimeCurve) -> None:
             )
     for i, value in enumerate(seconds):
         check_amount(f"{where}.seconds[{i}]", value)
-
-
-def curve_to_json(curve: TimeCurve) -> dict[str, Any]:
-    """The points as JSON data."""
-    return {key: list(getattr(curve, key)) for key in CURVE_KEYS}
 
 
 def curve_from_json(where: str, value: object) -> TimeCurve:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
+
+from .fields import plain
 
 
 def facts_of(
@@ -13,5 +14,5 @@ def facts_of(
     """How many entries some fields have, what others say, and the entries of extensions where there are any."""
     counts = {name: len(getattr(problem, name)) for name in counted}
     said = {name: getattr(problem, name) for name in told}
-    extended = {name: [asdict(entry) for entry in getattr(problem, name)] for name in extensions}
+    extended = {name: plain(getattr(problem, name)) for name in extensions}
     return counts | said | {name: entries for name, entries in extended.items() if entries}

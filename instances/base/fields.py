@@ -1,13 +1,23 @@
-"""Helpers for parsed JSON: fetch what must be there, refuse what must not, name the place in every error."""
+"""Parsed JSON and records: fetch what must be there, refuse what must not, name the place in every error."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from enum import StrEnum
+from functools import cache
+from types import MappingProxyType
 from typing import Any, TypeVar
 
+from .checks import NodeId, check_id
 from .errors import InputError, nearest, show
 
 Read = TypeVar("Read")
+Record = TypeVar("Record")
+# From a place in a file and the value there to what it says.
+Reader = Callable[[str, Any], Any]
+SIMPLE = frozenset({str, int, float, bool, type(None)})
+NO_NAMES: Mapping[str, str] = MappingProxyType({})
 
 
 def join(where: str, key: str) -> str:
@@ -45,13 +55,49 @@ def require_list(where: str, data: Mapping[str, Any], key: str) -> list[Any]:
     return as_list(join(where, key), require(where, data, key))
 
 
+def as_tuple(where: str, value: object) -> tuple[Any, ...]:
+    """The entries of a JSON list."""
+    return tuple(as_list(where, value))
+
+
+def each(read: Callable[[str, Any], Read]) -> Callable[[str, Any], tuple[Read, ...]]:
+    """The reader of a list whose entries `read` reads, each with its place in the file."""
+    return lambda where, value: tuple(read(f"{where}[{i}]", entry) for i, entry in enumerate(as_list(where, value)))
+
+
+def by_key(read: Callable[[str, Any], Read]) -> Callable[[str, Any], dict[str, Read]]:
+    """The reader of an object whose entries `read` reads."""
+    return lambda where, value: {k: read(join(where, k), entry) for k, entry in as_object(where, value).items()}
+
+
+def read_pairs(where: str, value: object, example: str, check: Callable[[str, Any], None]) -> dict[NodeId, Any]:
+    """What belongs to each layer, in pairs: keys of JSON objects could not tell the ids 1 and "1" apart."""
+    found: dict[NodeId, Any] = {}
+    for i, entry in enumerate(as_list(where, value)):
+        node_id, own = as_entries(f"{where}[{i}]", entry, 2, f"give two: {example}")
+        check_id(f"{where}[{i}][0]", node_id)
+        check(f"{where}[{i}][1]", own)
+        if node_id in found:
+            raise InputError(f"{where}[{i}]", f"repeats {show(node_id)}", "name each layer once")
+        found[node_id] = own
+    return found
+
+
 def read_entries(
-    where: str, data: Mapping[str, Any], key: str, read: Callable[[str, Any], Read], optional: bool = False
+    where: str, data: Mapping[str, Any], key: str, read: Callable[[str, Any], Read]
 ) -> tuple[Read, ...]:
-    """The entries of a list, each read with its place in the file; `optional`: none where the key is missing."""
-    place = join(where, key)
-    entries = [] if optional and key not in data else require_list(where, data, key)
-    return tuple(read(f"{place}[{i}]", entry) for i, entry in enumerate(entries))
+    """The entries of a list that must be there."""
+    return each(read)(join(where, key), require(where, data, key))
+
+
+def checked(check: Callable[[str, Any], None]) -> Reader:
+    """The reader that takes a value as it stands in the file where `check` accepts it."""
+
+    def read(where: str, value: Any) -> Any:
+        check(where, value)
+        return value
+
+    return read
 
 
 def as_entries(where: str, value: object, count: int, remedy: str) -> list[Any]:
@@ -79,25 +125,111 @@ def shorten(key: str) -> str:
     return key if key.isidentifier() and len(key) <= 40 else show(key)
 
 
-def as_own_format(data: object, schema: str, known: Collection[str]) -> Mapping[str, Any]:
-    """A file in a format of ours, at its top."""
-    top = as_object("", data, f'{{"schema": "{schema}", ...}}')
-    check_schema(top, (schema,))
-    refuse_unknown("", top, known)
-    return top
-
-
-def as_plan(where: str, data: object, kind: str, example: str) -> Mapping[str, Any]:
-    """A plan of that kind."""
-    top = as_object(where, data, example)
-    found = require(where, top, "kind")
-    if found != kind:
-        raise InputError(join(where, "kind"), f"is {show(found)}", f'give "{kind}"')
-    return top
-
-
 def check_schema(top: Mapping[str, Any], known: tuple[str, ...]) -> None:
     """Files say which format and version they are in; others are refused, not guessed at."""
     schema = require("", top, "schema")
     if schema not in known:
         raise InputError("schema", f"is {show(schema)}", "give " + " or ".join(known))
+
+
+# ---- records: frozen dataclasses as JSON objects, whose fields are the keys ----------------------------
+
+
+def _read_defaults(kind: Any) -> Mapping[str, Any]:
+    """The defaults by the names of all fields; `MISSING` where a field has none."""
+    return {
+        field.name: field.default if field.default_factory is MISSING else field.default_factory()
+        for field in fields(kind)
+    }
+
+
+_defaults: Callable[[Any], Mapping[str, Any]] = cache(_read_defaults)
+
+
+def read_record(
+    record: type[Record],
+    where: str,
+    value: object,
+    example: str | None = None,
+    /,
+    names: Mapping[str, str] = NO_NAMES,
+    refuse: Callable[[str, Mapping[str, Any], Collection[str]], None] | None = refuse_unknown,
+    **readers: Reader,
+) -> Record:
+    """The record in a JSON object; what equals its default may be missing there.
+
+    `readers` take fields that are not what JSON says, each with its place, but no null where that is the default.
+    `names` are the keys of fields that have another name in the file; `refuse` judges keys that are no fields.
+    """
+    defaults = _defaults(record)
+    keys = [names.get(name, name) for name in defaults] if names else list(defaults)
+    data = as_object(where, value, example or "{" + ", ".join(f'"{key}": ...' for key in keys) + "}")
+    if refuse is not None:
+        refuse(where, data, keys)
+    given: dict[str, Any] = {}
+    for (name, default), key in zip(defaults.items(), keys, strict=True):
+        if key in data or default is MISSING:
+            entry = require(where, data, key)
+            as_it_is = name not in readers or (entry is None and default is None)
+            given[name] = entry if as_it_is else readers[name](join(where, key), entry)
+    return record(**given)
+
+
+def read_problem(
+    problem: type[Record],
+    schema: str,
+    data: object,
+    names: Mapping[str, str] = NO_NAMES,
+    refuse: Callable[[str, Mapping[str, Any], Collection[str]], None] = refuse_unknown,
+    **readers: Any,
+) -> Record:
+    """The problem in a file of our own format: a record with a schema. An `InputError` names the field."""
+    top = as_object("", data, f'{{"schema": "{schema}", ...}}')
+    check_schema(top, (schema,))
+    keys = (names.get(name, name) for name in _defaults(problem))
+    refuse("", top, tuple(dict.fromkeys(("schema", "name", "time_unit", *keys))))
+    return read_record(problem, "", top, names=names, refuse=None, **readers)
+
+
+def read_plan(plan: type[Record], kind: str, where: str, data: object, example: str, **readers: Any) -> Record:
+    """The plan of that kind: shape and types are read, and merits are not judged. `where` is its path in the file."""
+    top = as_object(where, data, example)
+    if require(where, top, "kind") != kind:
+        raise InputError(join(where, "kind"), f"is {show(top['kind'])}", f'give "{kind}"')
+    return read_record(plan, where, top, refuse=None, **readers)
+
+
+def to_record(value: Any, names: Mapping[str, str] = NO_NAMES, **written: Any) -> dict[str, Any]:
+    """The fields that have no default or another value; those in `written` as they are given there."""
+    own = ((name, getattr(value, name), default) for name, default in _defaults(type(value)).items())
+    return {
+        names.get(name, name): written[name] if name in written else plain(entry)
+        for name, entry, default in own
+        if default is MISSING or entry != default
+    }
+
+
+def write_problem(problem: Any, schema: str, always: Sequence[str], **written: Any) -> dict[str, Any]:
+    """The problem as JSON data: `always` first, and of the other fields those that differ from their defaults."""
+    first = {name: written[name] if name in written else plain(getattr(problem, name)) for name in always}
+    return {"schema": schema, **first, **to_record(problem, **{**first, **written})}
+
+
+def plain(value: Any) -> Any:
+    """What JSON can hold of a value: lists for tuples, objects for mappings and records."""
+    if type(value) in SIMPLE:  # most values are, and are told at once
+        return value
+    if isinstance(value, tuple):
+        return [plain(entry) for entry in value]
+    if isinstance(value, Mapping):
+        return {key: plain(entry) for key, entry in value.items()}
+    if isinstance(value, StrEnum):
+        return str(value)
+    if not is_dataclass(value):
+        return value
+    return value.to_json() if hasattr(value, "to_json") else plain_fields(value)
+
+
+def plain_fields(value: Any) -> dict[str, Any]:
+    """All fields of a record by name, as JSON holds them."""
+    return {name: plain(getattr(value, name)) for name in _defaults(type(value))}

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from .fields import plain_fields
+
 if TYPE_CHECKING:
     from ..registry import Plan
 
@@ -62,9 +64,6 @@ class WarmStart:
     source: str | None = None
     value: float | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        return {"outcome": str(self.outcome), "source": self.source, "value": self.value}
-
 
 @dataclass(frozen=True, slots=True)
 class Proof:
@@ -96,9 +95,6 @@ class Asked:
     notes: tuple[str, ...] = ()
     """Sentences on what a profile or a table became."""
 
-    def to_json(self) -> dict[str, Any]:
-        return {"instance": self.instance, "cluster": dict(self.cluster), "notes": list(self.notes)}
-
 
 def relative_gap(objective: float | None, bound: float | None) -> float | None:
     """(objective - bound) / |objective|; the one definition of gap; None where a part is missing."""
@@ -122,9 +118,6 @@ class Moment:
     seconds: float
     incumbent: float | None = None
     bound: float | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return {"seconds": self.seconds, "incumbent": self.incumbent, "bound": self.bound}
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,31 +183,9 @@ class Result:
         return relative_gap(self.objective, self.bound)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "schema": SCHEMA,
-            "problem": dict(self.problem),
-            "formulation": self.formulation,
-            "planner": self.planner,
-            "backend": dict(self.backend),
-            "options": dict(self.options),
-            "asked": None if self.asked is None else self.asked.to_json(),
-            "stop": str(self.stop),
-            "found": str(self.found),
-            "objective": self.objective,
-            "claimed": self.claimed,
-            "bound": self.bound,
-            "gap": self.gap,
-            "scope": self.scope,
-            "wider": self.wider,
-            "proof": None if self.proof is None else self.proof.to_json(),
-            "warm_start": self.warm_start.to_json(),
-            "seconds": dict(self.seconds),
-            "model_size": dict(self.model_size),
-            "verified": self.verified,
-            "violations": list(self.violations),
-            "messages": list(self.messages),
-            "cross_check": None if self.cross_check is None else dict(self.cross_check),
-            **({} if self.in_scope is None else {"in_scope": self.in_scope.to_json()}),
-            "history": [moment.to_json() for moment in self.history],
-            "plan": None if self.plan is None else self.plan.to_json(),
-        }
+        """The plan, which may be long, comes last."""
+        data = {"schema": SCHEMA, **plain_fields(self), "gap": self.gap}
+        if self.in_scope is None:
+            del data["in_scope"]
+        data["plan"] = data.pop("plan")
+        return data

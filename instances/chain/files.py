@@ -8,49 +8,26 @@ from __future__ import annotations
 from typing import Any
 
 from ..base.errors import InputError
-from ..base.fields import as_own_format, require, require_list
+from ..base.fields import as_list, read_problem, write_problem
 from .problem import ChainProblem
 
 SCHEMA = "pipeplan.chain/1"
-
 LISTS = ("forward", "backward", "activations", "weights")
-DEFAULTS: dict[str, Any] = {
-    "memory": None,
-    "bandwidth": None,
-    "transfer_times": None,
-    "duplex": "half",
-    "weight_copies": 3.0,
-    "memory_mode": "reserved",
-    "exclusive_buffers": False,
-    "name": "chain",
-    "time_unit": "s",
-}
-KEYS = ("schema", *LISTS, "gpus", *DEFAULTS)
-FIELDS = {"memory": "memory_bytes"}
-"""Where the file's name of a field is not ours."""
+# Where the file's name of a field is not ours.
+FIELDS = {"memory_bytes": "memory"}
 
 
 def chain_to_json(problem: ChainProblem) -> dict[str, Any]:
     """The problem as JSON data, with every default written out but the absent list of transfer times."""
-    data: dict[str, Any] = {"schema": SCHEMA, "name": problem.name, "time_unit": problem.time_unit}
-    data |= {key: list(getattr(problem, key)) for key in LISTS}
-    data["gpus"] = problem.gpus
-    for key in DEFAULTS:
-        data.setdefault(key, getattr(problem, FIELDS.get(key, key)))
-    if problem.transfer_times is None:
-        del data["transfer_times"]
-    else:
-        data["transfer_times"] = list(problem.transfer_times)
-    return data
+    later = ("bandwidth", "duplex", "weight_copies", "memory_mode", "exclusive_buffers")
+    data = write_problem(problem, SCHEMA, ("name", "time_unit", *LISTS, "gpus", "memory_bytes", *later))
+    return {FIELDS.get(name, name): value for name, value in data.items()}
 
 
 def chain_from_json(data: object) -> ChainProblem:
     """The problem in JSON data, or an `InputError` that names the field."""
-    top = as_own_format(data, SCHEMA, KEYS)
-    fields: dict[str, Any] = {key: require_list("", top, key) for key in LISTS}
-    fields["gpus"] = require("", top, "gpus")
-    fields |= {FIELDS.get(key, key): top.get(key, default) for key, default in DEFAULTS.items()}
     try:
-        return ChainProblem(**fields)
+        readers: dict[str, Any] = dict.fromkeys(LISTS, as_list)
+        return read_problem(ChainProblem, SCHEMA, data, FIELDS, **readers)
     except InputError as error:
-        raise error.renamed({ours: theirs for theirs, ours in FIELDS.items()}) from None
+        raise error.renamed(FIELDS) from None

@@ -12,7 +12,7 @@ from ..base.facts import facts_of
 from ..base.violation import Violation
 from ..timeline.checks import check_tasks, given, refuse_broken
 from ..timeline.model import Pipeline
-from .files import DEFAULTS, FIELDS, chain_from_json
+from .files import FIELDS, chain_from_json
 from .kind import KIND
 from .plan import PatternPlan
 from .problem import ChainProblem
@@ -22,9 +22,8 @@ from .simulated import chain_pipeline
 
 def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> ChainProblem:
     """The caller's cluster may mend what the file lacks."""
-    found = _changes(cluster, data.get("time_unit", DEFAULTS["time_unit"]))
-    in_file = {ours: theirs for theirs, ours in FIELDS.items()}
-    return chain_from_json({**data, **{in_file.get(key, key): value for key, value in found.items()}})
+    found = _changes(cluster, data.get("time_unit", ChainProblem.time_unit))
+    return chain_from_json({**data, **{FIELDS.get(key, key): value for key, value in found.items()}})
 
 
 def adjusted(problem: ChainProblem, cluster: Cluster) -> ChainProblem:

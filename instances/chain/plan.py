@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from ..base.errors import InputError, show
-from ..base.fields import as_list, as_object, as_plan, join, read_entries, require, require_list
+from ..base.fields import as_list, as_object, each, join, read_plan
 
 EXAMPLE = '{"kind": "pattern", "period": ..., "allocation": [...], "starts": [...], "transfers": {...}}'
 
@@ -54,13 +55,18 @@ class PatternPlan:
     @classmethod
     def from_json(cls, data: object, where: str = "plan") -> PatternPlan:
         """Read a plan object; shape and types are checked, merits are not. `where` is its path in the file."""
-        top = as_plan(where, data, cls.kind, EXAMPLE)
-        batches = _whole(join(where, "batches_per_period"), top.get("batches_per_period", 1))
-        return cls(
-            period=_finite(join(where, "period"), require(where, top, "period")),
-            allocation=read_entries(where, top, "allocation", _whole),
-            starts=_starts(join(where, "starts"), require_list(where, top, "starts"), batches),
-            transfers=_transfers(join(where, "transfers"), require(where, top, "transfers"), batches),
+        batches = as_object(where, data, EXAMPLE).get("batches_per_period", 1)
+        _whole(join(where, "batches_per_period"), batches)
+        return read_plan(
+            cls,
+            cls.kind,
+            where,
+            data,
+            EXAMPLE,
+            period=_finite,
+            allocation=each(_whole),
+            starts=partial(_starts, batches=batches),
+            transfers=partial(_transfers, batches=batches),
         )
 
 
@@ -97,8 +103,8 @@ def _rows(where: str, value: object, batches: int, flat: bool) -> Sequence[tuple
     return [(f"{where}[{r}]", row) for r, row in enumerate(rows)]
 
 
-def _starts(where: str, value: list[Any], batches: int) -> tuple[tuple[float, ...], ...]:
-    flat = not any(isinstance(entry, list) for entry in value)
+def _starts(where: str, value: object, batches: int) -> tuple[tuple[float, ...], ...]:
+    flat = not any(isinstance(entry, list) for entry in as_list(where, value))
     rows = [(place, as_list(place, row)) for place, row in _rows(where, value, batches, flat)]
     return tuple(tuple(_finite(f"{place}[{i}]", time) for i, time in enumerate(row)) for place, row in rows)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from ..base.checks import NodeId, check_count
 from ..base.errors import InputError, show
-from ..base.fields import as_entries, as_object, as_plan, read_entries, require
+from ..base.fields import as_entries, as_object, checked, each, plain_fields, read_plan, read_record, require
 from ..placement.plan import ids_from_json
 
 STAGE_EXAMPLE = '{"nodes": [...], "devices": 1, "micro_batch": 1, "k": 1, "in_flight": 1}'
@@ -43,29 +43,28 @@ class StageGraphPlan:
     kind = "stage-graph"
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "stages": [{**asdict(stage), "nodes": list(stage.nodes)} for stage in self.stages],
-            "edges": [list(edge) for edge in self.edges],
-        }
+        return {"kind": self.kind, **plain_fields(self)}
 
     @classmethod
     def from_json(cls, data: object, where: str = "plan") -> StageGraphPlan:
         """Read a plan object; shape and types are checked, merits are not."""
-        top = as_plan(where, data, cls.kind, '{"kind": "stage-graph", "stages": [...], "edges": [...]}')
-        stages = read_entries(where, top, "stages", _stage_from_json)
-        return cls(stages, read_entries(where, top, "edges", _edge_from_json))
+        example = '{"kind": "stage-graph", "stages": [...], "edges": [...]}'
+        return read_plan(cls, cls.kind, where, data, example, stages=each(_stage), edges=each(_edge))
 
 
-def _stage_from_json(where: str, entry: object) -> GraphStage:
-    data = as_object(where, entry, STAGE_EXAMPLE)
-    nodes = ids_from_json(f"{where}.nodes", require(where, data, "nodes"))
-    devices = require(where, data, "devices")
-    check_count(f"{where}.devices", devices)
-    micro_batch = _samples(f"{where}.micro_batch", require(where, data, "micro_batch"))
-    k = _samples(f"{where}.k", data.get("k", 1))
-    return GraphStage(
-        nodes, devices, micro_batch, k, _samples(f"{where}.in_flight", require(where, data, "in_flight"))
+def _stage(where: str, entry: object) -> GraphStage:
+    require(where, as_object(where, entry, STAGE_EXAMPLE), "in_flight")  # whose default is of plans alone
+    return read_record(
+        GraphStage,
+        where,
+        entry,
+        STAGE_EXAMPLE,
+        refuse=None,
+        nodes=ids_from_json,
+        devices=checked(check_count),
+        micro_batch=_samples,
+        k=_samples,
+        in_flight=_samples,
     )
 
 
@@ -75,6 +74,6 @@ def _samples(where: str, value: object) -> int:
     return value
 
 
-def _edge_from_json(where: str, entry: object) -> tuple[int, int]:
+def _edge(where: str, entry: object) -> tuple[int, int]:
     before, after = as_entries(where, entry, 2, "give two: [stage, stage]")
     return _samples(f"{where}[0]", before), _samples(f"{where}[1]", after)

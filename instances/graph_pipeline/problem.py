@@ -175,7 +175,10 @@ def _link_facts(link: Link | None) -> list[float | None] | None:
 def _check(problem: GraphPipelineProblem) -> None:
     check_labels(problem.name, problem.time_unit)
     _check_cluster(problem)
-    _check_sizes(problem)
+    if not problem.operators:
+        raise InputError("operators", "is empty", "give at least one operator")
+    check_size("operators", problem.operators, MAX_OPERATORS)
+    check_size("edges", problem.edges, MAX_OPERATOR_EDGES)
     for i, operator in enumerate(problem.operators):
         _check_operator(f"operators[{i}]", operator)
     check_distinct("operators", "operator", problem.ids)
@@ -206,13 +209,6 @@ def _check_link(where: str, link: object) -> None:
             f"{where}.bandwidth", link.bandwidth, "give a finite number > 0, or null for no transfer time"
         )
     check_amount(f"{where}.latency_s", link.latency_s)
-
-
-def _check_sizes(problem: GraphPipelineProblem) -> None:
-    if not problem.operators:
-        raise InputError("operators", "is empty", "give at least one operator")
-    check_size("operators", problem.operators, MAX_OPERATORS)
-    check_size("edges", problem.edges, MAX_OPERATOR_EDGES)
 
 
 def _check_operator(where: str, operator: Operator) -> None:

@@ -89,23 +89,19 @@ def _forward(
 
 def _backward(workload: Workload, layer: Layer, device: Hardware, host: Hardware, link: Link) -> Node:
     flops, moved = workload.backward_flops(layer), 2 * workload.moved_bytes(layer)
+    # Gradients by the inputs: those of a sum are all the same, and nobody asks for those of a network input.
+    sources = [source for source in map(workload.layer, layer.inputs) if source.kind != "input"]
+    if layer.kind == "add":
+        sources = sources[:1]
     return Node(
         id=_mirror(layer.name),
         accelerator_time=_milliseconds(device, flops, moved, workload.element_bytes, layer),
         cpu_time=_milliseconds(host, flops, moved, workload.element_bytes, layer),
         size_bytes=float(workload.activation_bytes(layer)),
-        transfer_time=_transfer(_gradient_bytes(workload, layer), link),
+        transfer_time=_transfer(sum(map(workload.activation_bytes, sources)), link),
         backward=True,
         color=layer.name,
     )
-
-
-def _gradient_bytes(workload: Workload, layer: Layer) -> int:
-    """Gradients by the inputs: those of a sum are all the same, and nobody asks for those of a network input."""
-    sources = [source for source in map(workload.layer, layer.inputs) if source.kind != "input"]
-    if layer.kind == "add":
-        sources = sources[:1]
-    return sum(map(workload.activation_bytes, sources))
 
 
 def _transfer(size_bytes: int, link: Link) -> float:

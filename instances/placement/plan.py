@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 from ..base.checks import MAX_DEVICES, NodeId, check_id, check_text
 from ..base.errors import InputError, PipeplanError, show
-from ..base.fields import as_list, as_object, as_plan, read_entries, require
-from ..base.records import to_record
+from ..base.fields import as_list, checked, each, read_plan, read_record, to_record
 from .problem import PlacementProblem
 
 DeviceType = Literal["accelerator", "cpu"]
@@ -59,19 +58,14 @@ class PlacementPlan:
     kind = "placement"
 
     def to_json(self) -> dict[str, Any]:
-        data: dict[str, Any] = {"kind": self.kind, "devices": [to_record(device) for device in self.devices]}
-        if self.groups:
-            data["groups"] = [to_record(group) for group in self.groups]
-        return data
+        devices = [to_record(device) for device in self.devices]
+        return {"kind": self.kind, **to_record(self, devices=devices, groups=list(map(to_record, self.groups)))}
 
     @classmethod
     def from_json(cls, data: object, where: str = "plan") -> PlacementPlan:
         """Read a plan object; shape and types are checked, merits are not. `where` is its path in the file."""
-        top = as_plan(where, data, cls.kind, '{"kind": "placement", "devices": [...]}')
-        return cls(
-            read_entries(where, top, "devices", _device_from_json),
-            read_entries(where, top, "groups", _group_from_json, optional=True),
-        )
+        example = '{"kind": "placement", "devices": [...]}'
+        return read_plan(cls, cls.kind, where, data, example, devices=each(_device), groups=each(_group))
 
     @classmethod
     def from_assignment(cls, problem: PlacementProblem, device_of: Mapping[NodeId, int]) -> PlacementPlan:
@@ -91,39 +85,33 @@ class PlacementPlan:
         )
 
 
-def _device_from_json(where: str, entry: object) -> Device:
-    data = as_object(where, entry, '{"name": ..., "type": ..., "nodes": [...]}')
-    name, kind = require(where, data, "name"), require(where, data, "type")
-    check_text(f"{where}.name", name)
-    if kind not in ("accelerator", "cpu"):
-        raise InputError(f"{where}.type", f"is {show(kind)}", 'give "accelerator" or "cpu"')
-    given = data.get("subgraphs") is not None
-    subgraphs = read_entries(where, data, "subgraphs", ids_from_json) if given else None
-    return Device(
-        name,
-        kind,
-        ids_from_json(f"{where}.nodes", require(where, data, "nodes")),
-        subgraphs,
-        accelerator_type=_text_or_none(where, data, "accelerator_type"),
-        replicas=_number(f"{where}.replicas", data.get("replicas", 1)),
-        group=_text_or_none(where, data, "group"),
+def _device(where: str, entry: object) -> Device:
+    return read_record(
+        Device,
+        where,
+        entry,
+        '{"name": ..., "type": ..., "nodes": [...]}',
+        refuse=None,
+        name=checked(check_text),
+        type=checked(_check_type),
+        nodes=ids_from_json,
+        subgraphs=each(ids_from_json),
+        accelerator_type=checked(check_text),
+        replicas=_number,
+        group=checked(check_text),
     )
 
 
-def _group_from_json(where: str, entry: object) -> DeviceGroup:
-    data = as_object(where, entry, '{"name": ..., "level": ..., "parent": ...}')
-    name = require(where, data, "name")
-    check_text(f"{where}.name", name)
-    level = _number(f"{where}.level", require(where, data, "level"))
-    replicas = _number(f"{where}.replicas", data.get("replicas", 1))
-    return DeviceGroup(name, level, replicas, _text_or_none(where, data, "parent"))
+def _check_type(where: str, value: object) -> None:
+    if value not in ("accelerator", "cpu"):
+        raise InputError(where, f"is {show(value)}", 'give "accelerator" or "cpu"')
 
 
-def _text_or_none(where: str, data: Mapping[str, Any], key: str) -> str | None:
-    value: str | None = data.get(key)
-    if value is not None:
-        check_text(f"{where}.{key}", value)
-    return value
+def _group(where: str, entry: object) -> DeviceGroup:
+    text, example = checked(check_text), '{"name": ..., "level": ..., "parent": ...}'
+    return read_record(
+        DeviceGroup, where, entry, example, refuse=None, name=text, level=_number, replicas=_number, parent=text
+    )
 
 
 def _number(where: str, value: object) -> int:

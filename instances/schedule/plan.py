@@ -10,7 +10,7 @@ from typing import Any
 
 from ..base.amounts import as_written
 from ..base.errors import InputError, show
-from ..base.fields import as_list, as_plan, join, require, require_object
+from ..base.fields import by_key, each, read_plan
 
 EXAMPLE = '{"kind": "schedule", "starts": {"F0": [0, 5], ...}}'
 PERIODIC_EXAMPLE = '{"kind": "periodic-schedule", "period": 15, "starts": {"F0": 0, ...}}'
@@ -37,12 +37,7 @@ class SchedulePlan:
     @classmethod
     def from_json(cls, data: object, where: str = "plan") -> SchedulePlan:
         """Read a plan object; shape and types are checked, merits are not."""
-        top = as_plan(where, data, cls.kind, EXAMPLE)
-        place, starts = join(where, "starts"), {}
-        for block, times in require_object(where, top, "starts").items():
-            here = join(place, block)
-            starts[block] = tuple(exact(f"{here}[{n}]", time) for n, time in enumerate(as_list(here, times)))
-        return cls(starts)
+        return read_plan(cls, cls.kind, where, data, EXAMPLE, starts=by_key(each(exact)))
 
 
 @dataclass(frozen=True)
@@ -61,11 +56,7 @@ class PeriodicSchedulePlan:
     @classmethod
     def from_json(cls, data: object, where: str = "plan") -> PeriodicSchedulePlan:
         """Read a plan object; shape and types are checked, merits are not."""
-        top = as_plan(where, data, cls.kind, PERIODIC_EXAMPLE)
-        period = exact(join(where, "period"), require(where, top, "period"))
-        starts = require_object(where, top, "starts")
-        place = join(where, "starts")
-        return cls(period, {block: exact(join(place, block), time) for block, time in starts.items()})
+        return read_plan(cls, cls.kind, where, data, PERIODIC_EXAMPLE, period=exact, starts=by_key(exact))
 
 
 AnySchedule = SchedulePlan | PeriodicSchedulePlan

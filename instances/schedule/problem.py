@@ -28,6 +28,7 @@ from ..base.checks import (
     check_whole,
 )
 from ..base.errors import InputError, nearest, show
+from ..base.graph import adjacency, find_cycle, heights_of, topological_order
 from ..base.identity import canonical, canonical_or_none, digest
 
 BlockKind = Literal["F", "B", "I", "W", "X"]
@@ -165,16 +166,9 @@ class ScheduleProblem:
     @cached_property
     def depths(self) -> tuple[int, ...]:
         """The topological position of each block: the most edges without offset on a path that leads to it."""
-        order = topological_order(len(self.blocks), self._within_batch)
-        assert order is not None, "checked at the door"
-        following: list[list[int]] = [[] for _ in self.blocks]
-        for source, target in self._within_batch:
-            following[source].append(target)
-        depths = [0] * len(self.blocks)
-        for source in order:
-            for target in following[source]:
-                depths[target] = max(depths[target], depths[source] + 1)
-        return tuple(depths)
+        heights = heights_of(adjacency(len(self.blocks), ((v, u) for u, v in self._within_batch)))
+        assert heights is not None, "checked at the door"
+        return tuple(height - 1 for height in heights)
 
     @cached_property
     def order(self) -> tuple[int, ...]:
@@ -227,22 +221,6 @@ def check_repeats(problem: ScheduleProblem) -> None:
         raise InputError("blocks", "all have time 0", "give at least one block a time")
 
 
-def topological_order(count: int, edges: Iterable[tuple[int, int]]) -> list[int] | None:
-    """Of so many numbers; None where there is a cycle."""
-    following: list[list[int]] = [[] for _ in range(count)]
-    waiting = [0] * count
-    for source, target in edges:
-        following[source].append(target)
-        waiting[target] += 1
-    order = [number for number in range(count) if not waiting[number]]
-    for source in order:  # which grows
-        for target in following[source]:
-            waiting[target] -= 1
-            if not waiting[target]:
-                order.append(target)
-    return order if len(order) == count else None
-
-
 # ---- the door ------------------------------------------------------------------------------------------
 
 
@@ -252,7 +230,8 @@ def _check(problem: ScheduleProblem) -> None:
     if problem.memory_unit is not None:
         check_text("memory_unit", problem.memory_unit, 40)
     check_flag("leaks", problem.leaks)
-    _check_devices(problem)
+    _check_entries("devices", problem.devices, ScheduleDevice, MAX_DEVICES, _check_device)
+    check_distinct("devices", "device", [device.name for device in problem.devices], "name")
     _check_blocks(problem)
     _check_edges(problem)
     if problem.micro_batches is not None:
@@ -281,11 +260,6 @@ def _check_entries(
         if not isinstance(entry, kind):
             raise InputError(f"{field}[{i}]", f"is {show(entry)}", f"give a pipeplan.{kind.__name__}")
         check(f"{field}[{i}]", entry)
-
-
-def _check_devices(problem: ScheduleProblem) -> None:
-    _check_entries("devices", problem.devices, ScheduleDevice, MAX_DEVICES, _check_device)
-    check_distinct("devices", "device", [device.name for device in problem.devices], "name")
 
 
 def _check_device(where: str, device: ScheduleDevice) -> None:
@@ -362,28 +336,11 @@ def _check_edges(problem: ScheduleProblem) -> None:
             raise InputError(
                 f"{where}.offset", f"is {show(edge.offset)}", f"give a whole number from 0 to {MAX_OFFSET}"
             )
-    if topological_order(len(problem.blocks), problem._within_batch) is None:
-        raise InputError("edges", f"form a cycle: {_cycle(problem)}", "give one of its edges an offset, or drop it")
-
-
-def _cycle(problem: ScheduleProblem) -> str:
-    """The blocks of one cycle, each waiting for the one before."""
-    before: dict[int, list[int]] = {}
-    for source, target in problem._within_batch:
-        before.setdefault(target, []).append(source)
-    left = set(range(len(problem.blocks)))
-    while True:  # what waits for nobody is on no cycle
-        free = {block for block in left if not any(other in left for other in before.get(block, ()))}
-        if not free:
-            break
-        left -= free
-    block, seen = min(left), [min(left)]
-    while True:
-        block = next(other for other in before[block] if other in left)
-        if block in seen:
-            names = [problem.blocks[i].id for i in reversed([*seen[seen.index(block) :], block])]
-            return " -> ".join(names if len(names) < 9 else [*names[:4], "...", *names[-4:]])
-        seen.append(block)
+    successors = adjacency(len(problem.blocks), problem._within_batch)
+    if topological_order(successors) is None:
+        names = [problem.blocks[i].id for i in find_cycle(successors)]
+        shown = " -> ".join(names if len(names) < 9 else [*names[:4], "...", *names[-4:]])
+        raise InputError("edges", f"form a cycle: {shown}", "give one of its edges an offset, or drop it")
 
 
 def _check_sums(problem: ScheduleProblem) -> None:

@@ -4,97 +4,78 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from ..base.checks import NodeId, check_id
+from ..base.checks import NodeId
 from ..base.errors import InputError, show
 from ..base.fields import (
     as_entries,
-    as_list,
     as_object,
-    as_own_format,
+    each,
     join,
     read_entries,
-    refuse_unknown,
+    read_pairs,
+    read_problem,
+    read_record,
     require,
     require_list,
-    require_object,
+    to_record,
+    write_problem,
 )
-from ..base.records import read_record, to_record
 from .problem import Configuration, DeviceType, Edge, Layer, StagingLevel, StagingProblem
 
 STAGING_SCHEMA = "pipeplan.staging/1"
 
 # ---- our own format --------------------------------------------------------------------------------------
 
-_PROBLEM_KEYS = (
-    "schema", "name", "time_unit", "devices", "memory_bytes", "bandwidth", "micro_batches", "exact_batches", "levels",
-    "device_types", "replication", "layers", "edges",
+ALWAYS = (
+    "name", "time_unit", "devices", "memory_bytes", "bandwidth", "micro_batches", "exact_batches", "levels",
 )  # fmt: skip
-_LAYER_KEYS = ("id", "name", "configurations")
 
 
 def staging_to_json(problem: StagingProblem) -> dict[str, Any]:
     """The problem as JSON data; what equals its default is left out of configurations."""
-    return {
-        "schema": STAGING_SCHEMA,
-        "name": problem.name,
-        "time_unit": problem.time_unit,
-        "devices": problem.devices,
-        "memory_bytes": problem.memory_bytes,
-        "bandwidth": problem.bandwidth,
-        "micro_batches": problem.micro_batches,
-        "exact_batches": problem.exact_batches,
-        "levels": [asdict(level) for level in problem.levels],
-        **({"device_types": [asdict(kind) for kind in problem.device_types]} if problem.device_types else {}),
-        **({} if problem.replication else {"replication": False}),
-        "layers": [_layer_to_json(layer) for layer in problem.layers],
-        "edges": [[edge.source, edge.target, edge.bytes] for edge in problem.edges],
-    }
+    edges = [[edge.source, edge.target, edge.bytes] for edge in problem.edges]
+    layers = [_layer_to_json(layer) for layer in problem.layers]
+    return write_problem(problem, STAGING_SCHEMA, ALWAYS, layers=layers, edges=edges)
 
 
 def _layer_to_json(layer: Layer) -> dict[str, Any]:
-    ways = {str(t): [to_record(way) for way in ways] for t, ways in layer.configurations.items()}
-    name = {} if layer.name is None else {"name": layer.name}
-    return {"id": layer.id, **name, "configurations": ways}
+    ways = {str(t): [_way_to_json(way) for way in ways] for t, ways in layer.configurations.items()}
+    return to_record(layer, configurations=ways)
+
+
+def _way_to_json(way: Configuration) -> dict[str, Any]:
+    """Pairs for what is gathered, since keys of JSON objects could not tell the ids 1 and "1" apart."""
+    return to_record(
+        way, gather_in=list(map(list, way.gather_in.items())), gather_out=list(map(list, way.gather_out.items()))
+    )
 
 
 def staging_from_json(data: object) -> StagingProblem:
     """The problem in JSON data, or an `InputError` that names the field."""
-    top = as_own_format(data, STAGING_SCHEMA, _PROBLEM_KEYS)
-    optional = {
-        "name": "staging",
-        "time_unit": "s",
-        "memory_bytes": None,
-        "exact_batches": False,
-        "replication": True,
-    }
-    return StagingProblem(
-        layers=read_entries("", top, "layers", _layer_from_json),
-        edges=read_entries("", top, "edges", _edge_from_json),
-        devices=require("", top, "devices"),
-        bandwidth=require("", top, "bandwidth"),
-        micro_batches=require("", top, "micro_batches"),
-        levels=read_entries("", top, "levels", partial(read_record, StagingLevel), optional=True),
-        device_types=read_entries("", top, "device_types", partial(read_record, DeviceType), optional=True),
-        **{key: top.get(key, default) for key, default in optional.items()},
+    return read_problem(
+        StagingProblem,
+        STAGING_SCHEMA,
+        data,
+        layers=each(_layer_from_json),
+        edges=each(_edge_from_json),
+        levels=each(partial(read_record, StagingLevel)),
+        device_types=each(partial(read_record, DeviceType)),
     )
 
 
 def _layer_from_json(where: str, value: object) -> Layer:
-    data = as_object(where, value, '{"id": ..., "configurations": {"1": [...]}}')
-    refuse_unknown(where, data, _LAYER_KEYS)
-    ways = _by_degree(where, data, "configurations", _way_from_json)
-    return Layer(require(where, data, "id"), ways, data.get("name"))
+    example = '{"id": ..., "configurations": {"1": [...]}}'
+    return read_record(Layer, where, value, example, configurations=partial(_by_degree, read=_way_from_json))
 
 
 def _by_degree(
-    where: str, data: Mapping[str, Any], key: str, read: Callable[[str, Any], Configuration]
+    where: str, value: object, read: Callable[[str, Any], Configuration]
 ) -> dict[int, tuple[Configuration, ...]]:
-    place, lists = join(where, key), require_object(where, data, key)
-    return {_degree(place, t): read_entries(place, lists, t, read) for t in lists}
+    lists = as_object(where, value)
+    return {_degree(where, t): read_entries(where, lists, t, read) for t in lists}
 
 
 def _degree(where: str, text: str) -> int:
@@ -111,14 +92,7 @@ def _way_from_json(where: str, value: object) -> Configuration:
 
 def _pairs(where: str, value: object) -> dict[NodeId, float]:
     """Bytes by neighbour; the problem checks who is one and what is an amount."""
-    amounts: dict[NodeId, float] = {}
-    for j, entry in enumerate(as_list(where, value)):
-        node_id, amount = as_entries(f"{where}[{j}]", entry, 2, "give two: [layer, bytes]")
-        check_id(f"{where}[{j}][0]", node_id)
-        if node_id in amounts:
-            raise InputError(f"{where}[{j}]", f"repeats {show(node_id)}", "name each layer once")
-        amounts[node_id] = amount
-    return amounts
+    return read_pairs(where, value, "[layer, bytes]", lambda place, amount: None)
 
 
 def _edge_from_json(where: str, value: object) -> Edge:
@@ -177,7 +151,7 @@ _PUBLISHED_NAMES = {
 
 def _published_layer(ids: Mapping[str, NodeId], where: str, value: object) -> Layer:
     data = as_object(where, value, '{"id": ..., "TMPCs": {"1": [...]}}')
-    ways = _by_degree(where, data, "TMPCs", partial(_published_way, ids))
+    ways = _by_degree(join(where, "TMPCs"), require(where, data, "TMPCs"), partial(_published_way, ids))
     return Layer(require(where, data, "id"), ways, data.get("name"))
 
 

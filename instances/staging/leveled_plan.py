@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from ..base.checks import NodeId, check_count, check_id, check_text
-from ..base.errors import InputError, show
-from ..base.fields import as_entries, as_object, as_plan, read_entries, require, require_list
+from ..base.checks import NodeId, check_count, check_text
+from ..base.errors import InputError
+from ..base.fields import as_object, each, read_pairs, read_plan, require
 from ..placement.plan import ids_from_json
 
 MAX_DEPTH = 20
@@ -57,8 +57,8 @@ class LeveledPlan:
     @classmethod
     def from_json(cls, data: object, where: str = "plan") -> LeveledPlan:
         """Read a plan object; shape and types are checked, merits are not."""
-        top = as_plan(where, data, cls.kind, '{"kind": "leveled-stages", "stages": [...]}')
-        return cls(read_entries(where, top, "stages", _from_json))
+        example = '{"kind": "leveled-stages", "stages": [...]}'
+        return read_plan(cls, cls.kind, where, data, example, stages=each(_from_json))
 
 
 def _to_json(stage: LeveledStage) -> dict[str, Any]:
@@ -77,22 +77,10 @@ def _from_json(where: str, entry: object, depth: int = 1) -> LeveledStage:
     degree = require(where, data, "data_parallel")
     check_count(f"{where}.data_parallel", degree)
     if "children" in data:
-        children = read_entries(where, data, "children", partial(_from_json, depth=depth + 1))
+        children = each(partial(_from_json, depth=depth + 1))(f"{where}.children", data["children"])
         return LeveledStage(nodes, degree, children=children)
     tensor = require(where, data, "tensor_parallel")
     check_count(f"{where}.tensor_parallel", tensor)
-    return LeveledStage(nodes, degree, tensor, _ways(where, require_list(where, data, "configurations")))
-
-
-def _ways(where: str, entries: list[Any]) -> dict[NodeId, str]:
-    """Pairs of layer and configuration: keys of JSON objects could not tell the ids 1 and "1" apart."""
-    ways: dict[NodeId, str] = {}
-    for i, entry in enumerate(entries):
-        place = f"{where}.configurations[{i}]"
-        node_id, way = as_entries(place, entry, 2, "give two: [layer, configuration]")
-        check_id(f"{place}[0]", node_id)
-        check_text(f"{place}[1]", way)
-        if node_id in ways:
-            raise InputError(place, f"repeats {show(node_id)}", "name each layer once")
-        ways[node_id] = way
-    return ways
+    ways = require(where, data, "configurations")
+    pairs = read_pairs(f"{where}.configurations", ways, "[layer, configuration]", check_text)
+    return LeveledStage(nodes, degree, tensor, pairs)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..base.checks import NodeId, check_count, check_id, check_text
-from ..base.errors import InputError, show
-from ..base.fields import as_object, as_plan, read_entries, require
+from ..base.errors import show
+from ..base.fields import as_object, checked, each, read_pairs, read_plan, read_record, to_record
 from ..placement.plan import ids_from_json
 
 
@@ -47,8 +47,8 @@ class StagedPlan:
     @classmethod
     def from_json(cls, data: object, where: str = "plan") -> StagedPlan:
         """Read a plan object; shape and types are checked, merits are not."""
-        top = as_plan(where, data, cls.kind, '{"kind": "stages", "stages": [...]}')
-        return cls(read_entries(where, top, "stages", _stage_from_json))
+        example = '{"kind": "stages", "stages": [...]}'
+        return read_plan(cls, cls.kind, where, data, example, stages=each(_stage_from_json))
 
 
 def _stage_to_json(stage: PlannedStage) -> dict[str, Any]:
@@ -58,45 +58,30 @@ def _stage_to_json(stage: PlannedStage) -> dict[str, Any]:
     }
     if len(chosen) < len(stage.configurations) or len({str(node_id) for node_id in stage.nodes}) < len(stage.nodes):
         chosen = [[node_id, way] for node_id, way in stage.configurations.items()]
-    return {
-        "nodes": list(stage.nodes),
-        "data_parallel": stage.data_parallel,
-        "tensor_parallel": stage.tensor_parallel,
-        "configurations": chosen,
-        **({} if stage.device_type is None else {"device_type": stage.device_type}),
-    }
+    return to_record(stage, configurations=chosen)
 
 
-def _stage_from_json(where: str, entry: object) -> PlannedStage:
-    data = as_object(
-        where, entry, '{"nodes": [...], "data_parallel": 1, "tensor_parallel": 1, "configurations": {...}}'
+def _stage_from_json(where: str, entry: Any) -> PlannedStage:
+    return read_record(
+        PlannedStage,
+        where,
+        entry,
+        '{"nodes": [...], "data_parallel": 1, "tensor_parallel": 1, "configurations": {...}}',
+        refuse=None,
+        nodes=ids_from_json,
+        data_parallel=checked(check_count),
+        tensor_parallel=checked(check_count),
+        configurations=lambda place, ways: _configurations(place, ways, entry["nodes"]),
+        device_type=checked(check_text),
     )
-    nodes = ids_from_json(f"{where}.nodes", require(where, data, "nodes"))
-    degrees = [require(where, data, key) for key in ("data_parallel", "tensor_parallel")]
-    for key, degree in zip(("data_parallel", "tensor_parallel"), degrees, strict=True):
-        check_count(f"{where}.{key}", degree)
-    chosen = _configurations(f"{where}.configurations", require(where, data, "configurations"), nodes)
-    kind = data.get("device_type")
-    if kind is not None:
-        check_text(f"{where}.device_type", kind)
-    return PlannedStage(nodes, degrees[0], degrees[1], chosen, kind)
 
 
-def _configurations(where: str, value: object, nodes: tuple[NodeId, ...]) -> dict[NodeId, str]:
+def _configurations(where: str, value: object, nodes: Sequence[NodeId]) -> dict[NodeId, str]:
     """An object by the ids as text, or a list of pairs (id, configuration)."""
+    if isinstance(value, list):
+        return read_pairs(where, value, "[layer, configuration]", check_text)
     by_text = {str(node_id): node_id for node_id in nodes}
     chosen: dict[NodeId, str] = {}
-    if isinstance(value, list):
-        for number, pair in enumerate(value):
-            if not isinstance(pair, list) or len(pair) != 2:
-                raise InputError(where, f"has the entry {show(pair)}", "give pairs [layer, configuration]")
-            node_id, way = pair
-            check_id(f"{where}[{number}][0]", node_id)
-            check_text(f"{where}[{number}][1]", way)
-            if node_id in chosen:
-                raise InputError(f"{where}[{number}]", f"names {show(node_id)} again", "give each layer once")
-            chosen[node_id] = way
-        return chosen
     for key, way in as_object(where, value).items():
         check_id(where, key)
         check_text(f"{where}[{show(key)}]", way)

@@ -210,7 +210,10 @@ def _layer_facts(layer: Layer) -> list[Any]:
 def _check(problem: StagingProblem) -> None:
     check_labels(problem.name, problem.time_unit)
     _check_cluster(problem)
-    _check_sizes(problem)
+    if not problem.layers:
+        raise InputError("layers", "is empty", "give at least one layer")
+    check_size("layers", problem.layers, MAX_LAYERS)
+    check_size("edges", problem.edges, MAX_LAYER_EDGES)
     for i, layer in enumerate(problem.layers):
         _check_layer(f"layers[{i}]", layer)
     check_distinct("layers", "layer", problem.ids)
@@ -266,13 +269,6 @@ def _check_device_types(problem: StagingProblem) -> None:
         raise InputError("memory_bytes", "is given beside types with memories of their own", "leave it out")
     if problem.levels:
         raise InputError("device_types", "are given beside levels", "leave out one of them")
-
-
-def _check_sizes(problem: StagingProblem) -> None:
-    if not problem.layers:
-        raise InputError("layers", "is empty", "give at least one layer")
-    check_size("layers", problem.layers, MAX_LAYERS)
-    check_size("edges", problem.edges, MAX_LAYER_EDGES)
 
 
 def _check_layer(where: str, layer: Layer) -> None:

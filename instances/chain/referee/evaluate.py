@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from ...base.amounts import as_written
+from ...base.fields import plain_fields
 from ..names import Terms, plain, task_name
 from ..plan import PatternPlan
 from ..problem import ChainProblem
@@ -35,9 +36,6 @@ class GpuUse:
     terms: Terms
     """What the peak is made of."""
 
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "layers": list(self.layers)}
-
 
 @dataclass(frozen=True, slots=True)
 class LinkUse:
@@ -47,9 +45,6 @@ class LinkUse:
     edges: tuple[int, ...]
     busy: float
     idle: float
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "gpus": list(self.gpus), "edges": list(self.edges)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +57,6 @@ class Overrun:
     """`sender` or `receiver`."""
     gpu: int
     excess: float
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +90,7 @@ class PatternEvaluation:
         return max(device.peak_bytes for device in self.devices)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "period": self.period,
-            "batches_per_period": self.batches_per_period,
-            "period_per_batch": self.period_per_batch,
-            "throughput": self.throughput,
-            "makespan": self.makespan,
-            "in_flight": self.in_flight,
-            "bottleneck": self.bottleneck,
-            "peak_bytes": self.peak_bytes,
-            "devices": [device.to_json() for device in self.devices],
-            "links": [link.to_json() for link in self.links],
-            "overruns": [overrun.to_json() for overrun in self.overruns],
-        }
+        return {**plain_fields(self), "peak_bytes": self.peak_bytes}
 
 
 def evaluate_pattern(problem: ChainProblem, plan: PatternPlan) -> PatternEvaluation:

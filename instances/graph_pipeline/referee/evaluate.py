@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from ...base.amounts import as_written, in_digits
 from ...base.errors import PipeplanError, show
+from ...base.fields import plain_fields
 from ...base.graph import adjacency, find_cycle, heights_of, topological_order
 from ...base.violation import Violation
 from ...timeline.engine import DeadlockError
@@ -62,7 +63,7 @@ class StageGraphEvaluation:
         return self.iteration
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "stages": [asdict(stage) for stage in self.stages]}
+        return plain_fields(self)
 
 
 def evaluate_stage_graph(problem: GraphPipelineProblem, plan: StageGraphPlan) -> StageGraphEvaluation:
@@ -76,12 +77,13 @@ def evaluate_stage_graph(problem: GraphPipelineProblem, plan: StageGraphPlan) ->
     if not [*_micro_batches(problem, plan), *_passes(problem, plan), *_plan_edges(problem, plan)]:
         outcome = _simulated(problem, plan)
         iteration = outcome if isinstance(outcome, float) else None
+    heights = heights_of(_successors(problem, plan))
     return StageGraphEvaluation(
         stages=costs,
         time_per_sample=costs[bottleneck].time_per_sample,
         bottleneck=bottleneck,
         iteration=iteration,
-        depth=_depth(problem, plan),
+        depth=None if heights is None else max(heights),
         devices=sum(stage.devices for stage in plan.stages),
         peak_memory_bytes=max(cost.memory_bytes for cost in costs),
     )
@@ -100,11 +102,6 @@ def _successors(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[tu
     count = len(plan.stages)
     known = {(x, y) for x, y in plan.edges if x < count and y < count and x != y}
     return adjacency(count, sorted(known | set(forced_edges(problem, plan))))
-
-
-def _depth(problem: GraphPipelineProblem, plan: StageGraphPlan) -> int | None:
-    heights = heights_of(_successors(problem, plan))
-    return None if heights is None else max(heights)
 
 
 def stage_levels(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[int, ...] | None:

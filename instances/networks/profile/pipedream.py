@@ -102,7 +102,10 @@ def _parse(text: str) -> tuple[list[_Layer], list[_Edge]]:
         if not line.strip():
             continue
         if line[0].isspace():
-            edges.append(_parse_edge(number, line))
+            ends = line.strip().split(" -- ")
+            if len(ends) != 2 or not all(map(str.strip, ends)):
+                raise InputError(f"line {number}", f"is no edge ({show(line.strip())})", EDGE_FORM)
+            edges.append(_Edge(number, ends[0].strip(), ends[1].strip()))
             continue
         node = _parse_node(number, line)
         if node.id in nodes:
@@ -121,13 +124,6 @@ def _parse(text: str) -> tuple[list[_Layer], list[_Edge]]:
         if edge.source == edge.target:
             raise InputError(f"line {edge.line}", f"leads from {show(edge.source)} to itself", "remove the edge")
     return list(nodes.values()), edges
-
-
-def _parse_edge(number: int, line: str) -> _Edge:
-    ends = line.strip().split(" -- ")
-    if len(ends) != 2 or not all(map(str.strip, ends)):
-        raise InputError(f"line {number}", f"is no edge ({show(line.strip())})", EDGE_FORM)
-    return _Edge(number, ends[0].strip(), ends[1].strip())
 
 
 def _parse_node(number: int, line: str) -> _Layer:

@@ -213,7 +213,10 @@ def _check(profile: Profile) -> None:
     check_text("time_unit", profile.time_unit)
     if profile.time_unit not in SECONDS:
         raise InputError("time_unit", f"is {show(profile.time_unit)}", f"give one of {', '.join(SECONDS)}")
-    _check_sizes(profile)
+    if not profile.nodes:
+        raise InputError("nodes", "is empty", "give at least one node")
+    for field_name, most in (("nodes", MAX_NODES), ("tensors", MAX_TENSORS)):
+        check_size(field_name, getattr(profile, field_name), most)
     for i, node in enumerate(profile.nodes):
         _check_node(f"nodes[{i}]", node)
     check_distinct("nodes", "node", [node.id for node in profile.nodes])
@@ -225,13 +228,6 @@ def _check(profile: Profile) -> None:
         check_acyclic(profile)
     except InputError as error:
         raise InputError("tensors", error.problem, "remove a reader: the graph must be acyclic") from None
-
-
-def _check_sizes(profile: Profile) -> None:
-    if not profile.nodes:
-        raise InputError("nodes", "is empty", "give at least one node")
-    for field_name, most in (("nodes", MAX_NODES), ("tensors", MAX_TENSORS)):
-        check_size(field_name, getattr(profile, field_name), most)
 
 
 def _check_name(field_name: str, value: object) -> None:

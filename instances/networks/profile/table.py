@@ -53,20 +53,16 @@ def read_table(
         nodes, tensors = _graph(layers, columns)
     except InputError as error:
         raise error.in_file(str(path)) from None
+    unit = str(columns["forward"].unit)
     return Profile(
         nodes=nodes,
         tensors=tensors,
         name=Path(path).stem,
         training=training,
         micro_batch=micro_batch,
-        time_unit=_time_unit(columns),
+        time_unit="us" if unit in ("µs", "μs") else unit,
         source={"how": "table", "file": Path(path).name, "header": list(sheet.header)},
     )
-
-
-def _time_unit(columns: Mapping[str, Column]) -> str:
-    unit = str(columns["forward"].unit)
-    return "us" if unit in ("µs", "μs") else unit
 
 
 @dataclass(frozen=True, slots=True)

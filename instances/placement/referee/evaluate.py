@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from ...base.checks import check_known
+from ...base.fields import plain_fields
 from ..plan import DeviceType, PlacementPlan
 from ..plan import NotAnAssignmentError as NotAnAssignmentError
 from ..problem import PlacementProblem, refuse_other_kinds
@@ -75,11 +76,7 @@ class PlacementEvaluation:
         return self.max_load if name == "max-load" else self.max_forward_plus_max_backward
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            **asdict(self),
-            "devices": [asdict(device) for device in self.devices],
-            "groups": [asdict(group) for group in self.groups],
-        }
+        return plain_fields(self)
 
 
 def evaluate(problem: PlacementProblem, plan: PlacementPlan) -> PlacementEvaluation:

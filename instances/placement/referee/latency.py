@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+from ...base.fields import plain_fields
 from ...base.graph import Graph
 from ..plan import Device, PlacementPlan
 from ..problem import NodeId, PlacementProblem
@@ -56,12 +57,8 @@ class LatencyEvaluation:
     reason: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "latency": self.latency,
-            "finish": [{"node": node_id, "time": time} for node_id, time in self.finish.items()],
-            "pieces": [asdict(piece) for piece in self.pieces],
-            "reason": self.reason,
-        }
+        finish = [{"node": node_id, "time": time} for node_id, time in self.finish.items()]
+        return {**plain_fields(self), "finish": finish}
 
 
 def evaluate_latency(problem: PlacementProblem, plan: PlacementPlan) -> LatencyEvaluation:

@@ -27,6 +27,7 @@ from typing import Any
 from ...base.amounts import as_written
 from ...base.checks import NodeId
 from ...base.errors import show
+from ...base.fields import plain_fields
 from ...base.violation import Violation
 from ..leveled_plan import LeveledPlan, LeveledStage
 from ..plan import PlannedStage
@@ -96,7 +97,7 @@ class LeveledEvaluation:
         return tuple(stage.load for stage in self.stages)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return plain_fields(self)
 
 
 def full_weight(layer: Layer) -> float:

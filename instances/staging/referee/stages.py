@@ -16,6 +16,7 @@ from typing import Any
 from ...base.amounts import as_written, in_digits
 from ...base.checks import NodeId, check_known
 from ...base.errors import PipeplanError, show
+from ...base.fields import plain_fields
 from ...base.violation import Violation
 from ..plan import PlannedStage, StagedPlan
 from ..problem import Configuration, DeviceType, StagingProblem
@@ -99,7 +100,7 @@ class StagedEvaluation:
     """The largest load, times slots, divided by N: filling and draining the pipeline is part of it."""
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "stages": [asdict(stage) for stage in self.stages]}
+        return plain_fields(self)
 
 
 def evaluate_stages(problem: StagingProblem, plan: StagedPlan, semantics: str = "paper") -> StagedEvaluation:

@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from dataclasses import asdict, replace
 
-import placement_definitions as definitions
+from oracles import placement_definitions as definitions
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st

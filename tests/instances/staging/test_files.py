@@ -282,7 +282,7 @@ PLAN_FAULTS: list[tuple[tuple[str | int, ...], object, str]] = [
     (("stages", 0, "data_parallel"), ..., "plan.stages[0].data_parallel"),
     (("stages", 0, "data_parallel"), 1.5, "plan.stages[0].data_parallel"),
     (("stages", 0, "tensor_parallel"), "2", "plan.stages[0].tensor_parallel"),
-    (("stages", 0, "configurations"), ["vanilla"], "plan.stages[0].configurations"),
+    (("stages", 0, "configurations"), ["vanilla"], "plan.stages[0].configurations[0]"),
     (("stages", 0, "configurations", "b"), 3, "plan.stages[0].configurations['b']"),
 ]
 

@@ -112,7 +112,7 @@ def test_what_is_wrong_is_said_at_the_door(changes: dict[str, Any], words: str) 
         ({"extra": 1}, "extra is an unknown key"),
         ({"nodes": [{"id": "a"}]}, "nodes[0].forward is missing"),
         ({"nodes": [{"id": "a", "forward": {"samples": [1]}}]}, "nodes[0].forward.seconds is missing"),
-        ({"tensors": [{"id": "t", "producer": "stem", "readers": [1], "bytes": 1}]}, "tensors[0].readers hold 1"),
+        ({"tensors": [{"id": "t", "producer": "stem", "readers": [1], "bytes": 1}]}, "tensors[0].readers[0] is 1"),
         ({"tied": [["a"]]}, "tied[0] is no pair of texts"),
     ],
 )
