@@ -42,7 +42,7 @@ from pipeplan.planners.registry import PLANNERS
 POWERS = (-9, -6, 0, 6, 9)
 ALL_METHODS_EVERY = 10
 CHUNK = 20
-LONGEST_S = 30.0
+LONGEST_S = 10.0
 """Of one run: what is not proven by then counts as not proven."""
 
 CONTRADICTED = "contradicted"
