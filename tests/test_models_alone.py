@@ -71,8 +71,6 @@ def _amounts(problem: Problem, names: tuple[str, ...]) -> list[float]:
     "seeds", [range(QUICK), pytest.param(range(QUICK, SWEPT), marks=pytest.mark.sweeps)], ids=["some", "many"]
 )
 def test_a_model_alone_holds_the_best_plan(method: Method, seeds: range) -> None:
-    if method.kind == "schedule":  # whose enumeration takes up to minutes a problem
-        seeds = seeds[:QUICK]
     for problem, best in ordinary(method, iter(seeds)):
         formulation = FORMULATIONS[method.formulation or ""].load()
         options = choose(problem, method.formulation, None, "highs", method.options).options

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 from oracles.truths import METHODS, Method, judged, truth
-from problems.nasty import KINDS as ALL_KINDS
-from problems.nasty import SENTINELS, better, in_fifteen_digits, nasty, renamed, scaled
+from problems.nasty import KINDS, SENTINELS, better, in_fifteen_digits, nasty, renamed, scaled
 
 from pipeplan.instances.files import problem_from_text, problem_to_text
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
@@ -24,9 +23,6 @@ POWERS = (0, -9, 6, -6, 9)
 
 QUICK, SWEPT = 2, 20
 """Problems of each method."""
-
-# Enumerating schedules in fine decimals takes up to minutes a problem: `benchmarks/proofs.py --kinds schedule` does it.
-KINDS = tuple(kind for kind in ALL_KINDS if kind != "schedule")
 
 ALL = [method for kind in KINDS for method in METHODS[kind]]
 

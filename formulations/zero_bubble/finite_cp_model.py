@@ -11,6 +11,10 @@ from .finite_problem import SPAN, FiniteProblem, Node, Windows
 
 BUILDER = f"{__name__}:build"
 
+LARGEST = 2**60
+"""What a row may come to: sums of it stay within the integers of the solver."""
+BASE = 2**24
+
 
 def start_name(b: int, n: int) -> str:
     return f"s[{b},{n}]"
@@ -85,7 +89,7 @@ class FiniteModel(NativeBuilder):
         for blocks in self.data["on_device"]:
             self._no_overlap(blocks)
         for terms, most in self.data["rows"]:
-            self.model.add(sum(self._term(tuple(i), tuple(k), change) for i, k, change in terms) <= most)
+            self._at_most([(change, self._first(tuple(i), tuple(k)), 1) for i, k, change in terms], most)
         self._orders_follow()
         self._value()
 
@@ -111,10 +115,22 @@ class FiniteModel(NativeBuilder):
             for n in range(self.batches)
         )
 
-    def _term(self, first: Node, second: Node, change: int) -> Any:
-        if first < second:
-            return change * self._precedes(first, second)
-        return change - change * self._precedes(second, first)
+    def _at_most(self, terms: list[tuple[int, Any, int]], most: int) -> None:
+        """The sum of coefficients times variables, which are at least 0 and at most the last number of their terms.
+
+        Where that is too long for the solver's integers, it is written to the base `BASE`: what the last digits make
+        beyond those of `most` is carried to the next ones, in whole units of them.
+        """
+        while sum(abs(change) * far for change, _, far in terms) + abs(most) > LARGEST:
+            far = sum(far for _, _, far in terms)
+            carry = self.model.new_int_var(0, far, "")
+            self.model.add(sum(change % BASE * x for change, x, _ in terms) <= most % BASE + BASE * carry)
+            terms = [(1, carry, far), *((change // BASE, x, far) for change, x, far in terms if change // BASE)]
+            most //= BASE
+        self.model.add(sum(change * x for change, x, _ in terms) <= most)
+
+    def _first(self, first: Node, second: Node) -> Any:
+        return self._precedes(first, second) if first < second else ~self._precedes(second, first)
 
     def _precedes(self, first: Node, second: Node) -> Any:
         """The first one ends before the second one starts; otherwise it is the other way round."""

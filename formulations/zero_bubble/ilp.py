@@ -45,6 +45,9 @@ MOST_PAIRS = 50_000
 MOST_STEPS = 10**12
 """Of the longest schedule; finer times are rounded down to steps that are as long as this allows."""
 
+MOST_FLOAT_STEPS = 10**9
+"""The same for solvers in floating point: the sums of a row differ by less than their tolerances."""
+
 MOST_PARTS = 2**40
 """Of the longest schedule, into which steps are divided for the sake of spans that are fractions."""
 
@@ -127,11 +130,11 @@ def read(problem: ScheduleProblem) -> Reading:
     return Reading(problem, Fraction(1, parts), times, lags)
 
 
-def shortened(reading: Reading) -> Reading:
+def shortened(reading: Reading, most: int) -> Reading:
     """On no more steps than solvers take."""
-    if reading.longest <= MOST_STEPS:
+    if reading.longest <= most:
         return reading
-    share = Fraction(MOST_STEPS, reading.longest)
+    share = Fraction(most, reading.longest)
     times, lags = (tuple(int(number * share) for number in row) for row in (reading.block_times, reading.lags))
     return replace(reading, step=reading.step / share, block_times=times, lags=lags, exact=False)
 
@@ -171,7 +174,7 @@ class ZeroBubble(CommonFormulation):
 
     def model(self, problem: ScheduleProblem, options: Options, wanted: Wanted) -> BuiltModel | Refuted:
         exact, objective = read(problem), options["objective"]
-        reading = shortened(exact)
+        reading = shortened(exact, MOST_STEPS if wanted.native else MOST_FLOAT_STEPS)
         parts, loss = parts_of(reading, objective)
         limit = reading.longest * parts
         if wanted.cutoff is not None:

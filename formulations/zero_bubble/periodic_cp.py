@@ -60,11 +60,13 @@ class PeriodicCp(CommonFormulation):
         cutoff: float | None,
         out_of_time: Callable[[], bool],
     ) -> float | None:
-        """A period that is too short is refuted much faster than one that is almost long enough."""
+        """A period that is too short is refuted much faster than one that is almost long enough; but all periods are
+        asked for where a float holds no question above the bound."""
         still, facts = moving_facts(problem)
         known, most = (None if value is None else as_written(value) - still.time for value in (bound, cutoff))
         goal = next_question(facts, known, most)
-        return cutoff if goal is None or goal == most else float_below(goal + still.time)
+        asked = cutoff if goal is None or goal == most else float_below(goal + still.time)
+        return cutoff if asked is None or (bound is not None and asked <= bound) else asked
 
     def model(self, problem: ScheduleProblem, options: Options, wanted: Wanted) -> BuiltModel | Refuted:
         if not wanted.native:

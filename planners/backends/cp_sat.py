@@ -263,6 +263,8 @@ def _configure(
     # In releases up to 9.15 one presolve rule sums coefficients in 32 bits and then drops enforcement
     # literals wrongly (google/or-tools issue 5293): false proofs, met on our own models. This turns it off.
     parameters.presolve_inclusion_work_limit = 0
+    # Another rule for times that are the largest of several calls small models of ours infeasible that are not.
+    parameters.auto_detect_greater_than_at_least_one_of = False
     parameters.random_seed = options.seed % (2**31)
     parameters.catch_sigint_signal = False
     parameters.max_memory_in_mb = UNLIMITED_MEMORY_MB

@@ -1,7 +1,8 @@
 """The least period, makespan and span of tiny schedule problems, by going over everything that could matter.
 
 Nothing is shared with the solvers or with the referee: what a device holds follows from the order in which it runs its
-blocks, since they never overlap; so orders are enumerated, and times follow from them as longest paths.
+blocks, since they never overlap; so orders are enumerated, and times follow from them as longest paths. All numbers are
+whole multiples of a grid, however fine, and none of them is searched for.
 
 Two blocks without time at one instant run by micro-batch, topological position and order in the file. Where memory
 asks for another order, the first has to come earlier by anything above nothing, and where that costs time there may be
@@ -16,6 +17,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from operator import le
 
 from pipeplan.instances.base.amounts import as_written
 from pipeplan.instances.schedule.plan import PeriodicSchedulePlan
@@ -24,11 +26,11 @@ from pipeplan.instances.schedule.random_schedules import Ingredients, random_sch
 
 HAIR = 1
 """The least time above nothing, where `STEP` is one step of the grid: more than all hairs together."""
-STEP = 64
-MOST_ROUNDS = 300
-"""Devices that wait for each other do so in ever later rounds, where they are almost early enough."""
-MOST_SPANS = 300_000
-"""Sums of times that a span may be."""
+STEP = 1024
+NEVER = -1
+"""How long something waits for a beginning that it need not wait for."""
+FURTHEST = 30
+"""Periods that two blocks may be apart, at most, in problems that are enumerated."""
 
 
 class UnsettledError(Exception):
@@ -74,27 +76,32 @@ def _devices(problem: ScheduleProblem) -> list[_Device]:
 
 
 class _Finite:
-    """Every copy of every block is placed after those before it on its devices; what is worse in all respects goes."""
+    """Every copy of every block is placed after those before it on its devices; what is worse in all respects goes.
 
-    def __init__(self, problem: ScheduleProblem, grid: int, finer: int = 1) -> None:
+    Earliest times are the largest of what several beginnings ask for: a column of a state says how long after one of
+    them each device is free and each copy may start.
+    """
+
+    def __init__(self, problem: ScheduleProblem, grid: int) -> None:
         assert problem.micro_batches is not None
-        self.problem, self.batches, count = problem, problem.micro_batches, len(problem.blocks)
-        times = [int(time * grid) * finer * STEP for time in problem.times]
-        lags = [int(lag * grid) * finer * STEP for lag in problem.lags]
-        self.copies = [(n, b) for n in range(self.batches) for b in range(count)]
+        self.problem, count = problem, len(problem.blocks)
+        times = [int(time * grid) * STEP for time in problem.times]
+        lags = [int(lag * grid) * STEP for lag in problem.lags]
+        self.copies = [(n, b) for n in range(problem.micro_batches) for b in range(count)]
         self.length = [times[b] for _, b in self.copies]
-        self.key = [(n, problem.depths[b], b) for n, b in self.copies]
+        order = sorted(self.copies, key=lambda copy: (copy[0], problem.depths[copy[1]], copy[1]))
+        self.rank = [1 + order.index(copy) for copy in self.copies]
+        self.ranks = 1 + len(self.copies)
         self.before: list[int] = [0] * len(self.copies)
         self.following: list[list[tuple[int, int]]] = [[] for _ in self.copies]
         for (i, j), edge, lag in zip(problem.ends, problem.edges, lags, strict=True):
-            for n in range(self.batches - edge.offset):
+            for n in range(problem.micro_batches - edge.offset):
                 source, target = n * count + i, (n + edge.offset) * count + j
                 self.before[target] |= 1 << source
                 self.following[source].append((target, lag))
         index = {device.name: d for d, device in enumerate(problem.devices)}
         self.on = [[index[name] for name in problem.blocks[b].devices] for _, b in self.copies]
         self.devices = _devices(problem)
-        self.horizon = self.batches * sum(times) + self.batches * sum(lags) + STEP // 2
 
     def held(self, mask: int, d: int) -> Fraction:
         """By device d when those copies have run, in whatever order."""
@@ -106,57 +113,72 @@ class _Finite:
 
     def may_run(self, mask: int) -> list[int]:
         """Copies that can come next on all their devices."""
+        held = [self.held(mask, d) for d in range(len(self.devices))]
         return [
             c
             for c, (_, b) in enumerate(self.copies)
             if not mask >> c & 1
             and self.before[c] & ~mask == 0
-            and all(self.devices[d].after(b, self.held(mask, d)) is not None for d in self.on[c])
+            and all(self.devices[d].after(b, held[d]) is not None for d in self.on[c])
         ]
 
-    def best_ends(self, releases: Sequence[int]) -> list[tuple[int, ...]]:
-        """The last ends of all devices that none are better than, where device d starts at `releases[d]` or later."""
-        nobody = (-1, -1, -1)
-        start = (tuple((release, nobody) for release in releases), (0,) * len(self.copies))
-        layer: dict[int, list[tuple]] = {0: [start]}
+    def best_ends(self, beginnings: Sequence[Sequence[int]]) -> list[list[tuple[int, ...]]]:
+        """The last ends of all devices that none are better than, after each of the beginnings: device d may run from
+        `beginning[d]` on."""
+        start = tuple(
+            (*(max(free * self.ranks, NEVER) for free in frees), *(NEVER,) * len(self.copies))
+            for frees in beginnings
+        )
+        layer: dict[int, list[_State]] = {0: [start]}
         for _ in self.copies:
-            following: dict[int, list[tuple]] = {}
+            following: dict[int, list[_State]] = {}
             for mask, states in layer.items():
                 for c in self.may_run(mask):
                     front = following.setdefault(mask | 1 << c, [])
                     for state in states:
-                        _keep(front, self._placed(mask, state, c))
+                        _keep(front, tuple(self._placed(mask, column, c) for column in state))
             layer = following
-        return [tuple(end for end, _ in ends) for ends, _ in layer.get((1 << len(self.copies)) - 1, [])]
+        last = layer.get((1 << len(self.copies)) - 1, [])
+        return [
+            [tuple(free // self.ranks for free in column[: len(self.devices)]) for column in state]
+            for state in last
+        ]
 
-    def _placed(self, mask: int, state: tuple, c: int) -> tuple:
-        free, ready = state
-        start, length, key = ready[c], self.length[c], self.key[c]
+    def _placed(self, mask: int, column: tuple[int, ...], c: int) -> tuple[int, ...]:
+        """What is free when, and ready when, once c has run as early as it can.
+
+        A device is free at a moment times `ranks`, plus the rank of what it has just run there without time.
+        """
+        count, length = len(self.devices), self.length[c]
+        start, changed = column[count + c], list(column)
         for d in self.on[c]:
-            moment, last = free[d]
-            start = max(start, moment + HAIR if not length and last > key else moment)
-        moments = list(free)
+            moment, last = divmod(column[d], self.ranks)
+            start = max(start, moment + HAIR if moment >= 0 and not length and last > self.rank[c] else moment)
+        changed[count + c] = NEVER
+        if start < 0:
+            return tuple(changed)
         for d in self.on[c]:
-            moments[d] = (start + length, (-1, -1, -1) if length else key)
-        earliest = list(ready)
-        earliest[c] = 0
+            changed[d] = (start + length) * self.ranks + (0 if length else self.rank[c])
         for target, lag in self.following[c]:
-            earliest[target] = max(earliest[target], start + length + lag)
-        for other in range(len(self.copies)):  # what says nothing must not look different
+            changed[count + target] = max(changed[count + target], start + length + lag)
+        for other, on in enumerate(self.on):  # what says nothing must not look different
             if not mask >> other & 1 and other != c:
-                earliest[other] = max(earliest[other], *(moments[d][0] for d in self.on[other]))
-        return tuple(moments), tuple(earliest)
+                changed[count + other] = max(changed[count + other], *(changed[d] // self.ranks for d in on))
+        return tuple(changed)
 
 
-def _keep(front: list[tuple], state: tuple) -> None:
+_State = tuple[tuple[int, ...], ...]
+
+
+def _keep(front: list[_State], state: _State) -> None:
     if any(_no_worse(other, state) for other in front):
         return
     front[:] = [other for other in front if not _no_worse(state, other)]
     front.append(state)
 
 
-def _no_worse(one: tuple, other: tuple) -> bool:
-    return all(a <= b for ones, others in zip(one, other, strict=True) for a, b in zip(ones, others, strict=True))
+def _no_worse(one: _State, other: _State) -> bool:
+    return all(all(map(le, ours, theirs)) for ours, theirs in zip(one, other, strict=True))
 
 
 def _grid(problem: ScheduleProblem) -> int:
@@ -176,75 +198,28 @@ def least_makespan(problem: ScheduleProblem) -> Fraction | None:
     Whatever the orders are, everything may start as early as they allow, and the first start is 0.
     """
     grid = _grid(problem)
-    search = _Finite(problem, grid)
-    ends = search.best_ends([0] * len(problem.devices))
-    return _settled(min(map(max, ends)), grid) if ends else None
+    ends = _Finite(problem, grid).best_ends([(0,) * len(problem.devices)])
+    return _settled(min(max(column) for (column,) in ends), grid) if ends else None
 
 
 def least_span(problem: ScheduleProblem) -> Fraction | None:
     """The longest time over devices from first start to last end; None: no schedule obeys the rules.
 
-    A device may wait before its first start. Whether a span S can be kept is tried so: device d may not start before
-    its last end less S, which is known better with every round. The answer may be a fraction although all times are
-    whole: two devices that wait for each other share what is too long, and of n devices it is a share of up to n.
+    A device may wait before its first start. With given orders, device e ends at the earliest so and so long after
+    device d begins; all devices keep a span if and only if no cycle of such times is longer than as many spans.
     """
-    grid, finer = _grid(problem), math.lcm(*range(1, len(problem.devices) + 1))
-    search = _Finite(problem, grid, finer)
-    fronts: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
-
-    def ends_from(releases: tuple[int, ...]) -> list[tuple[int, ...]]:
-        if releases not in fronts:
-            fronts[releases] = search.best_ends(releases)
-        return fronts[releases]
-
-    def can_keep(span: int) -> bool:
-        waiting, seen = [(0,) * len(problem.devices)], set()
-        while waiting:
-            if len(seen) > MOST_ROUNDS:
-                raise UnsettledError
-            releases = waiting.pop()
-            # Some device can always begin at 0: where none can, the same schedule a bit earlier would do as well.
-            if releases in seen or min(releases) > 0 or max(releases) > search.horizon:
-                continue
-            seen.add(releases)
-            for ends in ends_from(releases):
-                later = tuple(max(release, end - span) for release, end in zip(releases, ends, strict=True))
-                if later == releases:
-                    return True
-                waiting.append(later)
-        return False
-
-    ends = ends_from((0,) * len(problem.devices))
-    if not ends:
-        return None
-    # In steps of the finer grid; the longest work of a device comes first, since it is the answer so often.
-    load = int(max(problem.loads) * problem.micro_batches * grid * finer)
-    values = [value for value in _possible_spans(problem, grid * finer) if value >= load]
-    low, high, middle = 0, len(values) - 1, 0
-    while low < high:
-        if can_keep(values[middle] * STEP):
-            high = middle
-        else:
-            low = middle + 1
-        middle = (low + high) // 2
-    if low and can_keep(values[low - 1] * STEP + STEP // 2):  # between two values, by some hairs
-        raise UnsettledError
-    return Fraction(values[low], grid * finer)
+    grid, count = _grid(problem), len(problem.devices)
+    shares = math.lcm(*range(1, count + 1))
+    alone = [tuple(0 if d == begun else NEVER for d in range(count)) for begun in range(count)]
+    spans = [_largest_mean(ends) for ends in _Finite(problem, grid).best_ends(alone)]
+    return _settled(int(min(spans) * shares), grid * shares) if spans else None
 
 
-def _possible_spans(problem: ScheduleProblem, grid: int) -> list[int]:
-    """Means of at most one path for each device: sums of times and lags, each up to so often on a path, over a number
-    of paths."""
-    assert problem.micro_batches is not None
-    totals = {0}
-    for amount in (*problem.times, *problem.lags):
-        step, most = int(amount * grid), problem.micro_batches * len(problem.devices)
-        if step:
-            totals = {total + step * count for total in totals for count in range(most + 1)}
-        if len(totals) > MOST_SPANS:
-            raise UnsettledError
-    count = len(problem.devices)
-    return sorted({total // q for total in totals for q in range(1, count + 1) if total % q == 0})
+def _largest_mean(times: list[tuple[int, ...]]) -> Fraction:
+    """Over the cycles of the positions, of the times from each to the next."""
+    cycles = [cycle for n in range(1, len(times) + 1) for cycle in itertools.permutations(range(len(times)), n)]
+    lengths = [[times[a][b] for a, b in zip(cycle, (*cycle[1:], cycle[0]), strict=True)] for cycle in cycles]
+    return max(Fraction(sum(length), len(length)) for length in lengths if NEVER not in length)
 
 
 # ---- periodic schedules --------------------------------------------------------------------------------
@@ -271,15 +246,16 @@ class _Periodic:
             if needed:
                 self.complete[max(needed)].append(device)
         self.most = sum(self.times) + sum(self.lags)
+        self.load = max(sum(self.times[b] for b in device.blocks) for device in self.devices)
         self.furthest = self._furthest()
 
     def _furthest(self) -> int:
-        """How many periods two blocks can be apart, at most.
+        """How many periods two blocks may be apart in what is enumerated.
 
         Where nothing starts for longer than a period and what an edge asks for, all that comes later may come a
-        period earlier, unless it is what the device stands on that is being given back.
+        period earlier, unless what comes before is ahead by so much because of what a device holds. Where two devices
+        ask for that at once, this is no theorem: a method would have to find what is left out.
         """
-        load = max(sum(self.times[b] for b in device.blocks) for device in self.devices)
         apart = sum(
             max(
                 (self.times[i] + lag for (i, _), lag in zip(self.problem.ends, self.lags, strict=True) if i == b),
@@ -287,9 +263,11 @@ class _Periodic:
             )
             for b in range(len(self.times))
         )
-        given = [-change for device in self.devices for change in device.change.values() if change < 0]
-        standing = max(device.standing for device in self.devices)
-        return len(self.times) + apart // max(load, 1) + (math.ceil(standing / min(given)) if given else 0)
+        ahead = max(map(_periods_ahead, self.devices))
+        furthest = len(self.times) + apart // max(self.load, 1) + ahead
+        if furthest > FURTHEST:
+            raise UnsettledError
+        return furthest
 
     def arcs(self, choice: Sequence[int]) -> Iterator[tuple[int, int, int, int, int]]:
         """(i, j, length, k, strict): j of micro-batch n + k starts no sooner than `length` after i of n."""
@@ -417,6 +395,19 @@ class _Periodic:
                 return length, k
 
 
+def _periods_ahead(device: _Device) -> int:
+    """How many periods it can matter that some of its blocks come before all others.
+
+    Where they give back, as long as there is something that the device stands on. Where they take, until the others,
+    which may give before they take, find enough in any order.
+    """
+    changes = [change for change in device.change.values() if change]
+    some = itertools.chain.from_iterable(itertools.combinations(changes, n) for n in range(len(changes)))
+    least = min((abs(total) for total in map(sum, some) if total), default=None)
+    takes = sum(change for change in changes if change > 0)
+    return 0 if least is None else math.ceil(max(device.standing, takes) / least)
+
+
 def _own(chosen: dict[tuple[int, int], int], device: _Device) -> dict[tuple[int, int], int]:
     return {pair: k for pair, k in chosen.items() if pair[0] in device.blocks and pair[1] in device.blocks}
 
@@ -429,12 +420,9 @@ def least_periodic(problem: ScheduleProblem) -> PeriodicSchedulePlan | None:
     """
     search = _Periodic(problem)
     found, best = None, (Fraction(search.most + 1), False)
-    while True:
-        choice = search.better(best)
-        if choice is None:
-            break
-        period, reached, starts = search.period_of(choice)
-        found, best = starts, (period, reached)
+    while best != (search.load, True) and (choice := search.better(best)) is not None:
+        period, reached, found = search.period_of(choice)
+        best = period, reached
     if found is None:
         return None
     period, reached = best

@@ -151,6 +151,16 @@ def test_memory_that_forbids_every_schedule_is_a_proof() -> None:
         assert result.bound is None
 
 
+def test_times_too_far_apart_for_a_float_are_infeasible_as_well() -> None:
+    """The next period after the bound of 10^12 is the same float: asked for up to there, nothing new is refuted."""
+    blocks = (Block("a", "X", ("d",), 1e12, 0, {}, {"d": 1}), Block("b", "X", ("e",), 0.01, 0, {}, {"e": 1}))
+    devices = (ScheduleDevice("d", 1), ScheduleDevice("e", 0))
+    problem = ScheduleProblem(devices, blocks, (BlockEdge("a", "b"),), None)
+    assert answer(problem, formulation="cp-periodic").stop == Stop.INFEASIBLE
+    roomy = problem.replace(devices=(devices[0], replace(devices[1], memory=1)))
+    assert shortest(roomy, formulation="cp-periodic") == 10**12
+
+
 def test_warm_up_counts_where_a_micro_batch_gives_before_it_takes() -> None:
     """The first b gives back what the device stands on, before a takes it again; the second one has to wait."""
     blocks = (

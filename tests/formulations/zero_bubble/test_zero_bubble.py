@@ -10,6 +10,7 @@ from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.instances.base.result import Stop
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.planners.backends import compile_pyomo
+from pipeplan.planners.backends import solve as solve_model
 
 
 def decimals(lag: float, *times: float) -> ScheduleProblem:
@@ -42,3 +43,19 @@ def test_every_number_of_a_row_is_whole(objective: str) -> None:
     matrix = compile_pyomo(built.model)
     sides = [side for side in (*matrix.row_lower, *matrix.row_upper) if abs(side) < float("inf")]
     assert all(float(number).is_integer() for number in (*matrix.coefficients, *sides))
+
+
+@pytest.mark.parametrize("solver", ["highs", "scip"])
+@pytest.mark.parametrize("objective", ["makespan", "span"])
+def test_times_ten_digits_apart_leave_a_schedule_in_floating_point(solver: str, objective: str) -> None:
+    """On 10^12 steps HiGHS called this infeasible."""
+    blocks = (
+        Block("a", "X", ("e", "f"), 5.32e-08, 0, {"f": 2}),
+        Block("b", "X", ("f", "d"), 5.32e-08, 1, {"f": -2, "d": 1}),
+        Block("c", "X", ("d",), 1000, 2, {"d": -1}),
+    )
+    devices = (ScheduleDevice("d", 2), ScheduleDevice("e", 0), ScheduleDevice("f", 6))
+    problem = ScheduleProblem(devices, blocks, (BlockEdge("a", "c", 7.22e-07),), 2)
+    built = FORMULATIONS["ilp-zero-bubble"].load().build(problem, {"objective": objective}, native=False)
+    told = solve_model(solver, compile_pyomo(built.model), SolveOptions(threads=1))
+    assert told.objective == pytest.approx(float(least_makespan(problem) or 0))

@@ -82,6 +82,29 @@ def test_a_span_may_be_a_fraction_though_all_times_are_whole() -> None:
     assert least_makespan(crossed) == 7
 
 
+def test_the_digits_of_times_do_not_matter() -> None:
+    """Decimals of seven digits, whose sums are all different, are no more work than whole numbers."""
+    case = problem(
+        [block("a", "d", 0.1234567, 1), block("b", "e", 0.7654321), block("c", "d", 0.0000003, -1)],
+        [BlockEdge("a", "b", 0.0123457), BlockEdge("b", "c", 0.7000001)],
+        micro_batches=3,
+        memory=2,
+    )
+    round_trip = Fraction(16012349, 10**7)
+    assert least_period(case) == round_trip / 2
+    assert least_makespan(case) == least_span(case) == 2 * round_trip
+
+
+def test_what_lies_too_many_periods_apart_is_not_enumerated() -> None:
+    """Blocks that may run 10^9 periods ahead of each other, for what a device stands on, or for a lag."""
+    standing = problem([block("a", "d", 1, 1), block("b", "d", 1, -1)], memory=10**9)
+    with pytest.raises(UnsettledError):
+        least_period(standing.replace(devices=(ScheduleDevice("d", 10**9, 10**9),)))
+    distant = problem([block("a", "d", 1), block("b", "d", 1)], [BlockEdge("a", "b", 10**9)])
+    with pytest.raises(UnsettledError):
+        least_period(distant)
+
+
 def test_what_never_fits_has_no_schedule() -> None:
     never = problem([block("a", "d", 1, 2), block("b", "d", 1, -2)], [BlockEdge("a", "b")], memory=1)
     assert (least_makespan(never), least_span(never), least_period(never)) == (None, None, None)
