@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import Any
 
 import pipeplan
+from pipeplan.instances.base.result import PROVEN_TOLERANCE, Stop, relative_gap
 from pipeplan.instances.catalogue import BestKnown, best_known, packaged_kinds
-from pipeplan.instances.chain.known import VARIANTS as CHAIN_VARIANTS
+from pipeplan.instances.chain.known_answers import VARIANTS as CHAIN_VARIANTS
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.recipes import known_chains
-from pipeplan.instances.kinds import Problem
-from pipeplan.instances.result import PROVEN_TOLERANCE, Stop, relative_gap
+from pipeplan.instances.registry import Problem
 
 TARGET = Path(__file__).parent.parent / "instances" / "packaged" / "best_known.csv"
 COLUMNS = tuple(field.name for field in fields(BestKnown))

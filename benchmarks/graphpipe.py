@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import pipeplan
-from pipeplan.instances.errors import InputError
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.graph_pipeline.models import candle_uno, case_study, dlrm, mmt, sequential
 from pipeplan.instances.graph_pipeline.problem import (
     GraphPipelineProblem,
@@ -34,10 +34,10 @@ from pipeplan.instances.graph_pipeline.problem import (
     micro_batch_sizes,
 )
 from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
-from pipeplan.planners.graphpipe.configurations import menu
-from pipeplan.planners.graphpipe.planner import OutOfTimeError
-from pipeplan.planners.graphpipe.search import Search, chain_tree
-from pipeplan.planners.graphpipe.textbook import SequentialSearch, count_downsets, row_of_operators
+from pipeplan.planners.graph_pipeline.configurations import menu
+from pipeplan.planners.graph_pipeline.planner import OutOfTimeError
+from pipeplan.planners.graph_pipeline.search import Search, chain_tree
+from pipeplan.planners.graph_pipeline.textbook import SequentialSearch, count_downsets, row_of_operators
 
 MODELS: dict[str, Callable[..., GraphPipelineProblem]] = {"MMT": mmt, "DLRM": dlrm, "CANDLE-Uno": candle_uno}
 DEVICES = (4, 8, 16, 32)

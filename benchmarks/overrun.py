@@ -29,7 +29,7 @@ from pathlib import Path
 from pipeplan.cli.exits import NO_PLAN, OK
 from pipeplan.formulations.registry import FORMULATIONS, Entry
 from pipeplan.instances.catalogue import load_packaged, packaged_names
-from pipeplan.instances.kinds import Problem
+from pipeplan.instances.registry import Problem
 from pipeplan.planners.registry import EXACT, default_method, methods_of
 from pipeplan.planners.run.choose import lacks
 

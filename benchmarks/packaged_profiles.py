@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeplan import Profile, import_hf
-from pipeplan.instances.json_file import write_text_atomically
-from pipeplan.instances.profile.files import profile_to_json
+from pipeplan.instances.base.json_file import write_text_atomically
+from pipeplan.instances.networks.profile.files import profile_to_json
 
 FOLDER = Path(__file__).resolve().parents[1] / "instances" / "packaged" / "profiles"
 HARDWARE = "h100-80gb"

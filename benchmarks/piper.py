@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pipeplan
+from pipeplan.instances.networks.analytic import DEVICES, LINKS, build
 from pipeplan.instances.staging.files import staging_from_published
 from pipeplan.instances.staging.from_workload import to_staging
-from pipeplan.instances.workloads import DEVICES, LINKS, build
-from pipeplan.planners.piper.degree_table import DegreeTable, table_of
-from pipeplan.planners.piper.restriction import model_of
-from pipeplan.planners.piper.search import Search
+from pipeplan.planners.staging.degree_table import DegreeTable, table_of
+from pipeplan.planners.staging.restriction import model_of
+from pipeplan.planners.staging.search import Search
 from pipeplan.show.pictures.degree_table import draw_table
 
 GIB = 2.0**30
@@ -118,7 +118,7 @@ def _large_lattice() -> list[str]:
 
 
 def _gnmt() -> dict[str, Any]:
-    from pipeplan.planners.piper.restriction import model_of
+    from pipeplan.planners.staging.restriction import model_of
 
     problem = _gnmt_problem()
     downsets = model_of(problem, {}).downsets

@@ -28,14 +28,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from nasty import KINDS, nasty, on_two_types, scaled
-from truths import FAULTS, METHODS, OUTCOMES, SOLVERS, Method, judged
+from oracles.truths import FAULTS, METHODS, OUTCOMES, SOLVERS, Method, judged
+from problems.nasty import KINDS, nasty, on_two_types, scaled
 
+from pipeplan.instances.base.errors import PipeplanError
+from pipeplan.instances.base.result import Stop
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.errors import PipeplanError
 from pipeplan.instances.files import problem_to_text
-from pipeplan.instances.kinds import Problem
-from pipeplan.instances.result import Stop
+from pipeplan.instances.registry import Problem
 from pipeplan.instances.staging.problem import StagingProblem
 from pipeplan.planners.registry import PLANNERS
 

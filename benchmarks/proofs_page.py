@@ -28,9 +28,9 @@ from typing import Any
 from best_known import METHODS, PLANS_OF, options_of
 
 import pipeplan
+from pipeplan.instances.base.json_file import write_text_atomically
+from pipeplan.instances.base.result import PROVEN_TOLERANCE, Stop, relative_gap
 from pipeplan.instances.catalogue import packaged_kinds, read_best_known
-from pipeplan.instances.json_file import write_text_atomically
-from pipeplan.instances.result import PROVEN_TOLERANCE, Stop, relative_gap
 from pipeplan.studies.journal import Journal, line_of
 
 HERE = Path(__file__).parent

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import pipeplan
-from pipeplan.instances.errors import PipeplanError
+from pipeplan.instances.base.errors import PipeplanError
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages, measured_even, measured_uneven
 from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.schedule.random_schedules import random_pipeline

@@ -81,7 +81,7 @@ def abilities() -> str:
     import typer
 
     from pipeplan.cli.app import app
-    from pipeplan.instances.kinds import KINDS
+    from pipeplan.instances.registry import KINDS
     from pipeplan.models.export.targets import TARGETS
     from pipeplan.planners.registry import methods_of
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from ..instances.errors import UsageError
-from ..instances.kinds import Plan as Plan
-from ..instances.kinds import Problem as Problem
+from ..instances.base.errors import UsageError
+from ..instances.registry import Plan as Plan
+from ..instances.registry import Problem as Problem
 
 
 class NativeOnlyError(UsageError):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..instances.amounts import exact_sum, fits
+from ..instances.base.amounts import exact_sum, fits
 from ..instances.placement.plan import PlacementPlan
 from ..instances.placement.problem import PlacementProblem
 from .contract import ExtraRow

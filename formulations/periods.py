@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 from fractions import Fraction
 
-from ..instances.amounts import as_written, common_unit
+from ..instances.base.amounts import as_written, common_unit
 
 MOST_UNITS = 10**6
 """Times that are whole multiples of a unit, but of more units than this together, count as arbitrary numbers."""

@@ -16,7 +16,7 @@ from dataclasses import fields, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..instances.errors import PipeplanError, TooLargeError, UsageError, show
+from ..instances.base.errors import PipeplanError, TooLargeError, UsageError, show
 from .contract import BuiltModel
 from .family import Family
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from ..instances.kind import load_address
+from ..instances.base.kind import load_address
 from .contract import LATENCY_LIMIT, OptionSpec
 from .family import Describe, Family
 from .plugins import OURS, PluginError, blamed, blamed_method, installed, is_address, load_installed, load_named
@@ -382,10 +382,10 @@ FORMULATIONS: Mapping[str, Entry] = {
             "cp-schedule",
             "Schedules of given micro-batches as a CP-SAT model",
             "schedule",
-            "pipeplan.formulations.schedule.finite:FORMULATION",
+            "pipeplan.formulations.zero_bubble.finite:FORMULATION",
             (SCHEDULE_OBJECTIVE,),
             takes_start=True,
-            scope="pipeplan.formulations.schedule.finite_scope:family",
+            scope="pipeplan.formulations.zero_bubble.finite_scope:family",
             starts={"instead": ("list-schedule",)},
             proves_anew=({"objective": "makespan"}, {"objective": "span"}),
             coarse_first=False,
@@ -395,11 +395,11 @@ FORMULATIONS: Mapping[str, Entry] = {
             "ilp-zero-bubble",
             "Schedules of given micro-batches as an integer program, with the order of every two blocks of a device",
             "schedule",
-            "pipeplan.formulations.schedule.zero_bubble:FORMULATION",
+            "pipeplan.formulations.zero_bubble.ilp:FORMULATION",
             (SCHEDULE_OBJECTIVE,),
             paper=_ZERO_BUBBLE,
             takes_start=True,
-            scope="pipeplan.formulations.schedule.finite_scope:family",
+            scope="pipeplan.formulations.zero_bubble.finite_scope:family",
             checked_by="cp-schedule",
             proves_anew=({"objective": "makespan"}, {"objective": "span"}),
             starts={"instead": ("list-schedule",)},
@@ -410,10 +410,10 @@ FORMULATIONS: Mapping[str, Entry] = {
             "cp-periodic",
             "Schedules that repeat, of blocks on devices with memory, as a CP-SAT model",
             "schedule",
-            "pipeplan.formulations.schedule.periodic_cp:FORMULATION",
+            "pipeplan.formulations.zero_bubble.periodic_cp:FORMULATION",
             (PERIOD,),
             takes_start=True,
-            scope="pipeplan.formulations.schedule.periodic_scope:family",
+            scope="pipeplan.formulations.zero_bubble.periodic_scope:family",
             starts={"auto": ("list-schedule",)},
             proves_anew=({},),
             coarse_first=False,
@@ -423,10 +423,10 @@ FORMULATIONS: Mapping[str, Entry] = {
             "mip-periodic",
             "Schedules that repeat, of blocks on devices with memory, as a mixed-integer program",
             "schedule",
-            "pipeplan.formulations.schedule.periodic_mip:FORMULATION",
+            "pipeplan.formulations.zero_bubble.periodic_mip:FORMULATION",
             (PERIOD,),
             takes_start=True,
-            scope="pipeplan.formulations.schedule.periodic_scope:family",
+            scope="pipeplan.formulations.zero_bubble.periodic_scope:family",
             starts={"auto": ("list-schedule",)},
             checked_by="cp-periodic",
             proves_anew=({},),

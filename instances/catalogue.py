@@ -11,9 +11,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from .errors import unknown_name
-from .kinds import KINDS, Problem
-from .recipe import Packaged
+from .base.errors import unknown_name
+from .base.packaged import Packaged
+from .registry import KINDS, Problem
 
 FOLDER = "packaged"
 FACTS = "facts.jsonl"

@@ -8,16 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .cluster import Cluster
-from .errors import InputError, UsageError, did_you_mean, show, wrong_argument
-from .fields import as_object
-from .json_file import MAX_FILE_BYTES, check_path, dump_json, parse_json, read_text, write_text_atomically
-from .kind import Kind
-from .kinds import DEFAULT_KIND, KINDS, KindName, Plan, Problem, is_plan, is_problem
-from .profile.marks import is_profile, looks_like_graph_txt, looks_like_table
-from .profile.options import Lowered, ProfileOptions
-from .result import SCHEMA as RESULT_SCHEMA
-from .result import Result
+from .base.cluster import Cluster
+from .base.errors import InputError, UsageError, did_you_mean, show, wrong_argument
+from .base.fields import as_object
+from .base.json_file import MAX_FILE_BYTES, check_path, dump_json, parse_json, read_text, write_text_atomically
+from .base.kind import Kind
+from .base.result import SCHEMA as RESULT_SCHEMA
+from .base.result import Result
+from .networks.profile.marks import is_profile, looks_like_graph_txt, looks_like_table
+from .networks.profile.options import Lowered, ProfileOptions
+from .registry import DEFAULT_KIND, KINDS, KindName, Plan, Problem, is_plan, is_problem
 
 FORMATS = ("own", "published", "pipedream")
 WRITABLE_FORMATS = ("own", "published")

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from .amounts import Amount, as_written, in_digits
-from .kinds import Plan
-from .quantities import in_thousands
-from .result import Stop
+from .base.amounts import Amount, as_written, in_digits
+from .base.quantities import in_thousands
+from .base.result import Stop
+from .registry import Plan
 
 BYTES = "bytes"
 SEARCHED = "a search with proofs"

@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from .cluster import Cluster as Cluster
-from .errors import InputError, UsageError, did_you_mean, show
+from .base.cluster import Cluster as Cluster
+from .base.errors import InputError, UsageError, did_you_mean, show
 
 if TYPE_CHECKING:
-    from .kinds import Problem
-    from .profile.options import Lowered
+    from .networks.profile.options import Lowered
+    from .registry import Problem
 
 
 def load_instance(text: str, on: Cluster) -> Problem:
@@ -22,13 +22,13 @@ def load_instance(text: str, on: Cluster) -> Problem:
 def load_with_notes(text: str, on: Cluster) -> Lowered:
     """The same, with what is to be said of a profile or a table that became a problem."""
     from .files import load_on
-    from .profile.options import Lowered
+    from .networks.profile.options import Lowered
 
     if os.path.exists(text) or _looks_like_a_path(text):
         return load_on(text, on)
     from .catalogue import load_packaged, packaged_names
-    from .kinds import kind_of
-    from .profile.packaged import load_packaged_profile, packaged_profile_names
+    from .networks.profile.packaged import load_packaged_profile, packaged_profile_names
+    from .registry import kind_of
 
     if text in packaged_profile_names():
         from .lowering import on_cluster
@@ -46,8 +46,8 @@ def load_with_notes(text: str, on: Cluster) -> Lowered:
 
 def holds_profile(text: str) -> bool:
     """Is this a model without a cluster: a packaged profile, a table of layers, or a file with a profile?"""
-    from .profile.marks import is_profile_text, looks_like_graph_txt, looks_like_table
-    from .profile.packaged import packaged_profile_names
+    from .networks.profile.marks import is_profile_text, looks_like_graph_txt, looks_like_table
+    from .networks.profile.packaged import packaged_profile_names
 
     if looks_like_table(text) or (text in packaged_profile_names() and not os.path.exists(text)):
         return True
@@ -57,7 +57,7 @@ def holds_profile(text: str) -> bool:
 
 def _content(text: str) -> str:
     """Of a file that may be one; empty where whoever reads it will say what is wrong."""
-    from .json_file import STDIN, read_text
+    from .base.json_file import STDIN, read_text
 
     try:
         return read_text(text) if text == STDIN or text.endswith((".json", ".txt")) else ""

@@ -7,18 +7,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .cluster import Cluster, refuse_others
-from .errors import InputError, UsageError, show
-from .json_file import MAX_FILE_BYTES, check_path, parse_json, read_text
-from .kind import Kind
-from .kinds import KINDS
-from .profile.files import profile_from_json
-from .profile.marks import looks_like_graph_txt, looks_like_table
-from .profile.options import Lowered, ProfileOptions, option_of
-from .profile.packaged import load_packaged_profile, packaged_profile_names
-from .profile.pipedream import PUBLISHED_IN_FLIGHT, profile_name, read_graph_txt
-from .profile.profile import Profile
-from .profile.table import read_table
+from .base.cluster import Cluster, refuse_others
+from .base.errors import InputError, UsageError, show
+from .base.json_file import MAX_FILE_BYTES, check_path, parse_json, read_text
+from .base.kind import Kind
+from .networks.profile.files import profile_from_json
+from .networks.profile.marks import looks_like_graph_txt, looks_like_table
+from .networks.profile.options import Lowered, ProfileOptions, option_of
+from .networks.profile.packaged import load_packaged_profile, packaged_profile_names
+from .networks.profile.pipedream import PUBLISHED_IN_FLIGHT, profile_name, read_graph_txt
+from .networks.profile.profile import Profile
+from .networks.profile.table import read_table
+from .registry import KINDS
 
 FOR_ALL = ("kind", "optimizer", "bytes_per_parameter")
 """Options of profiles that every lowering knows."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 
-from .checks import check_whole
-from .errors import UsageError
-from .given import plan_for, problem_of
-from .kinds import Plan, Problem, kind_of
-from .simulation.engine import run
-from .simulation.model import Pipeline
-from .simulation.orders import check_schedule
-from .simulation.timeline import Simulation
+from .arguments import plan_for, problem_of
+from .base.checks import check_whole
+from .base.errors import UsageError
+from .registry import Plan, Problem, kind_of
+from .timeline.engine import run
+from .timeline.model import Pipeline
+from .timeline.orders import check_schedule
+from .timeline.timeline import Simulation
 
 MAX_MICRO_BATCHES = 100_000
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from .errors import UsageError
-from .given import plan_for, problem_of
-from .kinds import Plan, Problem, kind_of
+from .arguments import plan_for, problem_of
+from .base.errors import UsageError
+from .registry import Plan, Problem, kind_of
 from .schedule.from_plan import LoweredSchedule
 from .schedule.lowering_options import ScheduleOptions
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .checks import check_positive
-from .kinds import Problem, kind_of
-from .upgrade_step import Step
+from .base.checks import check_positive
+from .base.step import Step
+from .registry import Problem, kind_of
 
 GIGABYTE = 1e9
 TENTH = 0.1

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .kinds import kind_of
+from .registry import kind_of
 
 if TYPE_CHECKING:
-    from .kinds import Plan, Problem
-    from .violation import Violation
+    from .base.violation import Violation
+    from .registry import Plan, Problem
 
 
 def violations_of(problem: Problem, plan: Plan, **options: Any) -> tuple[Violation, ...]:

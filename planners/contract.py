@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..formulations.contract import Plan
-from ..instances.clock import now, seconds_compiling
-from ..instances.result import Moment, Stop, WarmStart
+from ..instances.base.clock import now, seconds_compiling
+from ..instances.base.result import Moment, Stop, WarmStart
 from .options import Progress, SolveOptions
 from .referee import Ruling, contradiction
 

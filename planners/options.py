@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..instances.errors import InputError, wrong_argument
-from ..instances.result import relative_gap
+from ..instances.base.errors import InputError, wrong_argument
+from ..instances.base.result import relative_gap
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..formulations.contract import Plan, Problem
-from ..instances.kind import Rules
-from ..instances.kinds import kind_of
-from ..instances.result import PROVEN_TOLERANCE
-from ..instances.stopwatch import part
+from ..instances.base.kind import Rules
+from ..instances.base.result import PROVEN_TOLERANCE
+from ..instances.base.stopwatch import part
+from ..instances.registry import kind_of
 
 BOUND_SLACK = 1e-9
 """A bound above the objective by more than this relative difference is a contradiction, below it is rounding."""

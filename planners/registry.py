@@ -22,21 +22,21 @@ from ..formulations.registry import (
     find_formulation,
     plugged_in,
 )
-from .beaumont.options import BATCHES
-from .dp.options import OPTIONS as DP_OPTIONS
-from .graphpipe.options import (
+from .chain.options import BATCHES
+from .graph_pipeline.options import (
     GRAPHPIPE_OPTIONS,
     PARALLEL_OPTIONS,
     SEQUENTIAL_OPTIONS,
     SHORTEST_OPTIONS,
     TEXTBOOK_OPTIONS,
 )
-from .graphpipe.options import PIPER_OPTIONS as DOWNSET_OPTIONS
-from .latency.options import COMMON as LATENCY_OPTIONS
-from .latency.options import EXPERT_OPTIONS, LNS_OPTIONS
-from .piper.options import DP_OPTIONS as PIPER_OPTIONS
-from .piper.options import EQUI_OPTIONS, RESTRICTED_OPTIONS
+from .graph_pipeline.options import PIPER_OPTIONS as DOWNSET_OPTIONS
+from .placement.dp.options import OPTIONS as DP_OPTIONS
+from .placement.latency.options import COMMON as LATENCY_OPTIONS
+from .placement.latency.options import EXPERT_OPTIONS, LNS_OPTIONS
 from .placement.options import OPTIONS
+from .staging.options import DP_OPTIONS as PIPER_OPTIONS
+from .staging.options import EQUI_OPTIONS, RESTRICTED_OPTIONS
 
 EXACT = "exact"
 """The planner that hands a formulation to a solver."""
@@ -50,18 +50,18 @@ _GRAPHPIPE = frozenset({"prices of stage graphs"})
 
 
 def _heuristic(name: str, title: str, **more: Any) -> Entry:
-    address = more.pop("address", f"{_PLACEMENT}.{name.replace('-', '_')}:PLANNER")
+    address = more.pop("address", f"{_PLACEMENT}.heuristics.{name.replace('-', '_')}:PLANNER")
     facts = {"exact": False, "scope": f"{_SCOPES}:all_placements", "arithmetic": _GROUPS, **more}
     return Entry(name, title, "placement", address, OPTIONS[name], **facts)
 
 
 def _piper(name: str, title: str, attribute: str) -> Entry:
-    address = f"pipeplan.planners.piper.planner:{attribute}"
+    address = f"pipeplan.planners.staging.planner:{attribute}"
     return Entry(name, title, "staging", address, RESTRICTED_OPTIONS, exact=False)
 
 
 def _equal(name: str, title: str, attribute: str) -> Entry:
-    address = f"pipeplan.planners.piper.equal:{attribute}"
+    address = f"pipeplan.planners.staging.equal:{attribute}"
     able = frozenset({"levels", "no replicas"})
     return Entry(name, title, "staging", address, EQUI_OPTIONS, exact=False, extensions=able)
 
@@ -73,12 +73,12 @@ def _latency(
     options: tuple[OptionSpec, ...] = LATENCY_OPTIONS,
     **more: Any,
 ) -> Entry:
-    address = f"pipeplan.planners.latency.{address}"
+    address = f"pipeplan.planners.placement.latency.{address}"
     facts = {"exact": False, "scope": f"{_SCOPES}:all_placements", "arithmetic": _GROUPS, **more}
     return Entry(name, title, "placement", address, options, **facts)
 
 
-_CHAINS = "pipeplan.planners.beaumont"
+_CHAINS = "pipeplan.planners.chain"
 
 
 def _baseline(name: str, title: str, attribute: str, *options: OptionSpec) -> Entry:
@@ -101,7 +101,10 @@ _DUALPIPE = "DeepSeek-AI, DeepSeek-V3 Technical Report, 2024; the V shape cuts i
 
 
 def _graph(name: str, title: str, address: str, options: tuple[OptionSpec, ...], **more: Any) -> Entry:
-    address, scope = f"pipeplan.planners.graphpipe.{address}", "pipeplan.planners.graphpipe.scope:stage_graphs"
+    address, scope = (
+        f"pipeplan.planners.graph_pipeline.{address}",
+        "pipeplan.planners.graph_pipeline.scope:stage_graphs",
+    )
     facts = {"exact": False, "scope": scope, "arithmetic": _GRAPHPIPE, **more}
     return Entry(name, title, "graph-pipeline", address, options, **facts)
 
@@ -121,7 +124,7 @@ PLANNERS: Mapping[str, Entry] = {
             "dp",
             "Dynamic program over ideals: exact contiguous plans",
             "placement",
-            "pipeplan.planners.dp.planner:PLANNER",
+            "pipeplan.planners.placement.dp.planner:PLANNER",
             DP_OPTIONS,
             paper="Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS 2020",
             takes_start=True,
@@ -136,6 +139,7 @@ PLANNERS: Mapping[str, Entry] = {
         _heuristic(
             "brute-force",
             "All plans of a tiny problem, one by one",
+            address=f"{_PLACEMENT}.brute_force:PLANNER",
             exact=True,
             scope=f"{_SCOPES}:placements",
             arithmetic=frozenset(),
@@ -159,7 +163,7 @@ PLANNERS: Mapping[str, Entry] = {
         _heuristic(
             "device-sets",
             "Column generation over what one accelerator can hold: bounds and plans",
-            address="pipeplan.planners.device_sets.planner:PLANNER",
+            address="pipeplan.planners.placement.device_sets.planner:PLANNER",
             arithmetic=_GROUPS | TARNAWSKI_MODELS,
             takes_start=True,
             starts={"dp": ("dp",)},
@@ -185,7 +189,7 @@ PLANNERS: Mapping[str, Entry] = {
             "dp-piper",
             "Dynamic program over downsets: stages, degrees, recomputation",
             "staging",
-            "pipeplan.planners.piper.planner:PLANNER",
+            "pipeplan.planners.staging.planner:PLANNER",
             PIPER_OPTIONS,
             extensions=frozenset({"levels", "types", "no replicas"}),
             scope="pipeplan.formulations.piper.scope:family",
@@ -204,7 +208,7 @@ PLANNERS: Mapping[str, Entry] = {
             "piper-pipedream",
             "PipeDream's partitioner, which ignores memory",
             "staging",
-            "pipeplan.planners.piper.pipedream:PLANNER",
+            "pipeplan.planners.staging.pipedream:PLANNER",
             (SEMANTICS,),
             exact=False,
         ),
@@ -248,9 +252,9 @@ PLANNERS: Mapping[str, Entry] = {
             "shortest-iteration",
             "Stage graphs over a decomposition, with a bound for their iterations",
             "graph-pipeline",
-            "pipeplan.planners.graphpipe.planner:SHORTEST",
+            "pipeplan.planners.graph_pipeline.planner:SHORTEST",
             SHORTEST_OPTIONS,
-            scope="pipeplan.planners.graphpipe.scope:decomposed",
+            scope="pipeplan.planners.graph_pipeline.scope:decomposed",
             arithmetic=_GRAPHPIPE,
             starts={"auto": ("graphpipe",)},
             checked_with={"family": "series-parallel"},
@@ -277,7 +281,7 @@ PLANNERS: Mapping[str, Entry] = {
             "pipeplan.planners.schedule.exact:PLANNER",
             (ANY_SCHEDULE_OBJECTIVE,),
             takes_start=True,
-            scope="pipeplan.formulations.schedule.finite_scope:family",
+            scope="pipeplan.formulations.zero_bubble.finite_scope:family",
             arithmetic=FINITE_MODELS | PERIODIC_MODELS,
             default=True,
             example="zero-bubble-4x12",

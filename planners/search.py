@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from ..formulations.contract import Plan
-from ..instances.result import Stop, WarmStart, met
+from ..instances.base.result import Stop, WarmStart, met
 from .contract import Outcome, Request
 
 Item = TypeVar("Item")

@@ -65,16 +65,27 @@ def _many_seeds(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.sweeps)
 
 
-COMPILED = ("beaumont", "dp", "graphpipe", "latency", "piper", "placement")
-"""Folders of tests that need machine code of their own."""
+COMPILED = {
+    "planners/chain": "chain",
+    "formulations/beaumont": "chain",
+    "planners/graph_pipeline": "graph_pipeline",
+    "formulations/graphpipe": "graph_pipeline",
+    "planners/staging": "staging",
+    "formulations/piper": "staging",
+    "planners/placement": "placement",
+    "planners/placement/heuristics": "placement",
+    "planners/placement/dp": "dp",
+    "planners/placement/latency": "latency",
+}
+"""Folders of tests that need machine code of their own, and what that code is called."""
 
 
 def _compile_once(items: list[pytest.Item]) -> None:
     """One worker runs a folder's tests, so that only it compiles; the others find the machine code on disk."""
     for item in items:
-        folder = item.path.parent.name
-        if folder in COMPILED and item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(folder))
+        group = COMPILED.get(item.path.parent.relative_to(ROOT / "tests").as_posix())
+        if group is not None and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from run_reports import whole_report
 
+from pipeplan.instances.base.result import Stop
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.result import Stop
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
 from pipeplan.show.front import of_chain, of_placement, of_schedule, of_staging

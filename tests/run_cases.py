@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeplan.instances.kinds import Plan
+from pipeplan.instances.networks.profile.profile import Profile
 from pipeplan.instances.placement.plan import Device, PlacementPlan
-from pipeplan.instances.profile.profile import Profile
+from pipeplan.instances.registry import Plan
 from pipeplan.models.from_torch import import_torch
 from pipeplan.models.run.job import Case, Job
 from pipeplan.models.run.launch import launch

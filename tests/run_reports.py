@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from profile_samples import ROW
+from problems.profiles import ROW
 
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.models.run.orders import Schedule, schedule_of

@@ -72,7 +72,7 @@ def test_the_tutorial_leads_to_a_comparison_of_ones_own_model(plan: Plan, own_mo
 
 
 def test_the_page_on_profiles_lists_the_packaged_ones() -> None:
-    from pipeplan.instances.profile.packaged import load_packaged_profile, packaged_profile_names
+    from pipeplan.instances.networks.profile.packaged import load_packaged_profile, packaged_profile_names
 
     rows = re.findall(
         r"^\| `([\w.-]+)` \| (\S+/\S+) \| .* \| ([\d,]+) \|$", (DOCS / "profiles.md").read_text("utf-8"), re.M
@@ -274,7 +274,7 @@ def files_below(folder: Path) -> set[str]:
 
 
 def test_plans_are_written_as_the_page_on_formats_shows_them() -> None:
-    from pipeplan.instances.kinds import plan_types
+    from pipeplan.instances.registry import plan_types
 
     (text,) = blocks("formats.md", "json")
     assert {json.loads(line)["kind"] for line in text.splitlines()} <= set(plan_types())

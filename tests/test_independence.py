@@ -21,14 +21,14 @@ import pytest
 
 from pipeplan import solve
 from pipeplan.formulations.registry import FORMULATIONS, Entry
-from pipeplan.instances.kinds import KINDS
+from pipeplan.instances.registry import KINDS
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
 from pipeplan.planners.registry import all_methods, second_methods
 
 from .test_architecture import ROOT, holds_something, imported_at_run_time, known_modules
 
 GROUND_FLOOR = {
-    f"instances.{name}"
+    f"instances.base.{name}"
     for name in (
         "amounts", "checks", "clock", "compiled", "curve", "errors", "fields", "graph", "identity", "json_file",
         "quantities", "records", "result", "stopwatch", "violation",
@@ -48,7 +48,7 @@ STEPS = {"formulations.graphpipe.more_in_flight"}
 
 BOUNDARY = {
     "formulations.contract", "formulations.family", "formulations.native", "formulations.plugins",
-    "formulations.registry", "instances.kind", "instances.kinds", "instances.verdict", "planners.backends",
+    "formulations.registry", "instances.base.kind", "instances.registry", "instances.verdict", "planners.backends",
     "planners.contract", "planners.exact", "planners.options", "planners.referee", "planners.registry",
     "planners.run", "planners.search",
 }  # fmt: skip
@@ -158,7 +158,7 @@ def test_the_walk_sees_what_is_shared() -> None:
     """It would see a slip: methods that are known to share are found to."""
     address = {entry.name: entry.address for entry in METHODS}
     assert "formulations.beaumont.bounds" in shared(address["ilp-beaumont"], address["exact-beaumont"])
-    assert "formulations.schedule.periodic_cp" in works(address["exact-schedule"])
+    assert "formulations.zero_bubble.periodic_cp" in works(address["exact-schedule"])
 
 
 # ---- words --------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def test_the_page_lists_the_pairs_of_exact_methods() -> None:
 # ---- slips ---------------------------------------------------------------------------------------------
 
 READINGS = {
-    "dp-piper": ("planners.piper.layers", "planners.piper.stage_costs", "planners.piper.links"),
+    "dp-piper": ("planners.staging.layers", "planners.staging.stage_costs", "planners.staging.links"),
     "mip-piper": ("formulations.piper.stages", "formulations.piper.near", "formulations.piper.links"),
     "referee": ("instances.staging.referee.stages", "instances.staging.referee.levels"),
 }

@@ -10,14 +10,14 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from nasty import KINDS, nasty
-from truths import METHODS, Method, truth
+from oracles.truths import METHODS, Method, truth
+from problems.nasty import KINDS, nasty
 
 from pipeplan.formulations.contract import BuiltModel
 from pipeplan.formulations.registry import FORMULATIONS
-from pipeplan.instances.errors import InputError
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.files import problem_to_text
-from pipeplan.instances.kinds import Problem
+from pipeplan.instances.registry import Problem
 from pipeplan.planners.backends import compile_pyomo, solve
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.choose import choose

@@ -178,7 +178,7 @@ def test_the_page_of_abilities_is_made_of_the_registries(monkeypatch: pytest.Mon
 def abilities() -> set[str]:
     """Words for what the registries hold: commands, kinds, methods and frameworks."""
     from pipeplan.cli.app import app
-    from pipeplan.instances.kinds import KINDS
+    from pipeplan.instances.registry import KINDS
     from pipeplan.models.export.targets import TARGETS
     from pipeplan.planners.registry import all_methods
 

@@ -11,13 +11,13 @@ import math
 from collections.abc import Iterable, Iterator
 
 import pytest
-from nasty import KINDS as ALL_KINDS
-from nasty import SENTINELS, better, in_fifteen_digits, nasty, renamed, scaled
-from truths import METHODS, Method, judged, truth
+from oracles.truths import METHODS, Method, judged, truth
+from problems.nasty import KINDS as ALL_KINDS
+from problems.nasty import SENTINELS, better, in_fifteen_digits, nasty, renamed, scaled
 
 from pipeplan.instances.files import problem_from_text, problem_to_text
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
-from pipeplan.instances.kinds import Problem
+from pipeplan.instances.registry import Problem
 from pipeplan.instances.staging.problem import StagingProblem
 
 POWERS = (0, -9, 6, -6, 9)

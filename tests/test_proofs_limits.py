@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from nasty import KINDS
+from problems.nasty import KINDS
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from published_optima import CONTIGUOUS
+from oracles.published_optima import CONTIGUOUS
 
 import pipeplan
 from pipeplan.instances.catalogue import best_known

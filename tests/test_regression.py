@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeplan.planners.dp import limits
+from pipeplan.planners.placement.dp import limits
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 PRUNED = "dp gnmt-training compiled"

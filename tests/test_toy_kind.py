@@ -23,7 +23,7 @@ import sys
 sys.path.insert(0, {root!r})
 sys.path.insert(0, {tests!r})
 import toy_kind
-from pipeplan.instances.kinds import KINDS
+from pipeplan.instances.registry import KINDS
 from pipeplan.planners.registry import PLANNERS
 toy_kind.register(KINDS, PLANNERS)
 """
@@ -103,8 +103,8 @@ def test_the_page_on_contributing_lists_what_a_kind_needs() -> None:
 
 
 def test_every_kind_names_what_exists() -> None:
-    from pipeplan.instances.kind import load_address
-    from pipeplan.instances.kinds import KINDS
+    from pipeplan.instances.base.kind import load_address
+    from pipeplan.instances.registry import KINDS
 
     assert pipeplan.__version__
     for kind in KINDS.values():

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from ...instances.amounts import as_written, exact_sum
+from ...instances.base.amounts import as_written, exact_sum
 from ...instances.chain.problem import ChainProblem
 from ..periods import float_below
 from .draft import edge_is_cut, link_of

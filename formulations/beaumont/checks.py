@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...instances.base.errors import InputError
 from ...instances.chain.problem import ChainProblem
-from ...instances.errors import InputError
 from ..contract import check_type
 
 

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from fractions import Fraction
 from functools import partial
 
-from ...instances.amounts import as_written
+from ...instances.base.amounts import as_written
+from ...instances.base.errors import InputError, UsageError
 from ...instances.chain.allocation import canonical, given_allocation
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
-from ...instances.errors import InputError, UsageError
 from ..contract import BuiltModel, CommonFormulation, NativeModel, NativeOnlyError, Options, Refuted, Values, Wanted
 from . import bounds, cp_model
 from .checks import check_chain

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ...instances.amounts import as_written
+from ...instances.base.amounts import as_written
 from ...instances.chain.problem import ChainProblem
 from ..periods import largest_fraction, unit_of_times
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 
-from ...instances.amounts import as_written
+from ...instances.base.amounts import as_written
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ..timetable import Timetable, Wait, tightest

@@ -25,7 +25,7 @@ from fractions import Fraction
 from itertools import combinations, permutations
 from typing import Generic, TypeVar
 
-from ...instances.amounts import Amount
+from ...instances.base.amounts import Amount
 
 Task = TypeVar("Task", bound=Hashable)
 

@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ...instances.amounts import WholeAmounts, as_written, whole_amounts
+from ...instances.base.amounts import WholeAmounts, as_written, whole_amounts
 
 if TYPE_CHECKING:
     from ...instances.chain.problem import ChainProblem

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from ...instances.amounts import common_unit
+from ...instances.base.amounts import common_unit
 from ..native import NativeBuilt
 from .allocation import partition
 

@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ...instances.amounts import as_written
-from ...instances.errors import TooLargeError
+from ...instances.base.amounts import as_written
+from ...instances.base.errors import TooLargeError
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from .schedules import degrees
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import combinations
 
-from ...instances.errors import TooLargeError
+from ...instances.base.errors import TooLargeError
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.graph_pipeline.series_parallel import Leaf, Parallel, Series, Tree, decompose, operators
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...instances.errors import UsageError
+from ...instances.base.errors import UsageError
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ..contract import (

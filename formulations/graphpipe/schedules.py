@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ...instances.errors import InputError
+from ...instances.base.errors import InputError
 from ...instances.graph_pipeline.problem import GraphPipelineProblem, micro_batch_sizes
 
 Schedule = tuple[int, int]

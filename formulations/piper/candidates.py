@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from ...instances.errors import TooLargeError
+from ...instances.base.errors import TooLargeError
 from .lattice import REMEDY, Lattice
 from .stages import Stage, StageBook, last_true, positions
 

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import pyomo.environ as pyo
 
-from ...instances.checks import NodeId
-from ...instances.errors import InputError
+from ...instances.base.checks import NodeId
+from ...instances.base.errors import InputError
 from ...instances.staging.problem import Configuration
 from .candidates import ROUNDING
 from .flush import add_flush, counts_of

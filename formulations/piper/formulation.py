@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from ...instances.errors import TooLargeError, UsageError, show
+from ...instances.base.errors import TooLargeError, UsageError, show
 from ...instances.staging.problem import StagingProblem
 from ...instances.staging.question import FLUSH, check_question
 from ..contract import FLOAT_ROOM, BuiltModel, CommonFormulation, Options, Refuted, Wanted, check_type

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...instances.compiled import repays_loading
-from ...instances.errors import InputError
+from ...instances.base.compiled import repays_loading
+from ...instances.base.errors import InputError
 from ...instances.staging.problem import StagingProblem
 
 MAX_SETS = 30_000

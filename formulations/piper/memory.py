@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...instances.amounts import as_written
+from ...instances.base.amounts import as_written
 from ...instances.staging.problem import StagingProblem
 
 Bytes = tuple[int, int]

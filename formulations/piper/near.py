@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ...instances.compiled import compiled, repays_loading
-from ...instances.errors import TooLargeError
+from ...instances.base.compiled import compiled, repays_loading
+from ...instances.base.errors import TooLargeError
 from ...instances.staging.problem import Configuration, StagingProblem
 from . import scan
 from .lattice import MAX_STAGES, REMEDY, Lattice

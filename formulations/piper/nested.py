@@ -17,7 +17,7 @@ from typing import Any
 
 import pyomo.environ as pyo
 
-from ...instances.errors import TooLargeError
+from ...instances.base.errors import TooLargeError
 from ...instances.staging.problem import StagingProblem
 from .candidates import MAX_COLUMNS, ROUNDING, Candidates, Column
 from .links import upper_cost

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ...instances.checks import NodeId
+from ...instances.base.checks import NodeId
 from ...instances.staging.plan import PlannedStage, StagedPlan
 from ..contract import Values
 from .candidates import Candidates, Column

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from ...instances.errors import UsageError
+from ...instances.base.errors import UsageError
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ..contract import (

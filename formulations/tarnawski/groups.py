@@ -19,8 +19,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ...instances.amounts import fits
-from ...instances.graph import strong_components
+from ...instances.base.amounts import fits
+from ...instances.base.graph import strong_components
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import NodeId, PlacementProblem
 from .order import topological_ranks

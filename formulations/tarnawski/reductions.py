@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...instances.graph import strong_components
+from ...instances.base.graph import strong_components
 from ..contract import Refuted
 from .bounds import SAFETY, accelerator_allowed, cpu_allowed
 from .groups import GroupProblem, merge

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from ...instances.compiled import compiled, repays_loading
+from ...instances.base.compiled import compiled, repays_loading
 from ..tarnawski.order import topological_ranks
 from . import cell_kernel
 from .atoms import Atoms

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from ...instances.errors import InputError
+from ...instances.base.errors import InputError
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ..contract import BuiltModel, CommonFormulation, ExtraRow, NativeModel, Options, Refuted, Values, Wanted

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...instances.errors import InputError, UsageError
-from ...instances.kinds import kind_of
+from ...instances.base.errors import InputError, UsageError
 from ...instances.placement.plan import Device, PlacementPlan
 from ...instances.placement.problem import PlacementProblem
+from ...instances.registry import kind_of
 from ..contract import (
     BuiltModel,
     CommonFormulation,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..errors import InputError, show
+from ..base.errors import InputError, show
 from .problem import ChainProblem
 
 FIELD = "option allocation"
@@ -48,7 +48,7 @@ def _listed(text: str) -> list[Any]:
 
 def _from_file(path: str) -> list[Any]:
     """A list, or the `allocation` of a plan, or of the plan in a result."""
-    from ..json_file import read_json
+    from ..base.json_file import read_json
 
     if not os.path.exists(path):
         raise InputError(FIELD, f"is {show(path)}, which is neither a list nor a file", REMEDY)

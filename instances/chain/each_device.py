@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from ..amounts import as_written
+from ..base.amounts import as_written
 from .plan import PatternPlan
 from .problem import ChainProblem
 from .referee.evaluate import evaluate_pattern

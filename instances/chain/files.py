@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import InputError
-from ..fields import as_own_format, require, require_list
+from ..base.errors import InputError
+from ..base.fields import as_own_format, require, require_list
 from .problem import ChainProblem
 
 SCHEMA = "pipeplan.chain/1"

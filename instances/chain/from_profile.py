@@ -22,11 +22,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ..amounts import as_written, exact_sum
-from ..cluster import SECONDS, Cluster
-from ..errors import UsageError
-from ..profile.options import Lowered, ProfileOptions, about_copies, copies_of, require_cluster, without_limit
-from ..profile.profile import Profile
+from ..base.amounts import as_written, exact_sum
+from ..base.cluster import SECONDS, Cluster
+from ..base.errors import UsageError
+from ..networks.profile.options import (
+    Lowered,
+    ProfileOptions,
+    about_copies,
+    copies_of,
+    require_cluster,
+    without_limit,
+)
+from ..networks.profile.profile import Profile
 from .linear import Group, by_depth, cut_into_groups
 from .problem import ChainProblem
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..workloads.hardware import Hardware, Link
-from ..workloads.model import Layer, Workload
+from ..networks.analytic.hardware import Hardware, Link
+from ..networks.analytic.model import Layer, Workload
 from .linear import Group, cut_into_groups
 from .problem import ChainProblem
 

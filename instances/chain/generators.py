@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..errors import InputError
-from ..generator import Generator, Parameter
+from ..base.errors import InputError
+from ..base.generator import Generator, Parameter
 from . import theory
-from .known import KnownChain
+from .known_answers import KnownChain
 from .problem import MAX_LAYERS
-from .recipe import resnet_like
+from .random_chains import resnet_like
 
 NUMBERS = "6,6,8,6,7,7"
 MOST_NUMBERS = 24

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .known import KnownChain
+from .known_answers import KnownChain
 from .problem import ChainProblem
 
 SOURCE = "random; integer program, constraint model and brute force agree"

@@ -7,7 +7,7 @@ longer than a period; E6 the sizes in the proof of Theorem 3.
 
 from __future__ import annotations
 
-from .known import KnownChain
+from .known_answers import KnownChain
 from .problem import ChainProblem
 from .theory import figure_5, theorem_3
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..kind import kind_in
+from ..base.kind import kind_in
 
 _HERE = "pipeplan.instances.chain"
 
@@ -15,12 +15,12 @@ KIND = kind_in(
     write=f"{_HERE}.files:chain_to_json",
     cluster={"devices": "gpus", "memory_bytes": "memory_bytes", "bandwidth": "bandwidth"},
     runs_on="a chain runs on GPUs",
-    adjust=f"{_HERE}.door:adjusted",
+    adjust=f"{_HERE}.kind_functions:adjusted",
     profile_options=("recompute",),
     periodic=True,
     about="pipeplan.show.views.chain:about",
-    why_none="pipeplan.planners.beaumont.too_little_memory:explain",
-    least_memory="pipeplan.planners.beaumont.smallest_memory:least_memory",
+    why_none="pipeplan.planners.chain.too_little_memory:explain",
+    least_memory="pipeplan.planners.chain.smallest_memory:least_memory",
     held=f"{_HERE}.each_device:held",
     to_schedule=f"{_HERE}.to_schedule:lower",
     pareto="pipeplan.studies.pareto.chains:STUDY",

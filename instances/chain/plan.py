@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from ..errors import InputError, show
-from ..fields import as_list, as_object, as_plan, join, read_entries, require, require_list
+from ..base.errors import InputError, show
+from ..base.fields import as_list, as_object, as_plan, join, read_entries, require, require_list
 
 EXAMPLE = '{"kind": "pattern", "period": ..., "allocation": [...], "starts": [...], "transfers": {...}}'
 

@@ -12,10 +12,18 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal, get_args
 
-from ..amounts import as_written
-from ..checks import MAX_DEVICES, check_amount, check_flag, check_labels, check_limit, check_positive, check_size
-from ..errors import InputError, show
-from ..identity import canonical, canonical_or_none, digest
+from ..base.amounts import as_written
+from ..base.checks import (
+    MAX_DEVICES,
+    check_amount,
+    check_flag,
+    check_labels,
+    check_limit,
+    check_positive,
+    check_size,
+)
+from ..base.errors import InputError, show
+from ..base.identity import canonical, canonical_or_none, digest
 
 MemoryMode = Literal["reserved", "inputs", "weights", "strict"]
 Duplex = Literal["half", "full"]

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from ..recipe import Packaged, Recipe
+from ..base.packaged import Packaged, Recipe
 from . import golden, guards, theory
 from .from_workload import workload_to_chain
-from .known import KnownChain
+from .known_answers import KnownChain
 from .problem import ChainProblem
 
 MIB = 2**20
@@ -44,8 +44,8 @@ def _recipes() -> Iterator[Recipe]:
 
 def _resnet(name: str, depth: int, batch: int, image: int, memory_bytes: float) -> ChainProblem:
     """In whole microseconds, so that periods can be exact."""
-    from ..workloads import DEVICES, LINKS
-    from ..workloads.cnn import resnet
+    from ..networks.analytic import DEVICES, LINKS
+    from ..networks.analytic.cnn import resnet
 
     network, device, link = resnet(depth, batch, image), DEVICES["v100-16gb"], LINKS["pcie3-x16"]
     problem = workload_to_chain(network, device, link, gpus=4, memory_bytes=memory_bytes)

@@ -10,9 +10,9 @@ import math
 from collections.abc import Sequence
 from itertools import groupby
 
-from ..errors import UsageError
-from ..simulation.model import Dependency, Pipeline, Stage
-from ..simulation.orders import replica_orders
+from ..base.errors import UsageError
+from ..timeline.model import Dependency, Pipeline, Stage
+from ..timeline.orders import replica_orders
 from .plan import PatternPlan
 from .problem import ChainProblem
 

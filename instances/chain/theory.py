@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
-from ..errors import InputError
-from .known import KnownChain, Variant
+from ..base.errors import InputError
+from .known_answers import KnownChain, Variant
 from .problem import ChainProblem
 
 PAPER = "Beaumont, Eyraud-Dubois and Shilova (2020)"

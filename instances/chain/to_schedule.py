@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from ..errors import UsageError
+from ..base.errors import UsageError
+from ..base.violation import Violation
 from ..schedule.from_plan import LoweredSchedule, schedule_of
 from ..schedule.lowering_options import ScheduleOptions
 from ..schedule.planned_work import (
@@ -25,8 +26,7 @@ from ..schedule.planned_work import (
     spread,
     together,
 )
-from ..simulation.checks import refuse_broken
-from ..violation import Violation
+from ..timeline.checks import refuse_broken
 from .plan import PatternPlan
 from .problem import ChainProblem
 from .referee.layout import shape_faults

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..upgrade_step import Found, Step
+from ..base.step import Found, Step
 from .problem import ChainProblem
 
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import unknown_name
+from ..base.errors import unknown_name
 from .problem import GraphPipelineProblem, Link, Operator, TimeCurve
 
 GIB = 2.0**30

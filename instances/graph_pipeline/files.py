@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from ..curve import curve_from_json, curve_to_json
-from ..fields import as_entries, as_object, as_own_format, read_entries, refuse_unknown, require
-from ..records import read_record
+from ..base.curve import curve_from_json, curve_to_json
+from ..base.fields import as_entries, as_object, as_own_format, read_entries, refuse_unknown, require
+from ..base.records import read_record
 from .problem import GraphPipelineProblem, Link, Operator
 
 GRAPH_PIPELINE_SCHEMA = "pipeplan.graph-pipeline/1"

@@ -17,12 +17,19 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 
-from ..amounts import as_written, exact_sum
-from ..cluster import Cluster, per_unit
-from ..curve import TimeCurve
-from ..errors import UsageError
-from ..profile.options import Lowered, ProfileOptions, about_copies, copies_of, require_cluster, without_limit
-from ..profile.profile import Profile, Time
+from ..base.amounts import as_written, exact_sum
+from ..base.cluster import Cluster, per_unit
+from ..base.curve import TimeCurve
+from ..base.errors import UsageError
+from ..networks.profile.options import (
+    Lowered,
+    ProfileOptions,
+    about_copies,
+    copies_of,
+    require_cluster,
+    without_limit,
+)
+from ..networks.profile.profile import Profile, Time
 from .problem import GraphPipelineProblem, Link, Operator
 
 

@@ -5,12 +5,12 @@ What the profile counts stands in `workloads/profile.py`, what the problem makes
 
 from __future__ import annotations
 
-from ..checks import check_whole
-from ..cluster import Cluster
-from ..profile.options import ProfileOptions
-from ..workloads.hardware import Hardware, Link
-from ..workloads.model import Workload
-from ..workloads.profile import to_curves
+from ..base.checks import check_whole
+from ..base.cluster import Cluster
+from ..networks.analytic.hardware import Hardware, Link
+from ..networks.analytic.model import Workload
+from ..networks.analytic.profile import to_curves
+from ..networks.profile.options import ProfileOptions
 from .clusters import powers_of_two
 from .from_profile import lower
 from .problem import MAX_MINI_BATCH, GraphPipelineProblem

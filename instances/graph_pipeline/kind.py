@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..kind import kind_in
+from ..base.kind import kind_in
 
 _HERE = "pipeplan.instances.graph_pipeline"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from ..graph import adjacency, heights_of
+from ..base.graph import adjacency, heights_of
 from .plan import GraphStage, StageGraphPlan
 from .problem import GraphPipelineProblem
 from .referee.costs import forced_edges

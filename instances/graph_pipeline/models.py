@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypedDict, Unpack
 
-from ..checks import MAX_DEVICES, check_amount, check_whole
+from ..base.checks import MAX_DEVICES, check_amount, check_whole
 from .clusters import OperatorCost, cluster_of, on_cluster, operator
 from .problem import MAX_MINI_BATCH, GraphPipelineProblem
 

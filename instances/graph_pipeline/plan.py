@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..checks import NodeId, check_count
-from ..errors import InputError, show
-from ..fields import as_entries, as_object, as_plan, read_entries, require
+from ..base.checks import NodeId, check_count
+from ..base.errors import InputError, show
+from ..base.fields import as_entries, as_object, as_plan, read_entries, require
 from ..placement.plan import ids_from_json
 
 STAGE_EXAMPLE = '{"nodes": [...], "devices": 1, "micro_batch": 1, "k": 1, "in_flight": 1}'

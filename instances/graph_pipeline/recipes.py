@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..recipe import Packaged, Recipe
+from ..base.packaged import Packaged, Recipe
 from .models import candle_uno, case_study, dlrm, mmt
 from .tiny import tiny_graph
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from ..graph import adjacency, topological_order
+from ..base.graph import adjacency, topological_order
 
 TRIED_REGIONS = 8
 """Candidates for a contraction that are compared, the smallest first."""

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, pairwise
 
-from ..amounts import Amount, exact_sum
-from ..errors import UsageError
-from ..graph import adjacency, topological_order
+from ..base.amounts import Amount, exact_sum
+from ..base.errors import UsageError
+from ..base.graph import adjacency, topological_order
 from ..schedule.from_plan import LoweredSchedule, schedule_of
 from ..schedule.lowering_options import ScheduleOptions
 from ..schedule.planned_work import PlannedWork, evenly, holders_of, joints_of, notes_on, parts_of, repeated, spread
-from ..simulation.checks import refuse_broken
+from ..timeline.checks import refuse_broken
 from .plan import GraphStage, StageGraphPlan
 from .problem import GraphPipelineProblem
 from .referee.costs import forced_edges

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..upgrade_step import Found, Step
+from ..base.step import Found, Step
 from .problem import GraphPipelineProblem, Link
 
 

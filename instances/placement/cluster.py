@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..checks import check_amount, check_count, check_distinct, check_limit, check_size, check_text
-from ..errors import InputError, show
+from ..base.checks import check_amount, check_count, check_distinct, check_limit, check_size, check_text
+from ..base.errors import InputError, show
 
 MAX_LEVELS = 6
 MAX_OTHER_TYPES = 100

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from ..amounts import exact_sum
+from ..base.amounts import exact_sum
 from .plan import PlacementPlan
 from .problem import PlacementProblem
 

@@ -9,8 +9,8 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from ..fields import as_entries, as_list, as_own_format, read_entries, require
-from ..records import read_record, to_record
+from ..base.fields import as_entries, as_list, as_own_format, read_entries, require
+from ..base.records import read_record, to_record
 from .cluster import AcceleratorType, Level
 from .problem import Node, PlacementProblem
 

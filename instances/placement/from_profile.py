@@ -19,11 +19,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from ..amounts import as_written, exact_sum
-from ..checks import check_limit, check_positive
-from ..cluster import SECONDS, Cluster
-from ..errors import InputError
-from ..profile.options import (
+from ..base.amounts import as_written, exact_sum
+from ..base.checks import check_limit, check_positive
+from ..base.cluster import SECONDS, Cluster
+from ..base.errors import InputError
+from ..networks.profile.options import (
     Lowered,
     ProfileOptions,
     about_copies,
@@ -32,7 +32,7 @@ from ..profile.options import (
     require_cluster,
     without_limit,
 )
-from ..profile.profile import Profile
+from ..networks.profile.profile import Profile
 from .problem import Node, NodeId, PlacementProblem
 
 BACKWARD_SUFFIX = "/backward"

@@ -15,8 +15,8 @@ every input the same gradient and is charged for one. Network inputs get no grad
 
 from __future__ import annotations
 
-from ..workloads.hardware import DEVICES, Hardware, Link
-from ..workloads.model import Layer, Workload
+from ..networks.analytic.hardware import DEVICES, Hardware, Link
+from ..networks.analytic.model import Layer, Workload
 from .problem import Node, PlacementProblem
 
 MS_PER_S = 1e3

@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ..checks import check_amount, check_count
-from ..errors import InputError
-from ..generator import Generator, Parameter
+from ..base.checks import check_amount, check_count
+from ..base.errors import InputError
+from ..base.generator import Generator, Parameter
 from .problem import Node, NodeId, PlacementProblem
 
 Edge = tuple[NodeId, NodeId]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..kind import kind_in
+from ..base.kind import kind_in
 
 _HERE = "pipeplan.instances.placement"
 
@@ -11,7 +11,7 @@ KIND = kind_in(
     name="placement",
     schema="pipeplan.placement/1",
     published=("maxFPGAs", "maxCPUs", "maxSizePerFPGA"),
-    read_published=f"{_HERE}.door:read_published",
+    read_published=f"{_HERE}.kind_functions:read_published",
     write_published=f"{_HERE}.published:placement_to_published",
     problem=f"{_HERE}.problem:PlacementProblem",
     plans={"placement": f"{_HERE}.plan:PlacementPlan"},

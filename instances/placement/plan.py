@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..checks import MAX_DEVICES, NodeId, check_id, check_text
-from ..errors import InputError, PipeplanError, show
-from ..fields import as_list, as_object, as_plan, read_entries, require
-from ..records import to_record
+from ..base.checks import MAX_DEVICES, NodeId, check_id, check_text
+from ..base.errors import InputError, PipeplanError, show
+from ..base.fields import as_list, as_object, as_plan, read_entries, require
+from ..base.records import to_record
 from .problem import PlacementProblem
 
 DeviceType = Literal["accelerator", "cpu"]

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from ..amounts import MOST_EXACT, WholeAmounts, exact_sum, fits, in_digits, whole_amounts
-from ..checks import NodeId as NodeId
-from ..checks import (
+from ..base.amounts import MOST_EXACT, WholeAmounts, exact_sum, fits, in_digits, whole_amounts
+from ..base.checks import NodeId as NodeId
+from ..base.checks import (
     check_amount,
     check_count,
     check_distinct,
@@ -26,9 +26,9 @@ from ..checks import (
     check_size,
     check_text,
 )
-from ..errors import InputError, UsageError, show
-from ..graph import Graph, check_acyclic, check_ends
-from ..identity import canonical, canonical_or_none, digest
+from ..base.errors import InputError, UsageError, show
+from ..base.graph import Graph, check_acyclic, check_ends
+from ..base.identity import canonical, canonical_or_none, digest
 from .cluster import AcceleratorType, Level, check_levels, check_types, is_flat
 
 MAX_NODES = 1_000_000

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..checks import check_amount, check_id
-from ..errors import InputError, show
-from ..fields import as_object, join, require, require_list
+from ..base.checks import check_amount, check_id
+from ..base.errors import InputError, show
+from ..base.fields import as_object, join, require, require_list
 from .plan import Device, DeviceType, PlacementPlan, ids_from_json
 from .problem import Node, NodeId, PlacementProblem
 

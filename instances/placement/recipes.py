@@ -7,7 +7,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from ..recipe import Packaged, Recipe
+from ..base.packaged import Packaged, Recipe
 from .problem import Node, PlacementProblem
 
 NETWORKS: tuple[tuple[str, str, int, str, str, dict[str, Any]], ...] = (
@@ -28,7 +28,7 @@ NETWORKS: tuple[tuple[str, str, int, str, str, dict[str, Any]], ...] = (
 def _lowered(
     name: str, workload: str, batch: int, device: str, link: str, cluster: dict[str, Any]
 ) -> PlacementProblem:
-    from ..workloads import DEVICES, LINKS, build
+    from ..networks.analytic import DEVICES, LINKS, build
     from .from_workload import to_placement
 
     return to_placement(build(workload, batch), DEVICES[device], LINKS[link], name=name, **cluster)

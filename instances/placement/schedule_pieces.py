@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ..amounts import as_written
-from ..checks import NodeId
-from ..graph import Graph
+from ..base.amounts import as_written
+from ..base.checks import NodeId
+from ..base.graph import Graph
 from ..schedule.planned_work import Holder, Joint, Part, PlannedWork
 from .plan import Device, PlacementPlan
 from .problem import PlacementProblem

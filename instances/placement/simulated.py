@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
-from ..errors import UsageError
-from ..simulation.model import Dependency, Pipeline, Stage
-from ..simulation.orders import Order, replica_orders
+from ..base.errors import UsageError
+from ..timeline.model import Dependency, Pipeline, Stage
+from ..timeline.orders import Order, replica_orders
 from .plan import Device, PlacementPlan
 from .problem import PlacementProblem
 from .referee.assignment import check_computable, device_of_nodes, time_of

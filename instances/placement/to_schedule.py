@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ..checks import NodeId
-from ..errors import UsageError, show
+from ..base.checks import NodeId
+from ..base.errors import UsageError, show
 from ..schedule.from_plan import LoweredSchedule, schedule_of
 from ..schedule.lowering_options import ScheduleOptions
 from ..schedule.planned_work import PlannedWork, evenly, holders_of, joints_of, notes_on, parts_of, repeated, spread

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from ..upgrade_step import Found, Step, with_changed
+from ..base.step import Found, Step, with_changed
 from .cluster import Level
 from .problem import Node, PlacementProblem
 

@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from ..errors import InputError, UsageError, show
+from ..base.errors import InputError, UsageError, show
 from .order import Deadlock, Run, earliest_starts
 from .plan import SchedulePlan
 from .problem import KIND_NAMES, MAX_STARTS, BlockEdge, ScheduleProblem

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ..errors import InputError, nearest
-from ..fields import as_object, check_schema, join, read_entries, require, require_list, shorten
+from ..base.errors import InputError, nearest
+from ..base.fields import as_object, check_schema, join, read_entries, require, require_list, shorten
 from .problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 
 SCHEMA = "pipeplan.schedule/1"

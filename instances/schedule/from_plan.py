@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from ..amounts import Amount, as_written, in_digits
-from ..simulation.model import Pipeline
+from ..base.amounts import Amount, as_written, in_digits
+from ..timeline.model import Pipeline
 from .lowering_options import ScheduleOptions
 from .plan import written
 from .planned_work import Holder, Part, PlannedWork

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ..checks import MAX_DEVICES, check_whole
-from ..generator import Generator, Parameter
+from ..base.checks import MAX_DEVICES, check_whole
+from ..base.generator import Generator, Parameter
 from .pipelines import LOOP, V_SHAPE, divided_pipeline, equal_stages
 from .problem import ScheduleProblem
 from .random_schedules import random_pipeline, random_schedule

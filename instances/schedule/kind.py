@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..kind import kind_in
+from ..base.kind import kind_in
 
 _HERE = "pipeplan.instances.schedule"
 
@@ -19,7 +19,7 @@ KIND = kind_in(
     choices={"objective": ("makespan", "span", "period")},
     cluster={"memory_bytes": "devices", "batch": "micro_batches"},
     runs_on="blocks run on the devices that the problem names",
-    adjust=f"{_HERE}.door:adjusted",
+    adjust=f"{_HERE}.kind_functions:adjusted",
     from_profile=None,
     pipeline=None,
     each_memory=f"{_HERE}.each_device:with_memory",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ..amounts import as_written
-from ..checks import check_flag, check_whole
-from ..errors import InputError, UsageError, show
+from ..base.amounts import as_written
+from ..base.checks import check_flag, check_whole
+from ..base.errors import InputError, UsageError, show
 from .pipelines import LOOP, V_SHAPE, device_of
 from .problem import MAX_MICRO_BATCHES
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ..errors import InputError, show
+from ..base.errors import InputError, show
 from .plan import SchedulePlan
 from .problem import ScheduleProblem, whole_times
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import merge
 
-from ..simulation.model import Pipeline, Stage
+from ..timeline.model import Pipeline, Stage
 from .order import Deadlock, Run, earliest_starts
 from .plan import SchedulePlan
 from .problem import ScheduleProblem

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..checks import MAX_DEVICES, check_whole
-from ..errors import InputError, show
+from ..base.checks import MAX_DEVICES, check_whole
+from ..base.errors import InputError, show
 from .problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from ..amounts import as_written
-from ..errors import InputError, show
-from ..fields import as_list, as_plan, join, require, require_object
+from ..base.amounts import as_written
+from ..base.errors import InputError, show
+from ..base.fields import as_list, as_plan, join, require, require_object
 
 EXAMPLE = '{"kind": "schedule", "starts": {"F0": [0, 5], ...}}'
 PERIODIC_EXAMPLE = '{"kind": "periodic-schedule", "period": 15, "starts": {"F0": 0, ...}}'

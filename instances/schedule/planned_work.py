@@ -9,9 +9,9 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import TypeVar
 
-from ..amounts import Amount, as_written
-from ..errors import UsageError
-from ..simulation.model import Pipeline
+from ..base.amounts import Amount, as_written
+from ..base.errors import UsageError
+from ..timeline.model import Pipeline
 from .lowering_options import ScheduleOptions
 
 

@@ -12,8 +12,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeVar, get_args
 
-from ..amounts import as_written, exact_sum, in_digits
-from ..checks import (
+from ..base.amounts import as_written, exact_sum, in_digits
+from ..base.checks import (
     MAX_AMOUNT,
     MAX_DEVICES,
     NodeId,
@@ -27,8 +27,8 @@ from ..checks import (
     check_text,
     check_whole,
 )
-from ..errors import InputError, nearest, show
-from ..identity import canonical, canonical_or_none, digest
+from ..base.errors import InputError, nearest, show
+from ..base.identity import canonical, canonical_or_none, digest
 
 BlockKind = Literal["F", "B", "I", "W", "X"]
 BLOCK_KINDS: tuple[BlockKind, ...] = get_args(BlockKind)

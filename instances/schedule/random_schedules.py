@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from ..checks import check_whole
+from ..base.checks import check_whole
 from .pipelines import StagePasses, divided_pipeline
 from .problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..recipe import Packaged, Recipe
+from ..base.packaged import Packaged, Recipe
 from .pipelines import divided_pipeline, equal_stages, measured_even, measured_uneven
 from .problem import ScheduleProblem
 from .shapes import shape

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import InputError, UsageError
-from ..kind import Rules, chosen
-from ..simulation.checks import refuse_broken
-from ..violation import Violation
+from ..base.errors import InputError, UsageError
+from ..base.kind import Rules, chosen
+from ..base.violation import Violation
+from ..timeline.checks import refuse_broken
 from .kind import KIND
 from .plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from .problem import ScheduleProblem

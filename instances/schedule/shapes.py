@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ..checks import check_whole
-from ..errors import InputError
+from ..base.checks import check_whole
+from ..base.errors import InputError
 from .problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..quantities import BYTE_NAMES
-from ..upgrade_step import Found, Step
+from ..base.quantities import BYTE_NAMES
+from ..base.step import Found, Step
 from .problem import ScheduleDevice, ScheduleProblem
 
 TIME_DIGITS = 4

@@ -8,9 +8,9 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from ..checks import NodeId, check_id
-from ..errors import InputError, show
-from ..fields import (
+from ..base.checks import NodeId, check_id
+from ..base.errors import InputError, show
+from ..base.fields import (
     as_entries,
     as_list,
     as_object,
@@ -22,7 +22,7 @@ from ..fields import (
     require_list,
     require_object,
 )
-from ..records import read_record, to_record
+from ..base.records import read_record, to_record
 from .problem import Configuration, DeviceType, Edge, Layer, StagingLevel, StagingProblem
 
 STAGING_SCHEMA = "pipeplan.staging/1"

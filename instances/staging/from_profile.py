@@ -27,19 +27,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
-from ..amounts import as_written, exact_sum
-from ..cluster import Cluster, per_unit
-from ..errors import UsageError
-from ..profile.options import (
-    Lowered,
-    ProfileOptions,
-    about_copies,
-    copies_of,
-    held_bytes,
-    require_cluster,
-)
-from ..profile.profile import Profile
-from .door import adjusted
+from ..base.amounts import as_written, exact_sum
+from ..base.cluster import Cluster, per_unit
+from ..base.errors import UsageError
+from ..networks.profile.options import Lowered, ProfileOptions, about_copies, copies_of, held_bytes, require_cluster
+from ..networks.profile.profile import Profile
+from .kind_functions import adjusted
 from .problem import Configuration, Edge, Layer, StagingProblem
 
 VANILLA = "vanilla"

@@ -35,11 +35,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..errors import InputError, show
-from ..workloads import blocks as split
-from ..workloads.blocks import Block, blocks, split_of
-from ..workloads.hardware import Hardware, Link
-from ..workloads.model import Layer, Workload
+from ..base.errors import InputError, show
+from ..networks.analytic import blocks as split
+from ..networks.analytic.blocks import Block, blocks, split_of
+from ..networks.analytic.hardware import Hardware, Link
+from ..networks.analytic.model import Layer, Workload
 from .problem import Configuration, Edge, StagingProblem
 from .problem import Layer as StagingLayer
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..kind import kind_in
+from ..base.kind import kind_in
 
 _HERE = "pipeplan.instances.staging"
 
@@ -11,7 +11,7 @@ KIND = kind_in(
     name="staging",
     schema="pipeplan.staging/1",
     published=("maxDevices", "mbsInBatch", "maxBatchSize", "maxMemoryPerDevice"),
-    read_published=f"{_HERE}.door:read_published",
+    read_published=f"{_HERE}.kind_functions:read_published",
     write_published=f"{_HERE}.files:staging_to_published",
     problem=f"{_HERE}.problem:StagingProblem",
     plans={"stages": f"{_HERE}.plan:StagedPlan", "leveled-stages": f"{_HERE}.leveled_plan:LeveledPlan"},
@@ -31,7 +31,7 @@ KIND = kind_in(
         "time_unit": "time_unit",
     },
     runs_on="stages run on devices",
-    adjust=f"{_HERE}.door:adjusted",
+    adjust=f"{_HERE}.kind_functions:adjusted",
     profile_options=("recompute", "data_parallel", "tensor_parallel", "efficiency"),
     network=f"{_HERE}.from_workload:to_staging",
     network_arguments={"batch": None, "micro_batches": 8, "merge": None},

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from ..checks import NodeId, check_count, check_id, check_text
-from ..errors import InputError, show
-from ..fields import as_entries, as_object, as_plan, read_entries, require, require_list
+from ..base.checks import NodeId, check_count, check_id, check_text
+from ..base.errors import InputError, show
+from ..base.fields import as_entries, as_object, as_plan, read_entries, require, require_list
 from ..placement.plan import ids_from_json
 
 MAX_DEPTH = 20

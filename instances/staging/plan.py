@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..checks import NodeId, check_count, check_id, check_text
-from ..errors import InputError, show
-from ..fields import as_object, as_plan, read_entries, require
+from ..base.checks import NodeId, check_count, check_id, check_text
+from ..base.errors import InputError, show
+from ..base.fields import as_object, as_plan, read_entries, require
 from ..placement.plan import ids_from_json
 
 

@@ -13,8 +13,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from ..amounts import as_written
-from ..checks import (
+from ..base.amounts import as_written
+from ..base.checks import (
     NodeId,
     check_amount,
     check_count,
@@ -28,9 +28,9 @@ from ..checks import (
     check_text,
     check_whole,
 )
-from ..errors import InputError, show
-from ..graph import Graph, check_acyclic, check_ends
-from ..identity import canonical_or_none, digest
+from ..base.errors import InputError, show
+from ..base.graph import Graph, check_acyclic, check_ends
+from ..base.identity import canonical_or_none, digest
 
 MAX_LAYERS = 100_000
 MAX_LAYER_EDGES = 1_000_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..checks import check_known
-from ..errors import InputError
+from ..base.checks import check_known
+from ..base.errors import InputError
 from .problem import StagingProblem
 
 FLUSH = "flush"

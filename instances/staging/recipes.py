@@ -6,7 +6,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from ..recipe import Packaged, Recipe
+from ..base.packaged import Packaged, Recipe
 from .problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
 
 GIB = 2.0**30
@@ -60,7 +60,7 @@ def _tiny_levels() -> StagingProblem:
 def _lowered(
     name: str, workload: str, batch: int, device: str, link: str, options: dict[str, Any]
 ) -> StagingProblem:
-    from ..workloads import DEVICES, LINKS, build
+    from ..networks.analytic import DEVICES, LINKS, build
     from .from_workload import to_staging
 
     return to_staging(build(workload, batch), DEVICES[device], LINKS[link], name=name, **options)

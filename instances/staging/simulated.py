@@ -17,9 +17,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..checks import NodeId
-from ..simulation.model import Dependency, Pipeline, Stage
-from ..simulation.orders import replica_orders
+from ..base.checks import NodeId
+from ..timeline.model import Dependency, Pipeline, Stage
+from ..timeline.orders import replica_orders
 from .leveled_plan import LeveledPlan, LeveledStage
 from .plan import PlannedStage, StagedPlan
 from .problem import Configuration, StagingProblem

@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from ..amounts import Amount
-from ..errors import UsageError
+from ..base.amounts import Amount
+from ..base.errors import UsageError
 from ..schedule.from_plan import LoweredSchedule, schedule_of
 from ..schedule.lowering_options import ScheduleOptions
 from ..schedule.planned_work import PlannedWork, evenly, holders_of, joints_of, notes_on, parts_of, repeated, spread
-from ..simulation.checks import refuse_broken
-from ..simulation.model import Pipeline
+from ..timeline.checks import refuse_broken
+from ..timeline.model import Pipeline
 from .leveled_plan import LeveledPlan, LeveledStage
 from .plan import PlannedStage, StagedPlan
 from .problem import Layer, StagingProblem

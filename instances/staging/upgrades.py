@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..upgrade_step import Found, Step, with_changed
+from ..base.step import Found, Step, with_changed
 from .problem import StagingLevel, StagingProblem
 
 

@@ -32,7 +32,7 @@ def _run(argv: list[str] | None) -> int:
 
 
 def _profiled(argv: list[str] | None) -> int:
-    from ..instances import stopwatch
+    from ..instances.base import stopwatch
 
     watch = stopwatch.start()
     try:

@@ -14,9 +14,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ..instances.clock import when_compiling
-from ..instances.errors import PipeplanError, UsageError, did_you_mean, show
-from ..instances.json_file import before_writing
+from ..instances.base.clock import when_compiling
+from ..instances.base.errors import PipeplanError, UsageError, did_you_mean, show
+from ..instances.base.json_file import before_writing
 from ..show.console import clean, say_error, say_note
 from .exits import BAD_INPUT, BROKEN_PIPE, INTERNAL, INTERRUPTED, OK
 from .interrupt import hear_no_more

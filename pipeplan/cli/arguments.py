@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.errors import InputError, PipeplanError, UsageError
-from ..instances.json_file import STDIN
-from ..instances.kinds import kind_of
+from ..instances.base.errors import InputError, PipeplanError, UsageError
+from ..instances.base.json_file import STDIN
+from ..instances.base.result import Asked
 from ..instances.lookup import Cluster as Cluster
 from ..instances.lookup import holds_profile, load_with_notes
-from ..instances.result import Asked
+from ..instances.registry import kind_of
 from ..show.console import say_note
 from . import quantities
 from .profile_options import PROFILE_OPTIONS, USUAL, profile_options
@@ -25,7 +25,7 @@ from .signatures import hidden, one_of, option, shared
 from .written import watch
 
 if TYPE_CHECKING:
-    from ..instances.kinds import Problem
+    from ..instances.registry import Problem
 
 CLUSTER = "Cluster (overrides the file's; required for profiles, which have none)"
 
@@ -151,9 +151,9 @@ def load_for(plan: str, text: str, on: Cluster) -> Problem:
 
 def cluster_for(path: str, on: Cluster) -> Cluster:
     """Where the user names no cluster, what the command was given that wrote the result."""
-    from ..instances.json_file import read_json
-    from ..instances.result import SCHEMA
-    from ..instances.results import load_result
+    from ..instances.base.json_file import read_json
+    from ..instances.base.result import SCHEMA
+    from ..instances.stored_results import load_result
     from ..show.command import cluster_words
     from ..studies.compare.suite_file import cluster_of
 

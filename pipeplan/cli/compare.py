@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.errors import UsageError
+from ..instances.base.errors import UsageError
 from ..show.console import out, print_json, say_note, styled
 from . import quantities
 from .arguments import CLUSTER, CLUSTER_OPTIONS, RARE, Json

@@ -31,7 +31,7 @@ def command(
 ) -> None:
     """Convert an instance into pipeplan's JSON or the published format; what a format cannot hold is refused."""
     from ..instances.files import save
-    from ..instances.kinds import kind_of
+    from ..instances.registry import kind_of
 
     one_of("--to", to, FORMATS)
     problem = load_instance(instance, on)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..instances.result import Result
+    from ..instances.base.result import Result
 
 OK = 0
 """A plan that the referee accepts (for lists and conversions: done)."""
@@ -24,7 +24,7 @@ BROKEN_PIPE = 141
 
 def exit_code(result: Result) -> int:
     """What the shell is told about a run."""
-    from ..instances.result import Found, Stop
+    from ..instances.base.result import Found, Stop
 
     if result.contradicted:
         return REJECTED

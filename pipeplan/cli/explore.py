@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from ..instances.errors import UsageError
-from ..instances.kinds import kind_of
+from ..instances.base.errors import UsageError
+from ..instances.registry import kind_of
 from ..show.console import tell
 from .arguments import Cluster, Json, input_file, load_for, output_file, with_cluster
 from .referee_options import read_case
@@ -34,7 +34,7 @@ def command(
 
     The file needs no network and no installation. What is set stands in the page's address, so that it can be shared.
     """
-    from ..instances.json_file import write_text_atomically
+    from ..instances.base.json_file import write_text_atomically
     from ..show.page.explore_page import explore_page
 
     if instance is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..instances.errors import InputError, UsageError
+from ..instances.base.errors import InputError, UsageError
 from ..models.export.targets import TARGETS
 from ..show.console import print_json, say_note
 from .arguments import Cluster, Json, input_file, load_for
@@ -16,9 +16,9 @@ from .signatures import plain
 from .written import say_written
 
 if TYPE_CHECKING:
-    from ..instances.kinds import Plan, Problem
-    from ..instances.profile.profile import Profile
-    from ..instances.result import Result
+    from ..instances.base.result import Result
+    from ..instances.networks.profile.profile import Profile
+    from ..instances.registry import Plan, Problem
     from ..models.export.contract import Exported
 
 _Result = Annotated[str, input_file("RESULT", "A result of `plan solve`, or a plan; - for standard input.")]
@@ -130,8 +130,8 @@ def command(
 
 def _read_plan(path: str) -> Plan | Result:
     """A result with what the referee said of it, or a mere plan."""
-    from ..instances.json_file import read_json
-    from ..instances.results import plan_from_json, result_from_json
+    from ..instances.base.json_file import read_json
+    from ..instances.stored_results import plan_from_json, result_from_json
 
     data = read_json(path)
     try:
@@ -142,8 +142,8 @@ def _read_plan(path: str) -> Plan | Result:
 
 def _read_problem(planned: Plan | Result, path: str | None, result: str) -> Problem | None:
     """Of a plan that is exported with its problem; None: of any other."""
-    from ..instances.kinds import kind_of_plan
-    from ..instances.result import Result
+    from ..instances.base.result import Result
+    from ..instances.registry import kind_of_plan
 
     plan = planned.plan if isinstance(planned, Result) else planned
     if path is None or plan is None or not kind_of_plan(plan).exports:
@@ -165,7 +165,7 @@ def _read_profile(path: str | None, inference: bool, bytes_per_parameter: float 
 
 def _write(exported: Exported, path: str) -> None:
     """The one file under that name, or all of them in that folder."""
-    from ..instances.json_file import write_text_atomically
+    from ..instances.base.json_file import write_text_atomically
 
     folder = Path(path).is_dir() or path.endswith(os.sep)
     if not folder and len(exported.files) > 1:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..instances.base.errors import UsageError, did_you_mean, unknown_name
+from ..instances.base.generator import Generator, Parameter
 from ..instances.chain.generators import CHAIN_GENERATORS
-from ..instances.errors import UsageError, did_you_mean, unknown_name
-from ..instances.generator import Generator, Parameter
 from ..instances.graph_pipeline.models import GRAPH_MODELS, GraphModel
-from ..instances.kinds import DEFAULT_KIND, KINDS, kind_of
-from ..instances.profile.packaged import packaged_profile_names
-from ..instances.profile.profile import Profile
+from ..instances.networks.profile.packaged import packaged_profile_names
+from ..instances.networks.profile.profile import Profile
+from ..instances.registry import DEFAULT_KIND, KINDS, kind_of
 from ..show.console import out, print_json, say_note, styled, tell
 from . import quantities
 from .arguments import Json, output_file
@@ -26,9 +26,9 @@ from .lists import print_table
 from .signatures import flag_of, one_of, option, with_options
 
 if TYPE_CHECKING:
-    from ..instances.chain.known import KnownChain
-    from ..instances.kind import Kind
-    from ..instances.kinds import Problem
+    from ..instances.base.kind import Kind
+    from ..instances.chain.known_answers import KnownChain
+    from ..instances.registry import Problem
 
 PANEL = "Parameters (`plan generate` alone shows which generator has which)"
 
@@ -171,8 +171,8 @@ def command(
 
 
 def _write_profile(profile: Profile, output: str | None, json: bool) -> None:
-    from ..instances.json_file import dump_json
-    from ..instances.profile.files import profile_to_json
+    from ..instances.base.json_file import dump_json
+    from ..instances.networks.profile.files import profile_to_json
     from .import_options import hand_over
 
     if output is None:
@@ -183,7 +183,7 @@ def _write_profile(profile: Profile, output: str | None, json: bool) -> None:
 
 def _made(name: str, given: Mapping[str, Any]) -> tuple[Problem | Profile, KnownChain | None]:
     """By whoever has the name; with a chain comes what is known of it."""
-    from ..instances.workloads import WORKLOADS
+    from ..instances.networks.analytic import WORKLOADS
 
     families, profiles = _families(), packaged_profile_names()
     if name not in (families.keys() - {NETWORK, PROFILE}) | WORKLOADS.keys() | set(profiles):
@@ -230,9 +230,9 @@ def _problem(name: str, given: Mapping[str, Any]) -> Problem:
 def _profiled(name: str, given: Mapping[str, Any]) -> Problem | Profile:
     """A packaged profile on the hardware that is named, put on a cluster of it."""
     from ..instances.lowering import lower
-    from ..instances.profile.packaged import load_packaged_profile
-    from ..instances.profile.work import on_hardware
-    from ..instances.workloads import DEVICES, LINKS
+    from ..instances.networks.analytic import DEVICES, LINKS
+    from ..instances.networks.profile.packaged import load_packaged_profile
+    from ..instances.networks.profile.work import on_hardware
 
     values = {**{parameter.name: parameter.default for parameter in PROFILE_PARAMETERS}, **given}
     device = DEVICES[one_of("--hardware", values["hardware"], DEVICES)]
@@ -259,8 +259,8 @@ def _profiled(name: str, given: Mapping[str, Any]) -> Problem | Profile:
 
 
 def _profile_of_network(name: str, given: Mapping[str, Any]) -> Profile:
-    from ..instances.workloads import DEVICES, build
-    from ..instances.workloads.profile import to_profile
+    from ..instances.networks.analytic import DEVICES, build
+    from ..instances.networks.analytic.profile import to_profile
 
     _refuse_beside_profile(given, ("hardware", "batch", "merge"))
     device = DEVICES[one_of("--hardware", given.get("hardware", "v100-16gb"), DEVICES)]
@@ -277,7 +277,7 @@ def _refuse_beside_profile(given: Mapping[str, Any], own: Collection[str]) -> No
 
 
 def _network(name: str, given: Mapping[str, Any]) -> Problem:
-    from ..instances.workloads import DEVICES, LINKS, build
+    from ..instances.networks.analytic import DEVICES, LINKS, build
 
     values = {**{parameter.name: parameter.default for parameter in NETWORK_PARAMETERS}, **given}
     if values["batch"] is not None and values["batch"] < 1:
@@ -318,7 +318,7 @@ def _refuse_of_other_kinds(kind: Kind, kinds: Mapping[str, Kind], given: Mapping
 
 
 def _list(given: Mapping[str, Any], output: str | None, json: bool) -> None:
-    from ..instances.workloads import WORKLOADS
+    from ..instances.networks.analytic import WORKLOADS
 
     if given or output is not None:
         raise UsageError("Name what to generate; `plan generate` alone lists what there is.")

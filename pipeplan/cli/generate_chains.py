@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ..instances.base.errors import UsageError
+from ..instances.base.generator import Parameter
 from ..instances.chain.generators import CHAIN_GENERATORS
-from ..instances.chain.known import KnownChain
-from ..instances.errors import UsageError
-from ..instances.generator import Parameter
+from ..instances.chain.known_answers import KnownChain
 
 TIGHTNESS = Parameter(
     "tightness",
@@ -39,8 +39,8 @@ def build_chain(name: str, given: Mapping[str, Any]) -> KnownChain:
 
 
 def _tightened(known: KnownChain, share: float) -> KnownChain:
-    from ..instances.chain.recipe import tightness
-    from ..planners.beaumont.eager import memory_levels
+    from ..instances.chain.random_chains import tightness
+    from ..planners.chain.eager import memory_levels
 
     problem = tightness(known.problem, *memory_levels(known.problem), share)
     return KnownChain(problem.replace(name=f"{problem.name}-tight{share:g}"), known.answers, known.source)

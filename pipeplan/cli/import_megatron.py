@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..instances.errors import UsageError
+from ..instances.base.errors import UsageError
 from ..show.console import print_json, say_note
 from .arguments import Cluster, Json, input_file, output_file, with_cluster
 from .exits import exit_code
@@ -37,7 +37,7 @@ def command(
     `plan verify`, `plan simulate` and `plan show` read the result with the same options of the cluster: what is run
     today stands beside the optimum.
     """
-    from ..instances.json_file import read_text
+    from ..instances.base.json_file import read_text
     from ..instances.lowering import load_profile
     from ..models.layout_plan import plan_of_layout, result_of_layout
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..instances.errors import UsageError
+from ..instances.base.errors import UsageError
 from .arguments import Json, input_file
 from .import_options import AllowUncounted, Efficiency, HardwareName, KernelStart, Output, check_output, hand_over
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..instances.errors import UsageError
+from ..instances.base.errors import UsageError
 from ..show.console import out, print_json, say_note, styled
 from . import quantities
 from .arguments import output_file
 
 if TYPE_CHECKING:
-    from ..instances.profile.profile import Profile
+    from ..instances.networks.profile.profile import Profile
 
 Output = Annotated[str | None, output_file("The file to write: my.profile.json.", "--output", "-o")]
 HardwareName = Annotated[
@@ -62,12 +62,12 @@ def check_output(output: str | None, json: bool) -> None:
 
 def hand_over(profile: Profile, output: str | None, json: bool) -> None:
     """Write it, or print it, and say what it is."""
-    from ..instances.profile.files import profile_to_json
+    from ..instances.networks.profile.files import profile_to_json
 
     for warning in profile.source.get("warnings", ()):
         say_note(warning)
     if output is not None:
-        from ..instances.json_file import write_json
+        from ..instances.base.json_file import write_json
 
         write_json(output, profile_to_json(profile))
     if json:

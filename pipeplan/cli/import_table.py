@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..instances.errors import UsageError
+from ..instances.base.errors import UsageError
 from ..show.console import out, print_json, styled
 from .arguments import Json, output_file
 
@@ -45,8 +45,8 @@ def command(
     with their units, and depends_on and count if wanted: see --template. Commands that take an INSTANCE take the table,
     too.
     """
-    from ..instances.profile.files import profile_to_json
-    from ..instances.profile.table import read_table, table_template
+    from ..instances.networks.profile.files import profile_to_json
+    from ..instances.networks.profile.table import read_table, table_template
 
     if template:
         if file is not None or output is not None:
@@ -61,7 +61,7 @@ def command(
         file, training=not inference, bytes_per_parameter=bytes_per_parameter, micro_batch=micro_batch
     )
     if output is not None:
-        from ..instances.json_file import write_json
+        from ..instances.base.json_file import write_json
 
         write_json(output, profile_to_json(profile))
     if json:

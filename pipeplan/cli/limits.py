@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ..instances.amounts import as_written
-from ..instances.cluster import SECONDS
-from ..instances.errors import InputError, UsageError
-from ..instances.kinds import Problem
-from ..instances.quantities import TimeGap
+from ..instances.base.amounts import as_written
+from ..instances.base.cluster import SECONDS
+from ..instances.base.errors import InputError, UsageError
+from ..instances.base.quantities import TimeGap
+from ..instances.registry import Problem
 from ..planners.options import SolveOptions, typed
 from . import quantities
 from .signatures import flag_of, option, shared

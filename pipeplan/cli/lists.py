@@ -12,9 +12,9 @@ from ..formulations import registry as models
 from ..formulations.contract import OptionSpec
 from ..formulations.plugins import PluginError, installed
 from ..formulations.registry import FORMULATIONS, Entry
-from ..instances.errors import unknown_name
-from ..instances.profile.packaged import load_packaged_profile, packaged_profile_names, setting_of
-from ..instances.recipe import Packaged
+from ..instances.base.errors import unknown_name
+from ..instances.base.packaged import Packaged
+from ..instances.networks.profile.packaged import load_packaged_profile, packaged_profile_names, setting_of
 from ..planners import registry as ways
 from ..planners.registry import PLANNERS, second_methods
 from ..show.console import out, print_json, say_note, styled, styled_lines

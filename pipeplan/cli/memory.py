@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.errors import UsageError
+from ..instances.base.errors import UsageError
 from ..instances.lookup import holds_profile
 from ..planners.options import SolveOptions
 from ..show.console import print_json, say_note
@@ -87,7 +87,7 @@ def command(
 def _tell(study: MemoryStudy, json: bool, output: str | None, picture: str | None) -> None:
     """Save first: what follows may meet a closed pipe."""
     if output is not None:
-        from ..instances.json_file import write_json
+        from ..instances.base.json_file import write_json
 
         write_json(output, study.to_json())
     if picture is not None:

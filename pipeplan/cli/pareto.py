@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.errors import UsageError
-from ..instances.kind import load_address
-from ..instances.kinds import KINDS, kind_of
+from ..instances.base.errors import UsageError
+from ..instances.base.kind import load_address
 from ..instances.lookup import holds_profile
+from ..instances.registry import KINDS, kind_of
 from ..show.command import command_of_curve
 from ..show.console import print_json, say_note
 from . import quantities
@@ -26,7 +26,7 @@ from .progress import reporter
 from .solve import Progress
 
 if TYPE_CHECKING:
-    from ..instances.kinds import Problem
+    from ..instances.registry import Problem
     from ..studies.pareto.curve import Answer, Watch
     from ..studies.pareto.study import Asked, Study
 
@@ -179,7 +179,7 @@ def command(
 
 
 def _write_page(answer: Answer, study: Study, command: str, path: str) -> None:
-    from ..instances.json_file import write_text_atomically
+    from ..instances.base.json_file import write_text_atomically
     from ..show.page.pareto_page import pareto_page
 
     write_text_atomically(path, pareto_page(answer, load_address(study.front)(answer), command))

@@ -75,6 +75,6 @@ def profile_options(given: Mapping[str, Any]) -> Any:
     """Those that were given, together; None: none was."""
     if not given:
         return None
-    from ..instances.profile.options import ProfileOptions
+    from ..instances.networks.profile.options import ProfileOptions
 
     return ProfileOptions(**given)

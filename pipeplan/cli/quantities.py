@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import typer
 
-from ..instances import quantities
+from ..instances.base import quantities
 
 T = TypeVar("T")
 

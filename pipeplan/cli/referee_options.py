@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ..instances.errors import UsageError
-from ..instances.kinds import KINDS, kind_of
+from ..instances.base.errors import UsageError
+from ..instances.registry import KINDS, kind_of
 from ..show.console import say_note
 from .arguments import input_file
 from .signatures import flag_of, one_of, option, shared
 
 if TYPE_CHECKING:
-    from ..instances.kind import Rules
-    from ..instances.kinds import Plan, Problem
-    from ..instances.result import Result
-    from ..instances.violation import Violation
+    from ..instances.base.kind import Rules
+    from ..instances.base.result import Result
+    from ..instances.base.violation import Violation
+    from ..instances.registry import Plan, Problem
 
 PlanArgument = Annotated[
     str,
@@ -87,7 +87,7 @@ class Case:
 
 def read_case(problem: Problem, path: str, given: Mapping[str, Any]) -> Case:
     """The plan in a file; a result also says for which rules and for which problem it was made."""
-    from ..instances.results import load_plan, load_result
+    from ..instances.stored_results import load_plan, load_result
 
     made_for = _made_for(path)
     plan = load_plan(path, problem)
@@ -140,7 +140,7 @@ def _rules(problem: Problem, given: Mapping[str, Any], made_for: dict[str, Any])
 
 def _made_for(path: str) -> dict[str, Any]:
     """The problem's hash, contiguity and objective of a result file; nothing where the file is a mere plan."""
-    from ..instances.json_file import holds_json, read_json
+    from ..instances.base.json_file import holds_json, read_json
 
     data = read_json(path) if holds_json(path) else None
     if not isinstance(data, dict) or "schema" not in data:

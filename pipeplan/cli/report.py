@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from ..instances.errors import UsageError
+from ..instances.base.errors import UsageError
 from ..show.console import tell
 from .arguments import Cluster, Json, cluster_for, input_file, load_asked, output_file, with_cluster
 
@@ -42,7 +42,7 @@ def command(
         text = comparison_page(load_comparison(Path(source)))
     else:
         from ..instances.lookup import packaged_by_hash
-        from ..instances.results import load_result
+        from ..instances.stored_results import load_result
         from ..show.page.result_page import result_page
 
         result = load_result(source)
@@ -53,7 +53,7 @@ def command(
         else:
             problem, asked = load_asked(str(instance), cluster_for(source, on))
             text = result_page(problem, replace(result, asked=result.asked or asked))
-    from ..instances.json_file import write_text_atomically
+    from ..instances.base.json_file import write_text_atomically
 
     write_text_atomically(output, text)
     tell(json, {"report": output, "bytes": len(text.encode())}, f"report: {output}")

@@ -14,8 +14,8 @@ from .interrupt import graceful
 from .signatures import one_of
 
 if TYPE_CHECKING:
-    from ..instances.kinds import Plan
-    from ..instances.profile.profile import Profile
+    from ..instances.networks.profile.profile import Profile
+    from ..instances.registry import Plan
     from ..models.run.report import RunReport
 
 ENGINES = ("own", "torch")
@@ -142,8 +142,8 @@ def command(
 
 def _plan(path: str, profile: Profile) -> Plan:
     """Of a result it is said for which problem it was made, where that has another name."""
-    from ..instances.json_file import read_json
-    from ..instances.results import load_plan
+    from ..instances.base.json_file import read_json
+    from ..instances.stored_results import load_plan
 
     data = read_json(path)
     about = data.get("problem") if isinstance(data, dict) else None
@@ -155,12 +155,12 @@ def _plan(path: str, profile: Profile) -> Plan:
 
 def _write(found: RunReport, save_profile: str | None, report: str | None) -> None:
     if save_profile is not None:
-        from ..instances.json_file import write_json
-        from ..instances.profile.files import profile_to_json
+        from ..instances.base.json_file import write_json
+        from ..instances.networks.profile.files import profile_to_json
 
         write_json(save_profile, profile_to_json(found.profile))
     if report is not None:
-        from ..instances.json_file import write_text_atomically
+        from ..instances.base.json_file import write_text_atomically
         from ..show.page.run_page import run_page
 
         write_text_atomically(report, run_page(found))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.errors import UsageError
-from ..instances.result import Asked
+from ..instances.base.errors import UsageError
+from ..instances.base.result import Asked
 from ..show.console import print_json, say_note
 from . import quantities
 from .arguments import (

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.errors import PipeplanError, UsageError
-from ..instances.kinds import kind_of
+from ..instances.base.errors import PipeplanError, UsageError
 from ..instances.lookup import holds_profile
+from ..instances.registry import kind_of
 from ..show.console import clean, out, print_json, say_note
 from ..show.words import several
 from . import quantities
@@ -25,7 +25,7 @@ from .progress import reporter
 from .solve import METHOD
 
 if TYPE_CHECKING:
-    from ..instances.kinds import Problem
+    from ..instances.registry import Problem
     from ..studies.sensitivity import Sensitivity
 
 STEPS = "Steps"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.errors import PipeplanError, UsageError
-from ..instances.kinds import kind_of
+from ..instances.base.errors import PipeplanError, UsageError
 from ..instances.lookup import holds_profile
-from ..instances.profile.options import ProfileOptions
+from ..instances.networks.profile.options import ProfileOptions
+from ..instances.registry import kind_of
 from ..show.console import out, print_json, say_note, styled
 from .arguments import Cluster, InstanceArgument, Json, Picture, input_file, load_for, load_instance, with_cluster
 from .exits import OK, REJECTED
@@ -18,7 +18,7 @@ from .referee_options import Case, read_case, with_rules
 from .verify import report
 
 if TYPE_CHECKING:
-    from ..instances.kinds import Problem
+    from ..instances.registry import Problem
     from ..show.view import PlanView
 
 _Plan = Annotated[

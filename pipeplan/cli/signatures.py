@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from ..instances.errors import unknown_choice
+from ..instances.base.errors import unknown_choice
 
 Command = Callable[..., None]
 

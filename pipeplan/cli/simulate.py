@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..instances.errors import UsageError
-from ..instances.kinds import Problem, kind_of
-from ..instances.simulation.orders import SCHEDULES
+from ..instances.base.errors import UsageError
+from ..instances.registry import Problem, kind_of
+from ..instances.timeline.orders import SCHEDULES
 from ..show.console import print_json, say_error, say_note
 from ..show.words import IN_BYTES, several
 from .arguments import Cluster, InstanceArgument, Json, drawable, load_for, output_file, with_cluster
@@ -17,7 +17,7 @@ from .referee_options import Case, PlanArgument, read_case
 from .signatures import one_of
 
 if TYPE_CHECKING:
-    from ..instances.simulation.timeline import Simulation
+    from ..instances.timeline.timeline import Simulation
 
 MicroBatches = Annotated[
     int | None,
@@ -54,7 +54,7 @@ def command(
 ) -> None:
     """Simulate one iteration of a plan of any kind: time, idle devices, memory, and what runs when."""
     from ..instances.simulate import simulate
-    from ..instances.simulation.engine import DeadlockError
+    from ..instances.timeline.engine import DeadlockError
 
     one_of("--schedule", schedule, SCHEDULES)
     problem = load_for(plan, instance, on)

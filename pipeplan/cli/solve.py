@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..formulations.registry import FORMULATIONS, find_formulation
-from ..instances.errors import UsageError
-from ..instances.kinds import Problem
-from ..instances.result import Result
-from ..instances.stopwatch import part
+from ..instances.base.errors import UsageError
+from ..instances.base.result import Result
+from ..instances.base.stopwatch import part
+from ..instances.registry import Problem
 from ..planners.registry import EXACT, PLANNERS, example_of, find_planner
 from ..show.console import print_json, say_note
 from ..studies import export
@@ -188,7 +188,7 @@ def _example(formulation: str | None, planner: str | None) -> str:
 def _warm_start(text: str, problem: Problem) -> Any:
     if text in ("auto", "dp", "none"):
         return text
-    from ..instances.results import load_plan
+    from ..instances.stored_results import load_plan
 
     return load_plan(text, problem)
 

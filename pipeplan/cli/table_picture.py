@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ..instances.kinds import Problem
+from ..instances.registry import Problem
 
 PICTURES = (".svg", ".png", ".pdf")
 
@@ -24,7 +24,7 @@ def pictured_table(problem: Problem, options: Mapping[str, Any]) -> Iterator[dic
         numbers = Path(folder) / "table.csv"
         yield {**options, "table": str(numbers)}
         if numbers.exists():
-            from ..planners.piper.degree_table import read_table
+            from ..planners.staging.degree_table import read_table
             from ..show.pictures.degree_table import draw_table
 
             draw_table(read_table(numbers, problem), path)

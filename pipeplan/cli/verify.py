@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.errors import UsageError
-from ..instances.kinds import kind_of
+from ..instances.base.errors import UsageError
+from ..instances.registry import kind_of
 from ..show.console import print_json
 from .arguments import Cluster, InstanceArgument, Json, load_for, with_cluster
 from .exits import NO_PLAN, OK, REJECTED
@@ -16,8 +16,8 @@ from .limits import limits_for, with_limits
 from .referee_options import Case, PlanArgument, read_case, with_rules
 
 if TYPE_CHECKING:
-    from ..instances.kinds import Problem
-    from ..instances.violation import Violation
+    from ..instances.base.violation import Violation
+    from ..instances.registry import Problem
 
 _Proof = Annotated[
     bool,
@@ -66,7 +66,7 @@ def _check_proof(problem: Problem, path: str, given: dict[str, Any], limits: dic
     """By the rules that the result was made for; what was found before Ctrl-C is not enough to say anything."""
     if given:
         raise UsageError("--proof goes by the rules that the result was made for; drop options of other rules.")
-    from ..instances.results import load_result
+    from ..instances.stored_results import load_result
     from ..planners.run.proof_check import verify_proof
 
     result = load_result(path)

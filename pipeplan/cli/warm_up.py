@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..instances import clock
+from ..instances.base import clock
 from ..show.console import say_note
 
 

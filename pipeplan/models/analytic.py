@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from torch import fx
 
-from ..instances.errors import InputError
-from ..instances.profile.work import Kernels
-from ..instances.workloads.hardware import Hardware
+from ..instances.base.errors import InputError
+from ..instances.networks.analytic.hardware import Hardware
+from ..instances.networks.profile.work import Kernels
 from .capture import Captured, module_path
 from .grouping import Grouped
 from .kernels import Trace

@@ -22,7 +22,7 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from ..instances.errors import InputError, show
+from ..instances.base.errors import InputError, show
 from .export_errors import explained, refuse_unknown_sizes
 from .memory import attribute, tensors_in, written
 

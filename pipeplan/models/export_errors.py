@@ -12,7 +12,7 @@ from torch import fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils._pytree import tree_leaves
 
-from ..instances.errors import InputError
+from ..instances.base.errors import InputError
 
 _TORCH = torch.__path__[0]
 _OURS = os.path.dirname(__file__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from ..instances.errors import InputError
+from ..instances.base.errors import InputError
 
 EXTRA_OF = {"torch": "torch", "transformers": "hf", "onnx": "onnx"}
 """By import name the extra that brings it."""

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..instances.checks import check_whole
-from ..instances.errors import InputError, UsageError, show, unknown_choice, wrong_argument
-from ..instances.json_file import read_json
-from ..instances.profile.profile import MAX_SAMPLES, Profile
-from ..instances.workloads.hardware import Hardware
+from ..instances.base.checks import check_whole
+from ..instances.base.errors import InputError, UsageError, show, unknown_choice, wrong_argument
+from ..instances.base.json_file import read_json
+from ..instances.networks.analytic.hardware import Hardware
+from ..instances.networks.profile.profile import MAX_SAMPLES, Profile
 from .extras import require
 from .from_torch import device_of
 

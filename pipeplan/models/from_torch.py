@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..instances.checks import check_whole
-from ..instances.errors import InputError, UsageError, named, wrong_argument
-from ..instances.profile.profile import MAX_SAMPLES, Profile
-from ..instances.workloads.hardware import DEVICES, Hardware
+from ..instances.base.checks import check_whole
+from ..instances.base.errors import InputError, UsageError, named, wrong_argument
+from ..instances.networks.analytic.hardware import DEVICES, Hardware
+from ..instances.networks.profile.profile import MAX_SAMPLES, Profile
 from .extras import require
 from .function_file import for_samples, function_of
 

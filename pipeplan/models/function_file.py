@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..instances.errors import InputError, did_you_mean, show
+from ..instances.base.errors import InputError, did_you_mean, show
 
 
 def place_of(text: str, argument: str = "FILE:FUNCTION") -> tuple[str, str]:

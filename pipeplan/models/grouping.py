@@ -13,7 +13,7 @@ import networkx as nx
 import torch
 from torch import fx
 
-from ..instances.errors import InputError, show
+from ..instances.base.errors import InputError, show
 from .capture import Captured, module_path
 from .dependences import Dependences, dependences, is_parameter
 from .memory import attribute

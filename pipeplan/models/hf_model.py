@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import transformers
 
-from ..instances.errors import InputError, show
+from ..instances.base.errors import InputError, show
 
 _BY_HAND = "write a function that returns (model, args, kwargs), and give it to plan import torch"
 _TOKEN_LABELS = (

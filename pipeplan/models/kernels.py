@@ -14,7 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
-from ..instances.errors import InputError, show
+from ..instances.base.errors import InputError, show
 from .capture import Captured, Fakes, module_path
 from .flops import flops_of, is_light, is_look_up
 from .memory import attribute, tensors_in

@@ -7,12 +7,12 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from ..instances.cluster import Cluster
-from ..instances.errors import InputError, UsageError
-from ..instances.kinds import Plan
+from ..instances.base.cluster import Cluster
+from ..instances.base.errors import InputError, UsageError
+from ..instances.base.result import Found, Result, Stop
 from ..instances.lowering import on_cluster
-from ..instances.profile.options import Lowered, ProfileOptions
-from ..instances.result import Found, Result, Stop
+from ..instances.networks.profile.options import Lowered, ProfileOptions
+from ..instances.registry import Plan
 from .export.contract import ToExport
 from .export.megatron_layout import Layout, read_layout
 from .export.names import NodeNames
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from ..instances.chain.problem import ChainProblem
     from ..instances.graph_pipeline.plan import StageGraphPlan
     from ..instances.graph_pipeline.problem import GraphPipelineProblem
+    from ..instances.networks.profile.profile import Profile
     from ..instances.placement.plan import PlacementPlan
     from ..instances.placement.problem import PlacementProblem
-    from ..instances.profile.profile import Profile
     from ..instances.staging.plan import StagedPlan
     from ..instances.staging.problem import StagingProblem
 
@@ -129,7 +129,7 @@ def _staging(profile: Profile, problem: StagingProblem, held: Held) -> StagedPla
 def _chain(profile: Profile, problem: ChainProblem, held: Held) -> PatternPlan:
     """The best pattern for these stages, which a layout does not say."""
     from ..instances.chain.linear import by_depth, cut_into_groups
-    from ..planners.beaumont.eager import scheduled
+    from ..planners.chain.eager import scheduled
 
     _refuse_several(held, "chain")
     order = by_depth(profile.topological_order, profile.successors)

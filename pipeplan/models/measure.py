@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 import torch
 
-from ..instances.checks import check_whole
-from ..instances.errors import InputError
+from ..instances.base.checks import check_whole
+from ..instances.base.errors import InputError
 from .capture import Captured
 from .extraction import AUXILIARY, Foreign, Piece, extract
 from .grouping import Grouped

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..instances.errors import InputError, show
-from ..instances.json_file import read_bytes
+from ..instances.base.errors import InputError, show
+from ..instances.base.json_file import read_bytes
 from .extras import require
 from .onnx_flops import FORMULAS, MOVERS, Shape
 

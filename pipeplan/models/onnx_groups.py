@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..instances.errors import InputError
+from ..instances.base.errors import InputError
 from .onnx_graph import RANDOM, OnnxGraph, Operation
 
 GRANULARITIES = ("block", "module", "op")

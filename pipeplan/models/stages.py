@@ -13,17 +13,17 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ..instances.errors import InputError, UsageError, show
-from ..instances.graph import topological_order
+from ..instances.base.errors import InputError, UsageError, show
+from ..instances.base.graph import topological_order
 from ..instances.placement.from_profile import BACKWARD_SUFFIX
 from .module_names import runs_backward
 
 if TYPE_CHECKING:
     from ..instances.chain.plan import PatternPlan
     from ..instances.graph_pipeline.plan import StageGraphPlan
-    from ..instances.kinds import Plan
+    from ..instances.networks.profile.profile import Profile
     from ..instances.placement.plan import Device, PlacementPlan
-    from ..instances.profile.profile import Profile
+    from ..instances.registry import Plan
     from ..instances.staging.leveled_plan import LeveledPlan, LeveledStage
     from ..instances.staging.plan import StagedPlan
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from ..instances.curve import TimeCurve
-from ..instances.errors import InputError
-from ..instances.profile.profile import Profile, ProfileNode, ProfileTensor, Time
-from ..instances.profile.work import Work, calculated, merged
-from ..instances.workloads.hardware import Hardware
+from ..instances.base.curve import TimeCurve
+from ..instances.base.errors import InputError
+from ..instances.networks.analytic.hardware import Hardware
+from ..instances.networks.profile.profile import Profile, ProfileNode, ProfileTensor, Time
+from ..instances.networks.profile.work import Work, calculated, merged
 from .analytic import NodeCost, costs
 from .capture import Build, Captured, capture, outputs_of
 from .grouping import Grouped, group

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..instances.kind import Rules
-from ..instances.kinds import Plan, Problem
-from ..instances.result import Found, Result, Stop
+from ..instances.base.kind import Rules
+from ..instances.base.result import Found, Result, Stop
+from ..instances.registry import Plan, Problem
 from .even import equal_blocks, even_split
 from .run import optimal
 from .view import PlanView, Row, module_of

@@ -8,9 +8,9 @@ from dataclasses import fields, replace
 from typing import Any
 
 from ..formulations.registry import FORMULATIONS
-from ..instances.errors import UsageError
+from ..instances.base.errors import UsageError
+from ..instances.base.result import Asked, Result
 from ..instances.lookup import packaged_by_hash
-from ..instances.result import Asked, Result
 from ..planners.options import SolveOptions
 from ..planners.registry import EXACT, PLANNERS
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ..instances.errors import PipeplanError
-from ..instances.kind import Rules
-from ..instances.kinds import Plan, Problem
-from ..instances.result import Stop
+from ..instances.base.errors import PipeplanError
+from ..instances.base.kind import Rules
+from ..instances.base.result import Stop
+from ..instances.registry import Plan, Problem
 from ..planners.search import Item, shares
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _best(plans_of: str, problem: Problem, rules: Rules) -> Ruling | None:
 
 def chain_plans(problem: ChainProblem) -> Iterator[PatternPlan]:
     """The best pattern of equally many layers on each GPU."""
-    from ..planners.beaumont.eager import scheduled
+    from ..planners.chain.eager import scheduled
 
     borders = [0]
     for share in shares(range(problem.layers), problem.gpus):
@@ -77,7 +77,7 @@ def staging_plans(problem: StagingProblem) -> Iterator[Plan]:
 def staging_blocks(problem: StagingProblem) -> Iterator[Plan]:
     """A stage on each device, with and without recomputation."""
     from ..instances.staging.plan import PlannedStage, StagedPlan
-    from ..planners.piper.groupings import configured
+    from ..planners.staging.groupings import configured
 
     order = problem.topological_order
     groups = shares_of_blocks(order, [problem.layers[i].id for i in order], problem.devices)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from ..instances.kind import Rules
-from ..instances.kinds import Problem, kind_of
-from ..instances.result import Stop
+from ..instances.base.kind import Rules
+from ..instances.base.result import Stop
+from ..instances.registry import Problem, kind_of
 from ..planners.referee import rules_of
 from ..studies.memory import MemoryStudy
 from ..studies.pareto.curve import CurvePoint

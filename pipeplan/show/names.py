@@ -7,7 +7,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..instances.graph import Graph
+from ..instances.base.graph import Graph
 
 DOTS = ".."
 LEAST_NAME = 2 + len(DOTS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..instances.result import Found, Result, Stop
+from ..instances.base.result import Found, Result, Stop
 from .words import amount, percent
 
 EXACT = 1e-12

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ..instances.kinds import Problem, kind_of
-from ..instances.result import PROVEN_TOLERANCE, Result, Stop
+from ..instances.base.result import PROVEN_TOLERANCE, Result, Stop
+from ..instances.registry import Problem, kind_of
 from ..studies.sensitivity import Sensitivity, Worth
 from .words import amount, memory_unit
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..instances.kind import Rules
-from ..instances.kinds import Plan, Problem, kind_of
+from ..instances.base.kind import Rules
+from ..instances.registry import Plan, Problem, kind_of
 from .names import Held
 from .palette import PHASE_NAMES, PHASES
 from .words import IN_BYTES, MemoryUnit, plain, time_scale

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from ..instances.cluster import SECONDS
-from ..instances.quantities import BYTE_NAMES, in_thousands
+from ..instances.base.cluster import SECONDS
+from ..instances.base.quantities import BYTE_NAMES, in_thousands
 
 BYTES = ("B", "kB", "MB", "GB", "TB")
 """Of a thousand each, as bandwidths and data sheets have them."""

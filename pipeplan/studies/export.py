@@ -8,7 +8,7 @@ from typing import Any
 
 from ..formulations.contract import Formulation, NativeOnlyError, Problem, Refuted
 from ..formulations.plugins import mistake_in
-from ..instances.errors import InputError, PipeplanError, UsageError
+from ..instances.base.errors import InputError, PipeplanError, UsageError
 from ..planners.run.choose import Method, choose
 
 SUFFIXES = (".mps", ".lp")

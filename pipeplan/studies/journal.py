@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..instances.errors import InputError
-from ..instances.json_file import MAX_FILE_BYTES, read_bytes
+from ..instances.base.errors import InputError
+from ..instances.base.json_file import MAX_FILE_BYTES, read_bytes
 
 Parsed = TypeVar("Parsed")
 

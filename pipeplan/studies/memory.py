@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..formulations.contract import Plan, Problem
-from ..instances.amounts import as_written
-from ..instances.clock import now
-from ..instances.errors import InputError
-from ..instances.given import problem_of
-from ..instances.kinds import kind_of
+from ..instances.arguments import problem_of
+from ..instances.base.amounts import as_written
+from ..instances.base.clock import now
+from ..instances.base.errors import InputError
+from ..instances.base.result import PROVEN_TOLERANCE, Result, Stop, relative_gap
 from ..instances.least_memory import SmallestMemory, enough
-from ..instances.result import PROVEN_TOLERANCE, Result, Stop, relative_gap
+from ..instances.registry import kind_of
 from ..planners.memory.smallest import smallest_memory
 from ..planners.options import Progress, SolveOptions, limits_of
 from ..planners.run.solve import describe, solve

@@ -10,10 +10,10 @@ from fractions import Fraction
 from typing import Any
 
 from ..formulations.registry import Entry
-from ..instances.amounts import as_written
-from ..instances.errors import UsageError
-from ..instances.kinds import Plan, Problem
-from ..instances.result import Result
+from ..instances.base.amounts import as_written
+from ..instances.base.errors import UsageError
+from ..instances.base.result import Result
+from ..instances.registry import Plan, Problem
 from ..instances.schedule.each_device import held, with_memory
 from ..instances.schedule.from_plan import LoweredSchedule
 from ..instances.schedule.own_order import own_schedule
@@ -21,7 +21,7 @@ from ..instances.schedule.plan import AnySchedule, SchedulePlan
 from ..instances.schedule.problem import ScheduleProblem
 from ..instances.schedule.referee.evaluate import evaluate_schedule
 from ..instances.schedule.rules import PERIOD
-from ..instances.simulation.checks import check_tasks
+from ..instances.timeline.checks import check_tasks
 from ..instances.to_schedule import lower_to_schedule
 from ..planners.options import Progress, SolveOptions
 from ..planners.registry import methods_of

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..formulations.contract import Problem
-from ..instances.errors import InputError, show
-from ..instances.given import problem_of
-from ..instances.kinds import is_problem
-from ..instances.result import Result, Stop
+from ..instances.arguments import problem_of
+from ..instances.base.errors import InputError, show
+from ..instances.base.result import Result, Stop
+from ..instances.registry import is_problem
 from ..instances.staging.problem import StagingProblem
 from ..instances.upgrades import GIGABYTE, TENTH, Variant, variants
 from ..planners.options import Progress, SolveOptions

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ...instances.errors import InputError
-from ...instances.result import Stop
+from ...instances.base.errors import InputError
+from ...instances.base.result import Stop
 from ..options import SolveOptions
 from . import program
 from .model import Floats, MatrixModel

@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...formulations.contract import NativeModel
-from ...instances.errors import InputError, PipeplanError
-from ...instances.result import Stop
+from ...instances.base.errors import InputError, PipeplanError
+from ...instances.base.result import Stop
 from ..options import Progress, SolveOptions
 from .model import Floats, MatrixModel
 from .process import Worker

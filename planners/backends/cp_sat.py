@@ -12,8 +12,8 @@ from ortools.sat.python import cp_model
 
 from ...formulations.contract import NativeModel
 from ...formulations.plugins import blaming, import_from_here
-from ...instances.errors import InputError
-from ...instances.result import StartOutcome, Stop, WarmStart
+from ...instances.base.errors import InputError
+from ...instances.base.result import StartOutcome, Stop, WarmStart
 from ..options import SolveOptions
 from .model import Floats, MatrixModel
 from .records import Answer

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from ...formulations.contract import ExtraRow
-from ...instances.errors import InputError
-from ...instances.json_file import write_bytes_atomically
+from ...instances.base.errors import InputError
+from ...instances.base.json_file import write_bytes_atomically
 from .model import MatrixModel
 from .process import child_environment, describe_end, own_python
 

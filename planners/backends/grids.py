@@ -22,8 +22,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from ...instances.amounts import as_written, common_unit
-from ...instances.errors import UsageError
+from ...instances.base.amounts import as_written, common_unit
+from ...instances.base.errors import UsageError
 from .model import Floats, MatrixModel
 
 MOST_STEPS = 2**40

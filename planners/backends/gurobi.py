@@ -8,8 +8,8 @@ import gurobipy
 import numpy as np
 from gurobipy import GRB
 
-from ...instances.errors import InputError
-from ...instances.result import Stop
+from ...instances.base.errors import InputError
+from ...instances.base.result import Stop
 from ..options import SolveOptions
 from .model import Floats, MatrixModel
 from .records import Answer, finite

@@ -8,8 +8,8 @@ import highspy
 import numpy as np
 from highspy import cb
 
-from ...instances.errors import InputError
-from ...instances.result import Stop
+from ...instances.base.errors import InputError
+from ...instances.base.result import Stop
 from ..options import SolveOptions
 from .model import MatrixModel
 from .records import Answer, finite

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formulations.contract import ExtraRow
-from ...instances.errors import InputError
+from ...instances.base.errors import InputError
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int32]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...instances.result import Stop
+from ...instances.base.result import Stop
 from ..options import SolveOptions
 from .files import text_of
 from .model import Floats, MatrixModel

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...formulations.contract import NativeModel
-from ...instances.result import PROVEN_TOLERANCE, Stop, WarmStart
+from ...instances.base.result import PROVEN_TOLERANCE, Stop, WarmStart
 from ..options import Progress, SolveOptions
 from .model import Floats, Indices, MatrixModel
 

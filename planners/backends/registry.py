@@ -17,7 +17,7 @@ from typing import Any
 
 from ...formulations.contract import NativeModel
 from ...formulations.plugins import PluginError, installed, load_installed
-from ...instances.errors import UsageError, unknown_name
+from ...instances.base.errors import UsageError, unknown_name
 from .model import MatrixModel
 
 

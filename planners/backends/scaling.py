@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from ...instances.amounts import common_unit
+from ...instances.base.amounts import common_unit
 from .grids import Grids, choose_grids, decimal, refusal
 from .model import Floats, MatrixModel
 

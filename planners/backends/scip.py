@@ -13,8 +13,8 @@ from ortools.math_opt import model_pb2
 from ortools.math_opt.python import mathopt
 from ortools.util.python.solve_interrupter import SolveInterrupter
 
-from ...instances.errors import InputError
-from ...instances.result import Stop
+from ...instances.base.errors import InputError
+from ...instances.base.result import Stop
 from ..options import SolveOptions
 from .model import Floats, MatrixModel
 from .records import Answer, finite

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ...instances.result import StartOutcome, Stop, WarmStart
+from ...instances.base.result import StartOutcome, Stop, WarmStart
 from ..options import SolveOptions
 from .model import FEASIBILITY, Floats, Indices, MatrixModel
 from .records import Answer

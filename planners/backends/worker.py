@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from ...formulations.contract import NativeModel
-from ...instances.errors import PipeplanError
-from ...instances.result import Stop, WarmStart
+from ...instances.base.errors import PipeplanError
+from ...instances.base.result import Stop, WarmStart
 from .model import MatrixModel
 from .process import die_with_parent
 from .records import Answer, Message, Task

@@ -9,8 +9,8 @@ from typing import Any
 
 from ...formulations.contract import BuiltModel, ExtraRow, Formulation, NativeModel, NativeOnlyError, Plan, Refuted
 from ...formulations.native import with_rows
-from ...instances.errors import UsageError
-from ...instances.result import Stop
+from ...instances.base.errors import UsageError
+from ...instances.base.result import Stop
 from ..backends import Answer, Event, Incumbent, Job, compile_pyomo, find_backend, submit
 from ..backends.trust import claim_rounding, cutoff_for, safe_bound
 from ..contract import Board, Request

@@ -16,8 +16,8 @@ from typing import Any
 
 from ...formulations.contract import Formulation, Gradual, Plan, Stage, side_by_side
 from ...formulations.registry import find_formulation
-from ...instances.errors import TooLargeError, UsageError
-from ...instances.result import PROVEN_TOLERANCE, StartOutcome, Stop, WarmStart, relative_gap
+from ...instances.base.errors import TooLargeError, UsageError
+from ...instances.base.result import PROVEN_TOLERANCE, StartOutcome, Stop, WarmStart, relative_gap
 from ..backends.registry import STANDARD
 from ..backends.trust import evidence, is_exact, second_opinion_seconds, second_opinions
 from ..contract import Board, Outcome, Request

@@ -7,9 +7,9 @@ from typing import Any
 
 from ...formulations.contract import Plan, Problem
 from ...formulations.registry import FORMULATIONS
-from ...instances.errors import PipeplanError
-from ...instances.kinds import kind_of
-from ...instances.result import Stop
+from ...instances.base.errors import PipeplanError
+from ...instances.base.result import Stop
+from ...instances.registry import kind_of
 from ..contract import Board, Outcome, Request
 from ..options import SolveOptions
 from ..referee import rule

@@ -8,8 +8,9 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from ...instances.amounts import as_written, common_unit
-from ...instances.errors import show
+from ...instances.base.amounts import as_written, common_unit
+from ...instances.base.errors import show
+from ...instances.base.result import Stop
 from ...instances.graph_pipeline.each_device import held
 from ...instances.graph_pipeline.problem import (
     GraphPipelineProblem,
@@ -19,8 +20,7 @@ from ...instances.graph_pipeline.problem import (
     micro_batch_sizes,
 )
 from ...instances.least_memory import SmallestMemory
-from ...instances.result import Stop
-from ..graphpipe.bounds import lower_bound
+from ..graph_pipeline.bounds import lower_bound
 from ..options import SolveOptions
 from .ask import accepted, outcome_of
 from .search import Answer, Floor, Questions, Search, Watch

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ...instances.amounts import as_written, in_digits
-from ...instances.errors import show
+from ...instances.base.amounts import as_written, in_digits
+from ...instances.base.errors import show
 from ...instances.least_memory import option
 from ...instances.staging.problem import Layer, StagingProblem
 from ..options import SolveOptions

@@ -12,14 +12,14 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from ...instances.amounts import as_written, common_unit, exact_sum
-from ...instances.errors import InputError, show
+from ...instances.base.amounts import as_written, common_unit, exact_sum
+from ...instances.base.errors import InputError, show
+from ...instances.base.result import Stop
 from ...instances.least_memory import SmallestMemory
 from ...instances.placement.each_device import held, with_memory
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import Node, PlacementProblem
 from ...instances.placement.rules import rules_of
-from ...instances.result import Stop
 from ..contract import Outcome
 from ..options import SolveOptions
 from ..search import SAFETY

@@ -14,10 +14,10 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from ...instances.amounts import as_written, common_unit, in_digits
-from ...instances.errors import show
+from ...instances.base.amounts import as_written, common_unit, in_digits
+from ...instances.base.errors import show
+from ...instances.base.quantities import BYTE_NAMES
 from ...instances.least_memory import BYTES, SmallestMemory
-from ...instances.quantities import BYTE_NAMES
 from ...instances.schedule.each_device import held, holders, with_memory
 from ...instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem

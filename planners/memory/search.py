@@ -13,10 +13,10 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from ...formulations.contract import Plan
-from ...instances.amounts import as_written
-from ...instances.clock import now
+from ...instances.base.amounts import as_written
+from ...instances.base.clock import now
+from ...instances.base.result import Stop
 from ...instances.least_memory import BYTES, SEARCHED, SmallestMemory, at_most, enough
-from ...instances.result import Stop
 from ..options import Progress, SolveOptions
 
 Watch = Callable[[Progress], None] | None

@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, overload
 
 from ...formulations.contract import Problem
-from ...instances.errors import UsageError, show
-from ...instances.given import problem_of
-from ...instances.kinds import kind_of
+from ...instances.arguments import problem_of
+from ...instances.base.errors import UsageError, show
 from ...instances.least_memory import SmallestMemory
+from ...instances.registry import kind_of
 from ..options import Progress, SolveOptions, check_asked, limits_of
 from ..registry import methods_of
 
 if TYPE_CHECKING:
     from ...instances.chain.problem import ChainProblem
-    from ..beaumont.smallest_memory import ChainMemory
+    from ..chain.smallest_memory import ChainMemory
 
 
 @overload

@@ -8,10 +8,10 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from ...instances.amounts import as_written, common_unit
-from ...instances.errors import show
+from ...instances.base.amounts import as_written, common_unit
+from ...instances.base.errors import show
+from ...instances.base.result import Stop
 from ...instances.least_memory import SmallestMemory
-from ...instances.result import Stop
 from ...instances.staging.each_device import BASIC, held, with_memory
 from ...instances.staging.problem import Configuration, Layer, StagingProblem
 from ...instances.staging.rules import rules_of

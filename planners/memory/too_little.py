@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...formulations.contract import Problem
-from ...instances.amounts import as_written
-from ...instances.errors import PipeplanError
-from ...instances.kinds import kind_of
+from ...instances.base.amounts import as_written
+from ...instances.base.errors import PipeplanError
 from ...instances.least_memory import SmallestMemory, option, said, sufficient
+from ...instances.registry import kind_of
 from ..options import SolveOptions
 
 

@@ -1,1 +1,1 @@
-"""Heuristics and baselines. They import no formulation, so that a comparison means something."""
+"""Ways to a placement: dynamic programs, sets of devices, latency, and heuristics, which import no formulation."""

@@ -11,10 +11,10 @@ import math
 from collections.abc import Iterator
 from functools import cache
 
-from ...instances.errors import InputError
+from ...instances.base.errors import InputError
+from ...instances.base.result import Stop
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
-from ...instances.result import Stop
 from ..contract import Outcome, Request
 
 MAX_PLANS = 5_000_000

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ...instances.amounts import WholeAmounts
-from ...instances.graph import strong_components
+from ...instances.base.amounts import WholeAmounts
+from ...instances.base.graph import strong_components
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import NodeId, PlacementProblem
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Protocol
 
-from ...instances.graph import adjacency
+from ...instances.base.graph import adjacency
 
 
 class Ordered(Protocol):

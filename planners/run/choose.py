@@ -12,8 +12,8 @@ from ...formulations.family import Family
 from ...formulations.plugins import installed
 from ...formulations.registry import FORMULATIONS, Entry, find_formulation
 from ...formulations.registry import GROUP as FORMULATION_PLUGINS
-from ...instances.errors import InputError, UsageError, did_you_mean, unknown_name
-from ...instances.quantities import check_time, time_in
+from ...instances.base.errors import InputError, UsageError, did_you_mean, unknown_name
+from ...instances.base.quantities import check_time, time_in
 from ..options import SolveOptions
 from ..registry import (
     EXACT,

@@ -12,9 +12,9 @@ from typing import Any
 
 from ...formulations.contract import Problem
 from ...formulations.plugins import is_address
+from ...instances.base.errors import InputError, UsageError
+from ...instances.base.result import PROVEN_TOLERANCE, Found, Result, Stop, relative_gap
 from ...instances.chain.allocation import stored_allocation, unknown_allocation
-from ...instances.errors import InputError, UsageError
-from ...instances.result import PROVEN_TOLERANCE, Found, Result, Stop, relative_gap
 from ..referee import Ruling, is_above, rule, rules_of
 from ..registry import EXACT
 from .choose import Method, choose, declared_options

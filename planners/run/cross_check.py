@@ -16,9 +16,9 @@ from typing import Any
 from ...formulations.contract import Plan, Problem
 from ...formulations.family import Family
 from ...formulations.registry import FORMULATIONS, Entry
-from ...instances.errors import TooLargeError, UsageError
-from ...instances.kind import Rules
-from ...instances.result import PROVEN_TOLERANCE, Result, Stop
+from ...instances.base.errors import TooLargeError, UsageError
+from ...instances.base.kind import Rules
+from ...instances.base.result import PROVEN_TOLERANCE, Result, Stop
 from ..referee import is_above
 from ..registry import cross_check_of, questions, usual_objective
 from .choose import Method, lacks, resolve_options

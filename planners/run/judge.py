@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from ...formulations.contract import Plan
 from ...formulations.family import Family
-from ...instances.errors import TooLargeError
-from ...instances.kind import Rules
-from ...instances.result import Found, Proof, Result, Stop, met
+from ...instances.base.errors import TooLargeError
+from ...instances.base.kind import Rules
+from ...instances.base.result import Found, Proof, Result, Stop, met
 from ..contract import Board, Outcome, Request
 from ..options import SolveOptions
 from ..referee import Ruling, contradiction, is_above, rule

@@ -6,24 +6,24 @@ import os
 from typing import overload
 
 from ...formulations.contract import Plan, Problem
+from ...instances.arguments import misfit, plan_of, problem_of
+from ...instances.base.errors import UsageError, unknown_name
+from ...instances.base.violation import Violation
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import PatternEvaluation
-from ...instances.errors import UsageError, unknown_name
-from ...instances.given import misfit, plan_of, problem_of
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.graph_pipeline.referee.evaluate import StageGraphEvaluation
-from ...instances.kinds import kind_of
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ...instances.placement.referee.evaluate import PlacementEvaluation
+from ...instances.registry import kind_of
 from ...instances.staging.leveled_plan import LeveledPlan
 from ...instances.staging.plan import StagedPlan
 from ...instances.staging.problem import StagingProblem
 from ...instances.staging.referee.levels import LeveledEvaluation
 from ...instances.staging.referee.stages import StagedEvaluation
-from ...instances.violation import Violation
 from ..referee import rules_of
 
 Instance = str | os.PathLike[str]

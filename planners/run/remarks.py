@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from ...formulations.contract import Problem
-from ...instances.errors import show
-from ...instances.kinds import kind_of
+from ...instances.base.errors import show
 from ...instances.placement.problem import PlacementProblem
+from ...instances.registry import kind_of
 
 SENTINEL = 1e6
 """A time of at least so much, and so many times all smaller ones together, looks like a word: forbidden."""

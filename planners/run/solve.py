@@ -12,11 +12,11 @@ from typing import Any
 from ...formulations.contract import Problem
 from ...formulations.family import Family
 from ...formulations.plugins import PluginMistakeError, mistake_in
-from ...instances.errors import PipeplanError, UsageError
-from ...instances.given import problem_of
-from ...instances.kind import Rules
-from ...instances.kinds import kind_of
-from ...instances.result import PROVEN_TOLERANCE, Found, Result, Stop
+from ...instances.arguments import problem_of
+from ...instances.base.errors import PipeplanError, UsageError
+from ...instances.base.kind import Rules
+from ...instances.base.result import PROVEN_TOLERANCE, Found, Result, Stop
+from ...instances.registry import kind_of
 from ..contract import Board, Outcome, Request
 from ..options import Progress, SolveOptions, check_asked, limits_of
 from ..referee import is_above, rules_of

@@ -9,10 +9,10 @@ from typing import Literal
 from ...formulations.contract import Plan
 from ...formulations.family import Family, Outside
 from ...formulations.registry import Entry
-from ...instances.errors import TooLargeError, UsageError, show
-from ...instances.given import plan_of
-from ...instances.kind import Rules
-from ...instances.result import StartOutcome, WarmStart
+from ...instances.arguments import plan_of
+from ...instances.base.errors import TooLargeError, UsageError, show
+from ...instances.base.kind import Rules
+from ...instances.base.result import StartOutcome, WarmStart
 from ..contract import Board, Request
 from ..referee import Ruling, rule, rules_of
 from ..registry import PLANNERS, all_methods, quick_planners

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...formulations.registry import FORMULATIONS
+from ...instances.base.compiled import always_compiled
 from ...instances.catalogue import load_packaged
-from ...instances.compiled import always_compiled
 from ..options import SolveOptions
 from ..registry import EXACT, all_methods
 from .solve import solve

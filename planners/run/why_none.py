@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...instances.kinds import kind_of
-from ...instances.result import Stop
+from ...instances.base.result import Stop
+from ...instances.registry import kind_of
 from ..contract import Request
 from .choose import Method
 

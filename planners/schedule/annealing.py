@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
-from ...formulations.schedule.finite_orders import Sequences
-from ...formulations.schedule.finite_problem import SPAN, FiniteProblem
-from ...instances.clock import now
-from ...instances.compiled import compiled
+from ...formulations.zero_bubble.finite_orders import Sequences
+from ...formulations.zero_bubble.finite_problem import SPAN, FiniteProblem
+from ...instances.base.clock import now
+from ...instances.base.compiled import compiled
 from . import anneal_kernel
 
 ROUND_S = 1.0

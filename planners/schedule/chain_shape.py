@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...instances.errors import UsageError, show
+from ...instances.base.errors import UsageError, show
 from ...instances.schedule.pipelines import LOOP, V_SHAPE, device_of
 from ...instances.schedule.problem import ScheduleProblem
 

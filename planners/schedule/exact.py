@@ -10,20 +10,20 @@ from dataclasses import replace
 from fractions import Fraction
 
 from ...formulations.contract import BuiltModel, Refuted, Values
-from ...formulations.schedule.finite import MOST_RUNS, native_model
-from ...formulations.schedule.finite_bounds import lower_bound_of, work_bound
-from ...formulations.schedule.finite_orders import in_order, sequences_of, tightest
-from ...formulations.schedule.finite_problem import finite_problem
-from ...instances.clock import now
-from ...instances.compiled import repays_loading
-from ...instances.errors import TooLargeError, UsageError
-from ...instances.kind import load_address
-from ...instances.result import StartOutcome, Stop, WarmStart, met
+from ...formulations.zero_bubble.finite import MOST_RUNS, native_model
+from ...formulations.zero_bubble.finite_bounds import lower_bound_of, work_bound
+from ...formulations.zero_bubble.finite_orders import in_order, sequences_of, tightest
+from ...formulations.zero_bubble.finite_problem import finite_problem
+from ...instances.base.clock import now
+from ...instances.base.compiled import repays_loading
+from ...instances.base.errors import TooLargeError, UsageError
+from ...instances.base.kind import load_address
+from ...instances.base.result import StartOutcome, Stop, WarmStart, met
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
 from ...instances.verdict import evaluation_of, violations_of
 from ..backends import Answer, Event, Incumbent
-from ..beaumont.solver import Solver
+from ..chain.solver import Solver
 from ..contract import Board, Outcome, Planner, Request
 from ..options import Progress
 from .annealing import Annealer

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from ...instances.errors import UsageError
-from ...instances.result import Stop
+from ...instances.base.errors import UsageError
+from ...instances.base.result import Stop
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
 from ...instances.verdict import evaluation_of, violations_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...instances.result import Stop
+from ...instances.base.result import Stop
 from ...instances.verdict import evaluation_of
 from ..contract import Outcome, Request
 from .list_schedule import better_and_better

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from ...instances.amounts import in_digits
-from ...instances.errors import UsageError, show
-from ...instances.result import Stop
+from ...instances.base.amounts import in_digits
+from ...instances.base.errors import UsageError, show
+from ...instances.base.result import Stop
 from ...instances.schedule.order import Deadlock, Run, earliest_starts
 from ...instances.schedule.pipelines import LOOP, V_SHAPE
 from ...instances.schedule.plan import SchedulePlan

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ...instances.amounts import as_written
+from ...instances.base.amounts import as_written
 from ...instances.schedule.problem import ScheduleProblem, whole_times
 
 

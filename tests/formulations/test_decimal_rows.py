@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 import pytest
-from nasty import KINDS, nasty, scaled
+from problems.nasty import KINDS, nasty, scaled
 
 from pipeplan.formulations.contract import BuiltModel, NativeModel, NativeOnlyError
 from pipeplan.formulations.registry import FORMULATIONS, Entry
-from pipeplan.instances.errors import InputError, UsageError
-from pipeplan.instances.kinds import Problem
+from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.registry import Problem
 from pipeplan.instances.schedule.random_schedules import random_schedule
 from pipeplan.planners.backends import MatrixModel, compile_pyomo
 from pipeplan.planners.backends.grids import choose_grids, decimal

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from nasty import nasty
+from problems.nasty import nasty
 
 from pipeplan.formulations.contract import BuiltModel, ExtraRow, NativeModel, Refuted
 from pipeplan.formulations.native import with_rows
 from pipeplan.formulations.registry import FORMULATIONS
+from pipeplan.instances.base.result import Stop
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.referee.verify import verify
-from pipeplan.instances.result import Stop
 from pipeplan.planners.backends import solve
 from pipeplan.planners.options import SolveOptions
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import pipeplan
-from pipeplan.instances.json_file import FORMULA_MARKS, csv_cell
+from pipeplan.instances.base.json_file import FORMULA_MARKS, csv_cell
 from pipeplan.planners.backends.process import own_python
 
 MOST_SECONDS = 10.0

@@ -10,6 +10,7 @@ import pytest
 
 import pipeplan
 from pipeplan.instances import catalogue
+from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.catalogue import (
     BestKnown,
     best_known,
@@ -22,9 +23,8 @@ from pipeplan.instances.catalogue import (
     read_facts,
     write_packaged,
 )
-from pipeplan.instances.chain.known import VARIANTS as CHAIN_VARIANTS
-from pipeplan.instances.errors import UsageError
-from pipeplan.instances.kinds import KINDS
+from pipeplan.instances.chain.known_answers import VARIANTS as CHAIN_VARIANTS
+from pipeplan.instances.registry import KINDS
 
 RECIPES = {
     recipe.name: (kind, recipe) for kind, packaged in packaged_kinds().items() for recipe in packaged.recipes

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from malformed import OWN, PLAN, PROFILE, PROFILE_CLUSTER, PUBLISHED, RESULT
+from problems.malformed import OWN, PLAN, PROFILE, PROFILE_CLUSTER, PUBLISHED, RESULT
 
-from pipeplan.instances.errors import InputError, UsageError
+from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.files import load, save
 from pipeplan.instances.placement.files import placement_from_json
 from pipeplan.instances.placement.plan import PlacementPlan
-from pipeplan.instances.results import load_plan, load_result, result_from_json
+from pipeplan.instances.stored_results import load_plan, load_result, result_from_json
 
 
 def put(folder: Path, name: str, data: object) -> Path:

@@ -8,15 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from graph_pipeline_samples import random_graph_problem, random_plan
 from hypothesis import given
 from hypothesis import strategies as st
-from malformed import EXPERT, OWN, PLAN, PROFILE, PROFILE_CLUSTER, PUBLISHED, RESULT
+from problems.graph_pipelines_with_plans import random_graph_problem, random_plan
+from problems.malformed import EXPERT, OWN, PLAN, PROFILE, PROFILE_CLUSTER, PUBLISHED, RESULT
 
-from pipeplan.instances.errors import InputError
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.files import load
 from pipeplan.instances.graph_pipeline.files import graph_pipeline_to_json
-from pipeplan.instances.results import load_plan
+from pipeplan.instances.stored_results import load_plan
 
 GRAPH = graph_pipeline_to_json(random_graph_problem(5))
 STAGE_GRAPH = random_plan(random_graph_problem(5), 5).to_json()

@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import pytest
 
-from pipeplan.instances.amounts import as_written
+from pipeplan.instances.base.amounts import as_written
+from pipeplan.instances.base.quantities import size
 from pipeplan.instances.least_memory import option
-from pipeplan.instances.quantities import size
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from malformed import MALFORMED, MALFORMED_PLANS, PROFILE_CLUSTER, Malformed, write
+from problems.malformed import MALFORMED, MALFORMED_PLANS, PROFILE_CLUSTER, Malformed, write
 
-from pipeplan.instances.errors import InputError
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.files import load
-from pipeplan.instances.results import load_plan
+from pipeplan.instances.stored_results import load_plan
 
 LONGEST_MESSAGE = 800
 

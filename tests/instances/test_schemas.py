@@ -7,25 +7,24 @@ from typing import Any
 
 import jsonschema
 import pytest
-from graph_pipeline_samples import random_graph_problem, random_plan
 from hypothesis import given
 from hypothesis import strategies as st
-from malformed import MALFORMED, MALFORMED_PLANS, OWN, PLAN, RESULT
-from profile_samples import DIAMOND
-from random_problems import placement_problems
-from random_stagings import random_staging
+from problems.graph_pipelines_with_plans import random_graph_problem, random_plan
+from problems.malformed import MALFORMED, MALFORMED_PLANS, OWN, PLAN, RESULT
+from problems.profiles import DIAMOND
+from problems.stagings import random_staging
+from problems.strategies_of_problems import placement_problems
 from referencing import Registry, Resource
 
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.chain.files import chain_from_json, chain_to_json
 from pipeplan.instances.chain.plan import PatternPlan
-from pipeplan.instances.errors import InputError
 from pipeplan.instances.graph_pipeline.files import graph_pipeline_from_json, graph_pipeline_to_json
 from pipeplan.instances.graph_pipeline.plan import StageGraphPlan
+from pipeplan.instances.networks.profile.files import profile_from_json, profile_to_json
 from pipeplan.instances.placement.files import placement_from_json, placement_to_json
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import PlacementProblem
-from pipeplan.instances.profile.files import profile_from_json, profile_to_json
-from pipeplan.instances.results import result_from_json
 from pipeplan.instances.schedule.files import schedule_from_json, schedule_to_json
 from pipeplan.instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from pipeplan.instances.schedule.random_schedules import random_schedule
@@ -33,6 +32,7 @@ from pipeplan.instances.schemas import NAMES, read_schema
 from pipeplan.instances.staging.files import staging_from_json, staging_to_json
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import StagingLevel
+from pipeplan.instances.stored_results import result_from_json
 
 CHAIN = {
     "schema": "pipeplan.chain/1", "forward": [1, 2.5], "backward": [2, 0], "activations": [1, 2, 3], "weights": [0, 1],

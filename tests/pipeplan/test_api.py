@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from profile_samples import ROW
+from problems.profiles import ROW
 
 import pipeplan
 from pipeplan.instances.chain.problem import ChainProblem

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 import pipeplan
-from pipeplan.instances.chain import recipe, theory
+from pipeplan.instances.chain import random_chains as recipe
+from pipeplan.instances.chain import theory
 from pipeplan.instances.chain.generators import CHAIN_GENERATORS
-from pipeplan.planners.beaumont.eager import memory_levels
+from pipeplan.planners.chain.eager import memory_levels
 
 Plan = Callable[..., Any]
 

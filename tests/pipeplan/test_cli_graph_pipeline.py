@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graph_pipeline_samples import chain_plan, chain_problem
+from problems.graph_pipelines_with_plans import chain_plan, chain_problem
 
 import pipeplan
 from pipeplan.instances.graph_pipeline.models import GRAPH_MODELS, mmt

@@ -16,7 +16,7 @@ import typer
 
 import pipeplan
 from pipeplan.cli.app import COMMANDS, app
-from pipeplan.instances.errors import did_you_mean, nearest
+from pipeplan.instances.base.errors import did_you_mean, nearest
 from pipeplan.planners.registry import all_methods
 
 Plan = Callable[..., Any]
@@ -280,7 +280,7 @@ def test_nothing_is_said_of_a_file_that_was_not_written(plan: Plan, tmp_path: Pa
 
 @pytest.mark.parametrize(("text", "gap"), [("0.01", 0.01), ("1%", 0.01), ("57%", 0.57), ("100%", 1.0), ("0", 0.0)])
 def test_a_relative_gap_is_a_share(text: str, gap: float) -> None:
-    from pipeplan.instances.quantities import share
+    from pipeplan.instances.base.quantities import share
 
     assert share(text) == gap
 
@@ -291,7 +291,7 @@ def test_a_relative_gap_is_a_share(text: str, gap: float) -> None:
 )
 def test_an_absolute_gap_is_turned_into_the_unit_of_the_instance(text: str, unit: str | None, gap: float) -> None:
     from pipeplan.cli.limits import limits_for
-    from pipeplan.instances.quantities import time_gap
+    from pipeplan.instances.base.quantities import time_gap
 
     problem = pipeplan.load_packaged("tiny-chain").replace(time_unit=unit)
     assert limits_for(problem, {"abs_gap": time_gap(text)}).abs_gap == gap

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import pipeplan
-from pipeplan.instances import stopwatch
-from pipeplan.instances.stopwatch import STANDARD, by_package, part
+from pipeplan.instances.base import stopwatch
+from pipeplan.instances.base.stopwatch import STANDARD, by_package, part
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -52,8 +52,8 @@ def test_a_small_placement_loads_neither_networkx_nor_what_only_other_kinds_need
     """Each of them took longer than to plan it."""
     unwanted = {
         "networkx", "numba", "scipy", "pandas", "pyomo", "matplotlib",
-        "pipeplan.instances.profile.profile", "pipeplan.instances.graph_pipeline.problem",
-        "pipeplan.instances.simulation.model",
+        "pipeplan.instances.networks.profile.profile", "pipeplan.instances.graph_pipeline.problem",
+        "pipeplan.instances.timeline.model",
     }  # fmt: skip
     script = (
         "import sys\nfrom pipeplan.cli import main\n"

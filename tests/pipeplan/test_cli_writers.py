@@ -42,7 +42,7 @@ EACH = [pytest.param(words, marks=() if words in QUICK else pytest.mark.sweeps) 
 PACKAGE = Path(pipeplan.__file__).parent
 # Streams of solvers and ranks, files in temporary folders, a journal of whole lines, and the makers of the package.
 OTHERS = {
-    "instances/json_file.py",
+    "instances/base/json_file.py",
     "instances/catalogue.py",
     "planners/backends/cbc.py",
     "planners/backends/client.py",

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from pipeplan.cli import quantities
-from pipeplan.instances.quantities import written_bytes
+from pipeplan.instances.base.quantities import written_bytes
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 
 from pipeplan.formulations.contract import Stage, side_by_side
 from pipeplan.formulations.registry import FORMULATIONS, Entry
+from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.errors import UsageError
 from pipeplan.planners.exact import planner as exact
 from pipeplan.planners.exact.planner import share
 from pipeplan.planners.registry import (

@@ -21,8 +21,8 @@ from dataclasses import replace
 from pipeplan.formulations.contract import NativeModel
 from pipeplan.formulations.family import Family
 from pipeplan.formulations.registry import FORMULATIONS, Entry
-from pipeplan.instances.errors import InputError
-from pipeplan.instances.kinds import any_plan_from_json
+from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.registry import any_plan_from_json
 
 theirs = FORMULATIONS["ip-tarnawski"]
 ours = theirs.load()

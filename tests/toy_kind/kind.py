@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipeplan.instances.cluster import Cluster, changes
-from pipeplan.instances.kind import Kind
-from pipeplan.instances.upgrade_step import Found, Step
+from pipeplan.instances.base.cluster import Cluster, changes
+from pipeplan.instances.base.kind import Kind
+from pipeplan.instances.base.step import Found, Step
 from toy_kind.problem import SCHEMA, ToyProblem, from_json
 
 KIND = Kind(

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeplan.formulations.family import Family
 from pipeplan.formulations.registry import Entry
-from pipeplan.instances.result import Stop
+from pipeplan.instances.base.result import Stop
 from pipeplan.planners.contract import Outcome, Request
 from toy_kind.problem import ToyPlan, ToyProblem
 from toy_kind.rules import ToyRules

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
-from pipeplan.instances.checks import check_amount, check_count
-from pipeplan.instances.fields import as_object, check_schema, refuse_unknown, require, require_list
+from pipeplan.instances.base.checks import check_amount, check_count
+from pipeplan.instances.base.fields import as_object, check_schema, refuse_unknown, require, require_list
 
 SCHEMA = "pipeplan.toy/1"
 

@@ -6,11 +6,11 @@ import time
 from pathlib import Path
 
 import pytest
-from published_optima import CONTIGUOUS
+from oracles.published_optima import CONTIGUOUS
 
+from pipeplan.instances.base.result import Found, Stop
 from pipeplan.instances.files import load
 from pipeplan.instances.placement.referee.verify import verify
-from pipeplan.instances.result import Found, Stop
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
 

@@ -9,13 +9,13 @@ import pytest
 from pipeplan.formulations.tarnawski_latency.atoms import atoms_of
 from pipeplan.formulations.tarnawski_latency.cells import cell_bound
 from pipeplan.formulations.tarnawski_latency.path_bound import path_bound
+from pipeplan.instances.base.result import Stop
 from pipeplan.instances.files import load
 from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.placement.referee.latency_rules import verify_latency
-from pipeplan.instances.result import Stop
-from pipeplan.planners.latency.cells import cell_places
-from pipeplan.planners.latency.world import World
 from pipeplan.planners.options import SolveOptions
+from pipeplan.planners.placement.latency.cells import cell_places
+from pipeplan.planners.placement.latency.world import World
 from pipeplan.planners.run.solve import solve
 
 pytestmark = pytest.mark.workloads

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ....instances.amounts import Amount, as_written
+from ....instances.base.amounts import Amount, as_written
 from ....instances.chain.problem import ChainProblem
 from ...contract import FLOAT_ROOM
 from ..bounds import areas, lives, lower_bound, sequential_period

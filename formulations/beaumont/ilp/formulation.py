@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from ....instances.amounts import as_written
+from ....instances.base.amounts import as_written
+from ....instances.base.errors import InputError, UsageError
 from ....instances.chain.allocation import given_allocation
 from ....instances.chain.plan import PatternPlan
 from ....instances.chain.problem import ChainProblem
-from ....instances.errors import InputError, UsageError
 from ...contract import BuiltModel, CommonFormulation, Options, Refuted, Values, Wanted
 from .. import bounds
 from ..checks import check_chain

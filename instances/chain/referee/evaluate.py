@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
-from ...amounts import as_written
+from ...base.amounts import as_written
 from ..names import Terms, plain, task_name
 from ..plan import PatternPlan
 from ..problem import ChainProblem

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
-from ...amounts import as_written
-from ...errors import PipeplanError, show
+from ...base.amounts import as_written
+from ...base.errors import PipeplanError, show
 from ..names import plain, task_name
 from ..plan import PatternPlan
 from ..problem import ChainProblem

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ...amounts import as_written
+from ...base.amounts import as_written
 from ..names import plain, task_name
 from ..plan import PatternPlan
 from ..problem import ChainProblem

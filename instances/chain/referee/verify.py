@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ...amounts import as_written, in_digits
-from ...violation import Violation
+from ...base.amounts import as_written, in_digits
+from ...base.violation import Violation
 from ..names import task_name
 from ..plan import PatternPlan
 from ..problem import ChainProblem

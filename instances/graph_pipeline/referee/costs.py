@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ...amounts import as_written, exact_sum
-from ...checks import NodeId
+from ...base.amounts import as_written, exact_sum
+from ...base.checks import NodeId
 from ..plan import GraphStage, StageGraphPlan
 from ..problem import GraphPipelineProblem
 

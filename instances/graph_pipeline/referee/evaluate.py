@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ...amounts import as_written, in_digits
-from ...errors import PipeplanError, show
-from ...graph import adjacency, find_cycle, heights_of, topological_order
-from ...simulation.engine import DeadlockError
-from ...simulation.iteration import iteration_time
-from ...violation import Violation
+from ...base.amounts import as_written, in_digits
+from ...base.errors import PipeplanError, show
+from ...base.graph import adjacency, find_cycle, heights_of, topological_order
+from ...base.violation import Violation
+from ...timeline.engine import DeadlockError
+from ...timeline.iteration import iteration_time
 from ..plan import GraphStage, StageGraphPlan
 from ..problem import GraphPipelineProblem
 from ..simulated import stage_graph_pipeline

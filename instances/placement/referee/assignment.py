@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...errors import show
+from ...base.errors import show
 from ..plan import Device, DeviceType, NotAnAssignmentError, PlacementPlan
 from ..problem import NodeId, PlacementProblem
 from .tree import replication_faults, structure_faults, type_faults

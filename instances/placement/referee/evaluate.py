@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ...checks import check_known
+from ...base.checks import check_known
 from ..plan import DeviceType, PlacementPlan
 from ..plan import NotAnAssignmentError as NotAnAssignmentError
 from ..problem import PlacementProblem, refuse_other_kinds

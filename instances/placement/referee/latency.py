@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ...graph import Graph
+from ...base.graph import Graph
 from ..plan import Device, PlacementPlan
 from ..problem import NodeId, PlacementProblem
 from .assignment import check_computable, device_of_nodes, time_of

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ...errors import show
-from ...violation import Violation
+from ...base.errors import show
+from ...base.violation import Violation
 from ..plan import NotAnAssignmentError, PlacementPlan
 from ..problem import PlacementProblem
 from .latency import evaluate_latency

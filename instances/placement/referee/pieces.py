@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ...errors import show
-from ...graph import Graph
+from ...base.errors import show
+from ...base.graph import Graph
 from ..plan import Device, PlacementPlan
 from ..problem import PlacementProblem
 

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...checks import MAX_DEVICES
-from ...errors import show
+from ...base.checks import MAX_DEVICES
+from ...base.errors import show
 from ..cluster import Level
 from ..plan import Device, DeviceGroup, PlacementPlan
 from ..problem import PlacementProblem

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from ...amounts import as_written, exact_sum, fits, in_digits
-from ...checks import check_known
-from ...errors import show
-from ...violation import Violation
+from ...base.amounts import as_written, exact_sum, fits, in_digits
+from ...base.checks import check_known
+from ...base.errors import show
+from ...base.violation import Violation
 from ..plan import Device, PlacementPlan
 from ..problem import NodeId, PlacementProblem, refuse_other_kinds
 from .assignment import DEVICE_TYPES, other_type_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from ...amounts import as_written
+from ...base.amounts import as_written
 from ..plan import AnySchedule, PeriodicSchedulePlan, written
 from ..problem import ScheduleProblem
 from .memory import Held, fullest

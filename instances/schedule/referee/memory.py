@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ...amounts import as_written
+from ...base.amounts import as_written
 from .unrolled import Unrolled
 
 ENDS, AT_ONCE, STARTS = range(3)

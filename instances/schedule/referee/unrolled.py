@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ...amounts import in_digits
-from ...errors import show
+from ...base.amounts import in_digits
+from ...base.errors import show
 from ..plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from ..problem import MAX_STARTS, ScheduleProblem
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from ...amounts import as_written, in_digits
-from ...errors import show
-from ...violation import Violation
+from ...base.amounts import as_written, in_digits
+from ...base.errors import show
+from ...base.violation import Violation
 from ..plan import AnySchedule
 from ..problem import ScheduleProblem
 from .memory import emptiest, fullest

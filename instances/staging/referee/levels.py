@@ -24,10 +24,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ...amounts import as_written
-from ...checks import NodeId
-from ...errors import show
-from ...violation import Violation
+from ...base.amounts import as_written
+from ...base.checks import NodeId
+from ...base.errors import show
+from ...base.violation import Violation
 from ..leveled_plan import LeveledPlan, LeveledStage
 from ..plan import PlannedStage
 from ..problem import Layer, StagingProblem

@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
-from ...amounts import as_written, in_digits
-from ...checks import NodeId, check_known
-from ...errors import PipeplanError, show
-from ...violation import Violation
+from ...base.amounts import as_written, in_digits
+from ...base.checks import NodeId, check_known
+from ...base.errors import PipeplanError, show
+from ...base.violation import Violation
 from ..plan import PlannedStage, StagedPlan
 from ..problem import Configuration, DeviceType, StagingProblem
 

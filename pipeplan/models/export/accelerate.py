@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from ...instances.errors import show
+from ...instances.base.errors import show
 from .contract import Exported, ToExport, degrees_of, usual_notes
 from .names import NodeNames, around_of, renamed
 

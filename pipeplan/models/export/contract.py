@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ...instances.errors import UsageError, show
+from ...instances.base.errors import UsageError, show
 
 if TYPE_CHECKING:
-    from ...instances.profile.profile import Profile
+    from ...instances.networks.profile.profile import Profile
     from ..stages import ModelStage, PlanStages
 
 

@@ -6,7 +6,7 @@ the loss; `|` ends a stage, `t*8` is eight layers. With p ranks stage i is on ra
 
 from __future__ import annotations
 
-from ...instances.errors import show
+from ...instances.base.errors import show
 from .contract import Exported, ToExport, check_one_stage_per_rank, degrees_of, usual_notes
 from .parts import StageOfLayers, layers_by_stage
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from ...instances.errors import InputError, UsageError, did_you_mean, show
-from ...instances.profile.profile import Profile
+from ...instances.base.errors import InputError, UsageError, did_you_mean, show
+from ...instances.networks.profile.profile import Profile
 from .contract import ToExport
 
 _CALL = re.compile(r"@\d+$")
@@ -120,8 +120,8 @@ def read_rules(texts: list[str]) -> dict[str, str]:
 
 
 def _rules_in(path: str) -> dict[str, str]:
-    from ...instances.fields import as_object, shorten
-    from ...instances.json_file import read_json
+    from ...instances.base.fields import as_object, shorten
+    from ...instances.base.json_file import read_json
 
     try:
         found = as_object("", read_json(path), '{"old": "new"}')

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ...instances.errors import UsageError, show
-from ...instances.profile.profile import Profile
+from ...instances.base.errors import UsageError, show
+from ...instances.networks.profile.profile import Profile
 from ..module_names import number_in
 from ..stages import order_of
 from .contract import (

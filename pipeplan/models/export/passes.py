@@ -9,10 +9,10 @@ from __future__ import annotations
 import csv
 import io
 
-from ...instances.errors import show
-from ...instances.simulation.model import Dependency, Pass, Pipeline, Stage
-from ...instances.simulation.orders import kfkb_order
-from ...instances.simulation.sharing import share_devices
+from ...instances.base.errors import show
+from ...instances.timeline.model import Dependency, Pass, Pipeline, Stage
+from ...instances.timeline.orders import kfkb_order
+from ...instances.timeline.sharing import share_devices
 from .contract import ToExport
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...instances.errors import InputError, UsageError
+from ...instances.base.errors import InputError, UsageError
 from ...instances.schedule.csv_file import csv_stages, schedule_to_csv
 from ...instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from fractions import Fraction
 from itertools import accumulate
 
-from ...instances.errors import show
+from ...instances.base.errors import show
 from .contract import Exported, ToExport, degrees_of, usual_notes
 from .parts import layers_by_stage
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 
-from ...instances.errors import show
+from ...instances.base.errors import show
 from .contract import (
     Exported,
     ToExport,

@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import fx
 from torch.overrides import TorchFunctionMode
 
-from ...instances.errors import UsageError
+from ...instances.base.errors import UsageError
 from ..capture import Build, module_path
 from ..dependences import is_random
 from .micro_batches import varied

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ...instances.json_file import read_json, write_json
+from ...instances.base.json_file import read_json, write_json
 from .orders import RunStage, Schedule
 from .passes import RunPass
 

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ...instances.errors import PipeplanError
-from ...instances.json_file import read_json
+from ...instances.base.errors import PipeplanError
+from ...instances.base.json_file import read_json
 from ...planners.backends.process import child_environment, own_python
 from .job import Job, answer_file, error_file
 

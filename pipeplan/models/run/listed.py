@@ -12,11 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from ...instances.errors import InputError, UsageError
-from ...instances.json_file import holds_json, read_text
-from ...instances.kinds import Plan
-from ...instances.profile.profile import Profile
-from ...instances.results import load_plan
+from ...instances.base.errors import InputError, UsageError
+from ...instances.base.json_file import holds_json, read_text
+from ...instances.networks.profile.profile import Profile
+from ...instances.registry import Plan
 from ...instances.schedule.csv_file import (
     PASSES,
     Action,
@@ -27,7 +26,8 @@ from ...instances.schedule.csv_file import (
 )
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
-from ...instances.simulation.model import Pipeline
+from ...instances.stored_results import load_plan
+from ...instances.timeline.model import Pipeline
 from ..stages import ModelStage, stages_of
 from .orders import LOOPBACK_BYTES_PER_S, Schedule, pipeline_on
 from .passes import WHOLE, RunPass

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from ...instances.errors import UsageError
+from ...instances.base.errors import UsageError
 from ..function_file import place_of
 
 

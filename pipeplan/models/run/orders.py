@@ -1,7 +1,7 @@
 """What each rank runs, in which order, and how long that should take: one order for the simulator and for the run.
 
 Stages that have their ranks for themselves run 1F1B, or kFkB where the plan says so, with as many micro-batches in
-flight as `plan simulate` gives them. Ranks with several stages follow a list schedule (`instances/simulation/sharing`).
+flight as `plan simulate` gives them. Ranks with several stages follow a list schedule (`instances/timeline/sharing`).
 
 The prediction is the simulator's, with the times of the profile and each tensor on its own way: it is sent once to each
 stage that reads it, where a problem made of the profile may know it only as a part of a sum.
@@ -14,18 +14,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ...instances.checks import check_positive, check_whole
-from ...instances.cluster import SECONDS
-from ...instances.errors import UsageError, show
-from ...instances.kinds import Plan
-from ...instances.profile.profile import Profile, ProfileTensor
+from ...instances.base.checks import check_positive, check_whole
+from ...instances.base.cluster import SECONDS
+from ...instances.base.errors import UsageError, show
+from ...instances.networks.profile.profile import Profile, ProfileTensor
+from ...instances.registry import Plan
 from ...instances.simulate import MAX_MICRO_BATCHES
-from ...instances.simulation.checks import check_tasks
-from ...instances.simulation.engine import run
-from ...instances.simulation.model import Dependency, Pipeline, Stage
-from ...instances.simulation.orders import Order, kfkb_order, replica_orders
-from ...instances.simulation.sharing import share_devices
-from ...instances.simulation.timeline import Simulation
+from ...instances.timeline.checks import check_tasks
+from ...instances.timeline.engine import run
+from ...instances.timeline.model import Dependency, Pipeline, Stage
+from ...instances.timeline.orders import Order, kfkb_order, replica_orders
+from ...instances.timeline.sharing import share_devices
+from ...instances.timeline.timeline import Simulation
 from ..stages import ModelStage, stages_of
 from .passes import RunPass
 from .replay import simulate

@@ -20,8 +20,8 @@ import torch
 import torch.distributed as dist
 from torch import fx
 
-from ...instances.errors import InputError, PipeplanError
-from ...instances.json_file import write_json, write_text_atomically
+from ...instances.base.errors import InputError, PipeplanError
+from ...instances.base.json_file import write_json, write_text_atomically
 from ..capture import Build, Captured, capture
 from ..extraction import Foreign, Piece, extract
 from ..function_file import for_samples, function_of

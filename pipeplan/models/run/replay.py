@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from ...instances.simulation.engine import depth
-from ...instances.simulation.model import Pipeline
-from ...instances.simulation.timeline import Simulation, StageRun, Task, TaskKind
+from ...instances.timeline.engine import depth
+from ...instances.timeline.model import Pipeline
+from ...instances.timeline.timeline import Simulation, StageRun, Task, TaskKind
 from .passes import INPUTS, WEIGHTS, WHOLE, RunPass
 
 INPUTS_SHARE = 0.5

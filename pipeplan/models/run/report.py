@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ...instances.cluster import SECONDS
-from ...instances.profile.profile import Profile, ProfileNode
-from ...instances.simulation.timeline import Simulation
+from ...instances.base.cluster import SECONDS
+from ...instances.networks.profile.profile import Profile, ProfileNode
+from ...instances.timeline.timeline import Simulation
 from .orders import Schedule
 from .passes import RunPass
 

@@ -8,12 +8,12 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from ...instances.checks import check_positive, check_whole
-from ...instances.errors import UsageError, show, unknown_choice, wrong_argument
-from ...instances.given import plan_of
-from ...instances.kinds import Plan
+from ...instances.arguments import plan_of
+from ...instances.base.checks import check_positive, check_whole
+from ...instances.base.errors import UsageError, show, unknown_choice, wrong_argument
 from ...instances.lowering import load_profile, lower
-from ...instances.profile.profile import Profile
+from ...instances.networks.profile.profile import Profile
+from ...instances.registry import Plan
 from ...show.even import placements
 from ..extras import require
 from .job import Case, Job

@@ -18,9 +18,9 @@ import torch
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
 
-from ...instances.errors import UsageError
+from ...instances.base.errors import UsageError
 from ...instances.schedule.csv_file import Action, table_to_csv
-from ...instances.simulation.orders import gpipe_order, kfkb_order
+from ...instances.timeline.orders import gpipe_order, kfkb_order
 from ..extraction import ModelInput, Piece
 from .clocks import Clock
 from .engine import SharedParameter, Span, Step, add_up

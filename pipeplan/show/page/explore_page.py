@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from xml.etree.ElementTree import Element
 
-from ...instances.cluster import SECONDS
-from ...instances.errors import UsageError
-from ...instances.simulation.engine import run
-from ...instances.simulation.model import Pipeline
+from ...instances.base.cluster import SECONDS
+from ...instances.base.errors import UsageError
+from ...instances.timeline.engine import run
+from ...instances.timeline.model import Pipeline
 from ..palette import BACKWARD, FORWARD, TERMS, ink_on
 from ..words import IN_BYTES, several
 from .charts import chart, legend, limit_swatch, scrolled, svg, swatch, zoom

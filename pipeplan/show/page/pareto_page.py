@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from xml.etree.ElementTree import Element
 
-from ...instances.quantities import written_bytes
+from ...instances.base.quantities import written_bytes
 from ...studies.pareto.curve import Answer, CurvePoint
 from ..front import Front
 from ..view import module_of, view_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
-from ...instances.kinds import Plan, Problem
+from ...instances.registry import Plan, Problem
 from ..view import Curve, PlanView, Row, Table
 from ..views.simulated import first_micro_batches
 from ..words import MemoryUnit, plain

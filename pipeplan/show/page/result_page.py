@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterable
 from xml.etree.ElementTree import Element
 
+from ...instances.base.errors import InputError
+from ...instances.base.kind import Rules
+from ...instances.base.result import Asked, Moment, Result
 from ...instances.chain.allocation import unknown_allocation
-from ...instances.errors import InputError
-from ...instances.kind import Rules
-from ...instances.kinds import Problem
-from ...instances.profile.options import COPIES
-from ...instances.result import Asked, Moment, Result
+from ...instances.networks.profile.options import COPIES
+from ...instances.registry import Problem
 from ...planners.referee import rules_of
 from ...planners.run.claims import Recomputed, check_same_problem, recompute
 from ..answer import answer

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...instances.errors import InputError
-from ...instances.json_file import write_bytes_atomically
+from ...instances.base.errors import InputError
+from ...instances.base.json_file import write_bytes_atomically
 from ..words import is_visible
 
 if TYPE_CHECKING:

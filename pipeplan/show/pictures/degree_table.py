@@ -6,7 +6,7 @@ import os
 from itertools import cycle
 from typing import Any
 
-from ...planners.piper.degree_table import DegreeTable
+from ...planners.staging.degree_table import DegreeTable
 from ..palette import CATEGORIES
 from ..words import measured
 from . import canvas

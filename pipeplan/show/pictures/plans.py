@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from ...instances.errors import UsageError
-from ...instances.kind import Rules
-from ...instances.kinds import KINDS, Plan, Problem
+from ...instances.base.errors import UsageError
+from ...instances.base.kind import Rules
+from ...instances.registry import KINDS, Plan, Problem
 from ...planners.referee import rules_of
 from ..view import PlanView, view_of
 from .canvas import format_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...instances.kind import Rules
-from ...instances.kinds import Plan, Problem
-from ...instances.result import Result
+from ...instances.base.kind import Rules
+from ...instances.base.result import Result
+from ...instances.registry import Plan, Problem
 from ...planners.referee import rules_of
 from ..answer import answer
 from ..console import out, styled

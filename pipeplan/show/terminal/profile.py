@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...instances.amounts import exact_sum
-from ...instances.profile.profile import Profile
+from ...instances.base.amounts import exact_sum
+from ...instances.networks.profile.profile import Profile
 from ..console import out, styled
 from ..words import Times, amount, percent, several, size
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from ...instances.base.kind import Rules
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import GpuUse, PatternEvaluation, memory_profiles
 from ...instances.chain.referee.memory import TERMS
 from ...instances.chain.referee.unrolled import Activity, resources, steady_from, unroll
-from ...instances.kind import Rules
 from ..even import chain_plans
 from ..names import Held, Order
 from ..palette import PHASE_NAMES
@@ -53,8 +53,8 @@ def facts(problem: ChainProblem) -> dict[str, Any]:
 
 def about(problem: ChainProblem) -> About:
     """The smallest memory for which there is any plan, as far as it is found in a while."""
-    from ...planners.beaumont.smallest_memory import smallest_memory
-    from ...planners.beaumont.too_little_memory import binding, said
+    from ...planners.chain.smallest_memory import smallest_memory
+    from ...planners.chain.too_little_memory import binding, said
     from ...planners.options import SolveOptions
 
     needed = smallest_memory(problem, SolveOptions(time_limit_s=ENOUGH_S))

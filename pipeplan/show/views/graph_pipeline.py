@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...instances.errors import PipeplanError
+from ...instances.base.errors import PipeplanError
+from ...instances.base.kind import Rules
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem, Link
 from ...instances.graph_pipeline.referee.costs import GraphStageCost
 from ...instances.graph_pipeline.referee.evaluate import StageGraphEvaluation, stage_levels
 from ...instances.graph_pipeline.series_parallel import decompose, to_text
-from ...instances.kind import Rules
 from ...instances.simulate import simulate
-from ...planners.graphpipe.even import stage_graphs
+from ...planners.graph_pipeline.even import stage_graphs
 from ..names import Order, order_of
 from ..view import About, Curve, Flow, Graph, PlanView, Row, Table, Timeline
 from ..words import amount, rate, several, time_scale, with_memory

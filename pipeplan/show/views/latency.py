@@ -6,9 +6,9 @@ import heapq
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from ...instances.checks import NodeId
-from ...instances.errors import UsageError
-from ...instances.kind import Rules
+from ...instances.base.checks import NodeId
+from ...instances.base.errors import UsageError
+from ...instances.base.kind import Rules
 from ...instances.placement.plan import Device, PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ...instances.placement.referee.evaluate import NotAnAssignmentError

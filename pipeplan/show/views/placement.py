@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...instances.checks import NodeId
-from ...instances.kind import Rules
+from ...instances.base.checks import NodeId
+from ...instances.base.kind import Rules
 from ...instances.placement.plan import Device, PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ...instances.placement.referee.evaluate import DeviceLoad, PlacementEvaluation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ...instances.simulation.timeline import Task, TaskKind
+from ...instances.timeline.timeline import Task, TaskKind
 from ..view import Bar, Timeline
 from ..words import percent, several, size
 from .simulated import COLOURS, MARKS, WINDOWS, bar_of

@@ -9,8 +9,8 @@ from fractions import Fraction
 from itertools import groupby
 from typing import Any
 
-from ...instances.amounts import as_written
-from ...instances.kind import Rules
+from ...instances.base.amounts import as_written
+from ...instances.base.kind import Rules
 from ...instances.schedule.plan import AnySchedule
 from ...instances.schedule.problem import BlockKind, ScheduleProblem
 from ...instances.schedule.referee.evaluate import DeviceUse, ScheduleEvaluation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...instances.kind import Rules
+from ...instances.base.kind import Rules
 from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from ...instances.staging.plan import PlannedStage, StagedPlan, counted
 from ...instances.staging.problem import StagingProblem

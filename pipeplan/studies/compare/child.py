@@ -14,7 +14,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from ...instances.errors import PipeplanError
+from ...instances.base.errors import PipeplanError
 from ...planners.backends.process import die_with_parent
 
 

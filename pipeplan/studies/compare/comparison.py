@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...instances.errors import InputError, UsageError
+from ...instances.base.errors import InputError, UsageError
+from ...instances.base.json_file import read_json, write_json
 from ...instances.files import problem_to_text
-from ...instances.json_file import read_json, write_json
 from ..journal import Journal
 from .pool import run_here, run_on_cluster
 from .reread import keep_problems, reread

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
 
-from ...instances.errors import UsageError
+from ...instances.base.errors import UsageError
 from .execute import execute, execute_job
 from .run import Record, Run, Status
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ...formulations.contract import Problem
-from ...instances.errors import UsageError
+from ...instances.base.errors import UsageError
 from ...instances.files import load, save
 from ...instances.lookup import packaged_by_hash
-from ...instances.results import result_from_json
+from ...instances.stored_results import result_from_json
 from ...planners.run.claims import recompute
 from .run import Record
 

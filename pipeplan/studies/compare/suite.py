@@ -11,10 +11,10 @@ from typing import Any
 
 from ...formulations.plugins import is_address
 from ...formulations.registry import FORMULATIONS, Entry
-from ...instances.errors import UsageError, did_you_mean
-from ...instances.kinds import Problem
+from ...instances.base.errors import UsageError, did_you_mean
 from ...instances.lookup import Cluster, load_with_notes
-from ...instances.profile.options import PROFILE_FIELDS, ProfileOptions
+from ...instances.networks.profile.options import PROFILE_FIELDS, ProfileOptions
+from ...instances.registry import Problem
 from ...planners.options import typed
 from ...planners.registry import EXACT, PLANNERS, asked_formulation, find_method, is_formulation, usual_objective
 from ...planners.run.choose import resolve_options

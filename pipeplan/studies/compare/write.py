@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...instances.errors import UsageError
-from ...instances.json_file import csv_cell, write_bytes_atomically, write_text_atomically
-from ...instances.result import met
+from ...instances.base.errors import UsageError
+from ...instances.base.json_file import csv_cell, write_bytes_atomically, write_text_atomically
+from ...instances.base.result import met
 from .comparison import Comparison
 from .table import CASE, absent_as_none, best_proven, faults, plain_rows, ratios, summary, values
 

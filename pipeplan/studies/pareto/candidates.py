@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
-from ...planners.beaumont.annealing import canonical
-from ...planners.beaumont.eager import Measured, pipedream_points, scheduled
-from ...planners.beaumont.eager import pareto as measured_front
+from ...planners.chain.annealing import canonical
+from ...planners.chain.eager import Measured, pipedream_points, scheduled
+from ...planners.chain.eager import pareto as measured_front
 from .records import Candidate
 
 PIPEDREAM = "pipedream-eager"

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from ...instances.clock import now
-from ...instances.errors import InputError, UsageError
-from ...instances.result import Found, Stop, met, relative_gap
+from ...instances.base.clock import now
+from ...instances.base.errors import InputError, UsageError
+from ...instances.base.result import Found, Stop, met, relative_gap
 from ...planners.options import Progress, SolveOptions
 from ..journal import Journal
 

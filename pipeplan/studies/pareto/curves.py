@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ...instances.result import Stop
+from ...instances.base.result import Stop
 from .candidates import best_within
 from .curve import no_more_than, with_bounds_from_above, with_plans_from_below
 from .records import EXACT_METHODS, Candidate, Frame, Point

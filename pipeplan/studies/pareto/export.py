@@ -7,7 +7,7 @@ import io
 import os
 from collections.abc import Mapping
 
-from ...instances.json_file import csv_cell, write_text_atomically
+from ...instances.base.json_file import csv_cell, write_text_atomically
 from .curve import Answer, CurvePoint
 from .records import Pareto, Point
 

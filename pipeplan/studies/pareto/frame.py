@@ -6,15 +6,15 @@ import math
 
 from ...formulations.beaumont.fixed_allocation import Known
 from ...formulations.beaumont.integer_chain import integer_chain
+from ...instances.base.clock import now
+from ...instances.base.result import Stop
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
-from ...instances.clock import now
-from ...instances.result import Stop
-from ...planners.beaumont.contiguous import best_contiguous
-from ...planners.beaumont.grids import coarse_steps
-from ...planners.beaumont.schedule import fit, pattern
-from ...planners.beaumont.smallest_memory import ChainMemory, smallest_memory
-from ...planners.beaumont.solver import Solver
+from ...planners.chain.contiguous import best_contiguous
+from ...planners.chain.grids import coarse_steps
+from ...planners.chain.schedule import fit, pattern
+from ...planners.chain.smallest_memory import ChainMemory, smallest_memory
+from ...planners.chain.solver import Solver
 from ...planners.options import SolveOptions
 from ...planners.run.solve import solve
 from .candidates import measured, single

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from ...instances.base.result import Stop
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
-from ...instances.result import Stop
 from ...planners.options import SolveOptions
 from .curve import LEVELS, USUAL, CurvePoint, answer_to_json, facts_of, limits_to_json, proven
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from ...instances.errors import UsageError
-from ...instances.kinds import kind_of
-from ...instances.result import Result, Stop, met
+from ...instances.base.errors import UsageError
+from ...instances.base.result import Result, Stop, met
+from ...instances.registry import kind_of
 from ...instances.schedule.problem import ScheduleProblem
 from ...planners.run.solve import solve
 from ..journal import Journal

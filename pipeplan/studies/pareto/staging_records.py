@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
-from ...instances.errors import InputError
-from ...instances.fields import require, require_list
-from ...instances.kinds import Plan, Problem, any_plan_from_json, kind_of
+from ...instances.base.errors import InputError
+from ...instances.base.fields import require, require_list
+from ...instances.base.result import Stop
 from ...instances.least_memory import enough
-from ...instances.result import Stop
+from ...instances.registry import Plan, Problem, any_plan_from_json, kind_of
 from ...instances.staging.problem import StagingProblem
 from ...planners.options import SolveOptions
 from ..journal import Journal

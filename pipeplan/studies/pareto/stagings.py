@@ -9,9 +9,9 @@ import os
 from functools import partial
 from typing import Any
 
-from ...instances.errors import InputError
-from ...instances.kinds import Plan, Problem, kind_of
-from ...instances.result import Result, Stop
+from ...instances.base.errors import InputError
+from ...instances.base.result import Result, Stop
+from ...instances.registry import Plan, Problem, kind_of
 from ...instances.staging.problem import StagingProblem
 from ...planners.memory.smallest import smallest_memory
 from ...planners.run.solve import solve

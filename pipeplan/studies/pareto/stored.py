@@ -12,13 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ...instances.base.errors import InputError
+from ...instances.base.fields import as_list, as_object, require, require_list, require_object
+from ...instances.base.json_file import write_text_atomically
+from ...instances.base.result import Stop
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import verify_pattern
-from ...instances.errors import InputError
-from ...instances.fields import as_list, as_object, require, require_list, require_object
-from ...instances.json_file import write_text_atomically
-from ...instances.result import Stop
 from ..journal import Journal, line_of
 from .candidates import measured
 from .curve import POINT, SCHEMA, no_more_than

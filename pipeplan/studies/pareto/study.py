@@ -1,4 +1,4 @@
-"""What `plan pareto` needs to know of a kind of problems: by address, as in `instances/kind.py`, which names these."""
+"""What `plan pareto` needs to know of a kind of problems, by address as in `instances/base/kind.py`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...instances.errors import UsageError
-from ...instances.kind import load_address
+from ...instances.base.errors import UsageError
+from ...instances.base.kind import load_address
 from ...planners.options import SolveOptions
 from .curve import USUAL, Answer, Watch
 

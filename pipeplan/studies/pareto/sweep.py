@@ -12,11 +12,11 @@ from functools import cached_property
 from typing import Any
 
 from ...formulations.registry import FORMULATIONS
+from ...instances.base.errors import InputError, UsageError, did_you_mean
+from ...instances.base.result import Result, Stop
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
-from ...instances.errors import InputError, UsageError, did_you_mean
-from ...instances.result import Result, Stop
-from ...planners.beaumont import exact
+from ...planners.chain import exact
 from ...planners.options import Progress
 from ...planners.run.solve import solve
 from ..journal import Journal

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any
 
 from ...formulations.registry import FORMULATIONS
+from ...instances.base.result import Result, Stop
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
-from ...instances.result import Result, Stop
 from ...planners.run.choose import check_extensions, time_of
 from ...planners.run.solve import solve
 from ..journal import Journal

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from ...instances.errors import InputError
-from ...instances.fields import require, require_list
+from ...instances.base.errors import InputError
+from ...instances.base.fields import require, require_list
+from ...instances.base.result import Stop, met
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ...instances.placement.referee.latency import evaluate_latency
 from ...instances.placement.rules import LatencyRules, LimitedRules, ThroughputRules
-from ...instances.result import Stop, met
 from ...planners.options import SolveOptions
 from ..journal import Journal
 from .curve import LEVELS, POINT, USUAL, CurvePoint, answer_to_json, facts_of, limits_to_json

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import xpress
 
-from pipeplan.instances.errors import InputError
-from pipeplan.instances.result import Stop
+from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.base.result import Stop
 from pipeplan.planners.backends.model import MatrixModel
 from pipeplan.planners.backends.records import Answer, finite
 from pipeplan.planners.backends.session import Session

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chain_brute_force import allocations
-from random_chains import random_chain
+from oracles.chain import allocations
+from problems.chains import random_chain
 
 from pipeplan.formulations.beaumont.bounds import load_bound
+from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.base.result import Result, Stop
 from pipeplan.instances.chain import golden, guards, theory
 from pipeplan.instances.chain.allocation import canonical, given_allocation
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.rules import PatternRules
-from pipeplan.instances.errors import InputError, UsageError
-from pipeplan.instances.result import Result, Stop
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
 

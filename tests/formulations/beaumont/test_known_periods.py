@@ -8,6 +8,7 @@ import pytest
 
 from pipeplan.formulations.beaumont.ilp import build
 from pipeplan.formulations.contract import Refuted
+from pipeplan.instances.base.result import Found, Stop
 from pipeplan.instances.chain.golden import golden_chains
 from pipeplan.instances.chain.guards import (
     e1_load,
@@ -18,12 +19,11 @@ from pipeplan.instances.chain.guards import (
     e5_overrun,
     guard_chains,
 )
-from pipeplan.instances.chain.known import KnownChain
+from pipeplan.instances.chain.known_answers import KnownChain
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee.evaluate import evaluate_pattern
 from pipeplan.instances.chain.referee.verify import verify_pattern
 from pipeplan.instances.chain.theory import figure_4, figure_5, lemma_2, theory_chains
-from pipeplan.instances.result import Found, Stop
 from pipeplan.planners.backends import compile_pyomo
 from pipeplan.planners.backends import solve as solve_matrix
 from pipeplan.planners.run.solve import solve

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from chain_brute_force import agrees, best_period
-from random_chains import random_chain
+from oracles.chain import agrees, best_period
+from problems.chains import random_chain
 
 from pipeplan.formulations.beaumont.bounds import lower_bound, sequential_period
-from pipeplan.instances.result import Stop
+from pipeplan.instances.base.result import Stop
 from pipeplan.planners.run.solve import solve
 
 METHODS = (("ilp-beaumont", "highs"), ("ilp-beaumont", "cp-sat"), ("cp-beaumont", "cp-sat"))

@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graph_pipeline_brute_force import best_time, convex_sets, tree_sets
-from nasty import in_fifteen_digits, nasty, scaled
-from random_graph_pipelines import random_graph_pipeline
+from oracles.graph_pipeline import best_time, convex_sets, tree_sets
+from problems.graph_pipelines import random_graph_pipeline
+from problems.nasty import in_fifteen_digits, nasty, scaled
 
 from pipeplan.formulations.graphpipe.columns import find_columns
 from pipeplan.formulations.graphpipe.families import stage_sets
 from pipeplan.formulations.graphpipe.formulation import FORMULATION
-from pipeplan.instances.errors import UsageError
+from pipeplan.instances.base.errors import UsageError
+from pipeplan.instances.base.result import Found, Stop
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve
-from pipeplan.instances.result import Found, Stop
-from pipeplan.planners.graphpipe.configurations import menu
-from pipeplan.planners.graphpipe.search import Search
+from pipeplan.planners.graph_pipeline.configurations import menu
+from pipeplan.planners.graph_pipeline.search import Search
 from pipeplan.planners.run.solve import solve
 from pipeplan.studies.export import export_model
 

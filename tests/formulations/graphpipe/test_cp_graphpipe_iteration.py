@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 
 import pytest
-from graph_pipeline_brute_force import convex_sets, shortest_iteration
-from random_graph_pipelines import random_graph_pipeline
+from oracles.graph_pipeline import convex_sets, shortest_iteration
+from problems.graph_pipelines import random_graph_pipeline
 
+from pipeplan.instances.base.errors import UsageError
+from pipeplan.instances.base.result import Result, Stop
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.errors import UsageError
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
-from pipeplan.instances.result import Result, Stop
 from pipeplan.planners.run.solve import solve
 
 

@@ -7,8 +7,8 @@ from itertools import product
 from typing import Any
 
 import pytest
-from graph_pipeline_brute_force import best_mixed_time, best_time, convex_sets, more_in_flight, tree_sets
-from random_graph_pipelines import random_graph_pipeline
+from oracles.graph_pipeline import best_mixed_time, best_time, convex_sets, more_in_flight, tree_sets
+from problems.graph_pipelines import random_graph_pipeline
 
 from pipeplan.formulations.graphpipe import columns as columns_module
 from pipeplan.formulations.graphpipe.columns import find_columns
@@ -16,14 +16,14 @@ from pipeplan.formulations.graphpipe.families import stage_sets
 from pipeplan.formulations.graphpipe.formulation import FORMULATION
 from pipeplan.formulations.graphpipe.schedules import extra, useful_groups
 from pipeplan.formulations.registry import FORMULATIONS
-from pipeplan.instances.errors import InputError
+from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.base.result import Found, Stop
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve
 from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
-from pipeplan.instances.result import Found, Stop
 from pipeplan.planners.backends.client import solve as run_backend
-from pipeplan.planners.graphpipe.configurations import menu
-from pipeplan.planners.graphpipe.search import Search
+from pipeplan.planners.graph_pipeline.configurations import menu
+from pipeplan.planners.graph_pipeline.search import Search
 from pipeplan.planners.registry import PLANNERS
 from pipeplan.planners.run.solve import solve
 

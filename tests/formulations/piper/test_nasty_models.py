@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from nasty import in_fifteen_digits, nasty, scaled
-from staging_brute_force import best_stages
+from oracles.staging import best_stages
+from problems.nasty import in_fifteen_digits, nasty, scaled
 
 from pipeplan.formulations.contract import BuiltModel, ExtraRow, Refuted
 from pipeplan.formulations.piper import FORMULATION
@@ -17,7 +17,7 @@ from pipeplan.formulations.piper.bound import column_bound
 from pipeplan.formulations.piper.compact import LARGEST_LOAD, load_unit
 from pipeplan.formulations.piper.knapsack import Option, enclosure, select
 from pipeplan.formulations.piper.stages import StageBook
-from pipeplan.instances.result import Found, Stop
+from pipeplan.instances.base.result import Found, Stop
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
 from pipeplan.instances.staging.referee.stages import evaluate_stages, verify_stages

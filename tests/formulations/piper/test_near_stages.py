@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from random_stagings import random_staging
-from staging_brute_force import best_stages
+from oracles.staging import best_stages
+from problems.stagings import random_staging
 
 from pipeplan.formulations.contract import Refuted
 from pipeplan.formulations.piper import FORMULATION, formulation, lattice, near
 from pipeplan.formulations.piper.near import NearStages
 from pipeplan.formulations.piper.stages import StageBook
-from pipeplan.instances.errors import InputError
-from pipeplan.instances.result import Found, Stop
+from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.base.result import Found, Stop
 from pipeplan.instances.staging.plan import StagedPlan
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
 from pipeplan.planners.options import SolveOptions

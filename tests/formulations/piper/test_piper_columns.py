@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from random_stagings import random_staging
+from problems.stagings import random_staging
 
 from pipeplan.formulations.contract import BuiltModel, Refuted
 from pipeplan.formulations.piper import FORMULATION, compact, lattice
 from pipeplan.formulations.piper.candidates import Column, find_candidates, undominated
 from pipeplan.formulations.piper.stages import StageBook, positions
-from pipeplan.instances.errors import InputError, UsageError
+from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.staging.files import staging_from_published
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan

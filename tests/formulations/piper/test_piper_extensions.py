@@ -8,17 +8,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from leveled_brute_force import best_leveled
-from random_stagings import random_staging
-from staging_brute_force import best_stages
+from oracles.leveled_staging import best_leveled
+from oracles.staging import best_stages
+from problems.stagings import random_staging
 
 import pipeplan
 from pipeplan.formulations.contract import BuiltModel
 from pipeplan.formulations.piper import FORMULATION, candidates
 from pipeplan.formulations.piper.flush import counts_of
+from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.base.result import Stop
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.errors import InputError, UsageError
-from pipeplan.instances.result import Stop
 from pipeplan.instances.staging.problem import DeviceType, StagingLevel, StagingProblem
 from pipeplan.instances.staging.question import VARIANTS
 from pipeplan.instances.staging.rules import rules_of

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from random_stagings import random_staging
-from staging_brute_force import best_stages
+from oracles.staging import best_stages
+from problems.stagings import random_staging
 
 from pipeplan.formulations.contract import BuiltModel, Refuted
 from pipeplan.formulations.piper import FORMULATION
-from pipeplan.instances.result import Stop
+from pipeplan.instances.base.result import Stop
 from pipeplan.instances.staging.problem import StagingProblem
 from pipeplan.instances.staging.referee.stages import evaluate_stages, verify_stages
 from pipeplan.planners.backends import Answer, compile_pyomo, solve

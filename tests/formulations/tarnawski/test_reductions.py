@@ -7,8 +7,8 @@ import math
 import random
 
 import pytest
-from nasty import nasty
-from small_problems import random_problem
+from problems.nasty import nasty
+from problems.small import random_problem
 
 from pipeplan.formulations.contract import Refuted
 from pipeplan.formulations.far_costs import near_cutoff

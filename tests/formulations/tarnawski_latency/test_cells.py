@@ -7,18 +7,18 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from latency_brute_force import best_latency, random_latency_placement
+from oracles.latency import best_latency, random_latency_placement
 
 from pipeplan.formulations.tarnawski_latency import cells as module
 from pipeplan.formulations.tarnawski_latency.atoms import Atoms, atoms_of
 from pipeplan.formulations.tarnawski_latency.cell_plan import stages_of_row
 from pipeplan.formulations.tarnawski_latency.cells import Cell, cell_bound, cells_of, row_of
 from pipeplan.formulations.tarnawski_latency.path_bound import path_bound
-from pipeplan.instances.compiled import always_compiled
+from pipeplan.instances.base.compiled import always_compiled
 from pipeplan.instances.placement.generators import GENERATORS
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.planners.latency.cells import cell_places
-from pipeplan.planners.latency.world import World
+from pipeplan.planners.placement.latency.cells import cell_places
+from pipeplan.planners.placement.latency.world import World
 
 halves = st.integers(0, 8).map(lambda n: n / 2)
 

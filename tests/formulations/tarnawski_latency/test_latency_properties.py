@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from latency_brute_force import random_latency_placement
+from oracles.latency import random_latency_placement
 
+from pipeplan.instances.base.result import Stop
 from pipeplan.instances.placement.problem import PlacementProblem
-from pipeplan.instances.result import Stop
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
 

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from limited_brute_force import best_load, tradeoffs
-from nasty import nasty, scaled
-from random_placements import random_placement
+from oracles.limited_latency import best_load, tradeoffs
+from problems.nasty import nasty, scaled
+from problems.placements import random_placement
 
 from pipeplan.formulations.contract import NativeOnlyError
+from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.base.result import Result, Stop
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.errors import InputError, UsageError
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.referee.latency import evaluate_latency
-from pipeplan.instances.result import Result, Stop
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
 

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.chain.golden import golden_chains
 from pipeplan.instances.chain.guards import e5_overrun, guard_chains
-from pipeplan.instances.chain.known import VARIANTS, KnownChain
+from pipeplan.instances.chain.known_answers import VARIANTS, KnownChain
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.chain.recipe import SEEDS, SIZES, resnet_like, tightness
+from pipeplan.instances.chain.random_chains import SEEDS, SIZES, resnet_like, tightness
 from pipeplan.instances.chain.referee.evaluate import evaluate_pattern
 from pipeplan.instances.chain.referee.verify import verify_pattern
 from pipeplan.instances.chain.theory import (
@@ -28,7 +29,6 @@ from pipeplan.instances.chain.theory import (
     theory_chains,
     three_chain,
 )
-from pipeplan.instances.errors import InputError
 
 ALL = (*theory_chains(), *golden_chains(), *guard_chains())
 

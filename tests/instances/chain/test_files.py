@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
+from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.base.result import Found, Result, Stop
 from pipeplan.instances.chain.files import chain_from_json, chain_to_json
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.errors import InputError, UsageError
 from pipeplan.instances.files import load, save
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.result import Found, Result, Stop
-from pipeplan.instances.results import load_plan, load_result, plan_from_json
+from pipeplan.instances.stored_results import load_plan, load_result, plan_from_json
 
 CHAIN = ChainProblem([1, 2], [1, 2.5], [3, 2, 0], [5, 6], gpus=2, memory_bytes=100, bandwidth=2, time_unit="ms")
 ODD = CHAIN.replace(

@@ -8,8 +8,8 @@ import pytest
 
 from pipeplan.instances.chain.from_workload import workload_groups, workload_to_chain
 from pipeplan.instances.chain.linear import by_depth, cut_into_groups
+from pipeplan.instances.networks.analytic import DEVICES, LINKS, WORKLOADS, Hardware, Layer, Link, Workload, build
 from pipeplan.instances.placement.from_workload import to_placement
-from pipeplan.instances.workloads import DEVICES, LINKS, WORKLOADS, Hardware, Layer, Link, Workload, build
 
 V100, PCIE = DEVICES["v100-16gb"], LINKS["pcie3-x16"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.chain.problem import MEMORY_MODES, ChainProblem
-from pipeplan.instances.errors import InputError
 
 GOOD: dict[str, Any] = {
     "forward": [1, 2, 3],

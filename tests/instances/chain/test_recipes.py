@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeplan.instances.catalogue import best_known, packaged_info, packaged_names
-from pipeplan.instances.chain.known import KnownChain
+from pipeplan.instances.chain.known_answers import KnownChain
 from pipeplan.instances.chain.recipes import known_chains
 
 

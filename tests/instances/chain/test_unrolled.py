@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from random_chains import random_chain
+from problems.chains import random_chain
 
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee.unrolled import resources, steady_from, unroll
-from pipeplan.planners.beaumont.smallest_memory import one_by_one
+from pipeplan.planners.chain.smallest_memory import one_by_one
 
 CHAIN = ChainProblem((1, 1), (1, 1), (1, 1, 1), (1, 1), gpus=2, transfer_times=(1, 0, 1))
 PLAN = PatternPlan(4, (0, 1), ((0, 2, 3, 5),), ({1: 1, 3: 4},))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.errors import InputError, UsageError
+from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.graph_pipeline.clusters import CLUSTERS
 from pipeplan.instances.graph_pipeline.from_workload import to_graph_pipeline
 from pipeplan.instances.graph_pipeline.layer_stages import layer_stages
@@ -16,8 +16,8 @@ from pipeplan.instances.graph_pipeline.models import GRAPH_MODELS, candle_uno, c
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link
 from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph, verify_stage_graph
+from pipeplan.instances.networks.analytic import DEVICES, LINKS, WORKLOADS, build
 from pipeplan.instances.simulate import simulate
-from pipeplan.instances.workloads import DEVICES, LINKS, WORKLOADS, build
 
 MIB = 2**20
 

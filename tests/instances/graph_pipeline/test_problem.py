@@ -7,16 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graph_pipeline_samples import chain_plan, chain_problem, operator, random_graph_problem, random_plan
 from hypothesis import given
 from hypothesis import strategies as st
+from problems.graph_pipelines_with_plans import (
+    chain_plan,
+    chain_problem,
+    operator,
+    random_graph_problem,
+    random_plan,
+)
 
-from pipeplan.instances.errors import InputError, UsageError
+from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.files import load, save
 from pipeplan.instances.graph_pipeline.files import graph_pipeline_from_json, graph_pipeline_to_json
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
-from pipeplan.instances.results import load_plan
+from pipeplan.instances.stored_results import load_plan
 
 MEASURED = TimeCurve((1, 2, 8), (3.0, 4.0, 16.0))
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from pipeplan.instances.base.graph import heights_of, topological_order
 from pipeplan.instances.catalogue import best_known, load_packaged, packaged_info
-from pipeplan.instances.graph import heights_of, topological_order
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
 from pipeplan.instances.graph_pipeline.referee.costs import forced_edges, required_in_flight

@@ -8,9 +8,16 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from graph_pipeline_samples import chain_plan, chain_problem, operator, random_graph_problem, random_plan, table_row
 from hypothesis import given
 from hypothesis import strategies as st
+from problems.graph_pipelines_with_plans import (
+    chain_plan,
+    chain_problem,
+    operator,
+    random_graph_problem,
+    random_plan,
+    table_row,
+)
 
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve

@@ -8,7 +8,7 @@ from itertools import combinations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_graph_pipelines import series_parallel_arcs
+from problems.graph_pipelines import series_parallel_arcs
 
 from pipeplan.instances.graph_pipeline.series_parallel import (
     Leaf,

@@ -6,9 +6,9 @@ from typing import Any
 
 import jsonschema
 import pytest
-from extended_placements import tiny_extended
+from oracles.extended_placement import tiny_extended
 
-from pipeplan.instances.errors import InputError
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.placement.cluster import AcceleratorType, Level
 from pipeplan.instances.placement.files import placement_from_json, placement_to_json
 from pipeplan.instances.placement.problem import Node, PlacementProblem

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pipeplan.instances.errors import PipeplanError
+from pipeplan.instances.base.errors import PipeplanError
 from pipeplan.instances.placement.plan import Device, DeviceType, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.referee.evaluate import OBJECTIVES, DeviceLoad, NotAnAssignmentError, evaluate

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from extended_placements import all_plans, best_value, tiny_extended, tiny_levels, value_by_definition
+from oracles.extended_placement import all_plans, best_value, tiny_extended, tiny_levels, value_by_definition
 
 from pipeplan.instances.placement.cluster import AcceleratorType, Level
 from pipeplan.instances.placement.plan import Device, DeviceGroup, PlacementPlan

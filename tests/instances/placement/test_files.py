@@ -6,10 +6,10 @@ import json
 
 import pytest
 from hypothesis import given
-from random_problems import placement_problems
+from problems.strategies_of_problems import placement_problems
 
-from pipeplan.instances.errors import InputError
-from pipeplan.instances.json_file import dump_json
+from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.base.json_file import dump_json
 from pipeplan.instances.placement.files import placement_from_json, placement_to_json
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import jsonschema
 import pytest
-from extended_placements import all_plans, tiny_extended
+from oracles.extended_placement import all_plans, tiny_extended
 
-from pipeplan.instances.errors import InputError
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.placement.plan import Device, DeviceGroup, PlacementPlan
 from pipeplan.instances.schemas import read_schema
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from latency_brute_force import latency_by_definition, random_latency_placement
+from oracles.latency import latency_by_definition, random_latency_placement
 
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from malformed import OWN, PLAN
+from problems.malformed import OWN, PLAN
 
-from pipeplan.instances.errors import InputError
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.placement.files import placement_from_json
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 

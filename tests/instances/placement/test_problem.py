@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from random_problems import placement_problems
+from problems.strategies_of_problems import placement_problems
 
-from pipeplan.instances.errors import InputError
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.placement.cluster import AcceleratorType
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 

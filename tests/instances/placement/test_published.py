@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from malformed import EXPERT, PUBLISHED
-from random_problems import placement_problems
+from problems.malformed import EXPERT, PUBLISHED
+from problems.strategies_of_problems import placement_problems
 
-from pipeplan.instances.errors import InputError
+from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.base.json_file import write_json
 from pipeplan.instances.files import load
-from pipeplan.instances.json_file import write_json
 from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.placement.published import (
     placement_from_published,
     placement_to_published,
 )
-from pipeplan.instances.results import load_plan
+from pipeplan.instances.stored_results import load_plan
 
 
 def test_the_file_s_names_become_ours() -> None:

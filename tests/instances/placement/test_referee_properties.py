@@ -10,7 +10,7 @@ import placement_definitions as definitions
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from strategies import (
+from problems.strategies import (
     Case,
     added,
     cases,

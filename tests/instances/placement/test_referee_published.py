@@ -13,7 +13,7 @@ from pipeplan.instances.placement.referee.evaluate import evaluate
 from pipeplan.instances.placement.referee.latency import evaluate_latency
 from pipeplan.instances.placement.referee.stages import stage_order
 from pipeplan.instances.placement.referee.verify import verify
-from pipeplan.instances.results import load_plan
+from pipeplan.instances.stored_results import load_plan
 
 pytestmark = pytest.mark.workloads
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from pipeplan.cli import main
-from pipeplan.instances.errors import InputError, UsageError
+from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.files import save
-from pipeplan.instances.results import load_plan
 from pipeplan.instances.schedule.csv_file import (
     Action,
     csv_stages,
@@ -25,6 +24,7 @@ from pipeplan.instances.schedule.plan import SchedulePlan
 from pipeplan.instances.schedule.problem import BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
 from pipeplan.instances.schedule.referee.verify import verify_schedule
+from pipeplan.instances.stored_results import load_plan
 
 TWO = divided_pipeline(equal_stages(2, 5, 6, 4), 2, None)
 """Stages 0 and 1 with F, I and W, two micro-batches."""

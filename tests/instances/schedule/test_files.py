@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.errors import InputError
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.schedule.files import SCHEMA, schedule_from_json, schedule_to_json
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages, measured_uneven
 from pipeplan.instances.schedule.problem import ScheduleProblem

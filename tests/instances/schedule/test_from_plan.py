@@ -9,21 +9,21 @@ from random import Random
 from typing import Any
 
 import pytest
-from graph_pipeline_samples import chain_plan, chain_problem, random_graph_problem, random_plan
-from random_chains import random_chain
-from random_placements import random_placement
-from random_stagings import random_staging
+from problems.chains import random_chain
+from problems.graph_pipelines_with_plans import chain_plan, chain_problem, random_graph_problem, random_plan
+from problems.placements import random_placement
+from problems.stagings import random_staging
 
 from pipeplan import evaluate
+from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.errors import InputError, UsageError
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import Link
-from pipeplan.instances.kinds import Plan, Problem
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.schedule_pieces import work_in_pieces
+from pipeplan.instances.registry import Plan, Problem
 from pipeplan.instances.schedule.from_plan import schedule_of
 from pipeplan.instances.schedule.lowering_options import ScheduleOptions
 from pipeplan.instances.schedule.own_order import own_schedule
@@ -32,10 +32,10 @@ from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
 from pipeplan.instances.schedule.referee.verify import verify_schedule
 from pipeplan.instances.simulate import simulate
-from pipeplan.instances.simulation.engine import run
-from pipeplan.instances.simulation.timeline import Simulation
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, Layer, StagingProblem
+from pipeplan.instances.timeline.engine import run
+from pipeplan.instances.timeline.timeline import Simulation
 from pipeplan.instances.to_schedule import lower_to_schedule
 
 STAGES, BATCHES, DELAY = 3, 8, 0.5

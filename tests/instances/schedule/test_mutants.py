@@ -9,15 +9,8 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from schedule_brute_force import (
-    UnsettledError,
-    least_makespan,
-    least_period,
-    least_periodic,
-    least_span,
-    tiny_problem,
-)
-from schedule_clock import is_valid
+from oracles.schedule import UnsettledError, least_makespan, least_period, least_periodic, least_span, tiny_problem
+from oracles.schedule_clock import is_valid
 
 from pipeplan.instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from pipeplan.instances.schedule.problem import ScheduleProblem

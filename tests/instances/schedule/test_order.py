@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from pipeplan.instances.errors import InputError
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.schedule.order import Deadlock, Run, earliest_starts
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.plan import SchedulePlan

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.errors import InputError
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.schedule.plan import PeriodicSchedulePlan, SchedulePlan, exact, written
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.errors import InputError
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import (
     MAX_STARTS,

@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from pipeplan.instances.errors import InputError
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.schemas import read_schema
 from pipeplan.instances.staging.files import staging_from_json, staging_to_json, staging_to_published
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan

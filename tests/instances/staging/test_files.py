@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from random_stagings import random_staging
+from problems.stagings import random_staging
 
-from pipeplan.instances.errors import InputError
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.staging.files import (
     staging_from_json,
     staging_from_published,

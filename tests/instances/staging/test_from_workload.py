@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pipeplan.instances.errors import InputError
+from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.networks.analytic import DEVICES, LINKS, build
+from pipeplan.instances.networks.analytic.blocks import blocks
 from pipeplan.instances.staging.from_workload import RECOMPUTE, TRANSFORMER, VANILLA, to_staging
 from pipeplan.instances.staging.problem import Configuration, StagingProblem
-from pipeplan.instances.workloads import DEVICES, LINKS, build
-from pipeplan.instances.workloads.blocks import blocks
 
 A100, NVLINK, PCIE = DEVICES["a100-40gb"], LINKS["nvlink3"], LINKS["pcie4-x16"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.errors import InputError
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.staging.leveled_plan import MAX_DEPTH, LeveledPlan, LeveledStage
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
 from pipeplan.instances.staging.referee.levels import LEVELED_RULES, evaluate_leveled, full_weight, verify_leveled

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.errors import InputError
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.staging.problem import (
     MAX_DEGREE,
     MAX_MICRO_BATCHES,

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from random_stagings import random_staging
-from staging_brute_force import best_stages
+from oracles.staging import best_stages
+from problems.stagings import random_staging
 
 import pipeplan
 from pipeplan.instances.placement.referee import evaluate as placement_costs

@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from model_samples import FAMILIES, seeded  # noqa: E402
+from problems.models import FAMILIES, seeded  # noqa: E402
 
 from pipeplan import InputError  # noqa: E402
 from pipeplan.models.capture import capture, outputs_of  # noqa: E402

@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import networkx as nx  # noqa: E402
-from model_samples import FAMILIES, cut_evenly, seeded, step_in_pieces  # noqa: E402
+from problems.models import FAMILIES, cut_evenly, seeded, step_in_pieces  # noqa: E402
 from torch import nn  # noqa: E402
 
 from pipeplan import InputError  # noqa: E402

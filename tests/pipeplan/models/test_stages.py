@@ -7,10 +7,10 @@ from itertools import pairwise
 from export_samples import llama, on_stages, placed, row, stage_graph, staged
 from hypothesis import given
 from hypothesis import strategies as st
-from profile_samples import profiles
+from problems.profiles import profiles
 
-from pipeplan.instances.graph import adjacency, topological_order
-from pipeplan.instances.profile.profile import Profile
+from pipeplan.instances.base.graph import adjacency, topological_order
+from pipeplan.instances.networks.profile.profile import Profile
 from pipeplan.instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from pipeplan.models.stages import order_of, stages_of
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from pipeplan.instances.base.cluster import Cluster
+from pipeplan.instances.base.result import Asked, Found, Stop
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.cluster import Cluster
-from pipeplan.instances.result import Asked, Found, Stop
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.referee import rules_of
 from pipeplan.planners.run.solve import solve

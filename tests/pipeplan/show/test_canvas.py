@@ -8,7 +8,7 @@ from pathlib import Path
 import matplotlib.image as mpimg
 import pytest
 
-from pipeplan.instances.errors import InputError
+from pipeplan.instances.base.errors import InputError
 from pipeplan.show.pictures.canvas import GROUND, INK, canvas, format_of, write_picture
 
 

@@ -14,9 +14,9 @@ from explored_pipelines import leaves, shown_of, simulated
 from legibility import SHOWN, faults, opened
 
 import pipeplan
-from pipeplan.instances.errors import UsageError
+from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.simulate import pipeline_of
-from pipeplan.instances.simulation.timeline import Simulation
+from pipeplan.instances.timeline.timeline import Simulation
 from pipeplan.show.page.explore_page import explore_page, plan_explorer
 from pipeplan.show.page.explore_settings import SCHEDULES, SITUATIONS, SLIDERS, USUAL
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeplan.instances.errors import UsageError
+from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.rules import LatencyRules

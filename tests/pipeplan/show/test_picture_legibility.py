@@ -8,11 +8,11 @@ from typing import Any
 
 import pandas
 import pytest
-from graph_pipeline_samples import chain_plan, chain_problem
 from legibility import DESK, PHONE, faults, opened
+from problems.graph_pipelines_with_plans import chain_plan, chain_problem
 
+from pipeplan.instances.base.result import Stop
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.result import Stop
 from pipeplan.instances.simulate import simulate
 from pipeplan.instances.staging.plan import StagedPlan
 from pipeplan.planners.referee import rules_of

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.chain import theory
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee.evaluate import evaluate_pattern
-from pipeplan.instances.errors import UsageError
-from pipeplan.instances.kinds import KINDS
+from pipeplan.instances.registry import KINDS
 from pipeplan.instances.staging.plan import StagedPlan
 from pipeplan.instances.staging.problem import DeviceType
 from pipeplan.planners.referee import rules_of

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import pipeplan
+from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.base.result import Stop
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.errors import InputError
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.result import Stop
 from pipeplan.planners.run.solve import solve
 from pipeplan.show.front import of_staging
 from pipeplan.show.page.comparison_page import comparison_page

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from graph_pipeline_samples import chain_plan, chain_problem, random_graph_problem, random_plan
+from problems.graph_pipelines_with_plans import chain_plan, chain_problem, random_graph_problem, random_plan
 
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem

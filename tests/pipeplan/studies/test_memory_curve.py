@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from leveled_brute_force import best_leveled
-from random_stagings import random_staging
-from staging_brute_force import best_stages
+from oracles.leveled_staging import best_leveled
+from oracles.staging import best_stages
+from problems.stagings import random_staging
 
 import pipeplan
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.errors import InputError
 from pipeplan.instances.staging.problem import DeviceType, StagingLevel, StagingProblem
 from pipeplan.studies.pareto import stagings
 from pipeplan.studies.pareto.curve import NothingKnownError

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeplan.instances.chain import golden, recipe, theory
+from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.base.result import Stop
+from pipeplan.instances.chain import golden, theory
+from pipeplan.instances.chain import random_chains as recipe
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
-from pipeplan.instances.errors import InputError, UsageError
-from pipeplan.instances.result import Stop
 from pipeplan.planners.options import Progress, SolveOptions
 from pipeplan.show.front import of_chain
 from pipeplan.show.pictures.front import draw_front

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import pipeplan
-from pipeplan.instances.errors import UsageError
+from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.studies.pareto import schedules

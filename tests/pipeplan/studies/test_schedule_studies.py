@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from schedule_brute_force import least_period
+from oracles.schedule import least_period
 
 import pipeplan
-from pipeplan.instances.json_file import write_json
+from pipeplan.instances.base.json_file import write_json
 from pipeplan.instances.schedule.each_device import with_memory
 from pipeplan.instances.schedule.files import schedule_to_json
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages

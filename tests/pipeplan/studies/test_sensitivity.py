@@ -6,12 +6,12 @@ import random
 from typing import Any
 
 import pytest
-from random_stagings import random_staging
-from staging_brute_force import best_stages
+from oracles.staging import best_stages
+from problems.stagings import random_staging
 
 import pipeplan
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.errors import InputError
 from pipeplan.instances.placement.cluster import AcceleratorType, Level
 from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.staging.problem import DeviceType, StagingProblem

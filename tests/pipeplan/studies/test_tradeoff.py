@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from limited_brute_force import best_load, tradeoffs
-from random_placements import random_placement
+from oracles.limited_latency import best_load, tradeoffs
+from problems.placements import random_placement
 
-from pipeplan.instances.errors import InputError
+from pipeplan.instances.base.errors import InputError
 from pipeplan.planners.options import SolveOptions
 from pipeplan.studies.pareto.stored import opened
 from pipeplan.studies.pareto.tradeoff import sweep

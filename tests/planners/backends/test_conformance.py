@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeplan.instances.errors import InputError, UsageError
-from pipeplan.instances.result import StartOutcome, Stop
+from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.base.result import StartOutcome, Stop
 from pipeplan.planners.backends import Backend, Incumbent, Job, MatrixModel, from_rows, solve, submit
 from pipeplan.planners.options import Progress, SolveOptions
 

@@ -13,8 +13,8 @@ import numpy as np
 import pyomo.environ as pyo
 import pytest
 
-from pipeplan.instances.errors import InputError
-from pipeplan.instances.result import Stop
+from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.base.result import Stop
 from pipeplan.planners.backends import BACKENDS, MatrixModel, compile_pyomo, from_rows, solve, write_model
 from pipeplan.planners.backends.files import safe_names
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import pipeplan
-from pipeplan.instances.errors import UsageError
-from pipeplan.instances.result import Stop
+from pipeplan.instances.base.errors import UsageError
+from pipeplan.instances.base.result import Stop
 from pipeplan.planners.backends import (
     BACKENDS,
     Backend,

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeplan.instances.errors import UsageError
-from pipeplan.instances.result import Stop
+from pipeplan.instances.base.errors import UsageError
+from pipeplan.instances.base.result import Stop
 from pipeplan.planners.backends import BACKENDS, MatrixModel, from_rows, solve
 from pipeplan.planners.backends.grids import choose_grids
 from pipeplan.planners.backends.scaling import EXACT_LIMIT, integer_form

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from pipeplan.instances.result import Stop
+from pipeplan.instances.base.result import Stop
 from pipeplan.planners.backends import MatrixModel, from_rows, solve
 from pipeplan.planners.backends.units import REACH, in_own_units
 from pipeplan.planners.options import SolveOptions

@@ -17,8 +17,8 @@ from signals import hear_ctrl_c
 
 from pipeplan.formulations.contract import NativeModel
 from pipeplan.formulations.plugins import PluginMistakeError
-from pipeplan.instances.errors import InputError, UsageError
-from pipeplan.instances.result import StartOutcome, Stop
+from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.base.result import StartOutcome, Stop
 from pipeplan.planners.backends import (
     BACKENDS,
     Incumbent,

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.errors import UsageError
+from pipeplan.instances.base.errors import UsageError
+from pipeplan.instances.base.result import Found, Stop
 from pipeplan.instances.placement.files import placement_from_json
 from pipeplan.instances.placement.problem import PlacementProblem
-from pipeplan.instances.result import Found, Stop
 from pipeplan.planners.backends import BACKENDS, Answer
 from pipeplan.planners.backends.trust import cutoff_for, evidence, is_exact, safe_bound, second_opinions
 from pipeplan.planners.exact.attempt import Attempt

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from latency_brute_force import best_latency
-from nasty import nasty
+from oracles.latency import best_latency
+from problems.nasty import nasty
 
+from pipeplan.instances.base.result import Found, Result, Stop
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.referee.latency_rules import verify_latency
 from pipeplan.instances.placement.referee.verify import verify
-from pipeplan.instances.result import Found, Result, Stop
 from pipeplan.planners.contract import Request
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.placement.brute_force import PLANNER as BRUTE_FORCE

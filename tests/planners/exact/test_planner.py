@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 import pytest
-from small_problems import random_problem
+from problems.small import random_problem
 
+from pipeplan.instances.base.result import Found, StartOutcome, Stop
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.referee.evaluate import evaluate
 from pipeplan.instances.placement.referee.verify import verify
-from pipeplan.instances.result import Found, StartOutcome, Stop
 from pipeplan.planners.exact import planner
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.referee import Ruling, rule

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from nasty import KINDS, nasty
-from truths import METHODS, SOLVERS, Method
+from oracles.truths import METHODS, SOLVERS, Method
+from problems.nasty import KINDS, nasty
 
 import pipeplan
 from pipeplan.formulations.tarnawski.formulation import TarnawskiThroughput

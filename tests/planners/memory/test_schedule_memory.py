@@ -5,10 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from schedule_brute_force import UnsettledError, least_makespan, least_period, tiny_problem
+from oracles.schedule import UnsettledError, least_makespan, least_period, tiny_problem
 
 import pipeplan
-from pipeplan.instances.errors import InputError
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.least_memory import said
 from pipeplan.instances.schedule.each_device import held, with_memory
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages

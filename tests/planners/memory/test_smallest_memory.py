@@ -7,20 +7,20 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from chain_brute_force import least_memory
-from extended_placements import best_value, tiny_levels, tiny_replicated, tiny_types
-from graph_pipeline_brute_force import all_plans, convex_sets
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from leveled_brute_force import best_leveled
-from nasty import nasty
-from placement_brute_force import best_placements
-from staging_brute_force import best_stages
+from oracles.chain import least_memory
+from oracles.extended_placement import best_value, tiny_levels, tiny_replicated, tiny_types
+from oracles.graph_pipeline import all_plans, convex_sets
+from oracles.leveled_staging import best_leveled
+from oracles.placement import best_placements
+from oracles.staging import best_stages
+from problems.nasty import nasty
 
 import pipeplan
-from pipeplan.instances.errors import InputError
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.graph_pipeline.problem import micro_batch_sizes
-from pipeplan.instances.kinds import kind_of
+from pipeplan.instances.registry import kind_of
 from pipeplan.planners.options import SolveOptions
 
 LIMITS = SolveOptions(threads=1)

@@ -6,14 +6,14 @@ import itertools
 from typing import Any
 
 import pytest
-from random_placements import random_placement
+from problems.placements import random_placement
 
-from pipeplan.instances.errors import InputError
+from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.base.result import Stop
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.referee.evaluate import evaluate
 from pipeplan.instances.placement.referee.verify import verify
-from pipeplan.instances.result import Stop
 from pipeplan.planners.contract import Outcome, Request
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.placement.brute_force import MAX_PLANS, PLANNER, plan_count

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.errors import InputError, UsageError
 from pipeplan.planners.run.choose import choose
 
 

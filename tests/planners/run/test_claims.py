@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from pipeplan.instances.base.result import Found, Result, Stop
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.result import Found, Result, Stop
-from pipeplan.instances.results import result_from_json
+from pipeplan.instances.stored_results import result_from_json
 from pipeplan.planners.run.claims import recompute
 from pipeplan.planners.run.solve import solve
 from pipeplan.show.page.comparison_page import comparison_page

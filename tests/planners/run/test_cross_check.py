@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from random_placements import random_placement
+from problems.placements import random_placement
 
+from pipeplan.instances.base.errors import UsageError
+from pipeplan.instances.base.result import Found, Result, Stop
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.errors import UsageError
-from pipeplan.instances.result import Found, Result, Stop
-from pipeplan.instances.results import result_from_json
+from pipeplan.instances.stored_results import result_from_json
 from pipeplan.planners.run import cross_check
 from pipeplan.planners.run import solve as solving
 from pipeplan.planners.run.cross_check import contradiction

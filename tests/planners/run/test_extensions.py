@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from extended_placements import tiny_levels, tiny_replicated, tiny_types
+from oracles.extended_placement import tiny_levels, tiny_replicated, tiny_types
 
 from pipeplan.formulations.registry import FORMULATIONS
-from pipeplan.instances.errors import UsageError
+from pipeplan.instances.base.errors import UsageError
+from pipeplan.instances.base.result import Found, StartOutcome
 from pipeplan.instances.placement.cluster import AcceleratorType, Level
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.result import Found, StartOutcome
-from pipeplan.instances.results import result_from_json
+from pipeplan.instances.stored_results import result_from_json
 from pipeplan.planners import registry
 from pipeplan.planners.registry import PLANNERS
 from pipeplan.planners.run import choose as choice

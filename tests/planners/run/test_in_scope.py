@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nasty import nasty
+from problems.nasty import nasty
 
 from pipeplan import Result, load_packaged, solve
-from pipeplan.instances.errors import InputError
+from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.base.result import Found, StartOutcome, Stop
 from pipeplan.instances.files import save
-from pipeplan.instances.kinds import Problem
 from pipeplan.instances.placement.plan import PlacementPlan
-from pipeplan.instances.result import Found, StartOutcome, Stop
-from pipeplan.instances.results import result_from_json
+from pipeplan.instances.registry import Problem
+from pipeplan.instances.stored_results import result_from_json
 from pipeplan.planners.run import solve as solving
 from pipeplan.planners.run.claims import recompute
 from pipeplan.planners.run.proof_check import Answer, verify_proof

@@ -13,10 +13,10 @@ import pytest
 import pipeplan
 from pipeplan.formulations.family import PLACEMENTS
 from pipeplan.formulations.registry import FORMULATIONS
+from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.base.result import Found, Result, Stop
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.errors import InputError
 from pipeplan.instances.placement.plan import PlacementPlan
-from pipeplan.instances.result import Found, Result, Stop
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.registry import all_methods, provers
 from pipeplan.planners.run import proof_check

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from graph_pipeline_samples import chain_plan, chain_problem
+from problems.graph_pipelines_with_plans import chain_plan, chain_problem
 
 import pipeplan
 from pipeplan.instances.catalogue import load_packaged

@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from random_graph_pipelines import random_graph_pipeline
-from random_placements import random_placement
-from random_stagings import random_staging
+from problems.graph_pipelines import random_graph_pipeline
+from problems.placements import random_placement
+from problems.stagings import random_staging
 
 from pipeplan.formulations.family import PLACEMENTS
 from pipeplan.formulations.registry import FORMULATIONS
+from pipeplan.instances.base.result import Found, Proof, Result, StartOutcome, Stop
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
@@ -23,9 +24,8 @@ from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.result import Found, Proof, Result, StartOutcome, Stop
-from pipeplan.instances.results import result_from_json
 from pipeplan.instances.schedule.pipelines import V_SHAPE, divided_pipeline, equal_stages
+from pipeplan.instances.stored_results import result_from_json
 from pipeplan.planners.registry import PLANNERS
 from pipeplan.planners.run import choose as choice
 from pipeplan.planners.run import solve as solving

@@ -10,10 +10,10 @@ import pytest
 
 from pipeplan.formulations.contract import OptionSpec
 from pipeplan.formulations.registry import FORMULATIONS, NON_CONTIGUOUS, OBJECTIVE, Entry
-from pipeplan.instances.errors import InputError, UsageError
+from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.base.result import Found, Result, StartOutcome, Stop, WarmStart
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.result import Found, Result, StartOutcome, Stop, WarmStart
 from pipeplan.planners.contract import Outcome, Request
 from pipeplan.planners.options import Progress, SolveOptions
 from pipeplan.planners.registry import PLANNERS

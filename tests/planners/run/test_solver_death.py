@@ -16,9 +16,9 @@ import pytest
 
 import pipeplan
 from pipeplan.formulations.registry import FORMULATIONS
-from pipeplan.instances.result import Found, Result, Stop
+from pipeplan.instances.base.result import Found, Result, Stop
 from pipeplan.planners.backends import Job, client
-from pipeplan.planners.beaumont import solver as of_planners
+from pipeplan.planners.chain import solver as of_planners
 from pipeplan.planners.exact import attempt
 from pipeplan.planners.options import SolveOptions
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeplan.instances import clock
+from pipeplan.instances.base import clock
 from pipeplan.planners.contract import Board
 from pipeplan.planners.registry import all_methods
 

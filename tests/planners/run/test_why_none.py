@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.chain import golden, recipe, theory
+from pipeplan.instances.base.result import Found, Result, Stop
+from pipeplan.instances.chain import golden, theory
+from pipeplan.instances.chain import random_chains as recipe
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.result import Found, Result, Stop
-from pipeplan.planners.beaumont.too_little_memory import amount, binding, explain
+from pipeplan.planners.chain.too_little_memory import amount, binding, explain
 from pipeplan.planners.memory.smallest import smallest_memory
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeplan import solve
-from pipeplan.instances.errors import UsageError
+from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages, measured_uneven
 from pipeplan.instances.schedule.random_schedules import random_pipeline
 from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule

@@ -6,8 +6,8 @@ import time
 from itertools import pairwise
 
 import pytest
-from schedule_brute_force import least_makespan, least_span, tiny_problem
-from schedule_tables import list_schedule
+from oracles.schedule import least_makespan, least_span, tiny_problem
+from problems.schedule_tables import list_schedule
 
 from pipeplan import solve
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages, measured_even, measured_uneven

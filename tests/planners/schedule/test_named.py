@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from pipeplan import load_packaged, solve
-from pipeplan.instances.errors import UsageError
+from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.schedule.pipelines import StagePasses, divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.random_schedules import random_pipeline

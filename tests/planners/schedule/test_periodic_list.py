@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from schedule_brute_force import least_period, tiny_problem
+from oracles.schedule import least_period, tiny_problem
 
 from pipeplan import solve
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeplan.formulations.schedule.finite_orders import sequences_of, tightest
-from pipeplan.formulations.schedule.finite_problem import finite_problem
+from pipeplan.formulations.zero_bubble.finite_orders import sequences_of, tightest
+from pipeplan.formulations.zero_bubble.finite_problem import finite_problem
 from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.schedule.random_schedules import Ingredients, random_pipeline, random_schedule
 from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule

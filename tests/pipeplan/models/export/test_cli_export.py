@@ -11,8 +11,8 @@ import pytest
 from export_samples import llama
 
 import pipeplan
-from pipeplan.instances.json_file import write_json
-from pipeplan.instances.profile.files import profile_to_json
+from pipeplan.instances.base.json_file import write_json
+from pipeplan.instances.networks.profile.files import profile_to_json
 from pipeplan.models.export.targets import TARGETS
 
 Plan = Callable[..., Any]

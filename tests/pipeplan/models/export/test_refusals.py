@@ -9,10 +9,10 @@ import pytest
 from export_samples import cut, llama, on_stages, placed, row, stage_graph, staged
 
 import pipeplan
-from pipeplan.instances.errors import InputError, UsageError
+from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from pipeplan.instances.networks.profile.profile import Profile, ProfileNode, ProfileTensor
 from pipeplan.instances.placement.plan import Device, DeviceGroup, PlacementPlan
-from pipeplan.instances.profile.profile import Profile, ProfileNode, ProfileTensor
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.models.export.targets import TARGETS
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from schedule_tables import SHAPES, planned
+from problems.schedule_tables import SHAPES, planned
 
-from pipeplan.instances.errors import InputError, UsageError
+from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.files import save
 from pipeplan.instances.schedule.csv_file import schedule_from_csv, table_from_csv
 from pipeplan.instances.schedule.generators import shape

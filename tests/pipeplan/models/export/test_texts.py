@@ -10,7 +10,7 @@ from export_samples import llama, on_stages, placed, row, stage_graph, staged
 
 import pipeplan
 from pipeplan.instances.chain.plan import PatternPlan
-from pipeplan.instances.profile.profile import Profile, ProfileNode, ProfileTensor
+from pipeplan.instances.networks.profile.profile import Profile, ProfileNode, ProfileTensor
 from pipeplan.instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from pipeplan.models.export.registry import export_files
 from pipeplan.models.export.serving import divided

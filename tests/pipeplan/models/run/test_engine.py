@@ -9,9 +9,9 @@ pytest.importorskip("torch")
 from run_cases import MICRO_BATCHES, in_shares, placed, profile_of, run_cases
 
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
-from pipeplan.instances.kinds import Plan
+from pipeplan.instances.networks.profile.profile import Profile
 from pipeplan.instances.placement.plan import Device, PlacementPlan
-from pipeplan.instances.profile.profile import Profile
+from pipeplan.instances.registry import Plan
 from pipeplan.models.run.report import CaseReport
 
 pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("torch-runs")]

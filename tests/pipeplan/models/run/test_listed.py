@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from profile_samples import ROW
+from problems.profiles import ROW
 
-from pipeplan.instances.errors import InputError, UsageError
+from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.models.run.listed import listed_schedule
 from pipeplan.models.run.orders import Schedule, schedule_of

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 import pytest
-from profile_samples import DIAMOND, ROW
+from problems.profiles import DIAMOND, ROW
 
 import pipeplan
-from pipeplan.instances.errors import InputError, UsageError
+from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from pipeplan.instances.networks.profile.profile import Profile, ProfileNode
 from pipeplan.instances.placement.plan import Device, PlacementPlan
-from pipeplan.instances.profile.profile import Profile, ProfileNode
 from pipeplan.instances.simulate import pipeline_of, simulate
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.models.run.layout import Layout, Message, Value

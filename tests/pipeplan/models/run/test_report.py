@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from profile_samples import ROW
+from problems.profiles import ROW
 from run_reports import MICRO_BATCHES, PLAN, answers, report_of, schedule, whole_report
 
 from pipeplan.models.run.orders import schedule_of

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.errors import UsageError
+from pipeplan.instances.base.errors import UsageError
 from pipeplan.planners.backends.process import child_environment
 from pipeplan.show.pictures.profile import draw_profile, write_profile
 from pipeplan.studies.compare.comparison import (

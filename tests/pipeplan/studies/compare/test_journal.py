@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeplan.instances.errors import InputError
+from pipeplan.instances.base.errors import InputError
 from pipeplan.studies.compare.comparison import finished, journal_in
 from pipeplan.studies.compare.run import Record, Run, Status
 

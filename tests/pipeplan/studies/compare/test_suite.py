@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeplan.instances.errors import PipeplanError
+from pipeplan.instances.base.errors import PipeplanError
 from pipeplan.studies.compare.suite import Competitor, Instance, Setting, Suite, competitor, expand
 from pipeplan.studies.compare.suite_file import load_suite, packaged_suites
 

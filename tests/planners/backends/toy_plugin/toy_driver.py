@@ -2,7 +2,7 @@
 
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from pipeplan.instances.result import Stop
+from pipeplan.instances.base.result import Stop
 from pipeplan.planners.backends.model import MatrixModel
 from pipeplan.planners.backends.records import Answer
 from pipeplan.planners.backends.session import Session

@@ -2,8 +2,8 @@
 
 from pipeplan.formulations.contract import OptionSpec
 from pipeplan.formulations.registry import FORMULATIONS, Entry
+from pipeplan.instances.base.result import Stop
 from pipeplan.instances.placement.plan import PlacementPlan
-from pipeplan.instances.result import Stop
 from pipeplan.planners.contract import Outcome, Request
 
 FORMULATION = FORMULATIONS["ip-tarnawski"].load()

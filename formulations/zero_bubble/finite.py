@@ -1,0 +1,168 @@
+"""`cp-schedule`: schedules of given micro-batches as a native CP-SAT model, behind the common contract.
+
+The solver finds orders; times follow from them exactly (`finite_orders.py`), so starts on a grid are enough.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import partial
+
+from ...instances.base.amounts import as_written
+from ...instances.base.errors import TooLargeError
+from ...instances.schedule.plan import SchedulePlan
+from ...instances.schedule.problem import ScheduleProblem
+from ...instances.verdict import evaluation_of
+from ..contract import BuiltModel, CommonFormulation, NativeModel, NativeOnlyError, Options, Refuted, Values, Wanted
+from . import finite_cp_model
+from .finite_bounds import lower_bound_of
+from .finite_cp_model import order_name, plain_data, rank_name, start_name
+from .finite_grid import Grid, grid_of
+from .finite_memory import MemoryRow, memory_rows
+from .finite_orders import Timing, in_order, sequences_of, tightest
+from .finite_problem import FiniteProblem, Node, finite_problem, for_integers
+
+NAME = "cp-schedule"
+
+MOST_RUNS = 20_000
+"""Blocks of all micro-batches together."""
+
+MOST_PAIRS = 2_000_000
+"""Pairs of runs on a device on whose order its memory may hang."""
+
+
+class CpSchedule(CommonFormulation):
+    """Minimise makespan or span: a start for each block of each micro-batch, orders where memory hangs on them."""
+
+    def check(self, problem: ScheduleProblem, options: Options) -> None:
+        check_size(finite_problem(problem, NAME), NAME)
+
+    def lower_bound(self, problem: ScheduleProblem, options: Options) -> float:
+        return float(lower_bound_of(problem, options["objective"]))
+
+    def model(self, problem: ScheduleProblem, options: Options, wanted: Wanted) -> BuiltModel | Refuted:
+        if not wanted.native:
+            raise NativeOnlyError(NAME, instead="ilp-zero-bubble")
+        objective = options["objective"]
+        cutoff = None if wanted.cutoff is None else as_written(wanted.cutoff)
+        return native_model(problem, objective, lower_bound_of(problem, objective), cutoff)
+
+
+FORMULATION = CpSchedule()
+
+
+def check_size(finite: FiniteProblem, method: str) -> None:
+    runs = len(finite.times) * finite.batches
+    if runs > MOST_RUNS:
+        raise TooLargeError(
+            "blocks", f"of all micro-batches are {runs}, too many for {method}", "choose --planner exact-schedule"
+        )
+
+
+def native_model(
+    problem: ScheduleProblem,
+    objective: str,
+    bound: Fraction,
+    cutoff: Fraction | None,
+    start: SchedulePlan | None = None,
+) -> BuiltModel | Refuted:
+    """Of all schedules of at most the cut-off; the plan `start` need not be one of them."""
+    exact = finite_problem(problem, NAME)
+    check_size(exact, NAME)
+    finite = for_integers(exact)
+    grid = grid_of(finite, objective, cutoff)
+    least = math.ceil(bound * finite.steps * grid.factor) if finite.exact else 0
+    windows = None if least > grid.limit else finite.windows(-(-grid.limit // grid.factor), objective)
+    if windows is None:
+        return Refuted("paths, work and memory take longer")
+    rows = tuple(memory_rows(finite, windows))
+    pairs = sum(len(row.terms) for row in rows)
+    if pairs > MOST_PAIRS:
+        raise TooLargeError(
+            "micro_batches", f"give {pairs} orders, too many for {NAME}", "choose --planner exact-schedule"
+        )
+    data = plain_data(finite, windows, rows, objective, least, grid.limit, grid.factor, grid.loss)
+    if start is not None:
+        data["hint"] = run_values(finite, rows, in_order(start), finite.steps * grid.factor)
+    return BuiltModel(
+        NativeModel(finite_cp_model.BUILDER, data),
+        partial(decode, exact, objective, finite.steps * grid.factor),
+        partial(encode, exact, finite, rows, objective, grid),
+        size={"blocks": len(problem.blocks), "runs": len(finite.times) * finite.batches, "orders": pairs},
+        coarse=not finite.exact,
+    )
+
+
+# ---- from a solution to a plan, and back ----------------------------------------------------------------
+
+
+def decode(finite: FiniteProblem, objective: str, parts: Fraction, values: Values) -> SchedulePlan:
+    """The orders of a solution, with the best times for them."""
+    plan = tightest(finite, orders_in(finite, values, parts), objective)
+    assert plan is not None, "a solution's times and ranks follow its orders"
+    return plan
+
+
+def orders_in(finite: FiniteProblem, values: Values, parts: Fraction) -> tuple[tuple[Node, ...], ...]:
+    depths, times = finite.problem.depths, finite.times
+
+    def key(node: Node) -> tuple[object, ...]:
+        b, n = node
+        rank = values.get(rank_name(b, n), 0) if not times[b] else 0
+        return round(values[start_name(b, n)]), times[b] > 0, round(rank), n, depths[b], b
+
+    batches = range(finite.batches)
+    return tuple(tuple(sorted(((b, n) for b in blocks for n in batches), key=key)) for blocks in finite.on_device)
+
+
+def encode(
+    exact: FiniteProblem,
+    finite: FiniteProblem,
+    rows: Sequence[MemoryRow],
+    objective: str,
+    grid: Grid,
+    plan: SchedulePlan,
+) -> Values | None:
+    """Starts and orders of the plan with its best times; None where it is longer than what is asked for, or its times
+    are not on the grid."""
+    best = tightest(exact, sequences_of(exact.problem, in_order(plan)), objective)
+    if best is None:
+        return None
+    value = evaluation_of(exact.problem, best).objective(objective)
+    parts = finite.steps * grid.factor
+    if value is None or value * parts > grid.limit or not finite.exact:
+        return None
+    if any((start * parts).denominator != 1 for row in best.starts.values() for start in row):
+        return None
+    return {name: float(number) for name, number in run_values(finite, rows, best, parts).items()}
+
+
+def run_values(
+    finite: FiniteProblem, rows: Sequence[MemoryRow], plan: SchedulePlan, parts: Fraction
+) -> dict[str, int]:
+    """Starts, rounded down to the grid, and the model's orders and ranks."""
+    problem = finite.problem
+    values = {
+        start_name(b, n): math.floor(start * parts)
+        for b, block in enumerate(problem.blocks)
+        for n, start in enumerate(plan.starts[block.id])
+    }
+    at = [{node: i for i, node in enumerate(row)} for row in sequences_of(problem, plan)]
+    place: dict[int, list[int]] = {}
+    for d, blocks in enumerate(finite.on_device):
+        for b in blocks:
+            place.setdefault(b, []).append(d)
+    ranked = False
+    for row in rows:
+        for first, second, _ in row.terms:
+            one, two = min(first, second), max(first, second)
+            d = next(d for d in place[one[0]] if two in at[d])
+            values[order_name(one, two)] = int(at[d][one] < at[d][two])
+            ranked = ranked or not (finite.times[one[0]] or finite.times[two[0]])
+    if ranked:
+        order = Timing(finite, sequences_of(problem, plan)).order or []
+        timeless = [node for node in order if not finite.times[node[0]]]
+        values |= {rank_name(b, n): i for i, (b, n) in enumerate(timeless)}
+    return values

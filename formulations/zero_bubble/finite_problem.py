@@ -1,0 +1,357 @@
+"""A schedule problem of given micro-batches in whole numbers, and what its edges alone say of orders and times.
+
+Micro-batches are alike, so each block may be taken to run them in order: see `in_order` in `finite_orders.py`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+from ...instances.base.amounts import as_written
+from ...instances.base.errors import UsageError
+from ...instances.schedule.problem import ScheduleProblem, topological_order, whole_times
+from ..contract import check_type
+
+SPAN = "span"
+
+Node = tuple[int, int]
+"""A block and a micro-batch."""
+
+MOST_STEPS = 10**12
+"""Of the longest schedule on a grid for integer solvers; finer times are rounded down to one of so many steps."""
+
+MOST_ROUNDS = 50
+"""Of narrowing windows; each round is valid by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arc:
+    """`target` of micro-batch n + `offset` starts no earlier than `wait` after `source` of micro-batch n starts."""
+
+    source: int
+    target: int
+    wait: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class FiniteProblem:
+    """Times are whole numbers of steps; memory is in whole numbers of a unit of its own on each device."""
+
+    problem: ScheduleProblem
+    steps: Fraction
+    """Per time unit."""
+    batches: int
+    times: tuple[int, ...]
+    arcs: tuple[Arc, ...]
+    exact: bool = True
+    """Are these the problem's own times, and not rounded down? Then no schedule is longer here than it is in truth."""
+    reversed: bool = False
+    """Does time run backwards, so that blocks take what they give back, and the other way round?"""
+
+    @cached_property
+    def backwards(self) -> FiniteProblem:
+        """In reversed time: see `finite_bounds.py`."""
+        times = self.times
+        arcs = tuple(
+            Arc(arc.target, arc.source, arc.wait - times[arc.source] + times[arc.target], arc.offset)
+            for arc in self.arcs
+        )
+        return replace(self, arcs=arcs, reversed=not self.reversed)
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """Of the blocks, so that every arc without offset leads forward."""
+        return self.problem.order[::-1] if self.reversed else self.problem.order
+
+    @cached_property
+    def on_device(self) -> tuple[tuple[int, ...], ...]:
+        """Blocks of each device that has any."""
+        return tuple(blocks for blocks in self.problem.on_device if blocks)
+
+    @cached_property
+    def loads(self) -> tuple[int, ...]:
+        """Work of one micro-batch, of the devices that have any blocks."""
+        return tuple(sum(self.times[b] for b in blocks) for blocks in self.on_device)
+
+    @cached_property
+    def memories(self) -> tuple[DeviceMemory, ...]:
+        """Of the devices that have any blocks."""
+        found = (_memory(self, d) for d, blocks in enumerate(self.problem.on_device) if blocks)
+        return tuple(memory.backwards(self.batches) if self.reversed else memory for memory in found)
+
+    @cached_property
+    def within_batch(self) -> tuple[tuple[Arc, ...], ...]:
+        """Arcs without offset, by their sources."""
+        return self._by_source(0)
+
+    @cached_property
+    def leaving(self) -> tuple[tuple[Arc, ...], ...]:
+        """All arcs, by their sources."""
+        return self._by_source(math.inf)
+
+    def _by_source(self, most_offset: float) -> tuple[tuple[Arc, ...], ...]:
+        found: list[list[Arc]] = [[] for _ in self.times]
+        for arc in self.arcs:
+            if arc.offset <= most_offset:
+                found[arc.source].append(arc)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def longest(self) -> int:
+        """No schedule in which every block starts as soon as its order lets it is longer."""
+        lag = sum(arc.wait - self.times[arc.source] for arc in self.arcs)
+        return self.batches * (sum(self.times) + lag)
+
+    @cached_property
+    def source(self) -> int | None:
+        """The block from which every other one of its micro-batch follows; None: there is none."""
+        waited_for = {arc.target for arc in self.arcs if not arc.offset}
+        free = [b for b in range(len(self.times)) if b not in waited_for]
+        return free[0] if len(free) == 1 else None
+
+    @cached_property
+    def _distances(self) -> dict[int, dict[int, int]]:
+        return {}
+
+    def distances(self, block: int) -> dict[int, int]:
+        """To each block that follows in the same micro-batch, from start to start, on the longest path."""
+        if block not in self._distances:
+            self._distances[block] = self._distances_from(block)
+        return self._distances[block]
+
+    def _distances_from(self, block: int) -> dict[int, int]:
+        found = {block: 0}
+        for b in self.order:
+            if b in found:
+                for arc in self.within_batch[b]:
+                    found[arc.target] = max(found.get(arc.target, 0), found[b] + arc.wait)
+        return found
+
+    @cached_property
+    def heads(self) -> tuple[int, ...]:
+        """Longest path to the start of each block within a micro-batch."""
+        heads = [0] * len(self.times)
+        for b in self.order:
+            for arc in self.within_batch[b]:
+                heads[arc.target] = max(heads[arc.target], heads[b] + arc.wait)
+        return tuple(heads)
+
+    @cached_property
+    def tails(self) -> tuple[int, ...]:
+        """Longest path from the end of each block to the end of all that follows within its micro-batch."""
+        tails = [0] * len(self.times)
+        for b in reversed(self.order):
+            for arc in self.within_batch[b]:
+                lag = arc.wait - self.times[b]
+                tails[b] = max(tails[b], lag + self.times[arc.target] + tails[arc.target])
+        return tuple(tails)
+
+    @cached_property
+    def _offsets(self) -> dict[int, dict[int, int]]:
+        return {}
+
+    def offsets_from(self, block: int) -> dict[int, int]:
+        """By which offset each block follows at least: k of micro-batch n waits for `block` of micro-batch n - offset,
+        and for all before, since every block runs its micro-batches in order."""
+        if block not in self._offsets:
+            found: dict[int, int] = {}
+            queue = [(0, block)]
+            while queue:
+                offset, b = heapq.heappop(queue)
+                if b not in found:
+                    found[b] = offset
+                    for arc in self.leaving[b]:
+                        if arc.target not in found:
+                            heapq.heappush(queue, (offset + arc.offset, arc.target))
+            self._offsets[block] = found
+        return self._offsets[block]
+
+    def comes_before(self, first: Node, second: Node) -> bool | None:
+        """Do edges alone say so, or the contrary? None: they leave it open. For two different runs of one device."""
+        (i, n), (k, u) = first, second
+        if i == k:
+            return n < u
+        after = self.offsets_from(i).get(k)
+        if after is not None and n <= u - after:
+            return True
+        before = self.offsets_from(k).get(i)
+        if before is not None and u <= n - before:
+            return False
+        return None
+
+    def nodes(self) -> Iterator[Node]:
+        """Such that every arc leads forward, also those between micro-batches."""
+        order = topological_order(
+            len(self.times) * self.batches,
+            (
+                (source * self.batches + n, target * self.batches + n + offset)
+                for source, target, _, offset in self._waits()
+                for n in range(self.batches - offset)
+            ),
+        )
+        assert order is not None, "every offset leads to a later micro-batch"
+        return (divmod(number, self.batches) for number in order)
+
+    def _waits(self) -> Iterator[tuple[int, int, int, int]]:
+        for arc in self.arcs:
+            yield arc.source, arc.target, arc.wait, arc.offset
+        for b, time in enumerate(self.times):
+            yield b, b, time, 1
+
+    @cached_property
+    def forward(self) -> tuple[tuple[int, int, tuple[tuple[int, int, int], ...]], ...]:
+        """(block, micro-batch, what waits for it) in an order in which every arc leads forward."""
+        leaving: list[list[tuple[int, int, int]]] = [[] for _ in self.times]
+        for source, target, wait, offset in self._waits():
+            leaving[source].append((target, wait, offset))
+        return tuple((b, n, tuple(leaving[b])) for b, n in self.nodes())
+
+    def windows(self, limit: int, objective: str) -> Windows | None:
+        """Earliest and latest starts of all runs in any schedule of at most that value; None: there is no such
+        schedule.
+
+        From start to end of a micro-batch by the longest paths. For `span`, a device's last end and its first start
+        are at most `limit` apart, whichever blocks they are, and that is applied in turn with the paths.
+        """
+        span = objective == SPAN
+        far = len(self.on_device) * (limit + self.longest) if span else limit
+        m = self.batches
+        early = [[0] * m for _ in self.times]
+        late = [[far - time] * m for time in self.times]
+        if span and self.source is not None:
+            late[self.source][0] = 0  # everything follows from it, so it is the first to start
+        for _ in range(MOST_ROUNDS):
+            before = [list(map(tuple, early)), list(map(tuple, late))]
+            self._follow_paths(early, late)
+            if any(early[b][n] > late[b][n] for b in range(len(self.times)) for n in range(m)):
+                return None
+            if not span:
+                break
+            self._keep_spans(early, late, limit)
+            if [list(map(tuple, early)), list(map(tuple, late))] == before:
+                break
+        return Windows(tuple(map(tuple, early)), tuple(map(tuple, late)))
+
+    def _follow_paths(self, early: list[list[int]], late: list[list[int]]) -> None:
+        m = self.batches
+        for b, n, following in self.forward:
+            for target, wait, offset in following:
+                if n + offset < m:
+                    early[target][n + offset] = max(early[target][n + offset], early[b][n] + wait)
+        for b, n, following in reversed(self.forward):
+            for target, wait, offset in following:
+                if n + offset < m:
+                    late[b][n] = min(late[b][n], late[target][n + offset] - wait)
+
+    def _keep_spans(self, early: list[list[int]], late: list[list[int]], limit: int) -> None:
+        last = self.batches - 1
+        for blocks in self.on_device:
+            end = min(late[a][0] for a in blocks) + limit
+            start = max(early[b][last] + self.times[b] for b in blocks) - limit
+            for b in blocks:
+                for n in range(self.batches):
+                    late[b][n] = min(late[b][n], end - self.times[b])
+                early[b][0] = max(early[b][0], start)
+
+    def earliest(self) -> list[list[int]]:
+        """Starts by the edges alone."""
+        early = [[0] * self.batches for _ in self.times]
+        self._follow_paths(early, [[0] * self.batches for _ in self.times])
+        return early
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """By block and micro-batch."""
+
+    early: tuple[tuple[int, ...], ...]
+    late: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """What the blocks of a device do to its memory, by block; only where they do anything."""
+
+    room: int | None
+    """Beside what stands there; None: there is no limit."""
+    standing: int
+    """So much may be given back before it was taken."""
+    changes: dict[int, int]
+    workspace: dict[int, int]
+
+    def backwards(self, batches: int) -> DeviceMemory:
+        """In reversed time, which begins with what is left at the end."""
+        left = batches * sum(self.changes.values())
+        return DeviceMemory(
+            None if self.room is None else self.room - left,
+            self.standing + left,
+            {b: -change for b, change in self.changes.items()},
+            self.workspace,
+        )
+
+    def needed(self, block: int) -> int:
+        """While it runs."""
+        return max(self.changes.get(block, 0), 0) + self.workspace.get(block, 0)
+
+
+def _memory(finite: FiniteProblem, d: int) -> DeviceMemory:
+    problem = finite.problem
+    device = problem.devices[d]
+    changes, workspace = {}, {}
+    for b in problem.on_device[d]:
+        block = problem.blocks[b]
+        if change := as_written(block.memory.get(device.name, 0)):
+            changes[b] = change
+        if held := as_written(block.workspace.get(device.name, 0)):
+            workspace[b] = held
+    standing = as_written(device.standing)
+    limit = None if device.memory is None else as_written(device.memory)
+    amounts = [standing, *changes.values(), *workspace.values(), *([] if limit is None else [limit])]
+    unit = math.lcm(*(amount.denominator for amount in amounts))
+    return DeviceMemory(
+        None if limit is None else int((limit - standing) * unit),
+        int(standing * unit),
+        {b: int(change * unit) for b, change in changes.items()},
+        {b: int(held * unit) for b, held in workspace.items()},
+    )
+
+
+def finite_problem(problem: ScheduleProblem, method: str) -> FiniteProblem:
+    """On the grid of the problem's own times."""
+    check_type(method, problem, ScheduleProblem)
+    if problem.micro_batches is None:
+        raise UsageError(
+            f"{method} plans given micro-batches, and the problem has none: give --batch, "
+            "or choose cp-periodic for the steady state."
+        )
+    steps, times, lags = whole_times(problem)
+    arcs = tuple(
+        Arc(i, j, times[i] + lag, edge.offset)
+        for (i, j), lag, edge in zip(problem.ends, lags, problem.edges, strict=True)
+    )
+    return FiniteProblem(problem, Fraction(steps), problem.micro_batches, times, arcs)
+
+
+def for_integers(finite: FiniteProblem) -> FiniteProblem:
+    """On a grid that integer solvers can take: the same one, or a coarser one with times and lags rounded down.
+
+    Rounded down, waits are shorter, and every schedule's orders are still possible at no greater value. So what is
+    proven there holds for the true times.
+    """
+    if finite.longest <= MOST_STEPS:
+        return finite
+    share = Fraction(MOST_STEPS, finite.longest)
+    arcs = tuple(
+        replace(
+            arc, wait=int(finite.times[arc.source] * share) + int((arc.wait - finite.times[arc.source]) * share)
+        )
+        for arc in finite.arcs
+    )
+    times = tuple(int(time * share) for time in finite.times)
+    return replace(finite, steps=finite.steps * share, times=times, arcs=arcs, exact=False)

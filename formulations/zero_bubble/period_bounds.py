@@ -1,0 +1,192 @@
+"""What no period falls below, without any solver; each bound with its argument.
+
+A fact that all of them use: a period P that is possible makes every longer one possible. Write each start as s + P h
+with s in [0, P) and a whole h, and keep s and h as P grows to Q. An edge from a to b asks s_b - s_a + P d >= time + lag
+with d = h_b + offset - h_a; since s_b - s_a < P, d is at least 0, so the left side does not fall. Blocks of one device
+that follow each other within [0, P) do so still, and from the last to the first of the next period there is more room.
+Which events have happened when a block starts is decided by s and h alone, so no device holds more than before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ...instances.base.amounts import as_written
+from ...instances.schedule.problem import ScheduleProblem
+from ..periods import float_below
+from ..timetable import Wait, tightest
+from .standstills import standstill_of
+
+
+def lower_bound(problem: ScheduleProblem) -> float:
+    return float_below(exact_bound(problem))
+
+
+def exact_bound(problem: ScheduleProblem) -> Fraction:
+    """The largest of the bounds below, by a clock that stands still while all devices run one block together."""
+    still = standstill_of(problem)
+    if still.together:
+        return still.time + exact_bound(still.moving)
+    least = cycle_bound(problem, load_bound(problem))
+    return max([least, *(device_bound(problem, d) or Fraction(0) for d in range(len(problem.devices)))])
+
+
+def load_bound(problem: ScheduleProblem) -> Fraction:
+    """A device runs each of its blocks once in a period, one at a time: the period is no shorter than their times
+    together. That of a single block is one of them, so none of its copies overlap either.
+    """
+    return max(problem.loads)
+
+
+def cycle_bound(problem: ScheduleProblem, least: Fraction = Fraction(0)) -> Fraction:
+    """The largest ratio of times and lags to offsets over all cycles of edges, or `least` where that is larger.
+
+    Along an edge start(b) - start(a) >= time + lag - offset x P for the first micro-batch. Around a cycle the left
+    sides sum to 0, so offsets x P >= times and lags.
+    """
+    waits = [
+        Wait(a, b, problem.times[a] + lag, edge.offset)
+        for (a, b), lag, edge in zip(problem.ends, problem.lags, problem.edges, strict=True)
+    ]
+    table = tightest(len(problem.blocks), waits, least)
+    assert table is not None, "every cycle has an offset: checked at the door"
+    return table.period
+
+
+def longest_period(problem: ScheduleProblem) -> Fraction:
+    """What is impossible at this period is impossible: all times, and the largest lag out of each block, together.
+
+    For a given order and given heights the shortest period is a ratio, over some cycle of waits, of times and lags to
+    a whole number of periods. A cycle visits a block at most once, so the ratio is at most this sum.
+    """
+    return sum(problem.times, Fraction(0)) + sum(largest_lags(problem), Fraction(0))
+
+
+def largest_lags(problem: ScheduleProblem) -> list[Fraction]:
+    """Out of each block."""
+    largest = [Fraction(0)] * len(problem.blocks)
+    for (a, _), lag in zip(problem.ends, problem.lags, strict=True):
+        largest[a] = max(largest[a], lag)
+    return largest
+
+
+def most_periods(problem: ScheduleProblem) -> int:
+    """How many periods q the cycle of waits that decides the shortest period can span: the largest denominator that it
+    has in units of the times.
+
+    The cycle is as long as q periods together, and no longer than `longest_period`.
+
+    It also covers each instant of the period q times, by blocks that run and by lags. While a block b runs, each other
+    block of the cycle runs on devices that b leaves free, and no two of them on the same: without lags at most one more
+    than free devices. Lags cover the time of b no more often than their sum divided by it. So a block on all devices
+    leaves, without lags, none but whole numbers.
+    """
+    lags = sum(largest_lags(problem), Fraction(0))
+    spans = [longest_period(problem) / exact_bound(problem)]
+    for block, time in zip(problem.blocks, problem.times, strict=True):
+        if time:
+            spans.append(1 + len(problem.devices) - len(block.devices) + lags / time)
+    return max(1, int(min(spans)))
+
+
+# ---- Little's law --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Stash:
+    """What one block takes on a device and a later one gives back."""
+
+    taker: int
+    giver: int
+    amount: Fraction
+    residence: Fraction
+    """From the start of the taker to the end of the giver, at least: the longest path between the two."""
+
+
+def device_bound(problem: ScheduleProblem, d: int) -> Fraction | None:
+    """Little's law for one device; None where it has no limit or what it holds cannot be told from the edges alone.
+
+    A stash that stays for a time r is held by r / P micro-batches on average, so the device holds, on average, the sum
+    of stash x r / P, and workspace x time / P for each block. This average is at most what is free beside what stands:
+    P x (limit - standing) >= sum of stash x r + sum of workspace x time.
+
+    Where there is one stash, whole copies of it are held: when its taker starts, those micro-batches that are within r
+    have taken it and not given it back, ceil(r / P) with itself. At most n = floor((limit - standing - the taker's
+    workspace) / stash) fit, so P >= r / n; and with n = 0 there is no plan at all, which a solver will say.
+    """
+    limit = problem.devices[d].memory
+    stashes = stashes_of(problem, d)
+    if limit is None or stashes is None:
+        return None
+    room = as_written(limit) - as_written(problem.devices[d].standing)
+    area = sum((stash.amount * stash.residence for stash in stashes), Fraction(0))
+    area += sum((workspace * problem.times[b] for b, workspace in workspaces(problem, d).items()), Fraction(0))
+    bound = area / room if room > 0 else Fraction(0)
+    if len(stashes) == 1:
+        (stash,) = stashes
+        copies = (room - workspaces(problem, d).get(stash.taker, 0)) // stash.amount
+        bound = max(bound, stash.residence / copies if copies > 0 else Fraction(0))
+    return bound
+
+
+def changes(problem: ScheduleProblem, d: int) -> dict[int, Fraction]:
+    """Of the device's memory, by the blocks that change it."""
+    return _amounts(problem, d, [block.memory for block in problem.blocks])
+
+
+def workspaces(problem: ScheduleProblem, d: int) -> dict[int, Fraction]:
+    """On the device, by the blocks that have one there."""
+    return _amounts(problem, d, [block.workspace for block in problem.blocks])
+
+
+def _amounts(problem: ScheduleProblem, d: int, maps: Sequence[Mapping[str, float]]) -> dict[int, Fraction]:
+    name = problem.devices[d].name
+    return {b: as_written(maps[b][name]) for b in problem.on_device[d] if maps[b].get(name)}
+
+
+def stashes_of(problem: ScheduleProblem, d: int) -> list[Stash] | None:
+    """What each block takes, matched with blocks that give it back on a path that leads from the one to the other.
+
+    None: no such match was found, so that a micro-batch may give back on the device before it takes. First in, first
+    out; any match is right, since only sums count.
+    """
+    change = changes(problem, d)
+    left = {b: change[b] for b in problem.order if change.get(b, 0) > 0}
+    reach = {b: longest_paths(problem, b) for b in left}
+    found = []
+    for giver in (b for b in problem.order if change.get(b, 0) < 0):
+        due = -change[giver]
+        for taker in left:
+            path = reach[taker][giver]
+            amount = min(due, left[taker])
+            if path is not None and amount:
+                found.append(Stash(taker, giver, amount, path + problem.times[giver]))
+                left[taker] -= amount
+                due -= amount
+        if due:
+            return None
+    return found
+
+
+def longest_paths(problem: ScheduleProblem, source: int) -> list[Fraction | None]:
+    """From the start of a block to that of each other one, along edges within a micro-batch; None: there is no path."""
+    lengths: list[Fraction | None] = [None] * len(problem.blocks)
+    lengths[source] = Fraction(0)
+    following = within_batch(problem)
+    for a in problem.order:
+        here = lengths[a]
+        if here is not None:
+            for b, least in following[a]:
+                lengths[b] = max(here + least, lengths[b] or Fraction(0))
+    return lengths
+
+
+def within_batch(problem: ScheduleProblem) -> list[list[tuple[int, Fraction]]]:
+    """Of each block: who waits for it in its own micro-batch, and for how long from its start."""
+    following: list[list[tuple[int, Fraction]]] = [[] for _ in problem.blocks]
+    for (a, b), lag, edge in zip(problem.ends, problem.lags, problem.edges, strict=True):
+        if not edge.offset:
+            following[a].append((b, problem.times[a] + lag))
+    return following

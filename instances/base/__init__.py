@@ -1,0 +1,1 @@
+"""What every kind of problem stands on: exact amounts, errors, checks, fields, graphs, JSON files and results."""

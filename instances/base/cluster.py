@@ -1,0 +1,124 @@
+"""What the caller says about the cluster, in place of what a problem says: files and packaged problems alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from .amounts import as_written
+from .errors import UsageError
+from .quantities import written_bytes
+
+if TYPE_CHECKING:
+    from ..networks.profile.options import ProfileOptions
+    from .kind import Kind
+
+SECONDS = {"s": Fraction(1), "ms": Fraction(1, 10**3), "us": Fraction(1, 10**6), "ns": Fraction(1, 10**9)}
+"""Of the time units that rates per second can be turned into."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """None: what the file says. Infinite memory: no limit."""
+
+    devices: int | None = None
+    cpus: int | None = None
+    memory_bytes: float | None = None
+    bandwidth: float | None = None
+    cpu_slowdown: float | None = None
+    training: bool | None = None
+    batch: int | None = None
+    exact_batches: bool | None = None
+    levels: Sequence[tuple[int, float]] | None = None
+    """Devices and bandwidth of each level, the innermost first; empty: a flat network."""
+    time_unit: str | None = None
+    profile: ProfileOptions | None = None
+    """How a profile or a table becomes a problem."""
+
+    def to_json(self) -> dict[str, Any]:
+        """What is given, as the command line and suites name it: `memory` 40GB, `levels` 4x300GB/s,2x12GB/s."""
+        own = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in _WRITTEN}
+        own |= {
+            "memory": _size(self.memory_bytes),
+            "bandwidth": _rate(self.bandwidth),
+            "levels": _levels(self.levels),
+        }
+        own["inference"] = True if self.training is False else None
+        if self.profile is not None:
+            own |= {name: getattr(self.profile, name) for name in self.profile.given()}
+        found = {name: value for name, value in own.items() if value is not None}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+
+
+_WRITTEN = ("memory_bytes", "bandwidth", "levels", "training", "profile")
+"""Fields that are written otherwise than they are held."""
+
+
+def _size(amount: float | None) -> str | None:
+    return "none" if amount == math.inf else None if amount is None else written_bytes(amount)
+
+
+def _rate(amount: float | None) -> str | None:
+    return None if amount is None or amount == math.inf else f"{written_bytes(amount)}/s"
+
+
+def _levels(levels: Sequence[tuple[int, float]] | None) -> str | None:
+    return None if levels is None else ",".join(f"{count}x{_rate(rate)}" for count, rate in levels) or "none"
+
+
+STAGING_OPTIONS = ("exact_batches", "levels", "time_unit")
+"""Fields that only staging problems have."""
+PROFILE_OPTIONS = {"bandwidth": "--bandwidth", "cpu_slowdown": "--cpu-slowdown", "training": "--inference"}
+
+
+def refuse_others(kind: Kind, cluster: Cluster, also: Collection[str] = ()) -> None:
+    """Raise where something is given that problems of this kind do not have; no CPUs are what they have."""
+    refuse_profile_options(kind, cluster)
+    given = [
+        name for name in Cluster.__dataclass_fields__ if name != "profile" and getattr(cluster, name) is not None
+    ]
+    for name in given:
+        if name not in (*kind.cluster, *also) and not (name == "cpus" and cluster.cpus == 0):
+            raise UsageError(_refusal(name, kind.runs_on))
+
+
+def refuse_profile_options(kind: Kind, cluster: Cluster) -> None:
+    """A problem is of its kind already, and holds its costs."""
+    options = cluster.profile
+    if options is None:
+        return
+    if options.kind not in (None, kind.name):
+        raise UsageError(f"--kind is {options.kind}, but the problem is a {kind.name}; give --kind {kind.name}.")
+    given = next((name for name in options.given() if name != "kind"), None)
+    if given is not None:
+        option = "--" + given.replace("_", "-")
+        raise UsageError(
+            f"{option} is for profiles and tables: this problem already holds its costs; drop {option}."
+        )
+
+
+def _refusal(name: str, runs_on: str) -> str:
+    if name in STAGING_OPTIONS:
+        option = "--" + name.replace("_", "-")
+        return f"{option} is for staging problems: this one is none; drop {option}."
+    if name == "cpus":
+        return f"--cpus is for placement problems: {runs_on} alone; drop --cpus."
+    if name == "batch":
+        return "--batch is for staging problems and graph pipelines: this one has no micro-batches; drop --batch."
+    option = PROFILE_OPTIONS[name]
+    return f"{option} is for PipeDream profiles: this problem already holds its times; drop {option}."
+
+
+def changes(kind: Kind, cluster: Cluster) -> dict[str, Any]:
+    """New values by the names of the problem's fields; what the kind does not have is refused."""
+    refuse_others(kind, cluster)
+    given = {name: getattr(cluster, name) for name in kind.cluster if getattr(cluster, name) is not None}
+    return {kind.cluster[name]: None if value == math.inf else value for name, value in given.items()}
+
+
+def per_unit(rate: float, time_unit: str) -> float:
+    """Bytes per second as bytes per time unit, in decimals."""
+    return rate if rate == math.inf else float(as_written(rate) * SECONDS[time_unit])

@@ -1,0 +1,220 @@
+"""What a run reports: why it stopped, what it holds, what was claimed and what the referee recomputed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..registry import Plan
+
+SCHEMA = "pipeplan.result/1"
+
+PROVEN_TOLERANCE = 1e-6
+"""Objective and bound that agree to this relative difference count as met: the answer is proven."""
+
+
+class Stop(StrEnum):
+    """Why the run ended."""
+
+    PROVEN = "proven"
+    """Objective and bound meet within `PROVEN_TOLERANCE`."""
+    GAP = "gap"
+    """The gap that was asked for is reached."""
+    TIME = "time"
+    MEMORY = "memory"
+    INTERRUPTED = "interrupted"
+    INFEASIBLE = "infeasible"
+    UNBOUNDED = "unbounded"
+    ERROR = "error"
+    COMPLETED = "completed"
+    """A method without a bound ran to its own end (heuristics)."""
+
+
+class Found(StrEnum):
+    """What we hold after the referee has spoken."""
+
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"
+    NOTHING = "nothing"
+    REJECTED = "rejected"
+    """The method offered a plan and the referee refused it."""
+
+
+class StartOutcome(StrEnum):
+    """What became of a warm start."""
+
+    NONE = "none"
+    ACCEPTED = "accepted"
+    REPAIRED = "repaired"
+    REJECTED = "rejected"
+    OUTSIDE = "outside"
+    """A plan that the referee accepts, but none of those that the method plans: no part of its proof."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarmStart:
+    """`source` names where the start came from, `value` is the referee's value of it."""
+
+    outcome: StartOutcome = StartOutcome.NONE
+    source: str | None = None
+    value: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"outcome": str(self.outcome), "source": self.source, "value": self.value}
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Who proved the bound, or that there is no plan; over which plans; and what stands behind it."""
+
+    method: str
+    """The formulation, or the planner where it uses none."""
+    backend: str | None
+    """The solver; None where the method needs none."""
+    version: str | None
+    """Of the solver."""
+    scope: str
+    checks: tuple[str, ...] = ()
+    """Short phrases: what was checked, by whom."""
+
+    def to_json(self) -> dict[str, Any]:
+        by = {"method": self.method, "backend": self.backend, "version": self.version}
+        return {"by": by, "scope": self.scope, "checks": list(self.checks)}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a command was given, so that a reader can repeat it: the instance, its cluster, what was assumed of it."""
+
+    instance: str
+    """A file as it was named, or the name of a packaged instance."""
+    cluster: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the cluster and of the table by name, as the command line takes them (`Cluster.to_json`)."""
+    notes: tuple[str, ...] = ()
+    """Sentences on what a profile or a table became."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"instance": self.instance, "cluster": dict(self.cluster), "notes": list(self.notes)}
+
+
+def relative_gap(objective: float | None, bound: float | None) -> float | None:
+    """(objective - bound) / |objective|; the one definition of gap; None where a part is missing."""
+    if objective is None or bound is None:
+        return None
+    if objective == bound:
+        return 0.0
+    return (objective - bound) / abs(objective) if objective else None
+
+
+def met(objective: float | None, bound: float | None) -> bool:
+    """Is the answer proven: do objective and bound agree within the tolerance?"""
+    gap = relative_gap(objective, bound)
+    return gap is not None and gap <= PROVEN_TOLERANCE
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """How far the search was: the best claim and the best bound at a time; absent is None."""
+
+    seconds: float
+    incumbent: float | None = None
+    bound: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"seconds": self.seconds, "incumbent": self.incumbent, "bound": self.bound}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The whole report of one run. Absent is None, never 0 or infinity."""
+
+    problem: Mapping[str, Any]
+    stop: Stop
+    found: Found
+    formulation: str | None = None
+    planner: str | None = None
+    plan: Plan | None = None
+    objective: float | None = None
+    """The referee's value, in the problem's time unit."""
+    claimed: float | None = None
+    bound: float | None = None
+    scope: str | None = None
+    """The plans of which the bound, or the proof that there is none, speaks; None where nothing is bounded."""
+    wider: str | None = None
+    """Options of a command that asks for more plans than those; None: no method does, or nothing is bounded."""
+    proof: Proof | None = None
+    """The evidence where the run ended with a proof, None elsewhere."""
+    verified: bool = False
+    violations: tuple[str, ...] = ()
+    warm_start: WarmStart = WarmStart()
+    backend: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    asked: Asked | None = None
+    """Of a command; None where a program asked, which has the problem itself."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    model_size: Mapping[str, int] = field(default_factory=dict)
+    messages: tuple[str, ...] = ()
+    """What a reader should know: a backend that died, a limit that was hit, a bound that holds on a grid."""
+    cross_check: Mapping[str, Any] | None = None
+    """What a second method says, where it was asked; its `contradiction` is None where the proofs agree."""
+    in_scope: Result | None = None
+    """The method's own answer, where `plan` is a better one that the method does not plan: what it found and proved
+    among the plans of its scope. None where `plan` is the method's own."""
+
+    history: tuple[Moment, ...] = ()
+    """Whenever incumbent or bound became better; values are the method's claims."""
+
+    @property
+    def is_bounded(self) -> bool:
+        """Does it bound all plans of a family, or say that there is none?"""
+        return self.bound is not None or self.stop == Stop.INFEASIBLE
+
+    @property
+    def own_answer(self) -> Result:
+        """What the method found and proved among the plans of its scope."""
+        return self.in_scope or self
+
+    def unproven(self) -> Result:
+        """The same without its bound and all that speaks of one."""
+        return replace(self, bound=None, scope=None, wider=None, proof=None)
+
+    @property
+    def contradicted(self) -> bool:
+        return self.cross_check is not None and self.cross_check.get("contradiction") is not None
+
+    @property
+    def gap(self) -> float | None:
+        return relative_gap(self.objective, self.bound)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "problem": dict(self.problem),
+            "formulation": self.formulation,
+            "planner": self.planner,
+            "backend": dict(self.backend),
+            "options": dict(self.options),
+            "asked": None if self.asked is None else self.asked.to_json(),
+            "stop": str(self.stop),
+            "found": str(self.found),
+            "objective": self.objective,
+            "claimed": self.claimed,
+            "bound": self.bound,
+            "gap": self.gap,
+            "scope": self.scope,
+            "wider": self.wider,
+            "proof": None if self.proof is None else self.proof.to_json(),
+            "warm_start": self.warm_start.to_json(),
+            "seconds": dict(self.seconds),
+            "model_size": dict(self.model_size),
+            "verified": self.verified,
+            "violations": list(self.violations),
+            "messages": list(self.messages),
+            "cross_check": None if self.cross_check is None else dict(self.cross_check),
+            **({} if self.in_scope is None else {"in_scope": self.in_scope.to_json()}),
+            "history": [moment.to_json() for moment in self.history],
+            "plan": None if self.plan is None else self.plan.to_json(),
+        }

@@ -1,0 +1,64 @@
+"""How chains come in and go out, and what is said of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ..base.cluster import SECONDS, Cluster, changes, per_unit
+from ..base.errors import UsageError, show
+from ..base.facts import facts_of
+from ..base.violation import Violation
+from ..timeline.checks import check_tasks, given, refuse_broken
+from ..timeline.model import Pipeline
+from .files import DEFAULTS, FIELDS, chain_from_json
+from .kind import KIND
+from .plan import PatternPlan
+from .problem import ChainProblem
+from .referee.layout import shape_faults
+from .simulated import chain_pipeline
+
+
+def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> ChainProblem:
+    """The caller's cluster may mend what the file lacks."""
+    found = _changes(cluster, data.get("time_unit", DEFAULTS["time_unit"]))
+    in_file = {ours: theirs for theirs, ours in FIELDS.items()}
+    return chain_from_json({**data, **{in_file.get(key, key): value for key, value in found.items()}})
+
+
+def adjusted(problem: ChainProblem, cluster: Cluster) -> ChainProblem:
+    """The problem on the caller's cluster; rates per second become rates per time unit of the problem."""
+    found = _changes(cluster, problem.time_unit)
+    return problem.replace(**found) if found else problem
+
+
+def _changes(cluster: Cluster, time_unit: object) -> dict[str, Any]:
+    found = changes(KIND, cluster)
+    if cluster.bandwidth is not None:
+        found |= {"bandwidth": _rate(cluster.bandwidth, time_unit), "transfer_times": None}
+    return found
+
+
+def _rate(rate: float, time_unit: object) -> float | None:
+    if not isinstance(time_unit, str) or time_unit not in SECONDS:
+        raise UsageError(
+            f"--bandwidth is in bytes per second, but the chain's time_unit is {show(time_unit)}: give its file one of "
+            f"{', '.join(SECONDS)}, or write the bandwidth into it."
+        )
+    return None if rate == math.inf else per_unit(rate, time_unit)
+
+
+def facts(problem: ChainProblem) -> dict[str, Any]:
+    return facts_of(problem, (), ("layers", "gpus", "memory_bytes", "memory_mode"))
+
+
+def size(problem: ChainProblem) -> str:
+    return f"{problem.layers} layers"
+
+
+def pipeline(problem: ChainProblem, plan: PatternPlan, micro_batches: int | None, schedule: str) -> Pipeline:
+    """Of its allocation; the pattern's own starts do not count."""
+    refuse_broken(Violation("shape", fault) for fault in shape_faults(problem, plan))
+    check_tasks([given(micro_batches)] * problem.gpus)
+    return chain_pipeline(problem, plan, given(micro_batches), schedule)

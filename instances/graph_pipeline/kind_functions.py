@@ -1,0 +1,42 @@
+"""How graph pipelines come in and go out, and what is said of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..base.cluster import Cluster, changes
+from ..base.errors import UsageError
+from ..base.facts import facts_of
+from ..timeline.checks import check_tasks, refuse_broken
+from ..timeline.model import Pipeline
+from .files import graph_pipeline_from_json
+from .kind import KIND
+from .plan import StageGraphPlan
+from .problem import GraphPipelineProblem
+from .referee.evaluate import verify_stage_graph
+from .simulated import stage_graph_pipeline
+
+
+def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> GraphPipelineProblem:
+    """The caller's cluster may mend what the file lacks."""
+    return graph_pipeline_from_json({**data, **changes(KIND, cluster)})
+
+
+def facts(problem: GraphPipelineProblem) -> dict[str, Any]:
+    return facts_of(problem, ("operators", "edges"), ("devices", "memory_bytes", "mini_batch"))
+
+
+def size(problem: GraphPipelineProblem) -> str:
+    return f"{len(problem.operators)} operators, {len(problem.edges)} edges"
+
+
+def pipeline(
+    problem: GraphPipelineProblem, plan: StageGraphPlan, micro_batches: int | None, schedule: str
+) -> Pipeline:
+    """A stage graph itself says how many micro-batches there are."""
+    if micro_batches is not None:
+        raise UsageError("A stage graph itself says how many micro-batches there are; drop micro_batches.")
+    check_tasks(problem.mini_batch // max(1, stage.micro_batch) for stage in plan.stages)
+    refuse_broken(verify_stage_graph(problem, plan))
+    return stage_graph_pipeline(problem, plan, schedule)

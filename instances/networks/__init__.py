@@ -1,0 +1,1 @@
+"""Networks as users have them: known ones by their shapes, profiles and tables. All of them become problems."""

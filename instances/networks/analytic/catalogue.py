@@ -1,0 +1,31 @@
+"""Every workload by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from ...base.errors import named
+from . import cnn, sequence
+from .model import Workload
+
+WORKLOADS: Mapping[str, Callable[..., Workload]] = {
+    **{f"resnet{depth}": partial(cnn.resnet, depth) for depth in (18, 34, 50, 101)},
+    "vgg16": cnn.vgg16,
+    "inception_v3": cnn.inception_v3,
+    "inception_v3-auxiliary": partial(cnn.inception_v3, True),
+    "densenet121": cnn.densenet121,
+    **{f"bert-{size}": partial(sequence.bert, size) for size in ("base", "large")},
+    **{f"bert-{size}-operators": partial(sequence.bert, size, True) for size in ("base", "large")},
+    **{name: partial(sequence.gpt, name) for name in sequence.GPT},
+    **{f"{name}-operators": partial(sequence.gpt, name, True) for name in sequence.GPT},
+    "gnmt": sequence.gnmt,
+    "gnmt-operators": sequence.gnmt_operators,
+}
+"""Name -> builder; all take `batch`."""
+
+
+def build(name: str, batch: int | None = None) -> Workload:
+    """The workload of that name; `batch` samples instead of its usual number."""
+    make = named(name, WORKLOADS, "workload")
+    return make() if batch is None else make(batch=batch)

@@ -1,0 +1,137 @@
+"""What a caller may say of how a profile becomes a problem, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from ...base.amounts import as_written, exact_sum
+from ...base.checks import check_amount, check_whole
+from ...base.errors import InputError, show
+
+if TYPE_CHECKING:
+    from ...base.cluster import Cluster
+    from .profile import Profile, ProfileNode
+
+COPIES = {"sgd": 2, "adam": 4, "adam-mixed": 8}
+"""What a device holds of parameters, in copies of them: weights and gradients; Adam's two moments as well; the same
+for weights of 2 bytes, with both moments and a master copy in 4 bytes each."""
+
+MAX_DEGREE = 65_536
+MAX_IN_FLIGHT = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileOptions:
+    """None or nothing: not given, and then nothing is guessed."""
+
+    kind: str | None = None
+    optimizer: str | None = None
+    in_flight: int | None = None
+    """Micro-batches whose activations a device holds, for kinds that do not count them by place."""
+    recompute: bool = False
+    """Backward passes may compute activations again: then only what a layer reads is kept."""
+    data_parallel: bool = False
+    """Stages may have replicas."""
+    tensor_parallel: tuple[int, ...] = ()
+    """Numbers of devices that may share a layer; none: one."""
+    efficiency: float | None = None
+    """What is left of the ideal speed where several devices share a layer; None: all."""
+    bytes_per_parameter: float | None = None
+    """For tables that count parameters."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tensor_parallel", tuple(sorted(set(self.tensor_parallel))))
+        _check(self)
+
+    def given(self) -> tuple[str, ...]:
+        """The fields that say something, in order."""
+        return tuple(entry.name for entry in fields(self) if getattr(self, entry.name) != entry.default)
+
+
+PROFILE_FIELDS = tuple(entry.name for entry in fields(ProfileOptions))
+
+
+def option_of(field: str) -> str:
+    """As it is written on the command line."""
+    return "--" + field.replace("_", "-")
+
+
+def _check(options: ProfileOptions) -> None:
+    if options.optimizer is not None and options.optimizer not in COPIES:
+        raise InputError("--optimizer", f"is {show(options.optimizer)}", f"give one of {', '.join(COPIES)}")
+    if options.in_flight is not None:
+        check_whole("--in-flight", options.in_flight, MAX_IN_FLIGHT)
+    for degree in options.tensor_parallel:
+        check_whole("--tensor-parallel", degree, MAX_DEGREE)
+    if options.efficiency is not None:
+        _check_above_zero("--efficiency", options.efficiency, "give a share of the ideal speed, such as 0.9")
+        if options.efficiency > 1:
+            raise InputError(
+                "--efficiency", f"is {show(options.efficiency)}", "give a share of at most 1, such as 0.9"
+            )
+    if options.bytes_per_parameter is not None:
+        _check_above_zero("--bytes-per-parameter", options.bytes_per_parameter, "give a size, such as 2")
+
+
+def _check_above_zero(field: str, value: object, remedy: str) -> None:
+    check_amount(field, value)
+    if not value:
+        raise InputError(field, "is 0", remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A problem that a profile became, with sentences on what was chosen for it and what it cannot say."""
+
+    problem: Any
+    notes: tuple[str, ...] = ()
+
+
+# ---- what several lowerings need -----------------------------------------------------------------------
+
+
+EXAMPLES = {"--devices": "4", "--memory": "40GB", "--bandwidth": "300GB/s"}
+"""As they are typed."""
+
+
+def require_cluster(cluster: Cluster, *, links: bool = True) -> None:
+    """A profile names no cluster: what is missing is asked for, all at once."""
+    needed: dict[str, object] = {"--devices": cluster.devices or cluster.levels, "--memory": cluster.memory_bytes}
+    if links:
+        needed["--bandwidth"] = cluster.bandwidth if cluster.bandwidth is not None else cluster.levels or None
+    missing = [option for option, value in needed.items() if value is None]
+    if missing:
+        example = " ".join(f"{option} {EXAMPLES[option]}" for option in missing)
+        raise InputError("cluster", "is missing: a model or a table of layers names none", f"add {example}")
+
+
+def copies_of(profile: Profile, options: ProfileOptions) -> int:
+    """Copies of the parameters in memory; one where nothing is trained."""
+    return COPIES[options.optimizer or "sgd"] if profile.training else 1
+
+
+def about_copies(profile: Profile, options: ProfileOptions) -> tuple[str, ...]:
+    """A sentence where nobody said which optimizer there is."""
+    if options.optimizer is not None or not profile.training:
+        return ()
+    return (
+        "memory counts weights and gradients; --optimizer adam or adam-mixed also counts the optimizer's states",
+    )
+
+
+def held_bytes(node: ProfileNode, copies: int) -> Fraction:
+    """By a node whatever is in flight: all copies of its parameters, and its buffers."""
+    return exact_sum(node.parameters.values()) * copies + as_written(node.buffer_bytes)
+
+
+def exact_bytes(amounts: Iterable[float]) -> float:
+    """Their sum as decimals."""
+    return float(exact_sum(amounts))
+
+
+def without_limit(value: float | None) -> float | None:
+    """Infinite amounts of the command line are None inside."""
+    return None if value == float("inf") else value

@@ -1,0 +1,294 @@
+"""A profile: what the parts of a model cost, measured or estimated, before any cluster is known.
+
+Nodes hold times and memory, tensors say what flows between them: a tensor with many readers is one tensor. Every
+amount is of one micro-batch of `micro_batch` samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from ...base.amounts import exact_sum
+from ...base.checks import check_amount, check_distinct, check_size, check_text, check_whole
+from ...base.cluster import SECONDS
+from ...base.curve import TimeCurve, check_curve
+from ...base.errors import InputError, show
+from ...base.graph import Graph, check_acyclic
+from ...base.identity import digest
+from .work import Work, check_work
+
+if TYPE_CHECKING:
+    from ...chain.problem import ChainProblem
+    from ...graph_pipeline.problem import GraphPipelineProblem
+    from ...placement.problem import PlacementProblem
+    from ...staging.problem import StagingProblem
+
+MAX_NODES = 100_000
+MAX_TENSORS = 1_000_000
+MAX_SAMPLES = 10_000_000
+
+Time = float | TimeCurve
+"""Of one micro-batch, or by the number of samples where several were measured; in the profile's time unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileNode:
+    """One layer, block or operator."""
+
+    id: str
+    forward: Time
+    backward: Time = 0.0
+    saved_bytes: float = 0.0
+    """Kept from the forward to the backward pass, parameters and buffers left out."""
+    buffer_bytes: float = 0.0
+    """Held like parameters, but never updated by an optimizer."""
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    """Bytes of one copy of each, by name."""
+    flops_forward: float | None = None
+    flops_backward: float | None = None
+    modules: tuple[str, ...] = ()
+    """The modules of the source that the node stands for."""
+    work: Work | None = None
+    """The kernels of one micro-batch, for times on other devices; None: they are not known."""
+
+    @property
+    def parameter_bytes(self) -> float:
+        """One copy of all of them."""
+        return float(exact_sum(self.parameters.values()))
+
+    @property
+    def label(self) -> str | None:
+        """Its one module, where that says more than the id."""
+        return self.modules[0] if len(self.modules) == 1 and self.modules[0] != self.id else None
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileTensor:
+    """What one node makes and others read; without a reader it is an output of the model."""
+
+    id: str
+    producer: str
+    readers: tuple[str, ...]
+    bytes: float
+    gradient: bool = True
+    """Does a gradient of its size come back?"""
+    shape: tuple[int, ...] | None = None
+    dtype: str | None = None
+
+
+@dataclass(frozen=True)
+class Profile(Graph):
+    """A profile, checked at construction; `to_chain`, `to_placement` and so on put it on a cluster."""
+
+    nodes: tuple[ProfileNode, ...]
+    tensors: tuple[ProfileTensor, ...]
+    name: str = "profile"
+    training: bool = True
+    """Are there backward passes, and what they need?"""
+    micro_batch: int = 1
+    """Samples of the micro-batch that all amounts are of."""
+    time_unit: str = "s"
+    source: Mapping[str, Any] = field(default_factory=dict)
+    """Where it comes from, in words of the source."""
+    tied: tuple[tuple[str, str], ...] = ()
+    """Pairs of parameters that are one; the second stands in another node as well."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "nodes", tuple(self.nodes))
+        object.__setattr__(self, "tensors", tuple(self.tensors))
+        object.__setattr__(self, "tied", tuple((first, second) for first, second in self.tied))
+        _check(self)
+
+    def replace(self, **changes: Any) -> Profile:
+        return replace(self, **changes)
+
+    # ---- derived structure: positions instead of ids ---------------------------------------------------
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(node.id for node in self.nodes)
+
+    @property
+    def ends(self) -> Iterator[tuple[str, str]]:
+        """Who reads from whom, by producer and then in the order of the input."""
+        for node, made in zip(self.nodes, self.made, strict=True):
+            for tensor in made:
+                for reader in tensor.readers:
+                    yield node.id, reader
+
+    @cached_property
+    def made(self) -> tuple[tuple[ProfileTensor, ...], ...]:
+        """By node the tensors that it makes."""
+        found: list[list[ProfileTensor]] = [[] for _ in self.nodes]
+        for tensor in self.tensors:
+            found[self.index[tensor.producer]].append(tensor)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def is_row(self) -> bool:
+        """Does every node but the first read from the one before it, and from nothing else?"""
+        order = self.topological_order
+        return set(self.arcs) == set(pairwise(order))
+
+    @cached_property
+    def has_curves(self) -> bool:
+        """Were times measured for several numbers of samples?"""
+        return any(isinstance(time, TimeCurve) for node in self.nodes for time in (node.forward, node.backward))
+
+    @cached_property
+    def tied_bytes(self) -> float:
+        """Of parameters that stand in a second node as well."""
+        sizes = {name: size for node in self.nodes for name, size in node.parameters.items()}
+        return float(exact_sum(sizes[second] for second in {second for _, second in self.tied}))
+
+    def time(self, time: Time) -> float:
+        """Of one micro-batch."""
+        return time(self.micro_batch) if isinstance(time, TimeCurve) else time
+
+    @cached_property
+    def hash(self) -> str:
+        """A digest of every field that can change a plan's value (so of no name but those of nodes)."""
+        facts = [
+            self.training,
+            self.micro_batch,
+            self.time_unit,
+            [_node_facts(node) for node in self.nodes],
+            [[t.producer, list(t.readers), float(t.bytes), t.gradient] for t in self.tensors],
+        ]
+        return digest(facts)
+
+    # ---- on a cluster ----------------------------------------------------------------------------------
+
+    def to_placement(self, **given: Any) -> PlacementProblem:
+        """Nodes on accelerators; `given` are the cluster's fields and the options that `lower` takes."""
+        problem: PlacementProblem = self._on("placement", given)
+        return problem
+
+    def to_chain(self, **given: Any) -> ChainProblem:
+        """Layers in a row with a periodic schedule; see `to_placement`."""
+        problem: ChainProblem = self._on("chain", given)
+        return problem
+
+    def to_staging(self, **given: Any) -> StagingProblem:
+        """Stages in a row, each with its memory by its place; see `to_placement`."""
+        problem: StagingProblem = self._on("staging", given)
+        return problem
+
+    def to_graph_pipeline(self, **given: Any) -> GraphPipelineProblem:
+        """Stages that form a graph; see `to_placement`."""
+        problem: GraphPipelineProblem = self._on("graph-pipeline", given)
+        return problem
+
+    def _on(self, kind: str, given: Mapping[str, Any]) -> Any:
+        # By its address: kinds know profiles, and profiles know no kind.
+        from ...base.kind import load_address
+
+        return load_address("pipeplan.instances.lowering:lower")(self, kind=kind, **given).problem
+
+
+def _node_facts(node: ProfileNode) -> list[Any]:
+    times = (
+        [list(map(float, time.samples)), list(map(float, time.seconds))]
+        if isinstance(time, TimeCurve)
+        else float(time)
+        for time in (node.forward, node.backward)
+    )
+    sizes = (node.saved_bytes, node.buffer_bytes, *node.parameters.values())
+    return [node.id, *times, *map(float, sizes)]
+
+
+# ---- the door ------------------------------------------------------------------------------------------
+
+
+def _check(profile: Profile) -> None:
+    """Every rule that a profile obeys; the first broken one is raised as an `InputError`."""
+    check_text("name", profile.name)
+    if not isinstance(profile.training, bool):
+        raise InputError("training", f"is {show(profile.training)}, not a truth value", "give true or false")
+    check_whole("micro_batch", profile.micro_batch, MAX_SAMPLES)
+    check_text("time_unit", profile.time_unit)
+    if profile.time_unit not in SECONDS:
+        raise InputError("time_unit", f"is {show(profile.time_unit)}", f"give one of {', '.join(SECONDS)}")
+    _check_sizes(profile)
+    for i, node in enumerate(profile.nodes):
+        _check_node(f"nodes[{i}]", node)
+    check_distinct("nodes", "node", [node.id for node in profile.nodes])
+    for i, tensor in enumerate(profile.tensors):
+        _check_tensor(f"tensors[{i}]", tensor, profile.index)
+    check_distinct("tensors", "tensor", [tensor.id for tensor in profile.tensors])
+    _check_tied(profile)
+    try:
+        check_acyclic(profile)
+    except InputError as error:
+        raise InputError("tensors", error.problem, "remove a reader: the graph must be acyclic") from None
+
+
+def _check_sizes(profile: Profile) -> None:
+    if not profile.nodes:
+        raise InputError("nodes", "is empty", "give at least one node")
+    for field_name, most in (("nodes", MAX_NODES), ("tensors", MAX_TENSORS)):
+        check_size(field_name, getattr(profile, field_name), most)
+
+
+def _check_name(field_name: str, value: object) -> None:
+    check_text(field_name, value)
+    if not value:
+        raise InputError(field_name, "is empty", "give it a name")
+
+
+def _check_node(where: str, node: ProfileNode) -> None:
+    _check_name(f"{where}.id", node.id)
+    for side in ("forward", "backward"):
+        time = getattr(node, side)
+        if isinstance(time, TimeCurve):
+            check_curve(f"{where}.{side}", time)
+        else:
+            check_amount(f"{where}.{side}", time)
+    for field_name in ("saved_bytes", "buffer_bytes", "flops_forward", "flops_backward"):
+        value = getattr(node, field_name)
+        if value is not None or field_name.endswith("bytes"):
+            check_amount(f"{where}.{field_name}", value)
+    for name, size in node.parameters.items():
+        _check_name(f"{where}.parameters", name)
+        check_amount(f"{where}.parameters[{show(name)}]", size)
+    if node.work is not None:
+        check_work(f"{where}.work", node.work)
+    for j, module in enumerate(node.modules):
+        check_text(f"{where}.modules[{j}]", module)
+
+
+def _check_tensor(where: str, tensor: ProfileTensor, known: Container[object]) -> None:
+    _check_name(f"{where}.id", tensor.id)
+    check_amount(f"{where}.bytes", tensor.bytes)
+    if not isinstance(tensor.gradient, bool):
+        raise InputError(
+            f"{where}.gradient", f"is {show(tensor.gradient)}, not a truth value", "give true or false"
+        )
+    if tensor.dtype is not None:
+        check_text(f"{where}.dtype", tensor.dtype)
+    for j, size in enumerate(tensor.shape or ()):
+        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+            raise InputError(f"{where}.shape[{j}]", f"is {show(size)}", "give whole numbers >= 0")
+    for place, end in ((f"{where}.producer", tensor.producer), *_places(where, tensor.readers)):
+        if end not in known:
+            raise InputError(place, f"names the unknown node {show(end)}", "name a node of the list `nodes`")
+    if tensor.producer in tensor.readers:
+        raise InputError(f"{where}.readers", f"holds its producer {show(tensor.producer)}", "remove it")
+    if len(set(tensor.readers)) < len(tensor.readers):
+        raise InputError(f"{where}.readers", "name a node twice", "name each reader once")
+
+
+def _places(where: str, readers: tuple[str, ...]) -> list[tuple[str, str]]:
+    return [(f"{where}.readers[{j}]", reader) for j, reader in enumerate(readers)]
+
+
+def _check_tied(profile: Profile) -> None:
+    known = {name for node in profile.nodes for name in node.parameters}
+    for i, pair in enumerate(profile.tied):
+        for name in pair:
+            if name not in known:
+                raise InputError(f"tied[{i}]", f"names the unknown parameter {show(name)}", "name one of a node")

@@ -1,0 +1,147 @@
+"""The kernels that a node runs, from which its times follow on any device by the roofline rule.
+
+Kernels that do as much arithmetic for each byte that they move take, together, as long as one with all of their work,
+but for their launches: that is true on every device, so only their sums are kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from ...base.checks import check_amount, check_whole
+from ...base.errors import InputError
+from ...base.fields import as_list, as_object, refuse_unknown
+
+if TYPE_CHECKING:
+    from ..analytic.hardware import Hardware
+    from .profile import Profile
+
+MAX_KERNELS = 10_000_000
+MAX_ELEMENT_BYTES = 16
+_COLUMNS = ("flops", "moved_bytes", "count", "element_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """Some kernels of one arithmetic intensity: their sums, and how many they are."""
+
+    flops: float
+    moved_bytes: float
+    count: int = 1
+    element_bytes: int = 4
+    """Of the numbers that they compute with, which decides a device's peak."""
+
+    def seconds(self, device: Hardware) -> float:
+        """One after the other."""
+        together = device.seconds(self.flops, self.moved_bytes, self.element_bytes)
+        return together + (self.count - 1) * device.launch_s
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a node runs in its forward and in its backward pass."""
+
+    forward: tuple[Kernels, ...] = ()
+    backward: tuple[Kernels, ...] = ()
+
+    def seconds(self, side: str, device: Hardware) -> float:
+        """The time of a pass, "forward" or "backward"."""
+        kernels: tuple[Kernels, ...] = getattr(self, side)
+        return math.fsum(entry.seconds(device) for entry in kernels)
+
+    def flops(self, side: str) -> float:
+        """Floating-point operations of a pass."""
+        kernels: tuple[Kernels, ...] = getattr(self, side)
+        return math.fsum(entry.flops for entry in kernels)
+
+
+def merged(kernels: Iterable[Kernels]) -> tuple[Kernels, ...]:
+    """Those of one intensity as one entry, in the order of their first kernels."""
+    groups: dict[tuple[int, Fraction | None], list[Kernels]] = {}
+    for kernel in kernels:
+        moved = Fraction(kernel.moved_bytes)
+        ratio = Fraction(kernel.flops) / moved if moved else None
+        groups.setdefault((kernel.element_bytes, ratio), []).append(kernel)
+    return tuple(
+        Kernels(
+            math.fsum(kernel.flops for kernel in group),
+            math.fsum(kernel.moved_bytes for kernel in group),
+            sum(kernel.count for kernel in group),
+            size,
+        )
+        for (size, _), group in groups.items()
+    )
+
+
+def on_hardware(profile: Profile, device: Hardware) -> Profile:
+    """The profile with the times that its kernels take on a device; source says so."""
+    without = next((node.id for node in profile.nodes if node.work is None), None)
+    if without is not None:
+        raise InputError(
+            f"node {without!r}", "does not say which kernels it runs", "profile the model on that hardware instead"
+        )
+    nodes = tuple(
+        replace(
+            node,
+            forward=node.work.seconds("forward", device),
+            backward=node.work.seconds("backward", device) if profile.training else 0.0,
+        )
+        for node in profile.nodes
+        if node.work is not None
+    )
+    return profile.replace(nodes=nodes, time_unit="s", source={**profile.source, "times": calculated(device)})
+
+
+def calculated(device: Hardware) -> str:
+    """Where times by the roofline rule come from, as profiles say it."""
+    return f"analytic: {device.name}, efficiency {device.efficiency:g}, {device.launch_s * 1e6:g} us a kernel"
+
+
+# ---- in files ------------------------------------------------------------------------------------------
+
+
+def check_work(where: str, work: Work) -> None:
+    """Amounts of sums, and at least one kernel in each."""
+    for side in ("forward", "backward"):
+        for i, entry in enumerate(getattr(work, side)):
+            place = f"{where}.{side}[{i}]"
+            check_amount(f"{place}.flops", entry.flops)
+            check_amount(f"{place}.moved_bytes", entry.moved_bytes)
+            check_whole(f"{place}.count", entry.count, MAX_KERNELS)
+            check_whole(f"{place}.element_bytes", entry.element_bytes, MAX_ELEMENT_BYTES)
+
+
+def work_to_json(work: Work) -> dict[str, Any]:
+    """Each entry as flops, bytes, number, bytes of an element; passes without kernels are left out."""
+    sides = {side: getattr(work, side) for side in ("forward", "backward")}
+    return {
+        side: [[_short(getattr(entry, column)) for column in _COLUMNS] for entry in entries]
+        for side, entries in sides.items()
+        if entries
+    }
+
+
+def _short(value: float) -> float:
+    """Whole amounts without a fraction: files stay small."""
+    return int(value) if value == int(value) else value
+
+
+def work_from_json(where: str, value: object) -> Work:
+    """The kernels in JSON data; whoever holds them checks them."""
+    data = as_object(where, value, '{"forward": [[flops, bytes, kernels, bytes of an element], ...]}')
+    refuse_unknown(where, data, ("forward", "backward"))
+    return Work(*(tuple(_entries(f"{where}.{side}", data.get(side, []))) for side in ("forward", "backward")))
+
+
+def _entries(where: str, value: object) -> Iterable[Kernels]:
+    for i, entry in enumerate(as_list(where, value)):
+        numbers: Sequence[Any] = as_list(f"{where}[{i}]", entry)
+        if len(numbers) != len(_COLUMNS):
+            raise InputError(
+                f"{where}[{i}]", f"has {len(numbers)} entries", "give flops, bytes, kernels, bytes of an element"
+            )
+        yield Kernels(*numbers)

@@ -1,0 +1,97 @@
+"""The kinds of problems and plans that there are. A kind is added by one line of `KINDS`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
+
+from .base.errors import InputError, show
+from .base.fields import as_object, join, require
+from .base.kind import Kind, load_address
+from .chain.kind import KIND as CHAIN
+from .graph_pipeline.kind import KIND as GRAPH_PIPELINE
+from .placement.kind import KIND as PLACEMENT
+from .schedule.kind import KIND as SCHEDULE
+from .staging.kind import KIND as STAGING
+
+if TYPE_CHECKING:
+    from .chain.plan import PatternPlan
+    from .chain.problem import ChainProblem
+    from .graph_pipeline.plan import StageGraphPlan
+    from .graph_pipeline.problem import GraphPipelineProblem
+    from .placement.plan import PlacementPlan
+    from .placement.problem import PlacementProblem
+    from .schedule.plan import PeriodicSchedulePlan, SchedulePlan
+    from .schedule.problem import ScheduleProblem
+    from .staging.leveled_plan import LeveledPlan
+    from .staging.plan import StagedPlan
+    from .staging.problem import StagingProblem
+
+    Problem = PlacementProblem | ChainProblem | StagingProblem | GraphPipelineProblem | ScheduleProblem
+    Plan = (
+        PlacementPlan
+        | PatternPlan
+        | StagedPlan
+        | LeveledPlan
+        | StageGraphPlan
+        | SchedulePlan
+        | PeriodicSchedulePlan
+    )
+else:  # annotations alone name them, and a kind that nobody asks for is not imported
+    Problem = Plan = Any
+
+KindName = Literal["placement", "chain", "staging", "graph-pipeline", "schedule"]
+"""For type checkers, which find misspelt names before anything runs."""
+
+DEFAULT_KIND = PLACEMENT
+"""Of files that do not say what they are: placements were first."""
+
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (PLACEMENT, CHAIN, STAGING, GRAPH_PIPELINE, SCHEDULE)}
+
+
+def kind_of(problem: Problem) -> Kind:
+    """All that there is for problems like this one."""
+    return KINDS[problem.kind]
+
+
+def kind_of_plan(plan: Plan) -> Kind:
+    """All that there is for problems that such plans solve."""
+    return next(kind for kind in KINDS.values() if plan.kind in kind.plans)
+
+
+def is_problem(value: object) -> TypeGuard[Problem]:
+    """Is it a problem of any kind?"""
+    kind = KINDS.get(_kind_named_by(value))
+    return kind is not None and isinstance(value, kind.get("problem"))
+
+
+def is_plan(value: object) -> TypeGuard[Plan]:
+    """Is it a plan of any kind?"""
+    address = plan_types().get(_kind_named_by(value))
+    return address is not None and isinstance(value, load_address(address))
+
+
+def _kind_named_by(value: object) -> str:
+    name = getattr(value, "kind", "")
+    return name if isinstance(name, str) else ""
+
+
+def plan_kind(problem: Problem) -> str:
+    """The kind of plan that solves the problem, as files name it."""
+    name: str = kind_of(problem).rules_of(problem, {}).plan_type.kind  # type: ignore[attr-defined]
+    return name
+
+
+def plan_types() -> dict[str, str]:
+    """The address of every type of plan, by the kind that a plan's file names."""
+    return {name: address for kind in KINDS.values() for name, address in kind.plans.items()}
+
+
+def any_plan_from_json(data: object, where: str = "plan") -> Plan:
+    """Read a plan object of the kind that it names; `where` is its path in the file."""
+    top = as_object(where, data, '{"kind": "placement", "devices": [...]}')
+    name, known = require(where, top, "kind"), plan_types()
+    if not isinstance(name, str) or name not in known:
+        listed = " or ".join(f'"{kind}"' for kind in known)
+        raise InputError(join(where, "kind"), f"is {show(name)}", f"give {listed}")
+    plan: Any = load_address(known[name]).from_json(top, where)
+    return plan  # type: ignore[no-any-return]

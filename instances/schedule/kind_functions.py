@@ -1,0 +1,43 @@
+"""How schedule problems come in and go out, and what is said of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ..base.cluster import Cluster, refuse_others
+from .each_device import with_memory
+from .files import schedule_from_json
+from .kind import KIND
+from .problem import ScheduleProblem
+
+
+def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> ScheduleProblem:
+    return adjusted(schedule_from_json({"name": name, **data}), cluster)
+
+
+def adjusted(problem: ScheduleProblem, cluster: Cluster) -> ScheduleProblem:
+    """With other micro-batches, or another memory on every device that is no link."""
+    refuse_others(KIND, cluster)
+    if cluster.batch is not None:
+        problem = problem.replace(micro_batches=cluster.batch)
+    if cluster.memory_bytes is not None:
+        memory = cluster.memory_bytes
+        problem = with_memory(problem, None if memory == math.inf else memory)
+    return problem
+
+
+def facts(problem: ScheduleProblem) -> dict[str, Any]:
+    return {
+        "devices": len(problem.devices),
+        "blocks": len(problem.blocks),
+        "edges": len(problem.edges),
+        "micro_batches": problem.micro_batches,
+    }
+
+
+def size(problem: ScheduleProblem) -> str:
+    if problem.micro_batches is None:
+        return f"{len(problem.blocks)} blocks of one micro-batch"
+    return f"{len(problem.blocks)} blocks of {problem.micro_batches} micro-batches"

@@ -1,0 +1,123 @@
+"""How stagings come in and go out, and what is said of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..base.cluster import SECONDS, Cluster, per_unit, refuse_others
+from ..base.errors import InputError, UsageError, show, unknown_choice
+from ..base.facts import facts_of
+from ..timeline.checks import check_tasks, refuse_broken
+from ..timeline.model import Pipeline
+from .files import staging_from_json, staging_from_published
+from .kind import KIND
+from .leveled_plan import LeveledPlan
+from .plan import StagedPlan
+from .problem import StagingLevel, StagingProblem
+from .referee.levels import verify_leveled
+from .referee.stages import verify_stages
+from .simulated import leveled_pipeline, staged_pipeline
+
+
+def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> StagingProblem:
+    return adjusted(staging_from_json(data), cluster)
+
+
+def read_published(data: Mapping[str, Any], cluster: Cluster, name: str) -> StagingProblem:
+    return adjusted(staging_from_published(data, name), cluster)
+
+
+def adjusted(problem: StagingProblem, cluster: Cluster) -> StagingProblem:
+    """The problem on the caller's cluster; rates per second become rates per time unit of the problem."""
+    refuse_others(KIND, cluster)
+    if cluster.time_unit is not None:
+        problem = _in_unit(problem, cluster.time_unit)
+    changes: dict[str, Any] = {}
+    if cluster.memory_bytes is not None:
+        changes["memory_bytes"] = None if cluster.memory_bytes == math.inf else cluster.memory_bytes
+    own = {"devices": cluster.devices, "micro_batches": cluster.batch, "exact_batches": cluster.exact_batches}
+    changes |= {field: value for field, value in own.items() if value is not None}
+    if cluster.levels is not None:
+        changes |= _levels(problem, cluster)
+    elif cluster.bandwidth is not None and problem.levels:
+        raise UsageError("--bandwidth is for flat networks and this problem has levels; give --levels.")
+    if cluster.bandwidth is not None:
+        changes["bandwidth"] = _per_unit(problem, cluster.bandwidth, "--bandwidth")
+    return problem.replace(**changes) if changes else problem
+
+
+def _levels(problem: StagingProblem, cluster: Cluster) -> dict[str, Any]:
+    assert cluster.levels is not None
+    if cluster.bandwidth is not None and cluster.levels:
+        raise UsageError(
+            "--bandwidth is for flat networks and --levels have bandwidths of their own; drop one of them."
+        )
+    levels = tuple(StagingLevel(count, _per_unit(problem, rate, "--levels")) for count, rate in cluster.levels)
+    devices = math.prod(level.devices for level in levels)
+    if levels and cluster.devices not in (None, devices):
+        raise InputError("levels", f"make {devices} devices, not {cluster.devices}", _fitting_levels(cluster))
+    return {"levels": levels, **({"devices": devices} if levels and cluster.devices is None else {})}
+
+
+def _in_unit(problem: StagingProblem, unit: str) -> StagingProblem:
+    """Of a problem that does not say in which unit its times are; its bandwidth is per second until now."""
+    if problem.time_unit is not None and problem.time_unit != unit:
+        raise UsageError(
+            f"--time-unit is for files that name no unit of time, and this problem is in {problem.time_unit}; "
+            "drop --time-unit."
+        )
+    if unit not in SECONDS:
+        raise unknown_choice("--time-unit", unit, SECONDS)
+    if problem.time_unit is not None:
+        return problem
+    return problem.replace(time_unit=unit, bandwidth=per_unit(problem.bandwidth, unit))
+
+
+def _fitting_levels(cluster: Cluster) -> str:
+    """With another number of the outermost, where that is a whole one."""
+    assert cluster.levels is not None
+    assert cluster.devices is not None
+    *inner, (_, rate) = cluster.levels
+    outermost, rest = divmod(cluster.devices, math.prod(count for count, _ in inner))
+    remedy = "let the numbers of all levels multiply to --devices"
+    if rest or not outermost:
+        return remedy
+    return f"{remedy}: --levels {replace(cluster, levels=[*inner, (outermost, rate)]).to_json()['levels']}"
+
+
+def _per_unit(problem: StagingProblem, rate: float, option: str) -> float:
+    """Where the problem names no unit of time, rates stay as they are: in the file's own."""
+    if problem.time_unit is None:
+        return rate
+    if problem.time_unit not in SECONDS:
+        raise UsageError(
+            f"{option} is in bytes per second, but the problem's times are in {show(problem.time_unit)}; write the "
+            "bandwidth into the file."
+        )
+    return per_unit(rate, problem.time_unit)
+
+
+def facts(problem: StagingProblem) -> dict[str, Any]:
+    told = ("devices", "memory_bytes", "bandwidth", "micro_batches")
+    return facts_of(problem, ("layers", "edges"), told, ("levels", "device_types"))
+
+
+def size(problem: StagingProblem) -> str:
+    return f"{len(problem.layers)} layers, {len(problem.edges)} edges"
+
+
+def pipeline(
+    problem: StagingProblem, plan: StagedPlan | LeveledPlan, micro_batches: int | None, schedule: str
+) -> Pipeline:
+    """As many micro-batches as the problem says, unless they are given."""
+    count = problem.micro_batches if micro_batches is None else micro_batches
+    if isinstance(plan, LeveledPlan):
+        refuse_broken(verify_leveled(problem, plan))
+        check_tasks([count] * len(list(plan.leaves())))
+        return leveled_pipeline(problem, plan, micro_batches, schedule)
+    refuse_broken(verify_stages(problem, plan))
+    check_tasks([count] * len(plan.stages))
+    return staged_pipeline(problem, plan, micro_batches, schedule)

@@ -1,0 +1,212 @@
+"""The simulation itself: every replica runs its passes in its order, each as soon as what it reads is there.
+
+A pass waits for the passes of its neighbours that hold the same samples. Replicas run their micro-batches in
+order, so of the passes of one neighbour the last one of each replica is enough.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from ..base.errors import PipeplanError
+from ..base.graph import adjacency, heights_of
+from .model import Pass, Pipeline, Stage
+from .timeline import Simulation, StageRun, Task
+
+Worker = int
+"""What runs one pass after the other: a replica of a stage, or a device that holds several stages."""
+
+Size = tuple[int, int]
+"""Of a stage: samples of a micro-batch, and replicas."""
+
+
+class DeadlockError(PipeplanError):
+    """Stages wait for each other in a circle: the order of their passes cannot be run."""
+
+
+def run(pipeline: Pipeline) -> Simulation:
+    """One iteration. Raises `DeadlockError` where the orders of the stages wait for each other in a circle."""
+    _check(pipeline)
+    spans = _Run(pipeline).spans()
+    stages = tuple(_stage_run(pipeline, x, spans) for x in range(len(pipeline.stages)))
+    iteration = max(task.end for stage in stages for task in stage.tasks)
+    devices = len(pipeline.shared) or None
+    return Simulation(stages, iteration, pipeline.mini_batch, depth(pipeline), pipeline.time_unit, devices)
+
+
+def depth(pipeline: Pipeline) -> int:
+    """Stages on the longest path."""
+    successors = adjacency(len(pipeline.stages), ((d.source, d.target) for d in pipeline.dependencies))
+    heights = heights_of(successors)
+    assert heights is not None, "a circle of stages cannot have run"
+    return max(heights)
+
+
+def _check(pipeline: Pipeline) -> None:
+    """Wrong pipelines are errors of the code that made them: plans are judged before they are simulated."""
+    for x, stage in enumerate(pipeline.stages):
+        if pipeline.mini_batch % stage.micro_batch:
+            raise ValueError(f"{stage.name}: {pipeline.mini_batch} samples are no whole number of micro-batches")
+        passes = sorted(j for order in stage.orders for j in order)
+        forward = list(range(1, pipeline.passes(x) + 1))
+        if passes not in (forward, [-j for j in reversed(forward)] + forward):
+            raise ValueError(f"{stage.name}: the orders do not run every micro-batch once")
+        if any(abs(j) % stage.replicas != (r + 1) % stage.replicas for r, o in enumerate(stage.orders) for j in o):
+            raise ValueError(f"{stage.name}: replicas do not take turns")
+    if pipeline.shared:
+        _check_shared(pipeline)
+
+
+def _check_shared(pipeline: Pipeline) -> None:
+    """What the devices run is what their stages run."""
+    own: list[list[int]] = [[] for _ in pipeline.stages]
+    for order in pipeline.shared:
+        for x, j in order:
+            own[x].append(j)
+    for stage, found in zip(pipeline.stages, own, strict=True):
+        if stage.orders != (tuple(found),):
+            raise ValueError(f"{stage.name}: its device runs its passes in another order")
+
+
+class _Run:
+    """The state of one simulation: how far each worker has come, and who waits for which pass."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        self.sizes = [(stage.micro_batch, stage.replicas) for stage in pipeline.stages]
+        self.reads: list[list[tuple[int, Size, float]]] = [[] for _ in pipeline.stages]
+        self.reads_back: list[list[tuple[int, Size, float]]] = [[] for _ in pipeline.stages]
+        for arc in pipeline.dependencies:
+            self.reads[arc.target].append((arc.source, self.sizes[arc.source], arc.forward_delay))
+            self.reads_back[arc.source].append((arc.target, self.sizes[arc.target], arc.backward_delay))
+        self.orders, self.worker_of = _workers(pipeline)
+        self.position = [0] * len(self.orders)
+        self.clock = [0.0] * len(self.orders)
+        self.waiting: defaultdict[Pass, list[Worker]] = defaultdict(list)
+        self.found: dict[Pass, tuple[float, float]] = {}
+
+    def spans(self) -> dict[Pass, tuple[float, float]]:
+        """Start and end of every pass."""
+        ready = list(reversed(range(len(self.orders))))
+        while ready:
+            self._advance(ready.pop(), ready)
+        if any(self.position[w] < len(order) for w, order in enumerate(self.orders)):
+            raise DeadlockError(self._circle())
+        return self.found
+
+    def _advance(self, worker: Worker, ready: list[Worker]) -> None:
+        """Run the worker until it is done or has to wait; wake those that waited for what it ran."""
+        stages, times = self.pipeline.stages, self.pipeline.times
+        order, found, waiting = self.orders[worker], self.found, self.waiting
+        position, clock = self.position[worker], self.clock[worker]
+        while position < len(order):
+            x, j = own = order[position]
+            start = clock
+            missing = None
+            for needed, delay in self._needs(x, j):
+                span = found.get(needed)
+                if span is None:
+                    missing = needed
+                    break
+                if span[1] + delay > start:
+                    start = span[1] + delay
+            if missing is not None:
+                waiting[missing].append(worker)
+                break
+            usual = stages[x].forward if j > 0 else stages[x].backward
+            clock = start + (times.get(own, usual) if times else usual)
+            found[own] = (start, clock)
+            position += 1
+            if own in waiting:
+                ready.extend(waiting.pop(own))
+        self.position[worker], self.clock[worker] = position, clock
+
+    def _needs(self, x: int, j: int) -> list[tuple[Pass, float]]:
+        """The passes that a pass reads, with the delays of the transfers."""
+        if j > 0:
+            return [
+                ((y, i), delay) for y, other, delay in self.reads[x] for i in _same_samples(self.sizes[x], j, other)
+            ]
+        own: list[tuple[Pass, float]] = [((x, -j), 0.0)]
+        for y, other, delay in self.reads_back[x]:
+            own += [((y, -i), delay) for i in _same_samples(self.sizes[x], -j, other)]
+        return own
+
+    def _circle(self) -> str:
+        """Who waits for whom, from one stage around the circle back to it."""
+        awaited: dict[Worker, tuple[Pass, Pass]] = {}
+        for needed, workers in self.waiting.items():
+            for worker in workers:
+                awaited[worker] = (self.orders[worker][self.position[worker]], needed)
+        worker = next(iter(awaited))
+        path: list[Worker] = []
+        while worker not in path:
+            path.append(worker)
+            y, i = awaited[worker][1]
+            worker = self.worker_of[y, (abs(i) - 1) % self.pipeline.stages[y].replicas]
+        parts = [self._wait(*awaited[w]) for w in path[path.index(worker) :]]
+        return "The schedule cannot be run: " + ", ".join(parts) + "."
+
+    def _wait(self, own: Pass, needed: Pass) -> str:
+        stages = self.pipeline.stages
+        return f"{_words(stages[own[0]], own[1])} waits for {_words(stages[needed[0]], needed[1])}"
+
+
+def _workers(pipeline: Pipeline) -> tuple[list[tuple[Pass, ...]], dict[tuple[int, int], Worker]]:
+    """The passes of each in their order; and who runs a replica of a stage."""
+    if pipeline.shared:
+        homes = {(x, 0): w for w, order in enumerate(pipeline.shared) for x, _ in order}
+        return list(pipeline.shared), homes
+    replicas = [(x, r) for x, stage in enumerate(pipeline.stages) for r in range(stage.replicas)]
+    orders = [tuple((x, j) for j in pipeline.stages[x].orders[r]) for x, r in replicas]
+    return orders, {replica: w for w, replica in enumerate(replicas)}
+
+
+def _words(stage: Stage, j: int) -> str:
+    return f"{stage.name} {'forward' if j > 0 else 'backward'} {abs(j)}"
+
+
+def _same_samples(own: Size, j: int, other: Size) -> tuple[int, ...] | range:
+    """Micro-batches of another stage that hold the samples of micro-batch j: the last of each of its replicas."""
+    if own[0] == other[0]:
+        return (j,)
+    last = -(-j * own[0] // other[0])
+    first = (j - 1) * own[0] // other[0] + 1
+    return range(max(first, last - other[1] + 1), last + 1)
+
+
+def _stage_run(pipeline: Pipeline, x: int, spans: dict[Pass, tuple[float, float]]) -> StageRun:
+    stage = pipeline.stages[x]
+    tasks = [
+        Task("forward" if j > 0 else "backward", abs(j), r, *spans[x, j])
+        for r, order in enumerate(stage.orders)
+        for j in order
+    ]
+    finished = max(task.end for task in tasks)
+    if stage.synchronisation:
+        ends = [(r, finished, finished + stage.synchronisation) for r in range(stage.replicas)]
+        tasks += [Task("synchronisation", 0, *entry) for entry in ends]
+    usual = {True: stage.forward, False: stage.backward}
+    passes = [pipeline.times.get((x, j), usual[j > 0]) for order in stage.orders for j in order]
+    peak = max(_peak(order) for order in stage.orders) * stage.micro_batch
+    return StageRun(
+        stage.name,
+        stage.devices,
+        stage.replicas,
+        tuple(tasks),
+        sum(passes) / stage.replicas,
+        peak,
+        stage.fixed_bytes + peak * stage.sample_bytes,
+        next((i for i, j in enumerate(stage.orders[0]) if j < 0), len(stage.orders[0])),
+        stage.fixed_bytes,
+        stage.micro_batch * stage.sample_bytes,
+    )
+
+
+def _peak(order: tuple[int, ...]) -> int:
+    """Micro-batches in flight at most; where nothing runs backward, the one that runs."""
+    live = peak = 0
+    for j in order:
+        live += 1 if j > 0 else -1
+        peak = max(peak, live)
+    return peak if any(j < 0 for j in order) else min(peak, 1)

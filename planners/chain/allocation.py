@@ -1,0 +1,147 @@
+"""Allocations from the relaxation: one that may fit a period, the best one without memory, and the period bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ...formulations.beaumont import allocation as model
+from ...formulations.beaumont.fixed_allocation import Known
+from ...formulations.beaumont.integer_chain import IntegerChain
+from ...formulations.contract import NativeModel
+from ...instances.base.amounts import as_written
+from ...instances.base.result import Stop
+from ...instances.chain.plan import PatternPlan
+from ...instances.chain.problem import ChainProblem
+from .contiguous import one_batch
+from .solver import Solver
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """`allocation` may fit; where it is None and `exhausted`, nothing does. Neither: there was no time."""
+
+    allocation: tuple[int, ...] | None = None
+    exhausted: bool = False
+
+
+def candidate(
+    chain: IntegerChain,
+    period: int,
+    refuted: Iterable[Known],
+    solver: Solver,
+    limit_s: float | None = None,
+    start: Sequence[int] | None = None,
+    threads: int = 1,
+) -> Candidate:
+    """An allocation that neither the relaxation at this period nor what is refuted excludes."""
+    data = model.payload(chain, period, refuted, start)
+    outcome = solver.run(NativeModel(model.BUILDER, data), limit_s, threads)
+    if outcome is None:
+        return Candidate()
+    if outcome.stop == Stop.INFEASIBLE:
+        return Candidate(exhausted=True)
+    return Candidate() if outcome.values is None else Candidate(decoded(outcome.values, chain.layers, chain.gpus))
+
+
+def period_bound(
+    chain: IntegerChain, refuted: int, longest: int, resolution: int, solver: Solver, limit_s: float | None = None
+) -> int:
+    """ALB: a period that the relaxation alone refutes, by bisection between `refuted` and `longest`.
+
+    It ends when what is left to bisect is below the resolution, or when a question takes longer than the limit.
+    """
+    while longest - refuted > resolution:
+        middle = (refuted + longest + 1) // 2
+        found = candidate(chain, middle, (), solver, limit_s)
+        if found.exhausted:
+            refuted = middle
+        elif found.allocation is not None:
+            longest = middle - 1
+        else:
+            break
+    return refuted
+
+
+def least_period(chain: IntegerChain) -> int:
+    """No period is shorter: the largest layer, and an even share of all of them."""
+    loads = [chain.load(layer) for layer in range(chain.layers)]
+    return max(max(loads), -(-sum(loads) // chain.gpus), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """The allocation of least largest load, as far as the limit allowed, and the steps that are refuted."""
+
+    allocation: tuple[int, ...] | None
+    bound: int
+    """No allocation has a smaller largest load of GPUs and links."""
+    proven: bool
+
+
+def balanced(chain: IntegerChain, solver: Solver, threads: int, start: Sequence[int] | None = None) -> Balance:
+    """Without a memory limit the loads alone decide (Lemma 1)."""
+    data = model.payload(chain, None, (), start)
+    outcome = solver.run(NativeModel(model.BUILDER, data), None, threads)
+    least = least_period(chain)
+    if outcome is None:
+        return Balance(None, least, False)
+    bound = least if outcome.bound is None else max(least, round(outcome.bound))
+    if outcome.values is None:
+        return Balance(None, bound, False)
+    return Balance(decoded(outcome.values, chain.layers, chain.gpus), bound, outcome.stop == Stop.PROVEN)
+
+
+def decoded(values: Mapping[str, float], layers: int, gpus: int) -> tuple[int, ...]:
+    """The allocation that a solution stands for."""
+    return tuple(next(g for g in range(gpus) if values[f"x{i}_{g}"] > 0.5) for i in range(layers))
+
+
+# ---- without memory: Lemma 1 ----------------------------------------------------------------------------------
+
+
+def load_period(problem: ChainProblem, allocation: Sequence[int]) -> Fraction:
+    """The largest load of a GPU or link: the shortest period of an allocation without a memory limit."""
+    loads: dict[tuple[int, ...], Fraction] = {}
+    for task, layer in enumerate(problem.layer_of):
+        key: tuple[int, ...] = (allocation[layer],)
+        loads[key] = loads.get(key, Fraction(0)) + as_written(problem.durations[task])
+    for edge in problem.remote_edges:
+        key = link_of(problem, allocation, edge)
+        if key:
+            loads[key] = loads.get(key, Fraction(0)) + as_written(problem.edge_times[edge - 1])
+    return max(loads.values())
+
+
+def link_of(problem: ChainProblem, allocation: Sequence[int], edge: int) -> tuple[int, ...]:
+    """The GPUs at both ends of an edge's link, in the order of the transfer where directions do not share it."""
+    ends = tuple(allocation[problem.layer_of[task]] for task in (edge - 1, edge))
+    if ends[0] == ends[1]:
+        return ()
+    return ends if problem.duplex == "full" else tuple(sorted(ends))
+
+
+def packed_pattern(problem: ChainProblem, allocation: Sequence[int]) -> PatternPlan:
+    """Each GPU and link works without a break in any order, as late batches as it takes (Lemma 1)."""
+    period = load_period(problem, allocation)
+    filled: dict[tuple[int, ...], Fraction] = {}
+    starts: list[Fraction] = []
+    transfers: dict[int, Fraction] = {}
+    ready = Fraction(0)
+
+    def place(key: tuple[int, ...], duration: Fraction) -> Fraction:
+        """The first start from `ready` on at the resource's next free position in the period."""
+        nonlocal ready
+        position = filled.get(key, Fraction(0))
+        filled[key] = position + duration
+        start = position + period * max(0, -((position - ready) // period))
+        ready = start + duration
+        return start
+
+    for task, duration in enumerate(problem.durations):
+        starts.append(place((allocation[problem.layer_of[task]],), as_written(duration)))
+        link = link_of(problem, allocation, task + 1) if task + 1 in problem.remote_edges else ()
+        if link:
+            transfers[task + 1] = place(link, as_written(problem.edge_times[task]))
+    return one_batch(period, allocation, starts, transfers)

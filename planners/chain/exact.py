@@ -1,0 +1,154 @@
+"""The planner `exact-beaumont`: proven optimal periodic patterns, anytime, with a valid bound at every moment."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from dataclasses import replace
+from fractions import Fraction
+
+from ...formulations.beaumont.bounds import lower_bound
+from ...formulations.beaumont.integer_chain import integer_chain
+from ...formulations.beaumont.scope import loads_decide
+from ...instances.base.errors import InputError
+from ...instances.base.result import StartOutcome, Stop
+from ...instances.chain.allocation import given_allocation
+from ...instances.chain.plan import PatternPlan
+from ...instances.chain.problem import ChainProblem
+from ...instances.verdict import violations_of
+from ..contract import Outcome, Request
+from .allocation import balanced, least_period, packed_pattern
+from .annealing import canonical
+from .contiguous import best_contiguous
+from .given import GivenAllocation
+from .grids import coarse_steps, fine_steps
+from .search import Refuted, Search
+from .standing import Standing
+
+
+class ExactBeaumont:
+    """Allocations from a relaxation, schedules by CP, and cores of what was refuted; loads alone without a limit."""
+
+    def plan(self, request: Request) -> Outcome:
+        problem: ChainProblem = request.problem
+        check(problem)
+        allocation = given_allocation(problem, request.options)
+        if allocation is not None:
+            return GivenAllocation(problem, request, allocation).outcome()
+        run = _Run(problem, request)
+        return run.without_memory() if loads_decide(problem) else run.with_memory()
+
+
+PLANNER = ExactBeaumont()
+
+
+def check(problem: ChainProblem) -> None:
+    """The memory modes for which orders and shifts decide the memory; and time must pass."""
+    if problem.memory_mode == "strict" and problem.memory_bytes is not None:
+        raise InputError(
+            "memory_mode",
+            'is "strict", which exact-beaumont has no model for',
+            'take "reserved" with exclusive buffers: such plans never need more than strict memory allows',
+        )
+    if not any(problem.durations):
+        raise InputError("forward", "and backward are all 0", "give at least one task a time")
+
+
+class _Run(Standing):
+    """One request on grids from coarse to fine; several threads tell of what they find."""
+
+    def __init__(self, problem: ChainProblem, request: Request) -> None:
+        super().__init__(problem, request, lower_bound(problem))
+        self.workers = request.limits.threads or os.cpu_count() or 1
+        self._lock = threading.Lock()
+
+    def tell(self, plan: PatternPlan | None, bound: float) -> None:
+        """Stop everything once the gap that was asked for is reached."""
+        with self._lock:
+            super().tell(plan, bound)
+            if self._close_enough():
+                self.solver.stopped.set()
+
+    def _close_enough(self) -> bool:
+        best, limits = self.best, self.request.limits
+        return self.proven() or (best is not None and limits.reached(best.period, self.bound))
+
+    # ---- no memory limit: an allocation problem -----------------------------------------------------------
+
+    def without_memory(self) -> Outcome:
+        """The schedule model is not touched: every allocation can reach its largest load (Lemma 1)."""
+        start = best_contiguous(self.problem)
+        assert start is not None
+        self.tell(packed_pattern(self.problem, start.allocation), 0.0)
+        chain = integer_chain(self.problem, fine_steps(self.problem, self.best))
+        found = balanced(chain, self.solver, self.workers, start.allocation)
+        plan = None if found.allocation is None else packed_pattern(self.problem, found.allocation)
+        self.tell(plan, chain.true_time(found.bound))
+        return self._outcome(found.proven)
+
+    # ---- with a memory limit ------------------------------------------------------------------------------
+
+    def with_memory(self) -> Outcome:
+        for start in (best_contiguous(self.problem), self._given()):
+            if start is not None and not violations_of(self.problem, start):
+                self.tell(start, 0.0)
+        try:
+            search = self._search(coarse_steps(self.problem))
+            self._run(search)
+            if self.best is None:
+                stop = Stop.INFEASIBLE if search.done() and not search.exhausted else self.solver.unfinished()
+                return self._outcome(False, stop)
+            if search.done() and not self.solver.over():
+                search = self._search(fine_steps(self.problem, self.best), search)
+                self._run(search)
+                self._settle(search)
+        except KeyboardInterrupt:
+            self.solver.stopped.set()
+            return self._outcome(False, Stop.INTERRUPTED)
+        return self._outcome(search.done())
+
+    def _run(self, search: Search) -> None:
+        """One grid; of a finer one the schedules come on top, and what was refuted is among what it has refuted."""
+        search.run(self.workers)
+        self.counts = {
+            "schedules": self.counts.get("schedules", 0) + search.schedules,
+            "refuted": len(search.refuted),
+        }
+
+    def _given(self) -> PatternPlan | None:
+        """The warm start, its GPUs numbered by their first layers."""
+        plan: PatternPlan | None = self.request.warm_start
+        if plan is None:
+            return None
+        self.start_outcome = StartOutcome.ACCEPTED
+        return replace(plan, allocation=canonical(plan.allocation))
+
+    def _settle(self, search: Search) -> None:
+        """Below the plan there is no ratio left that could be a least period."""
+        chain = search.chain
+        ratios = chain.exact and chain.steps >= chain.most_shifts * coarse_steps(self.problem)
+        decided = search.lower >= search.ceiling and not self.problem.exclusive_buffers
+        if ratios and decided and self.best is not None:
+            self.tell(None, self.best.period)
+
+    def _search(self, steps: Fraction, before: Search | None = None) -> Search:
+        """A grid's search; a finer one takes over what the coarser one has refuted and can refute again."""
+        chain = integer_chain(self.problem, steps)
+        search = Search(self.problem, chain, self.solver, least_period(chain) - 1, self.best, self.tell)
+        if before is None:
+            return search
+        finer = chain.steps / before.chain.steps
+        search.lower = max(search.lower, math.floor(before.lower * finer))
+        for item in before.refuted:
+            again = search.refuter.refutes(item.known, search.ceiling)
+            period = search.ceiling if again else math.floor(item.period * finer)
+            search.refuted.append(Refuted(item.known, period))
+        return search
+
+    def _outcome(self, complete: bool, stop: Stop | None = None) -> Outcome:
+        if stop is None and self._close_enough():
+            stop = Stop.PROVEN
+        elif stop is None:
+            stop = Stop.COMPLETED if complete else self.solver.unfinished()
+        return self.answer(stop)

@@ -1,0 +1,323 @@
+"""All sets of layers that one GPU may hold at a period, and the partitions of the chain into such sets.
+
+A set counts where its load leaves no more than the other GPUs can do, and where a schedule of that GPU alone, with
+the others as they like, is not refuted. There are a few thousand of them on chains of twenty layers when the memory
+binds, but few partitions: these are listed first, and only the pairs of sets that occur in them are examined.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from time import sleep
+from types import ModuleType
+from typing import Any
+
+from ...formulations.beaumont.integer_chain import IntegerChain
+from ...instances.base.clock import now
+from ...instances.base.compiled import compiled
+from .annealing import array, tables
+
+UNKNOWN, OPEN = -1, -2
+
+MOST_LAYERS = 60
+"""Sets are the bits of a machine word. Of longer chains only the first layers are in sets, the others on any GPU."""
+MOST_SETS_OF_FIRST = 20_000
+"""As many layers of a long chain are in sets as have no more sets than these."""
+MOST_SETS = 200_000
+"""By load and area. More are not looked at."""
+MOST_GOOD = 20_000
+"""A table of which may be together takes a bit for each pair of those that a GPU can hold."""
+NODES_ALONE, NODES_TOGETHER, NODES_WHOLE = 2_000, 300, 10_000
+"""Patience with one GPU, with several, and with all of them."""
+REMEMBERED = 2
+"""What is found out about more sets than these is not worth the room."""
+CHUNK, STEPS, SLICE_S, PAUSE_S = 200, 2_000, 0.3, 0.02
+
+Step = tuple[int, ...] | None
+Steps = Iterator[Step]
+"""Candidates, and pauses between them."""
+
+
+@dataclass
+class Facts:
+    """Which sets cannot be on GPUs together, for all periods; shared by threads, whose double work does no harm."""
+
+    chain: IntegerChain
+    layers: int
+    """So many layers are in sets, from the first one on."""
+    longest_refuted: dict[tuple[int, ...], int] = field(default_factory=dict)
+    shortest_open: dict[tuple[int, ...], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.tables = tables(self.chain)
+
+    def load(self) -> None:
+        """Load the loops, or compile them."""
+        self.refuted((1,), 1, 1)
+        walk = Covering(self, {(1 << self.layers) - 1: 0}, 1)
+        walk.go_on(walk.begin(-1), 1)
+        self.load_sets(1, 1)
+
+    @property
+    def whole(self) -> bool:
+        """Are all layers in sets?"""
+        return self.layers == self.chain.layers
+
+    def load_sets(self, period: int, most: int | None = None) -> dict[int, int] | None:
+        """Sets of layers, as bits, that neither this GPU nor the others forbid by load or area; None where many.
+
+        With the areas that they occupy in a period, slots and weights included.
+        """
+        loads = sum(map(self.chain.load, range(self.layers)))
+        found = _empty("int64", MOST_SETS if most is None else most, 2)
+        least = max(1, loads - (self.chain.gpus - 1) * period)
+        count = compiled(_covers(), "list_sets")(self.tables, self.layers, period, least, found)
+        return None if count < 0 else dict(found[:count].tolist())
+
+    def room(self, period: int) -> int:
+        """For all sets of a partition: size times time, beside what the other layers need at least."""
+        areas: list[int] = _covers().areas_of(self.tables).tolist()
+        rest = sum(int(areas[i] + period * self.tables.weights[i]) for i in range(self.layers, self.chain.layers))
+        return self.chain.gpus * period * int(self.tables.memory) - rest
+
+    def refuted(self, sets: tuple[int, ...], period: int, nodes: int) -> bool:
+        """Is it proven, with so many nodes at most, that they fit no period up to this one?"""
+        if len(sets) > REMEMBERED:
+            return self._examine(sets, period, nodes)
+        if period <= self.longest_refuted.get(sets, 0):
+            return True
+        if period >= self.shortest_open.get(sets, period + 1):
+            return False
+        answer = self._examine(sets, period, nodes)
+        (self.longest_refuted if answer else self.shortest_open)[sets] = period
+        return answer
+
+    def _examine(self, sets: tuple[int, ...], period: int, nodes: int) -> bool:
+        from . import window_kernel
+
+        gpu = [UNKNOWN] * self.layers + [OPEN] * (self.chain.layers - self.layers)
+        for number, members in enumerate(sets):
+            for layer in layers_of(members):
+                gpu[layer] = number
+        return bool(compiled(window_kernel, "refuted")(self.tables, array(gpu), period, nodes))
+
+
+def facts_of(chain: IntegerChain, period: int) -> Facts:
+    """With all layers in sets, or with as many of a long chain as have few sets at a period."""
+    if chain.layers <= MOST_LAYERS:
+        return Facts(chain, chain.layers)
+    few, many = 1, MOST_LAYERS + 1
+    while many - few > 1:
+        middle = (few + many) // 2
+        if Facts(chain, middle).load_sets(period, MOST_SETS_OF_FIRST) is None:
+            many = middle
+        else:
+            few = middle
+    return Facts(chain, few)
+
+
+def _covers() -> ModuleType:
+    from . import cover_kernel
+
+    return cover_kernel
+
+
+def layers_of(members: int) -> list[int]:
+    return [layer for layer in range(members.bit_length()) if members >> layer & 1]
+
+
+class Covering:
+    """The compiled walk over the partitions into some sets, and what is known of pairs of them."""
+
+    def __init__(self, facts: Facts, sets: Mapping[int, int], period: int) -> None:
+        """`sets`: with their areas."""
+        chain = facts.chain
+        self.kernel = _covers()
+        loads = [chain.load(layer) for layer in range(facts.layers)]
+        unit = 2 * chain.gpus  # all areas together fit a machine word
+        self.covers = self.kernel.Covers(
+            sets=array(list(sets)),
+            loads=array([sum(loads[layer] for layer in layers_of(members)) for members in sets]),
+            apart=_empty("uint8", len(sets), len(sets) // 8 + 1),
+            areas=array([area // unit for area in sets.values()]),
+            room=-(-facts.room(period) // unit),
+            layer_loads=array(loads),
+            gpus=chain.gpus,
+            period=period,
+        )
+
+    def begin(self, root: int) -> Any:
+        """A walk over the partitions with this set; a negative number: over all of them."""
+        n, gpus = len(self.covers.sets), self.covers.gpus
+        walk = self.kernel.Walk(
+            depth=array([0]),
+            chosen=_empty("int64", gpus),
+            open=_empty("int32", gpus + 1, n),
+            counts=_empty("int64", gpus + 1),
+            ways=_empty("int32", gpus + 1, n),
+            ways_counts=_empty("int64", gpus + 1),
+            at=_empty("int64", gpus + 1),
+        )
+        compiled(self.kernel, "begin")(self.covers, walk, root)
+        return walk
+
+    def roots(self) -> list[int]:
+        """Numbers of sets of which each partition has one."""
+        walk = self.begin(-1)
+        return [int(root) for root in walk.ways[0, : walk.ways_counts[0]]]
+
+    def go_on(self, walk: Any, steps: int) -> int:
+        return int(compiled(self.kernel, "go_on")(self.covers, walk, steps))
+
+    def chosen(self, walk: Any) -> list[int]:
+        return [int(i) for i in walk.chosen[: walk.depth[0] + 1]]
+
+    def put_apart(self, i: int, j: int) -> None:
+        """These two are in no partition together."""
+        self.kernel.put_apart(self.covers, i, j)
+
+
+@dataclass
+class Partitions:
+    """One period: a walk over the partitions into its sets that nothing refutes. Threads may walk together."""
+
+    chain: IntegerChain
+    facts: Facts
+    period: int
+    sets: Mapping[int, int]
+    """By load and area alone, with their areas; the walk begins with leaving those that a GPU can hold."""
+    done: bool = False
+    spent_s: float = 0.0
+    """By all threads together."""
+    hopeless: bool = False
+    """Can GPUs hold more sets than the walk has room for, or is a partition left of the first layers of a chain?"""
+
+    def __post_init__(self) -> None:
+        self.found: list[tuple[int, ...]] = []
+        """All candidates so far, as allocations."""
+        self._lock = threading.Lock()
+        self._running = self._unsettled = 0
+        self._good: list[int] = []
+        self._covering: Covering | None = None
+        sets = list(self.sets)
+        chunks = [sets[first : first + CHUNK] for first in range(0, len(sets), CHUNK)]
+        self._walks: deque[Steps] = deque(map(self._alone, chunks))
+
+    def next(self) -> Step:
+        """A candidate, as an allocation, to be settled; None: call again, unless `done` or `idle`."""
+        walk = self._take()
+        if walk is None:
+            return None
+        begun, sets, ended = now(), None, True
+        for sets in walk:
+            if sets is not None or now() > begun + SLICE_S:
+                ended = False
+                break
+        self.hopeless = self.hopeless or (sets is not None and not self.facts.whole)
+        allocation = None if ended or sets is None or self.hopeless else allocation_of(self.chain, sets)
+        with self._lock:
+            self._running -= 1
+            self.spent_s += now() - begun
+            if not ended:
+                self._walks.appendleft(walk)
+            if allocation is not None:
+                self.found.append(allocation)
+                self._unsettled += 1
+        return allocation
+
+    def settle(self) -> None:
+        """What was to be done about one candidate is done; until then the walk is not."""
+        with self._lock:
+            self._unsettled -= 1
+
+    @property
+    def idle(self) -> bool:
+        """Is nothing left but candidates that are being settled?"""
+        with self._lock:
+            return bool(self._unsettled) and not self._walks and not self._running
+
+    def _take(self) -> Steps | None:
+        """A piece of the walk that nobody is on."""
+        with self._lock:
+            if not self._walks and not self._running:
+                if self._covering is not None:
+                    self.done = not self._unsettled
+                    return None
+                self.hopeless = len(self._good) > MOST_GOOD
+                if self.hopeless:
+                    return None
+                self._good.sort()
+                good = {members: self.sets[members] for members in self._good}
+                self._covering = Covering(self.facts, good, self.period)
+                self._walks.extend(map(self._partitions, self._covering.roots()))
+            if self._walks:
+                self._running += 1
+                return self._walks.popleft()
+        sleep(PAUSE_S)
+        return None
+
+    def _alone(self, sets: list[int]) -> Steps:
+        for members in sets:
+            if not self.facts.refuted((members,), self.period, NODES_ALONE):
+                self._good.append(members)
+            yield None
+
+    def _partitions(self, root: int) -> Steps:
+        """Those with one set, as far as nothing that is asked about some of their sets refutes them."""
+        covering = self._covering
+        assert covering is not None
+        walk = covering.begin(root)
+        together: list[int] = []
+        while (state := covering.go_on(walk, STEPS)) != covering.kernel.DONE:
+            if state == covering.kernel.FOUND:
+                chosen = covering.chosen(walk)
+                fitting = self._fitting(covering, chosen, together)
+                together = chosen[:fitting]
+                if fitting == len(chosen):
+                    yield tuple(self._good[i] for i in chosen)
+                else:
+                    walk.depth[0] = fitting
+            yield None
+
+    def _fitting(self, covering: Covering, chosen: list[int], before: list[int]) -> int:
+        """How many of the sets, from the first one on, are not refuted; `before` are some that are not."""
+        sets = [self._good[i] for i in chosen]
+        for i, j in sorted(combinations(range(len(sets)), 2), key=lambda pair: pair[1]):
+            if self.facts.refuted(_in_order((sets[i], sets[j])), self.period, NODES_TOGETHER):
+                covering.put_apart(chosen[i], chosen[j])
+                return j
+        for count in range(3, len(sets) + 1):
+            if chosen[:count] != before[:count]:
+                nodes = NODES_WHOLE if count == len(sets) else NODES_TOGETHER
+                if self.facts.refuted(_in_order(sets[:count]), self.period, nodes):
+                    return count - 1
+        return len(sets)
+
+
+def _in_order(sets: Iterable[int]) -> tuple[int, ...]:
+    """By their first layers."""
+    return tuple(sorted(sets, key=lambda members: members & -members))
+
+
+def allocation_of(chain: IntegerChain, sets: Iterable[int]) -> tuple[int, ...]:
+    """GPUs numbered by their first layers."""
+    gpu = {layer: g for g, members in enumerate(_in_order(sets)) for layer in layers_of(members)}
+    return tuple(gpu[layer] for layer in range(chain.layers))
+
+
+def sets_of(allocation: Sequence[int]) -> tuple[int, ...]:
+    """The layers of each GPU."""
+    sets: dict[int, int] = {}
+    for layer, gpu in enumerate(allocation):
+        sets[gpu] = sets.get(gpu, 0) | 1 << layer
+    return tuple(sets.values())
+
+
+def _empty(kind: str, *shape: int) -> Any:
+    import numpy as np
+
+    return np.zeros(shape, dtype=kind)

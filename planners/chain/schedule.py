@@ -1,0 +1,294 @@
+"""Fixed allocation -> the optimal periodic schedule, or the proof that none is below a cut-off.
+
+CP-SAT answers for one period on a grid; each pattern that it finds is tightened to the shortest period of its
+orders and shifts, and the next question is for one step less. Patterns that fit a period fit every longer one,
+so the last refusal is a proof. With exclusive buffers they need not: then whole intervals of periods are refuted.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+from ...formulations.beaumont import fixed_allocation
+from ...formulations.beaumont.fixed_allocation import Known, Path
+from ...formulations.beaumont.instants import Relations, relations_at, timeless_pairs
+from ...formulations.beaumont.integer_chain import IntegerChain
+from ...formulations.contract import NativeModel
+from ...formulations.timetable import Timetable, Wait, tightest
+from ...instances.base.amounts import as_written
+from ...instances.base.result import Stop
+from ...instances.chain.plan import PatternPlan
+from ...instances.chain.problem import ChainProblem
+from ...instances.verdict import violations_of
+from .contiguous import one_batch
+from .solver import Solver
+
+THOROUGH: Mapping[str, Any] = {"linearization_level": 2}
+"""Waiting costs memory: the solver's linear relaxation sees that, its propagation does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """What is known about one allocation below a cut-off."""
+
+    plan: PatternPlan | None
+    """The best pattern that was found; its period is below the cut-off."""
+    refuted: int
+    """No pattern has a period of at most this many steps."""
+    proven: bool
+    """Is nothing left between `refuted` and the plan, or the cut-off where there is no plan?"""
+    finer: bool = False
+    """Not proven because only a finer grid can tell (exclusive buffers)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The answer for one period: None where the limit came first."""
+
+    fits: bool | None
+    values: Mapping[str, float] | None = None
+
+
+def fit(
+    chain: IntegerChain, known: Known, period: int, solver: Solver, limit_s: float | None = None, slack: int = 0
+) -> Fit:
+    """Does what is known fit the period?"""
+    if overloaded(chain, known, period):
+        return Fit(False)
+    data = fixed_allocation.payload(chain, known, period, slack)
+    outcome = solver.run(NativeModel(fixed_allocation.BUILDER, data), limit_s, native=THOROUGH)
+    if outcome is None:
+        return Fit(None)
+    if outcome.stop == Stop.INFEASIBLE:
+        return Fit(False)
+    return Fit(None) if outcome.values is None else Fit(True, outcome.values)
+
+
+def slack_between(chain: IntegerChain, refuted: int, period: int) -> int:
+    """Steps beyond the period that exclusive buffers may be held, so that no pattern is lost whose period lies between.
+
+    A pattern of a period T keeps its positions where T grows; then what is held for up to a period is held longer by
+    up to as much as T has grown, as it lags at most two periods behind. Times that are rounded down add a step.
+    """
+    return period - refuted + (0 if chain.exact else 1) if chain.exclusive_buffers else 0
+
+
+def overloaded(chain: IntegerChain, known: Known, period: int) -> bool:
+    """Does some GPU or link have more to do than the period allows, or some GPU no room for what it always holds?"""
+    traffic: dict[tuple[int, ...], int] = {}
+    for border in range(1, chain.layers):
+        ends = known.link(border)
+        if ends is not None:
+            for edge, way in zip(chain.twins(border), (ends, ends[::-1]), strict=True):
+                link = way if chain.full_duplex else tuple(sorted(way))
+                traffic[link] = traffic.get(link, 0) + chain.transfers[edge]
+    if any(time > period for time in traffic.values()):
+        return True
+    if any(sum(map(chain.load, group)) > period for group in known.groups):
+        return True
+    groups = range(len(known.groups))
+    return chain.memory is not None and any(
+        fixed_allocation.standing_memory(chain, known, g) > chain.memory for g in groups
+    )
+
+
+def best_schedule(
+    problem: ChainProblem,
+    chain: IntegerChain,
+    allocation: Sequence[int],
+    cutoff: float | None,
+    solver: Solver,
+    limit_s: float | None = None,
+    refuted: int = 0,
+    most: int | None = None,
+) -> Schedule:
+    """The best pattern of an allocation with a period below the cut-off (None: any period).
+
+    `refuted`: a period in steps that is known to be too short; `most`: the longest one that is of interest.
+    """
+    known = Known.whole(allocation)
+    ceiling = longest_period(chain) if cutoff is None else chain.last_below(cutoff)
+    ceiling = ceiling if most is None else min(ceiling, most)
+    plan: PatternPlan | None = None
+    length = 0
+    """Of the interval to be refuted next, with exclusive buffers; 0: ask for the ceiling itself."""
+    while ceiling > refuted:
+        period = min(ceiling, refuted + length) if length else ceiling
+        slack = slack_between(chain, refuted, period) if length else 0
+        answer = fit(chain, known, period, solver, limit_s, slack)
+        if answer.fits is None:
+            return Schedule(plan, refuted, proven=False)
+        if answer.fits is False and chain.exclusive_buffers and not length:
+            length = ceiling - refuted
+            continue
+        if answer.fits is False:
+            refuted, length = period, 2 * length
+            continue
+        assert answer.values is not None
+        found = pattern(problem, chain, allocation, answer.values)
+        better = found is not None and (cutoff is None or found.period < cutoff)
+        if found is not None and better and _fits(problem, chain, found):
+            plan, cutoff = found, found.period
+            ceiling, length = min(ceiling, chain.last_below(found.period)), 0
+        elif length and period - refuted > 1:
+            length = (period - refuted) // 2
+        else:
+            # With exclusive buffers rounded times may fit where the true ones do not; and so may rounded sizes.
+            return Schedule(plan, refuted, proven=False, finer=True)
+    return Schedule(plan, refuted, proven=True)
+
+
+def _fits(problem: ChainProblem, chain: IntegerChain, plan: PatternPlan) -> bool:
+    exact = chain.exact_sizes and not chain.exclusive_buffers
+    return exact or not violations_of(problem, plan)
+
+
+def longest_period(chain: IntegerChain) -> int:
+    """One batch after the other: if this does not fit the memory, nothing does."""
+    return sum(chain.durations) + sum(chain.transfers) + chain.tasks
+
+
+# ---- from a solution to a plan -----------------------------------------------------------------------------
+
+
+def pattern(
+    problem: ChainProblem, chain: IntegerChain, allocation: Sequence[int], values: Mapping[str, float]
+) -> PatternPlan | None:
+    """Orders and shifts of a solution, timed with the problem's own numbers."""
+    path = fixed_allocation.path_of(chain, Known.whole(allocation))
+    orders, relations = _orders(path, values), _relations(path, values)
+    shifts = _shifts(path, orders, relations, values)
+    return _tightened(problem, allocation, path, orders, relations, shifts)
+
+
+def pattern_at(
+    problem: ChainProblem,
+    chain: IntegerChain,
+    allocation: Sequence[int],
+    starts: Sequence[int],
+    sent: Sequence[int],
+    period: int,
+) -> PatternPlan | None:
+    """Orders and shifts of absolute starts in steps (of tasks, and by edge of transfers), with the true times."""
+    path = fixed_allocation.path_of(chain, Known.whole(allocation))
+    times = [starts[a.task] if a.task is not None else sent[a.edge or 0] for a in path.activities]
+    batches = [-(-(time + a.duration) // period) - 1 for time, a in zip(times, path.activities, strict=True)]
+    positions = [time - batch * period for time, batch in zip(times, batches, strict=True)]
+    orders = [sorted(users, key=lambda i: positions[i]) for users in path.resources()]
+    relations = relations_at(
+        path.gpus(), path.timeless(), dict(enumerate(positions)), lambda i: path.activities[i].duration, period
+    )
+    return _tightened(problem, allocation, path, orders, relations, [b - a for a, b in pairwise(batches)])
+
+
+def _tightened(
+    problem: ChainProblem,
+    allocation: Sequence[int],
+    path: Path,
+    orders: Sequence[Sequence[int]],
+    relations: Relations[int],
+    shifts: Sequence[int],
+) -> PatternPlan | None:
+    hops = [as_written(problem.edge_times[edge - 1]) for edge in _cut_edges(problem, allocation)]
+    waits = _waits(problem, path, orders, shifts)
+    waits += [Wait(*wait) for wait in relations.waits(lambda i: _duration(problem, path, i))]
+    table = tightest(len(path.activities), waits, max(hops, default=Fraction(0)))
+    return None if table is None else _plan(problem, allocation, path, shifts, table)
+
+
+def _orders(path: Path, values: Mapping[str, float]) -> list[list[int]]:
+    """The users of each resource in the order of the period."""
+    orders = []
+    for users in path.resources():
+        rank = dict.fromkeys(users, 0)
+        for n, i in enumerate(users):
+            for j in users[n + 1 :]:
+                rank[j if values[f"w{i}_{j}"] > 0.5 else i] += 1
+        orders.append(sorted(users, key=rank.__getitem__))
+    return orders
+
+
+def _relations(path: Path, values: Mapping[str, float]) -> Relations[int]:
+    """Where the tasks are that take no time."""
+    timeless = path.timeless()
+    pairs = tuple(timeless_pairs(path.gpus(), timeless))
+
+    def holding(letter: str, candidates: Iterable[tuple[int, int]]) -> frozenset[tuple[int, int]]:
+        return frozenset((i, j) for i, j in candidates if values.get(f"{letter}{i}_{j}", 0.0) > 0.5)
+
+    order = holding("w", [*pairs, *((z, x) for x, z in pairs)])
+    return Relations(timeless, order, holding("e", pairs), holding("f", pairs), pairs)
+
+
+def _shifts(
+    path: Path, orders: Sequence[Sequence[int]], relations: Relations[int], values: Mapping[str, float]
+) -> list[int]:
+    rank = {i: n for users in orders for n, i in enumerate(users)}
+
+    def shift(i: int) -> int:
+        if f"s{i}" in values:
+            return round(values[f"s{i}"])
+        return relations.shift(i, i + 1) if relations.concern(i, i + 1) else int(rank[i + 1] < rank[i])
+
+    return [shift(i) for i in range(len(path.delays))]
+
+
+def _waits(problem: ChainProblem, path: Path, orders: Sequence[Sequence[int]], shifts: Sequence[int]) -> list[Wait]:
+    """Precedence along the path, order on the resources around the period, and exclusive buffers."""
+    durations = [_duration(problem, path, i) for i in range(len(path.activities))]
+    waits = [Wait(i, i + 1, _delay(problem, path, i), shift) for i, shift in enumerate(shifts)]
+    for users in orders:
+        waits += [Wait(i, j, durations[i], 0) for i, j in itertools.pairwise(users)]
+        waits.append(Wait(users[-1], users[0], durations[users[-1]], 1))
+    if problem.exclusive_buffers:
+        for i, activity in enumerate(path.activities):
+            if activity.edge is not None:
+                waits.append(Wait(i, i - 1, durations[i] - durations[i - 1], 1 - shifts[i - 1]))
+                waits.append(Wait(i + 1, i, Fraction(0), 1 - shifts[i]))
+    return waits
+
+
+def _duration(problem: ChainProblem, path: Path, i: int) -> Fraction:
+    activity = path.activities[i]
+    if activity.task is not None:
+        return as_written(problem.durations[activity.task])
+    assert activity.edge is not None
+    return as_written(problem.edge_times[activity.edge - 1])
+
+
+def _delay(problem: ChainProblem, path: Path, i: int) -> Fraction:
+    """An activity's own time, and that of a transfer which nobody contends for."""
+    a, b = path.activities[i], path.activities[i + 1]
+    delay = _duration(problem, path, i)
+    if a.task is not None and b.task is not None and a.gpu != b.gpu:
+        delay += as_written(problem.edge_times[a.task])
+    return delay
+
+
+def _plan(
+    problem: ChainProblem, allocation: Sequence[int], path: Path, shifts: Sequence[int], table: Timetable
+) -> PatternPlan:
+    batches = [0]
+    for shift in shifts:
+        batches.append(batches[-1] + shift)
+    absolute = [start + batch * table.period for start, batch in zip(table.starts, batches, strict=True)]
+    starts = [Fraction(0)] * len(problem.durations)
+    transfers: dict[int, Fraction] = {}
+    for activity, start in zip(path.activities, absolute, strict=True):
+        if activity.task is not None:
+            starts[activity.task] = start - absolute[0]
+        elif activity.edge is not None:
+            transfers[activity.edge] = start - absolute[0]
+    for edge in _cut_edges(problem, allocation):
+        transfers.setdefault(edge, starts[edge - 1] + as_written(problem.durations[edge - 1]))
+    return one_batch(table.period, allocation, starts, transfers)
+
+
+def _cut_edges(problem: ChainProblem, allocation: Sequence[int]) -> list[int]:
+    layer = problem.layer_of
+    return [e for e in problem.remote_edges if allocation[layer[e - 1]] != allocation[layer[e]]]

@@ -1,0 +1,356 @@
+"""The decomposition: allocations that may fit from the relaxation, their schedules by CP, and what both have refuted.
+
+Everything up to `lower` is refuted; the plan is the best pattern so far. Each worker takes a level in between. Where
+the sets of layers that one GPU can hold are few, they walk together over the partitions into such sets. Elsewhere each
+asks the relaxation for an allocation that may reach the level, and examines it: its GPUs alone, in pairs, the whole.
+Either the level is exhausted, which lifts the lower bound, or a core is learnt, or a better pattern is found. Steps
+that lift the bound and steps that look for better patterns take turns.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+
+from ...formulations.beaumont.fixed_allocation import Known
+from ...formulations.beaumont.integer_chain import IntegerChain
+from ...instances.base.clock import now
+from ...instances.base.compiled import repays_loading
+from ...instances.chain.plan import PatternPlan
+from ...instances.chain.problem import ChainProblem
+from .allocation import candidate, period_bound
+from .annealing import Annealer
+from .layer_sets import NODES_WHOLE, sets_of
+from .levels import Levels
+from .refutation import Refuter
+from .schedule import Schedule, best_schedule, longest_period
+from .solver import Solver
+
+FIRST_SHARE = 0.3
+"""Where in the gap the level lies that is to be exhausted next."""
+PATIENCE = 8
+"""Allocations at a level before it is lowered: a low level is exhausted sooner."""
+LOWER_BY, RAISE_BY = 0.6, 1.5
+IMPROVING_SHARES = (0.15, 0.9)
+"""Where in the gap the allocations are sought that are to give better patterns."""
+QUICK_S, BRIEF_S = 3.0, 1.0
+"""Problems that take no longer are not worth loops that have to be compiled or loaded: annealing, and walks."""
+ROUNDS_IN_TURN = 4
+"""After so many rounds that found nothing, annealing rests for one more step between two rounds,"""
+MOST_REST = 10
+"""... and for no more than this."""
+ANNEALED_FIRST_S = 5.0
+"""Beyond this, annealing has no more time than walks, where there are any."""
+CLOSE_SHARE = 0.01
+"""In a gap this small, relative to the upper bound, the last level is taken at once."""
+BOUND_LIMIT_S = 2.0
+"""For one question of the first bisection."""
+RELAXATION_LIMIT_S = 10.0
+"""For one allocation from the relaxation; twice as much each time that this is not enough."""
+SCHEDULE_LIMIT_S = 20.0
+"""For one schedule; those that take longer are kept for later, with twice as much each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refuted:
+    known: Known
+    period: int
+
+
+@dataclass
+class Search:
+    """One grid. All state is shared by the workers and changed under the lock."""
+
+    problem: ChainProblem
+    chain: IntegerChain
+    solver: Solver
+    lower: int
+    """No pattern has a period of at most this many steps."""
+    plan: PatternPlan | None
+    tell: Callable[[PatternPlan | None, float], None]
+    """Called with a new plan or None, and the lower bound in the problem's time."""
+    refuted: list[Refuted] = field(default_factory=list)
+    postponed: dict[tuple[int, ...], int] = field(default_factory=dict)
+    """Allocations whose schedules took too long, with the period that is refuted for them."""
+    undecided: dict[tuple[int, ...], int] = field(default_factory=dict)
+    """Allocations that only a finer grid can decide, with the period that is refuted for them."""
+    schedule_limit_s: float = SCHEDULE_LIMIT_S
+    relaxation_limit_s: float = RELAXATION_LIMIT_S
+    failure: BaseException | None = None
+
+    def __post_init__(self) -> None:
+        self.refuter = Refuter(self.chain, self.solver)
+        self.levels = Levels(self.chain)
+        self.changed = threading.Condition()
+        self.busy: set[tuple[int, ...]] = set()
+        self.schedules = 0
+        self.steps = count()
+        self.rng = random.Random(self.solver.seed)
+        self.started = now()
+        self.annealer: Annealer | None = None
+        self.annealing = False
+        self.walked_s = self.annealed_s = 0.0
+        self.failed_rounds = self.rest = self.rested = 0
+        self.scheduled: set[tuple[int, ...]] = set()
+        self.bounded = False
+        self.share = FIRST_SHARE
+        self.tried = 0
+        self.floor = 0
+        """Up to here only undecided allocations are left."""
+        self.exhausted = False
+        """Is nothing left but what only a finer grid can decide?"""
+
+    @property
+    def ceiling(self) -> int:
+        """The longest period that would still be an improvement."""
+        return longest_period(self.chain) if self.plan is None else self.chain.last_below(self.plan.period)
+
+    def run(self, workers: int) -> None:
+        """Until nothing is left to do on this grid, or time is up."""
+        self._load_loops()
+        threads = [threading.Thread(target=self._guarded, daemon=True) for _ in range(workers)]
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(0.2)
+                    self._load_loops()
+        except BaseException:
+            self.solver.stopped.set()
+            raise
+        if self.failure is not None:
+            raise self.failure
+
+    def _load_loops(self) -> None:
+        """What is not over soon is worth machine code; the workers go on while this thread loads or compiles it."""
+        elapsed = now() - self.started
+        if self.levels.facts is None and repays_loading(elapsed, BRIEF_S) and self.levels.suited:
+            self.levels.load(self.ceiling)
+        if self.annealer is None and repays_loading(elapsed, QUICK_S) and self.chain.memory is not None:
+            annealer = Annealer(self.problem, self.chain, self.solver.seed)
+            annealer.load()
+            self.annealer = annealer
+
+    def done(self) -> bool:
+        """Is nothing left to do on this grid?"""
+        return self.exhausted or self.lower >= self.ceiling
+
+    # ---- one worker ------------------------------------------------------------------------------------------
+
+    def _guarded(self) -> None:
+        try:
+            while not self.solver.over() and not self.done() and self.failure is None:
+                self._step()
+        except BaseException as error:
+            self.failure = error
+        with self.changed:
+            self.changed.notify_all()
+
+    def _step(self) -> None:
+        with self.changed:
+            first, self.bounded = not self.bounded and self.plan is not None, True
+        if first:
+            self._bound()
+            return
+        with self.changed:
+            improving = next(self.steps) % 2 == 1
+            annealing = improving and self._may_anneal()
+            self.annealing = self.annealing or annealing
+            level = self._level(improving)
+            refuted = [item.known for item in self.refuted if item.period >= level]
+            waiting = sorted(self.busy | set(self.postponed) | set(self.undecided))
+        if annealing:
+            self._anneal()
+        elif not self._walk():
+            self._relax(level, improving, refuted, waiting)
+
+    def _walk(self) -> bool:
+        """Go on with the walk over partitions, where there is one."""
+        if self.plan is None or now() - self.started < BRIEF_S or self.levels.facts is None:
+            return False
+        with self.changed:
+            walk = self.levels.walk(max(self.floor, self.lower), self.ceiling)
+        if walk is None:
+            return False
+        begun = now()
+        allocation = walk.next()
+        with self.changed:
+            self.walked_s += now() - begun
+        if allocation is not None:
+            self._try(allocation, walk.period)
+            walk.settle()
+        elif walk.done:
+            self._exhausted(walk.period, walk.found)
+        return not walk.idle
+
+    def _try(self, allocation: tuple[int, ...], level: int) -> None:
+        """Schedule a candidate, unless it is known."""
+        with self.changed:
+            known = allocation in self.busy or allocation in self.postponed or allocation in self.undecided
+            if known or self.refuter.longest_refuted.get(Known.whole(allocation), 0) >= level:
+                return
+            self.busy.add(allocation)
+        with self._busy_with(allocation):
+            self._schedule(allocation, self.lower, level)
+
+    @contextmanager
+    def _busy_with(self, allocation: tuple[int, ...]) -> Iterator[None]:
+        """Those who wait for it hear of the end."""
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.busy.discard(allocation)
+                self.changed.notify_all()
+
+    def _relax(
+        self, level: int, improving: bool, refuted: Sequence[Known], waiting: Sequence[tuple[int, ...]]
+    ) -> None:
+        """Ask the relaxation for an allocation, and examine it."""
+        found = candidate(
+            self.chain, level, [*refuted, *map(Known.whole, waiting)], self.solver, self.relaxation_limit_s
+        )
+        if found.allocation is None and not found.exhausted:
+            self.relaxation_limit_s *= 2
+        elif found.exhausted:
+            self._exhausted(level, waiting)
+        else:
+            assert found.allocation is not None
+            with self.changed:
+                if found.allocation in self.busy:
+                    return
+                self.busy.add(found.allocation)
+            with self._busy_with(found.allocation):
+                self._examine(found.allocation, self.ceiling if improving else level)
+
+    def _bound(self) -> None:
+        """What the relaxation alone refutes, roughly: a start for the levels."""
+        resolution = max(1, int(CLOSE_SHARE * self.ceiling))
+        refuted = period_bound(self.chain, self.lower, self.ceiling, resolution, self.solver, BOUND_LIMIT_S)
+        with self.changed:
+            self._lift(min(refuted, self.ceiling))
+
+    def _level(self, improving: bool) -> int:
+        """The period that the next allocation shall reach: low to lift the bound, anywhere to find better patterns."""
+        if self.plan is None:
+            return self.ceiling  # first any pattern at all, or the proof that there is none
+        floor = max(self.floor, self.lower)
+        gap = self.ceiling - floor
+        if gap <= CLOSE_SHARE * self.ceiling:
+            return self.ceiling
+        if improving:
+            return floor + max(1, int(self.rng.uniform(*IMPROVING_SHARES) * gap))
+        self.tried += 1
+        if self.tried > PATIENCE:
+            self.share, self.tried = self.share * LOWER_BY, 0
+        return floor + max(1, int(self.share * gap))
+
+    def _exhausted(self, level: int, waiting: Sequence[tuple[int, ...]]) -> None:
+        """Only those of the waiting allocations that are under examination or postponed can be at the level."""
+        with self.changed:
+            if any(allocation in self.busy for allocation in waiting):
+                self.changed.wait(1.0)
+                return
+            late = [(period, a) for a, period in self.postponed.items() if period < level and a in waiting]
+            unclear = [period for a, period in self.undecided.items() if period < level and a in waiting]
+            self._lift(min([level, *unclear, *(period for period, _ in late)]))
+            if not late:
+                self.exhausted = bool(unclear) and level >= self.ceiling
+                if unclear and not self.exhausted:
+                    self.floor = level
+                return
+            allocation = min(late)[1]
+            refuted = self.postponed.pop(allocation)
+            self.busy.add(allocation)
+            self.schedule_limit_s *= 2
+        with self._busy_with(allocation):
+            self._schedule(allocation, refuted)
+
+    def _lift(self, level: int) -> None:
+        if level > self.lower:
+            self.lower = level
+            self.share, self.tried = min(FIRST_SHARE, self.share * RAISE_BY), 0
+            self.tell(None, self.chain.true_time(level))
+
+    # ---- one allocation --------------------------------------------------------------------------------------
+
+    def _may_anneal(self) -> bool:
+        """One worker at a time, on problems that are not over soon, and the more rarely the less it finds."""
+        if self.plan is None or self.chain.exclusive_buffers or self.annealing:
+            return False
+        if self.annealer is None or (self.walked_s and self.annealed_s > self.walked_s + ANNEALED_FIRST_S):
+            return False
+        self.rested += 1
+        return self.rested > self.rest
+
+    def _anneal(self) -> None:
+        """A round from the best plan; once that finds nothing more, its allocation is scheduled as well as can be."""
+        plan = self.plan
+        assert plan is not None
+        begun = now()
+        try:
+            assert self.annealer is not None
+            found = self.annealer.improve(plan, self.ceiling)
+            with self.changed:
+                self.annealed_s += now() - begun
+                self.failed_rounds = 0 if found is not None else self.failed_rounds + 1
+                self.rest, self.rested = min(MOST_REST, self.failed_rounds // ROUNDS_IN_TURN), 0
+                if found is not None and (self.plan is None or found.period < self.plan.period):
+                    self.plan = found
+                    self.tell(found, self.chain.true_time(self.lower))
+        finally:
+            self.annealing = False
+        if found is None and plan.allocation not in self.scheduled:
+            self._schedule(plan.allocation, self.lower)
+
+    def _examine(self, allocation: tuple[int, ...], level: int) -> None:
+        ceiling = self.ceiling
+        for gpus in (1, 2):
+            for period in sorted({ceiling, level}, reverse=True):
+                cores = self.refuter.cores(allocation, period, gpus)
+                if cores:
+                    with self.changed:
+                        self.refuted += [Refuted(core, period) for core in cores]
+                    return
+        self._schedule(allocation, self.lower)
+
+    def _schedule(self, allocation: tuple[int, ...], refuted: int, most: int | None = None) -> None:
+        """Up to a period `most`, or to any that would be an improvement."""
+        self.scheduled.add(allocation)
+        answer = self._windows_refute(allocation) or best_schedule(
+            self.problem,
+            self.chain,
+            allocation,
+            None if self.plan is None else self.plan.period,
+            self.solver,
+            self.schedule_limit_s,
+            refuted,
+            most,
+        )
+        with self.changed:
+            self.schedules += 1
+            if answer.plan is not None and (self.plan is None or answer.plan.period < self.plan.period):
+                self.plan = answer.plan
+                self.tell(answer.plan, self.chain.true_time(self.lower))
+            if answer.proven:
+                period = answer.refuted
+                self.refuter.longest_refuted[Known.whole(allocation)] = period
+                self.refuted.append(Refuted(Known.whole(allocation), period))
+            elif answer.finer:
+                self.undecided[allocation] = answer.refuted
+            else:
+                self.postponed[allocation] = answer.refuted
+
+    def _windows_refute(self, allocation: tuple[int, ...]) -> Schedule | None:
+        """Where branch and bound says at once that there is no better schedule, no solver need be asked."""
+        ceiling = self.ceiling
+        facts = self.levels.facts
+        if self.plan is None or facts is None or not facts.whole:
+            return None
+        refuted = facts.refuted(sets_of(allocation), ceiling, NODES_WHOLE)
+        return Schedule(None, ceiling, proven=True) if refuted else None

@@ -1,0 +1,293 @@
+"""The smallest memory of a GPU for which a chain has any pattern, and what that memory is made of.
+
+If any pattern fits, then the one of the same allocation that runs one batch after the other does: at each of its
+tasks it holds the least that any pattern holds there. So only the allocation is sought.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from ...formulations.beaumont import least_memory as model
+from ...formulations.beaumont.least_memory import Sizes, sizes_of, unit_of
+from ...formulations.contract import NativeModel
+from ...instances.base.amounts import as_written
+from ...instances.base.clock import now
+from ...instances.base.result import Stop
+from ...instances.chain.allocation import given_allocation
+from ...instances.chain.names import Terms, plain, task_name
+from ...instances.chain.plan import PatternPlan
+from ...instances.chain.problem import ChainProblem
+from ...instances.least_memory import SmallestMemory, at_most, enough
+from ..options import Progress, SolveOptions
+from .allocation import decoded
+from .memory_sweep import Answer, sweep
+from .solver import Solver
+
+Watch = Callable[[Progress], None] | None
+
+ONE_BY_ONE = "one batch at a time on the best allocation, below which no pattern gets"
+MOST_LAYERS = 1000
+"""Beyond, the best runs of layers (quadratic work) are not what the search starts from."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainMemory(SmallestMemory):
+    """The smallest memory of a chain, and what it is made of."""
+
+    memory_bytes: float
+    plan: PatternPlan
+    """One batch after the other."""
+    gpu: int
+    """The GPU of `plan` that holds the most."""
+    task: str
+    """What it does then, as F3 or B3."""
+    terms: Terms
+    """What it holds then: these add up to `memory_bytes`."""
+
+    @property
+    def largest_term(self) -> str:
+        """The name of the kind that takes the most."""
+        terms = self.terms.to_json()
+        return max(terms, key=lambda name: terms[name])
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "memory_bytes": self.memory_bytes,
+            "lower_bytes": self.lower_bytes,
+            "proven": self.proven,
+            "stop": str(self.stop),
+            "reason": self.reason,
+            "allocation": list(self.plan.allocation),
+            "gpu": self.gpu,
+            "task": self.task,
+            "terms": self.terms.to_json(),
+        }
+
+
+def least_memory(
+    problem: ChainProblem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
+) -> SmallestMemory:
+    """Of all patterns, or of those of a given allocation; what needs no search where the user does not wait."""
+    allocation = given_allocation(problem, options)
+    if allocation is not None:
+        return memory_of(problem, allocation)
+    try:
+        return smallest_memory(problem, limits)
+    except KeyboardInterrupt:
+        sizes, gpus = sizes_of(problem), min(problem.gpus, problem.layers)
+        found = _report(problem, sizes, _first(problem, sizes, gpus), _without_search(sizes, gpus))
+        return replace(found, stop=Stop.INTERRUPTED)
+
+
+def smallest_memory(problem: ChainProblem, limits: SolveOptions | None = None) -> ChainMemory:
+    """The smallest memory of a GPU for which a chain has any pattern, in the chain's memory mode.
+
+    The chain's own limit does not count. Where a limit ends the search, the best found so far is returned.
+    """
+    sizes, gpus = sizes_of(problem), min(problem.gpus, problem.layers)
+    allocation = _first(problem, sizes, gpus)
+    lower, stop = _without_search(sizes, gpus), Stop.TIME
+    if _need(sizes, allocation).total > lower:
+        found, bound, stop = _search(sizes, gpus, allocation, lower, limits or SolveOptions())
+        allocation = min(allocation, found, key=lambda at: _need(sizes, at).total)
+        lower = max(lower, bound)
+    if _need(sizes, allocation).total - lower < unit_of(sizes):
+        return memory_of(problem, allocation)
+    return replace(_report(problem, sizes, allocation, lower), stop=stop)
+
+
+def _first(problem: ChainProblem, sizes: Sizes, gpus: int) -> tuple[int, ...]:
+    """What the search starts from."""
+    return _runs(sizes, gpus) if problem.layers <= MOST_LAYERS else (0,) * problem.layers
+
+
+def memory_of(problem: ChainProblem, allocation: Sequence[int]) -> ChainMemory:
+    """The smallest memory for which this allocation has a pattern."""
+    return _report(problem, sizes_of(problem), allocation, None)
+
+
+def _report(problem: ChainProblem, sizes: Sizes, allocation: Sequence[int], lower: Fraction | None) -> ChainMemory:
+    """Of an allocation's pattern; lower: None where nothing smaller is possible."""
+    need = _need(sizes, allocation)
+    return ChainMemory(
+        memory_bytes=enough(need.total),
+        lower_bytes=enough(need.total) if lower is None else at_most(lower),
+        proven=lower is None,
+        stop=Stop.PROVEN if lower is None else Stop.TIME,
+        reason=ONE_BY_ONE,
+        plan=one_by_one(problem, allocation),
+        gpu=need.gpu,
+        task=task_name(problem, need.task),
+        terms=Terms(plain(need.weights), plain(need.kept), plain(need.current), 0, plain(need.slots)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """What the fullest GPU holds at its worst task (from 0)."""
+
+    gpu: int
+    task: int
+    weights: Fraction
+    kept: Fraction
+    current: Fraction
+    slots: Fraction
+
+    @property
+    def total(self) -> Fraction:
+        return self.weights + self.kept + self.current + self.slots
+
+
+def _need(sizes: Sizes, allocation: Sequence[int]) -> _Need:
+    needs = (_need_of(sizes, allocation, gpu) for gpu in sorted(set(allocation)))
+    return max(needs, key=_total)
+
+
+def _need_of(sizes: Sizes, allocation: Sequence[int], gpu: int) -> _Need:
+    here = [at == gpu for at in allocation]
+    weights = sum((sizes.weights[i] for i in sizes.layers if here[i]), Fraction(0))
+    slots = sum((slot for b, slot in enumerate(sizes.slots) if here[b] != here[b + 1]), Fraction(0))
+    zero = Fraction(0)
+    kept, last = zero, here.index(True)
+    worst = _Need(gpu, last, weights, zero, zero, slots)
+    for i in sizes.layers:
+        moved = sizes.moved[i - 1] if i and allocation[i - 1] != allocation[i] else None
+        if moved is not None:
+            at_end = moved if here[i - 1] or here[i] else zero
+            worst = max(worst, _Need(gpu, last, weights, kept, zero, slots + at_end), key=_total)
+        if here[i]:
+            kept, last = kept + sizes.kept[i], i
+            forward = sizes.forward[i] >= sizes.backward[i]
+            if sizes.timed[i]:
+                task = i if forward else 2 * len(sizes.weights) - 1 - i
+                worst = max(worst, _Need(gpu, task, weights, kept, sizes.own(i), slots), key=_total)
+    return worst
+
+
+def _total(need: _Need) -> Fraction:
+    return need.total
+
+
+def _without_search(sizes: Sizes, gpus: int) -> Fraction:
+    """No allocation needs less: each layer's own, and an even share of weights and kept inputs."""
+    kept = [size if timed else Fraction(0) for size, timed in zip(sizes.kept, sizes.timed, strict=True)]
+    shared = sum((*sizes.weights, *kept), Fraction(0)) / gpus
+    return max(shared, *(sizes.weights[i] + kept[i] + sizes.own(i) for i in sizes.layers))
+
+
+def _runs(sizes: Sizes, gpus: int) -> tuple[int, ...]:
+    """The best allocation in which each GPU has a run of layers."""
+    layers = len(sizes.weights)
+    ends = [Fraction(0), *sizes.slots, Fraction(0)]
+    best: list[dict[int, tuple[Fraction, int]]] = [{0: (Fraction(0), 0)}, *({} for _ in range(layers))]
+    for first in range(layers):
+        weights, kept, worst = Fraction(0), Fraction(0), Fraction(0)
+        for end in range(first + 1, layers + 1):
+            weights += sizes.weights[end - 1]
+            kept += sizes.kept[end - 1]
+            worst = max(worst, kept + sizes.own(end - 1))
+            peak = weights + worst + ends[first] + ends[end]
+            for used, (before, _) in best[first].items():
+                reached = max(peak, before)
+                if used < gpus and (used + 1 not in best[end] or reached < best[end][used + 1][0]):
+                    best[end][used + 1] = (reached, first)
+    used = min(best[layers], key=lambda count: best[layers][count][0])
+    allocation, end = [0] * layers, layers
+    while end:
+        first = best[end][used][1]
+        allocation[first:end] = [used - 1] * (end - first)
+        end, used = first, used - 1
+    return tuple(allocation)
+
+
+def _search(
+    sizes: Sizes, gpus: int, start: tuple[int, ...], lower: Fraction, limits: SolveOptions
+) -> tuple[tuple[int, ...], Fraction, Stop]:
+    """The best allocation, what none needs less than, and why the two may not meet.
+
+    By sweeps, and where those have too many states by CP-SAT.
+    """
+    deadline = None if limits.time_limit_s is None else now() + limits.time_limit_s
+    solver = Solver(deadline, limits.seed, limits.memory_limit_bytes)
+    data = model.payload(sizes, gpus, start)
+    unit = unit_of(sizes)
+    bracket = _Bracket(math.floor(lower / unit) - 1, _units(data, start), start)
+    bracket.narrow(lambda limit: sweep(data, limit, solver.over))
+    if bracket.refuted + 1 < bracket.needed and not solver.over():
+        _ask_solver(sizes, gpus, bracket, solver, limits.threads or os.cpu_count() or 1)
+    stop = Stop.TIME if solver.death is None else solver.death.stop
+    return bracket.allocation, unit * (bracket.refuted + 1), stop
+
+
+@dataclass
+class _Bracket:
+    """In units: nothing fits `refuted`, and `allocation` needs `needed`."""
+
+    refuted: int
+    needed: int
+    allocation: tuple[int, ...]
+
+    def narrow(self, ask: Callable[[int], Answer]) -> None:
+        """Bisection; limits that are too hard to decide bound it from above."""
+        hard = self.needed
+        while self.refuted + 1 < hard:
+            middle = (self.refuted + hard) // 2
+            answer = ask(middle)
+            if answer.allocation is not None:
+                self.needed, self.allocation, hard = middle, answer.allocation, middle
+            elif answer.fits is False:
+                self.refuted = middle
+            else:
+                hard = middle
+
+
+def _ask_solver(sizes: Sizes, gpus: int, bracket: _Bracket, solver: Solver, threads: int) -> None:
+    data = model.payload(sizes, gpus, bracket.allocation, bracket.refuted + 1)
+    outcome = solver.run(NativeModel(model.BUILDER, data), threads=threads)
+    if outcome is None:
+        return
+    if outcome.bound is not None:
+        bracket.refuted = max(bracket.refuted, round(outcome.bound) - 1)
+    if outcome.values is not None:
+        found = decoded(outcome.values, len(sizes.weights), gpus)
+        bracket.allocation = min(bracket.allocation, found, key=lambda at: _need(sizes, at).total)
+
+
+def _units(data: Mapping[str, Any], allocation: Sequence[int]) -> int:
+    """What an allocation needs in sizes that are rounded down to units."""
+    rounded = Sizes(
+        weights=tuple(map(Fraction, data["weights"])),
+        kept=tuple(map(Fraction, data["kept"])),
+        forward=tuple(map(Fraction, data["own"])),
+        backward=(Fraction(0),) * len(data["own"]),
+        slots=tuple(map(Fraction, data["slots"])),
+        timed=tuple(data["timed"]),
+        moved=tuple(None if size is None else Fraction(size) for size in data["moved"]),
+    )
+    return int(_need(rounded, allocation).total)
+
+
+def one_by_one(problem: ChainProblem, allocation: Sequence[int]) -> PatternPlan:
+    """The pattern of an allocation in which a batch starts when the one before has ended."""
+    now = Fraction(0)
+    starts: list[Fraction] = []
+    transfers: dict[int, Fraction] = {}
+    for task, duration in enumerate(problem.durations):
+        starts.append(now)
+        now += as_written(duration)
+        edge = task + 1
+        if edge < problem.tasks and allocation[problem.layer_of[task]] != allocation[problem.layer_of[edge]]:
+            transfers[edge] = now
+            now += as_written(problem.edge_times[task])
+    return PatternPlan(
+        period=plain(now or Fraction(1)),
+        allocation=tuple(allocation),
+        starts=(tuple(map(plain, starts)),),
+        transfers=({edge: plain(start) for edge, start in transfers.items()},),
+    )

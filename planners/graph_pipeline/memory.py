@@ -1,0 +1,54 @@
+"""Memory of a graph pipeline in whole numbers, so that loops may add and compare it without slack: see `amounts`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from ...instances.base.amounts import as_written, whole_amounts
+from ...instances.graph_pipeline.problem import GraphPipelineProblem
+
+MOST = 2**62
+"""Sums stay below it: 64 bits hold them."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphMemory:
+    """A stage on d devices with i samples in flight fits where d x fixed + i x stashes <= limits[d], in our own unit.
+
+    `exact`: just then. Otherwise all that fits in truth fits here, too.
+    """
+
+    fixed: tuple[int, ...]
+    """By operator: what each device holds of its weights."""
+    stashes: tuple[int, ...]
+    """By operator: what all devices of its stage hold for a sample in flight."""
+    limits: Mapping[int, int]
+    """By number of devices: memory of them all, less their workspace; below 0: nothing fits."""
+    exact: bool
+    hair: int
+    """More than rounding has taken off what any stage holds."""
+
+    def inside(self) -> GraphMemory:
+        """The memory less that hair: what fits into this one fits in truth."""
+        if self.exact:
+            return self
+        return replace(self, limits={d: limit - self.hair for d, limit in self.limits.items()})
+
+
+def whole_graph_memory(problem: GraphPipelineProblem, degrees: Iterable[int], most: int = MOST) -> GraphMemory:
+    """For stages with these numbers of devices; what any of them holds stays below `most`."""
+    degrees, count = tuple(degrees), len(problem.operators)
+    nothing = (0,) * count
+    if problem.memory_bytes is None:
+        return GraphMemory(nothing, nothing, dict.fromkeys(degrees, 0), True, 0)
+    room = as_written(problem.memory_bytes) - as_written(problem.workspace_bytes)
+    if room < 0:
+        return GraphMemory(nothing, nothing, dict.fromkeys(degrees, -1), True, 0)
+    copies = as_written(problem.weight_copies)
+    amounts = [copies * as_written(x.weight_bytes) for x in problem.operators]
+    amounts += [as_written(x.stash_bytes) for x in problem.operators]
+    repeated = max(*degrees, problem.mini_batch)
+    whole = whole_amounts(amounts, [d * room for d in degrees], most, repeated)
+    limits = {d: limit for d, limit in zip(degrees, whole.limits, strict=True) if limit is not None}
+    return GraphMemory(whole.amounts[:count], whole.amounts[count:], limits, whole.exact, 2 * count * repeated)

@@ -1,0 +1,217 @@
+"""One question of the search: can all stages keep below a target, and what must a stage before them hold in flight?
+
+The state of the dynamic program is a part of the decomposition together with what comes right after it, of which only
+this matters: how many samples a stage of each configuration right before it would hold. Its value, for each
+configuration of a stage right before the part and each number of devices, is the least number of samples that this
+stage must hold. Fewer are never worse, so this is all that has to be kept: a part is followed upwards either by one
+stage, or by branches of which several end right there. These see one and the same plan of the part, so before them all
+combinations of needs that a plan can have are told apart (see `combinations`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import kernel
+from .combinations import Combinations, Entry, after_child
+from .configurations import Menu
+from .kernel import NEVER
+from .nodes import Absorption, LeafNode, ParallelNode, PricedNode, SeriesNode, Vector, drop_one
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """The inner loops, as machine code or as they are."""
+
+    fill_rows: Callable[..., None] = kernel.fill_rows
+    relax_rows: Callable[..., None] = kernel.relax_rows
+    put_beside: Callable[..., None] = kernel.put_beside
+    branch_states: Callable[..., None] = kernel.branch_states
+
+    @classmethod
+    def machine_code(cls) -> Kernel:
+        from ...instances.base.compiled import compiled
+
+        return cls(*(compiled(kernel, name) for name in ("fill_rows", "relax_rows", "put_beside", "branch_states")))
+
+
+class Tables:
+    """All states at one target, each computed when it is first asked for."""
+
+    def __init__(
+        self,
+        menu: Menu,
+        target: float,
+        chosen: slice = slice(None),
+        loops: Kernel = Kernel(),
+        most_held: int | None = None,
+    ) -> None:
+        """`chosen`: which of the priced configurations are those of the menu; `most_held`: by any stage."""
+        self.menu, self.target, self.chosen, self.loops = menu, target, chosen, loops
+        self.most_held = menu.mini_batch if most_held is None else most_held
+        self.size = menu.devices + 1
+        self.nothing: Entry = tuple(menu.alone.tolist())
+        self._caps: dict[int, Any] = {}
+        self._rows: dict[Any, tuple[Any, Any]] = {}
+        self._states: dict[Any, tuple[Any, Any]] = {}
+        self._beside: dict[Any, Any] = {}
+        # Kept for the module `combinations`.
+        self.combinations: dict[Any, Combinations] = {}
+        self.block_combinations: dict[Any, list[Combinations]] = {}
+        self._entries: dict[tuple[int, int], Entry] = {}
+
+    def caps(self, owner: PricedNode | Absorption) -> Any:
+        """The most samples that each stage may hold; 0 where it is too slow or does not fit."""
+        key = id(owner.prices)
+        if key not in self._caps:
+            self._caps[key] = np.minimum(owner.prices.within(self.target, self.chosen), self.most_held)
+        return self._caps[key]
+
+    def entry(self, configuration: int, held: int) -> Entry:
+        """How a stage looks from above."""
+        key = configuration, held
+        if key not in self._entries:
+            self._entries[key] = tuple(self.menu.above(configuration, held).tolist())
+        return self._entries[key]
+
+    def never(self) -> Any:
+        return np.full((len(self.menu.configurations), self.size), NEVER)
+
+    def table(self, node: PricedNode, entry: Entry) -> Any:
+        """[configuration of a stage right before the node, devices of the node exactly] -> its samples in flight."""
+        if isinstance(node, ParallelNode):
+            return self.branches(node, entry, node.total)
+        count = len(node.children) if isinstance(node, SeriesNode) else 1
+        return self.rows(node, entry, count)[1][0]
+
+    # ---- series ------------------------------------------------------------------------------------------
+
+    def rows(self, node: LeafNode | SeriesNode, entry: Entry, end: int) -> tuple[Any, Any]:
+        """For the children before `end`: values and needs, [first child, configuration, devices].
+
+        values[i] is what one first stage of that configuration has to hold, where child i begins a run; needs[i] is
+        what a stage of that configuration that ends right before child i has to hold. [end] stands for `entry` itself.
+        """
+        key = id(node.prices), entry, end
+        if key not in self._rows:
+            self._rows[key] = self._fill_rows(node, entry, end)
+        return self._rows[key]
+
+    def _fill_rows(self, node: LeafNode | SeriesNode, entry: Entry, end: int) -> tuple[Any, Any]:
+        values = kernel.no_state(end + 1, len(self.menu.configurations), self.size)
+        needs = values.copy()
+        needs[end, :, 0] = entry
+        if isinstance(node, LeafNode):
+            self._fill(values, needs, self.caps(node)[None, None], 0, 0)
+        elif all(isinstance(child, LeafNode) for child in node.children):
+            self._fill(values, needs, self.caps(node), end - 1, 0)
+        else:
+            self._fill_mixed(values, needs, node, entry)
+        return values, needs
+
+    def _fill(self, values: Any, needs: Any, caps: Any, begin: int, stop: int) -> None:
+        menu = self.menu
+        degrees, extra = menu.degree_array, menu.extra
+        self.loops.fill_rows(values, needs, caps, degrees, extra, menu.sizes, menu.mini_batch, begin, stop)
+
+    def _fill_mixed(self, values: Any, needs: Any, node: SeriesNode, entry: Entry) -> None:
+        """Children may be divided, and branches may end in a stage that goes on after them."""
+        end = len(values) - 1
+        caps = self.caps(node)
+        for i in range(end - 1, -1, -1):
+            self._fill(values, needs, caps, i, i)
+            child = node.children[i]
+            if isinstance(child, LeafNode):
+                continue
+            for below, used in after_child(self, node, entry, values, needs, i).items():
+                self._put_before(needs[i], self.start(used), self.table(child, below))
+            for absorption in node.absorbed:
+                if absorption.position == i:
+                    self._absorb(needs[i], node, absorption, needs, end)
+
+    def start(self, used: int) -> Any:
+        """0 at the numbers of devices in a bit set."""
+        return np.array([0 if used >> d & 1 else NEVER for d in range(self.size)])
+
+    def _put_before(self, row: Any, start: Any, part: Any) -> None:
+        """The part's value counts, at the part's devices and any number where `start` is 0."""
+        self.loops.put_beside(np.broadcast_to(start, part.shape).copy(), part, row)
+
+    def _absorb(self, row: Any, node: SeriesNode, absorption: Absorption, needs: Any, end: int) -> None:
+        """The first stage below the branches takes the end of one of them as well."""
+        starts = self.absorbing_stages(absorption, needs, end)
+        for (cut, own, held), start in starts.items():
+            rest = self.beside(node, absorption, cut, self.entry(own, held))
+            self._put_before(row, start, rest)
+
+    def absorbing_stages(self, absorption: Absorption, needs: Any, end: int) -> dict[tuple[int, int, int], Any]:
+        """(cut, configuration, samples held) -> 0 at each number of devices that the stage and what follows can use.
+
+        On so many devices the fewest samples that it can hold: more are never better for what stands before it.
+        """
+        last = end - absorption.position - 1
+        caps = self.caps(absorption)[:, :last]
+        after = needs[absorption.position + 2 : absorption.position + 2 + last]
+        least = kernel.no_state(len(caps), len(self.menu.configurations), self.size)
+        self.loops.relax_rows(least, caps, self.menu.degree_array, after)
+        starts: dict[tuple[int, int, int], Any] = {}
+        for cut, own in np.argwhere((least < NEVER).any(axis=2)).tolist():
+            row = least[cut, own]
+            for held in sorted(set(row[row < NEVER].tolist())):
+                starts[cut, own, held] = np.where(row == held, 0, NEVER)
+        return starts
+
+    def beside(self, node: SeriesNode, absorption: Absorption, cut: int, entry: Entry) -> Any:
+        """The other branches, and what is left of the absorbed one."""
+        parallel = node.children[absorption.position]
+        assert isinstance(parallel, ParallelNode)
+        others = self.branches(parallel, entry, drop_one(parallel.total, absorption.kind))
+        if not cut:
+            return others
+        branch = parallel.kinds[absorption.kind]
+        assert isinstance(branch, SeriesNode)
+        key = id(branch.prices), id(parallel.prices), entry, cut
+        if key not in self._beside:
+            both = self.never()
+            self.loops.put_beside(others, self.rows(branch, entry, cut)[1][0], both)
+            self._beside[key] = both
+        return self._beside[key]
+
+    # ---- parallel ----------------------------------------------------------------------------------------
+
+    def branches(self, node: ParallelNode, entry: Entry, wanted: Vector) -> Any:
+        """The value for so many branches of each kind."""
+        return self.branch_tables(node, entry)[1][node.choices.states.index(wanted)]
+
+    def branch_tables(self, node: ParallelNode, entry: Entry) -> tuple[Any, Any]:
+        """Values of the blocks and of the states."""
+        key = id(node.prices), entry
+        if key not in self._states:
+            choices = node.choices
+            blocks = np.stack([*(self.table(kind, entry) for kind in node.kinds), *self._groups(node, entry)])
+            states = kernel.no_state(len(choices.states), *blocks.shape[1:])
+            states[0, :, 0] = 0
+            useful = blocks[choices.moves[:, 1]].min(axis=(1, 2)) < NEVER
+            self.loops.branch_states(choices.moves[useful], blocks, states)
+            self._states[key] = blocks, states
+        return self._states[key]
+
+    def _groups(self, node: ParallelNode, entry: Entry) -> Any:
+        """Stages of several branches."""
+        usable = self.usable_groups(node, entry)
+        values = kernel.no_state(len(usable), *self.never().shape)
+        for own in range(len(self.menu.configurations)):
+            above = np.array(self.entry(own, entry[own]))[:, None]
+            for g, d in enumerate(self.menu.degrees):
+                if d < self.size:
+                    better = np.minimum(values[:, :, d], above.T)
+                    values[:, :, d] = np.where(usable[:, own, g, None], better, values[:, :, d])
+        return values
+
+    def usable_groups(self, node: ParallelNode, entry: Entry) -> Any:
+        """[group, configuration, degree]: may it be a stage right before `entry`?"""
+        return np.array(entry)[:, None] <= self.caps(node)

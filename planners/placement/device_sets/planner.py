@@ -1,0 +1,202 @@
+"""`device-sets`: bounds and plans for non-contiguous throughput, from whole devices rather than single groups.
+
+What makes communication-bound graphs hard for an integer program is that its relaxation spreads every group over all
+devices, and so pays for no transfer. A set of groups that one accelerator really holds pays for all of its own. So the
+question here is which sets, taken together, make up the problem (`columns`): a cut-off is refuted, or leads to a plan
+(`dive`). The bound knows nothing of memory and of stages, and so holds with either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ....formulations.tarnawski.bounds import average_load_bound, worst_value
+from ....formulations.tarnawski.groups import capped, contract
+from ....formulations.tarnawski.reductions import absorb_free_groups
+from ....instances.base.result import Stop, relative_gap
+from ....instances.placement.plan import PlacementPlan
+from ...contract import Outcome, Request
+from ...referee import rule, rules_of
+from ...search import WORK_ALONE, OutOfTimeError, tick_of
+from ..heuristics.linear_dp import PLANNER as LINEAR_DP
+from ..incumbent import objective_of
+from .columns import Columns
+from .dive import Dive
+from .master import Mixture
+from .pricing import DeviceSet, pricer
+
+LEAST_GAP = 1e-4
+"""A smaller one is left to other methods: each halving of what is open costs as much as the one before."""
+DIVES = (0.5, 0.85)
+"""Where plans are sought as well: so far from what sets in part reach to the best plan."""
+PATIENCE = 20
+"""Rounds for a cut-off, before a lower one is tried; more of them later."""
+HASTY, PATIENT = 2, 6
+"""Sets that a dive tries for each accelerator."""
+STEP = 0.25
+"""So much of a wide gap is asked for at once."""
+NARROW = 0.1
+"""That limit is known well enough at this share of the wanted gap."""
+CHECK = "whole devices cannot make up the problem below this value: prices of groups, in exact whole numbers"
+
+
+class DeviceSets:
+    def plan(self, request: Request) -> Outcome:
+        return _Search(request).outcome()
+
+
+PLANNER = DeviceSets()
+
+
+class _Search:
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.rules = rules_of(request.problem, request.options)
+        self.groups = absorb_free_groups(
+            contract(request.problem, contiguous=False, objective=objective_of(request))
+        )
+        self.bound = average_load_bound(self.groups)
+        self.gap = max(request.limits.rel_gap, LEAST_GAP)
+        self.check = WORK_ALONE
+        """What stands behind the bound."""
+        self.messages: list[str] = []
+        self.columns: Columns | None = None
+        self.patience = PATIENCE
+        self.open_at = math.inf
+        """The least cut-off that sets in part are known to reach."""
+
+    def outcome(self) -> Outcome:
+        board = self.request.board
+        board.post(bound=self.bound)
+        self._start()
+        stop = Stop.COMPLETED
+        try:
+            self._search()
+        except OutOfTimeError:
+            stop = Stop.TIME
+        if self._is_closed(self.gap):
+            stop = Stop.GAP
+        columns = self.columns
+        size = {} if columns is None else {"states": columns.pricer.graph.states, "sets": len(columns.sets)}
+        return Outcome(
+            stop,
+            board.plan,
+            board.claimed,
+            self.bound,
+            model_size=size,
+            messages=tuple(self.messages),
+            checks=(self.check,),
+        )
+
+    # ---- plans ----------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        """The plan that was given, or cuts of an order."""
+        plan = self.request.warm_start
+        if plan is None:
+            plan = LINEAR_DP.plan(
+                Request(self.request.problem, dict(self.request.options), self.request.limits)
+            ).plan
+        if plan is not None:
+            self._take(plan)
+
+    def _take(self, plan: Any) -> bool:
+        """Is it a plan, and better than all before?"""
+        before = self.request.board.value
+        self.request.board.accept(rule(self.request.problem, plan, self.rules))
+        return self.request.board.value != before
+
+    @property
+    def value(self) -> float | None:
+        return self.request.board.value
+
+    def _is_closed(self, gap: float) -> bool:
+        reached = relative_gap(self.value, self.bound)
+        return reached is not None and reached <= gap * (1 + 1e-6)
+
+    # ---- the search -----------------------------------------------------------------------------------------
+
+    def _search(self) -> None:
+        if not self.groups.accelerators:
+            return
+        worst = worst_value(self.request.problem) if self.value is None else self.value
+        self.groups = capped(self.groups, worst)
+        tick = tick_of(self.request)
+        found = pricer(self.groups, worst, tick)
+        if found is None:
+            self.messages.append("the graph is too wide to list what a device may hold: the bound is of work alone")
+            return
+        self.columns = Columns(self.groups, found, tick)
+        self.open_at = worst
+        while not self._is_closed(self.gap):
+            if self.open_at - self.bound > NARROW * self.wanted:
+                cutoff = self._next_cutoff()
+                if not self._decides(cutoff) and not self._decides((self.bound + cutoff) / 2):
+                    self.patience *= 2
+            elif not self._dives(*DIVES, patient=True):
+                self.messages.append("sets in part leave a gap")
+                return
+
+    @property
+    def wanted(self) -> float:
+        """How far a bound may stay below the value, less a hair, so that rounding does not make it more."""
+        return self.gap * (1 - 1e-9) * (self.open_at if self.value is None else self.value)
+
+    def _next_cutoff(self) -> float:
+        """What would close the gap, or lower where the gap is wide; where sets in part allow that, in the middle."""
+        if self.value is None or self.open_at <= self.value - self.wanted:
+            return (self.bound + self.open_at) / 2
+        return self.value - max(self.wanted, STEP * (self.value - self.bound))
+
+    def _decides(self, cutoff: float) -> bool:
+        """Is it refuted, or reached by sets in part, before the rounds are over?"""
+        mixed = self._mixture(cutoff, self.patience)
+        if mixed is None:
+            self._raise(cutoff)
+        elif mixed.is_whole or mixed.is_final:
+            self.open_at = cutoff
+            self._dives(0.0, *DIVES)
+        else:
+            return False
+        return True
+
+    def _dives(self, *shares: float, patient: bool = False) -> bool:
+        """Do they lead to a better plan, so far above what sets in part reach? The first that does ends them."""
+        start, end = self.open_at, self.open_at if self.value is None else self.value
+        return any(self._dive(start + share * (end - start), patient) for share in shares)
+
+    def _raise(self, bound: float) -> None:
+        self.bound, self.check = bound, CHECK
+        self.request.board.post(bound=bound)
+
+    def _mixture(self, cutoff: float, patience: int | None = None) -> Mixture | None:
+        assert self.columns is not None
+        pricer = self.columns.pricer
+        return self.columns.mixture(pricer.limit(cutoff), pricer.nothing, self.groups.accelerators, patience)
+
+    def _dive(self, cutoff: float, patient: bool) -> bool:
+        """Does it lead to a better plan?"""
+        assert self.columns is not None
+        mixed = self._mixture(cutoff, PATIENCE)
+        if mixed is None or not mixed.is_whole:
+            return False
+        pricer = self.columns.pricer
+        tries = (PATIENT if patient else HASTY) * self.groups.accelerators
+        sets = Dive(self.columns, pricer.limit(cutoff), tries).down(mixed, pricer.nothing, self.groups.accelerators)
+        return sets is not None and self._take(self._plan(sets))
+
+    def _plan(self, sets: Sequence[DeviceSet]) -> PlacementPlan:
+        """What no set holds is on the CPUs, the longest first, always where there is least."""
+        device_of = [-1] * self.groups.count
+        for device, held in enumerate(sets):
+            for g in held.groups:
+                device_of[g] = device
+        loads = [0.0] * self.groups.cpus
+        rest = [g for g, device in enumerate(device_of) if device < 0]
+        for g in sorted(rest, key=lambda g: -self.groups.total_cpu_times[g]):
+            cpu = min(range(len(loads)), key=loads.__getitem__)
+            loads[cpu] += self.groups.total_cpu_times[g]
+            device_of[g] = self.groups.accelerators + cpu
+        return self.groups.plan(self.request.problem, device_of)

@@ -1,0 +1,385 @@
+"""The planner `dp`: exact contiguous plans with a proof of their own, or the best of a family of ideals.
+
+Small lattices are solved densely; large ones first on those ideals that cut little, whose best plan is the limit
+for the pruned program on all ideals. Where there are too many ideals for the memory, the family is all there is: the
+report says so, and the bound is the one that needs no ideals.
+
+Around this stand two loops that take one turn in ordinary problems. Costs that are far above all others are left out
+as long as that loses nothing (`magnitudes`). And where sizes have too many digits for exact sums of floats, the first
+turn has them rounded down, so that its bound holds for all plans; if its plan turns out to exceed a memory by a hair,
+a second turn has them rounded up, which gives a plan and no bound. Only the pruned program needs that: the dense one
+asks the exact sizes where it matters.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+from ....instances.base.compiled import repays_loading
+from ....instances.base.errors import UsageError
+from ....instances.base.result import StartOutcome, Stop, WarmStart, met
+from ....instances.placement.plan import PlacementPlan
+from ....instances.placement.problem import PlacementProblem
+from ....instances.verdict import evaluation_of, violations_of
+from ...contract import Outcome, Request
+from ...referee import BOUND_SLACK, rule, rules_of
+from ...search import OutOfTimeError, tick_of
+from ..orders import various_orders
+from .bound import lower_bound
+from .lattice import Lattice, TooManyIdealsError, all_ideals, bytes_per_ideal, cheapest
+from .magnitudes import first_limit, next_limit, rounding, within
+from .model import Model, build
+from .options import MAX_IDEALS
+from .plans import as_plan, nested
+from .progress import Progress
+
+SMALL_IDEALS = 600
+"""Up to here the dense program is considered: it needs no compiled code."""
+
+SMALL_WORK = 60_000_000
+"""Table entries that the dense program may touch."""
+
+FAMILIES = (4_000, 16_000)
+"""Sizes of the families that give a first plan of a large lattice."""
+
+DENSE_IDEALS = 1_200
+"""For gpipe, whose front is walked densely: a larger lattice keeps so many that cut little."""
+
+HIERARCHY_WORK = 2e9
+"""Table entries for several levels, which are of the third power of the number of ideals."""
+
+FAMILY_ORDERS = 6
+
+BEAMS = (60_000, 240_000)
+"""Sizes of the families where not all ideals can be had; the greater one where memory and time allow."""
+
+WORK_ALONE = "all devices together take no less for the work alone"
+
+SPANS = 64
+"""Equal shares of the work from which a family takes its ideals."""
+
+DEFAULT_MEMORY = 1_500_000_000
+"""Bytes that ideals and tables may take where the user sets no limit."""
+
+
+class DpPlanner:
+    def plan(self, request: Request) -> Outcome:
+        return _Run(request).outcome()
+
+
+PLANNER = DpPlanner()
+
+
+class _Run:
+    def __init__(self, request: Request) -> None:
+        problem = request.problem
+        self.request = request
+        self._tick = tick_of(request)
+        self.problem: PlacementProblem = problem
+        self.objective = request.options.get("objective", "max-load")
+        self.levels = problem.levels if len(problem.levels) > 1 else ()
+        if self.levels and self.objective == "gpipe":
+            raise UsageError(
+                "The objective gpipe is not defined by the program for several levels; choose --objective max-load."
+            )
+        self.model: Model = build(problem, self.objective)
+        self.ceiling = math.inf
+        """What the model says of plans holds up to this value."""
+        self.error = 0.0
+        """By how much loads on the present lattice may be wrong."""
+        self.by_a_hair = False
+        """Has a plan been refused that exceeds a memory, as far as rounded sizes did not tell?"""
+        self.bounding = True
+        """Do bounds of the model hold for the problem?"""
+        self.plan: Any = None
+        self.value: float | None = None
+        self.bound: float | None = None
+        self.warm_start = WarmStart()
+        self.seconds: dict[str, float] = {}
+        self.size: dict[str, int] = {"groups": self.model.count, "nets": len(self.model.nets)}
+        self.messages: list[str] = []
+        self.restriction: str | None = None
+        self.checks: tuple[str, ...] = (WORK_ALONE,)
+
+    # ---- the answer -----------------------------------------------------------------------------------
+
+    def outcome(self) -> Outcome:
+        least = lower_bound(self.model)
+        if least is None:
+            return self._answer(Stop.INFEASIBLE)
+        self._raise_bound(least)
+        self._take_warm_start()
+        try:
+            stop = self._by_magnitude(self.model)
+            if self.by_a_hair and not self._is_proven():
+                stop = self._with_safe_sizes()
+        except OutOfTimeError:
+            stop = Stop.TIME
+        return self._answer(stop)
+
+    def _by_magnitude(self, whole: Model) -> Stop:
+        """Without costs that are far above all others, as long as there may be better plans with them."""
+        limit = first_limit(whole, self.levels, self.bound or 0.0)
+        while (model := within(whole, self.levels, limit)) is not whole:
+            stop = self._up_to(model, limit)
+            if self.value is not None and self.value <= limit:
+                return stop
+            if stop == Stop.INFEASIBLE:
+                self._raise_bound(limit)
+            limit = next_limit(whole, self.levels, limit, self.value)
+        self.model, self.ceiling, self.error = whole, math.inf, 0.0
+        return self._solve()
+
+    def _up_to(self, model: Model, ceiling: float) -> Stop:
+        self.model, self.ceiling, self.error = model, ceiling, 0.0
+        least = lower_bound(model)
+        if least is None:
+            return Stop.INFEASIBLE
+        self._raise_bound(least)
+        return self._solve()
+
+    def _with_safe_sizes(self) -> Stop:
+        self.bounding = False
+        stop = self._by_magnitude(build(self.problem, self.objective, self.problem.safe_sizes))
+        if not self._is_proven():
+            self.messages.append(
+                "the sizes have too many digits to be added up exactly: the bound is that of plans that exceed the "
+                "memory by less than can be told"
+            )
+        return Stop.COMPLETED if stop in (Stop.PROVEN, Stop.INFEASIBLE) else stop
+
+    def _is_proven(self) -> bool:
+        return met(self.value, self.bound)
+
+    def _answer(self, stop: Stop) -> Outcome:
+        bound = None if stop == Stop.INFEASIBLE else self.bound
+        if self.value is not None and bound is not None:
+            bound = min(bound, self.value)
+            if self._is_proven():
+                stop = Stop.PROVEN
+            elif stop == Stop.PROVEN:
+                stop = Stop.COMPLETED
+                self.messages.append(f"costs of very different sizes: loads may be wrong by {self.error:.3g}")
+        return Outcome(
+            stop,
+            self.plan,
+            self.value,
+            bound,
+            self.warm_start,
+            model_size=self.size,
+            seconds=self.seconds,
+            messages=(*self.messages, *([self.restriction] if self.restriction else [])),
+            checks=self.checks,
+        )
+
+    def _take_warm_start(self) -> None:
+        """The start is the first limit: only better plans are looked for."""
+        plan = self.request.warm_start
+        if plan is None:
+            return
+        value = rule(
+            self.problem, plan, rules_of(self.problem, {"objective": self.objective, "contiguity": "chain"})
+        ).value
+        if value is None:
+            self.warm_start = WarmStart(StartOutcome.REJECTED)
+        else:
+            self.warm_start = WarmStart(StartOutcome.ACCEPTED, value=value)
+            self.plan, self.value = plan, value
+
+    def _take(self, value: float, stages: Any, lattice: Lattice) -> None:
+        if self.value is not None and value >= self.value:
+            return
+        plan = as_plan(self.problem, self.model, lattice, stages)
+        if self._exceeds_memory(plan):
+            self.by_a_hair = True
+            return
+        if value > self.ceiling:  # some of its costs were cut
+            value = evaluation_of(self.problem, plan).objective(self.objective)
+        if self.value is None or value < self.value:
+            self.plan, self.value = plan, value
+            self.request.board.post(self.plan, value)
+
+    def _exceeds_memory(self, plan: PlacementPlan) -> bool:
+        exact = self.problem.whole_sizes.exact or not self.bounding
+        return not exact and any(broken.rule == "memory" for broken in violations_of(self.problem, plan))
+
+    def _raise_bound(self, bound: float) -> None:
+        """Of the present model, with values from the present lattice."""
+        if not self.bounding:
+            return
+        bound = min(bound, self.ceiling)
+        if self.error > BOUND_SLACK * bound:  # else the referee calls it rounding, too
+            bound = max(0.0, bound - self.error)
+        if self.bound is None or bound > self.bound:
+            self.bound = bound
+            self.request.board.post(bound=bound)
+
+    # ---- the search -----------------------------------------------------------------------------------
+
+    def _solve(self) -> Stop:
+        self._tick()
+        lattice = self._all_ideals()
+        if lattice is None:
+            return self._family_only()
+        self.size["ideals"] = lattice.count
+        self.error = rounding(lattice, max((level.transfer_factor for level in self.levels), default=1.0))
+        if self.levels:
+            return self._hierarchy(lattice)
+        if self._is_small(lattice) or self.model.parts == 2:
+            return self._dense(lattice)
+        return self._pruned(lattice)
+
+    def _limit(self) -> int:
+        """How many ideals we may have: by the user's word and by memory."""
+        memory = self.request.limits.memory_limit_bytes or DEFAULT_MEMORY
+        wanted = int(self.request.options.get("max_ideals", MAX_IDEALS.default))
+        return max(2, min(wanted, memory // bytes_per_ideal(self.model)))
+
+    def _all_ideals(self) -> Lattice | None:
+        try:
+            return all_ideals(self.model, self._limit(), lambda count: self._tick())
+        except TooManyIdealsError as error:
+            self.size["ideals_at_least"] = error.count
+            return None
+
+    def _is_small(self, lattice: Lattice) -> bool:
+        transitions = math.prod(kind.count + 1 for kind in self.model.kinds)
+        if self.model.sync_bandwidth is not None:
+            transitions *= max(kind.count for kind in self.model.kinds)
+        entries = lattice.count**2 * (transitions + 10) + 4 * sum(
+            (row.end - row.start) ** 2 for row in lattice.rows
+        )
+        return not repays_loading(lattice.count, SMALL_IDEALS + 1) and entries <= SMALL_WORK
+
+    def _dense(self, lattice: Lattice) -> Stop:
+        """Exact where all ideals are in the tables; for gpipe, large lattices keep those that cut little."""
+        from .dense import Pairs, flat, gpipe
+
+        whole = lattice
+        if not self._is_small(lattice) and lattice.count > DENSE_IDEALS:
+            lattice = lattice.part(cheapest(lattice, DENSE_IDEALS, SPANS))
+        pairs = Pairs(lattice)
+        if self.model.parts == 2:
+            answer = gpipe(pairs, self._tick, lambda value, stages: self._take(value, nested(stages), lattice))
+        else:
+            answer = flat(pairs, self._tick)
+        if answer is not None:
+            self._take(answer[0], nested(answer[1]), lattice)
+        least = None if answer is None else answer[0]
+        return self._settle(least, lattice, complete=lattice is whole and whole.complete)
+
+    def _settle(self, least: float | None, lattice: Lattice, complete: bool) -> Stop:
+        """After the best plan of a lattice; None: there is none."""
+        if not complete:
+            return self._restricted(lattice)
+        self._decided_all(lattice)
+        if least is None:
+            self.bound = None
+            return Stop.INFEASIBLE
+        self._raise_bound(least)
+        return Stop.PROVEN
+
+    def _decided_all(self, lattice: Lattice) -> None:
+        self.checks = (f"the dynamic program decided over all {lattice.count} ideals",)
+
+    def _restricted(self, lattice: Lattice) -> Stop:
+        self.restriction = (
+            f"restricted to {lattice.count} of the ideals: the plan is the best of these, the bound holds for all"
+        )
+        self.size["ideals_used"] = lattice.count
+        return Stop.MEMORY
+
+    def _pruned(self, lattice: Lattice) -> Stop:
+        """First the best plan of some ideals, then whether all of them allow a better one."""
+        for wanted in FAMILIES:
+            if lattice.count >= 2 * wanted:
+                known = worst_load(self.model) if self.value is None else self.value
+                self._search(lattice.part(cheapest(lattice, wanted, SPANS)), known)
+        known = worst_load(self.model) if self.value is None else self._target(self.value)
+        least = self._search(lattice, known, self._threads())
+        if not lattice.complete:
+            return self._restricted(lattice)
+        if least is not None or self.value is not None:
+            self._raise_bound(known if least is None else least)
+        self._decided_all(lattice)
+        if least is None and self.value is None:
+            return Stop.INFEASIBLE
+        return Stop.GAP if self.value is not None and known < self.value else Stop.PROVEN
+
+    def _search(self, lattice: Lattice, known: float, threads: int = 1) -> float | None:
+        """The best plan of these ideals that is better than what is known, if there is one: its value."""
+        from .search import best_plan
+
+        progress = self._progress(lattice.complete)
+        answer = best_plan(lattice, self.bound or 0.0, known, progress, threads)
+        self._note(progress)
+        if answer is None:
+            return None
+        self._take(answer[0], nested(answer[1]), lattice)
+        return answer[0]
+
+    def _target(self, value: float) -> float:
+        """Only plans below this are worth looking for: the user's gap."""
+        limits = self.request.limits
+        return max(0.0, min(value * (1 - limits.rel_gap), value - limits.abs_gap))
+
+    def _threads(self) -> int:
+        return self.request.limits.threads or os.cpu_count() or 1
+
+    def _progress(self, complete: bool) -> Progress:
+        def hear(progress: Progress) -> None:
+            if complete:
+                self._raise_bound(progress.bound)
+            self.request.board.post(nodes=progress.done)
+            self._tick()
+
+        return Progress(hear)
+
+    def _note(self, progress: Progress) -> None:
+        self.seconds["warm_up"] = self.seconds.get("warm_up", 0.0) + progress.warm_up_seconds
+        self.size["pairs"] = self.size.get("pairs", 0) + progress.pairs
+        self.size["runs"] = self.size.get("runs", 0) + progress.runs
+
+    def _family_only(self) -> Stop:
+        """Too many ideals: those of a beam."""
+        from .families import beam
+
+        self.messages.append(
+            f"more than {self.size['ideals_at_least']} ideals, the limit is {self._limit()}: "
+            "give --max-ideals or --memory-limit for more"
+        )
+        orders = various_orders(self.model, FAMILY_ORDERS, self.request.limits.seed)
+        stop = Stop.MEMORY
+        for wanted in BEAMS:
+            lattice = beam(self.model, orders, min(wanted, self._limit()), self._tick)
+            if self.levels:
+                return self._hierarchy(lattice)
+            if self.model.parts == 2:
+                return self._dense(lattice)
+            stop = self._pruned(lattice)
+            if wanted >= self._limit():
+                break
+        return stop
+
+    def _hierarchy(self, whole: Lattice) -> Stop:
+        from .dense import Pairs
+        from .hierarchy import Hierarchy, transitions
+
+        times = transitions(self.levels, self.problem.cpus)
+        most = max(8, int((HIERARCHY_WORK / times) ** (1 / 3)))
+        lattice = whole if whole.count <= most else whole.part(cheapest(whole, most, min(SPANS, most // 2)))
+        answer = Hierarchy(Pairs(lattice), self.levels, self._tick).solve()
+        if answer is not None:
+            self._take(answer[0], answer[1], lattice)
+        least = None if answer is None else answer[0]
+        return self._settle(least, lattice, complete=lattice is whole and whole.complete)
+
+
+def worst_load(model: Model) -> float:
+    """No plan that keeps memory and support has a greater load."""
+    most = max(math.fsum(kind.work) for kind in model.kinds) + math.fsum(cost for _, cost, _ in model.nets)
+    if model.sync_bandwidth is not None:
+        most += math.fsum(model.weights) / model.sync_bandwidth
+    return most * (1 + 1e-9) + 1e-300

@@ -1,0 +1,98 @@
+"""Greedy list scheduling: nodes in topological order, each where its result is there first; or pieces filled up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from ....instances.placement.problem import PlacementProblem
+from ...contract import Outcome, Request
+from ..orders import in_turn
+from .incumbent import Incumbent, world_of
+from .world import UNPLACED, World
+
+
+class LatencyGreedy:
+    def plan(self, request: Request) -> Outcome:
+        """The best of both rules over a few topological orders, and of no accelerator at all."""
+        world = world_of(request)
+        incumbent = Incumbent(request, world)
+        incumbent.offer([0] * len(request.problem.nodes))
+        places = (rule(world, order) for order in class_orders(request.problem) for rule in (filled, listed))
+        return incumbent.tried(places, "no order of the nodes gave a plan that fits the memory")
+
+
+PLANNER = LatencyGreedy()
+
+
+def class_orders(problem: PlacementProblem) -> Iterator[list[int]]:
+    """Classes by their first node: breadth first, depth first, and by the longest way that is still ahead."""
+    class_of = {i: c for c, members in enumerate(problem.color_classes) for i in members}
+    ahead = [0.0] * len(problem.nodes)
+    for v in reversed(problem.topological_order):
+        ahead[v] = problem.nodes[v].cpu_time + max((ahead[w] for w in problem.successors[v]), default=0.0)
+    ways = (
+        problem.topological_order,
+        _depth_first(problem, range(len(problem.nodes))),
+        _depth_first(problem, sorted(range(len(problem.nodes)), key=lambda v: ahead[v])),
+    )
+    for order in ways:
+        yield list(dict.fromkeys(class_of[v] for v in order))
+
+
+def _depth_first(problem: PlacementProblem, preference: Sequence[int]) -> list[int]:
+    """A topological order that follows one branch to its end; nodes that come late in `preference` go first."""
+    rank = {v: r for r, v in enumerate(preference)}
+    after = [sorted(row, key=rank.__getitem__) for row in problem.successors]
+    return in_turn(after, list.pop, first=preference)
+
+
+def filled(world: World, order: Sequence[int]) -> list[int] | None:
+    """Accelerators one after the other up to their memory, one piece each; the rest on the CPUs."""
+    place = [0] * len(world.problem.nodes)
+    device, used = 0, 0.0
+    for c in order:
+        if not world.allowed[c]:
+            continue
+        if used + world.sizes[c] > world.capacity:
+            device, used = device + 1, 0.0
+        if device >= world.accelerators:
+            break
+        used += world.sizes[c]
+        for v in world.classes[c]:
+            place[v] = 1 + device * world.pieces
+    return place
+
+
+def listed(world: World, order: Sequence[int]) -> list[int] | None:
+    """Each class where all that is placed so far is finished first; what is not placed yet takes no part."""
+    place = [UNPLACED] * len(world.problem.nodes)
+    used = [0.0] * world.accelerators
+    for c in order:
+        best, chosen = math.inf, None
+        for slot in _choices(world, c, used, place):
+            for v in world.classes[c]:
+                place[v] = slot
+            value = world.latency(place)
+            if value < best:
+                best, chosen = value, slot
+        if chosen is None:
+            return None
+        for v in world.classes[c]:
+            place[v] = chosen
+        device = world.device(chosen)
+        if device is not None:
+            used[device] += world.sizes[c]
+    return place
+
+
+def _choices(world: World, c: int, used: Sequence[float], place: Sequence[int]) -> Iterator[int]:
+    """The latest accelerators first, where the neighbours are; one untouched accelerator is like another; then CPUs."""
+    if world.allowed[c]:
+        busy = {world.device(at) for at in place if at > 0}
+        fresh = next((d for d in range(world.accelerators) if d not in busy), None)
+        for d in reversed(range(world.accelerators)):
+            if used[d] + world.sizes[c] <= world.capacity and (d in busy or d == fresh):
+                yield from range(1 + d * world.pieces, 1 + (d + 1) * world.pieces)
+    if world.problem.cpus:
+        yield 0

@@ -1,0 +1,115 @@
+"""Large-neighbourhood search for latency: annealing over the pieces of classes and of whole ends of pieces.
+
+Cycles start by turns from the best plan and from the other starts (greedy, all on the CPUs, the best row of cells, the
+linearised DP's split); with several threads each makes its own run.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ....instances.placement.plan import PlacementPlan
+from ...contract import Board, Outcome, Request
+from ..heuristics.neighbourhood import LargeNeighbourhoodSearch, Run
+from .baselines import LINEAR_DP
+from .cells import cell_places
+from .greedy import PLANNER as GREEDY
+from .incumbent import Incumbent, world_of
+from .options import CYCLES, STEPS
+from .world import Annealing
+
+HOT, WARM, COLD = 0.1, 0.02, 1e-5
+"""Temperatures relative to the value: from elsewhere, from the best plan, at the end."""
+
+CHUNK, PLAIN_CHUNK = 50_000, 500
+"""Steps between looks at the clock, compiled and not."""
+
+PLAIN_STEPS = 4_000
+"""Steps of a cycle where nothing is compiled: such problems are tiny."""
+
+START_SHARE = 0.25
+"""Of the time that is left, for the linearised DP."""
+
+
+class LatencyLns:
+    def plan(self, request: Request) -> Outcome:
+        return _Search(request).outcome()
+
+
+PLANNER = LatencyLns()
+
+
+class _Search(LargeNeighbourhoodSearch):
+    def __init__(self, request: Request) -> None:
+        self.world = world_of(request)
+        super().__init__(request, Incumbent(request, self.world), request.options.get("cycles", CYCLES.default))
+        self.steps: int = request.options.get("steps", STEPS.default)
+        self.starts: list[list[int]] = []
+
+    # ---- starts ---------------------------------------------------------------------------------------
+
+    def read(self, plan: PlacementPlan) -> list[int] | None:
+        place = self.world.places(plan)
+        return place if place is not None and self._take(place) else None
+
+    def take_starts(self) -> None:
+        """The linearised DP is quick unless the graph is large; its share of the time is limited."""
+        self._take([0] * len(self.request.problem.nodes))
+        self._borrow(GREEDY.plan, self.request)
+        for place in cell_places(self.world):
+            self._take(place)
+        if len(self.request.problem.nodes) <= 1000:
+            left = self.request.seconds_left()
+            limits = self.request.limits
+            if left is not None:
+                limits = replace(limits, time_limit_s=self.request.board.seconds + START_SHARE * left)
+            self._borrow(LINEAR_DP.plan, replace(self.request, limits=limits))
+        if not self.starts or not self.world.slots:
+            self.cycles = 0  # there is nothing to move, or nowhere to move it
+
+    def _borrow(self, planner: Callable[[Request], Outcome], request: Request) -> None:
+        board = Board(started=request.board.started)
+        plan = planner(replace(request, board=board, warm_start=None)).plan
+        place = self.world.places(plan) if isinstance(plan, PlacementPlan) else None
+        if place is not None:
+            self._take(place)
+
+    def _take(self, place: list[int]) -> bool:
+        """A start that breaks no rule; the best is an incumbent from now on."""
+        if not self.world.fits(place) or not math.isfinite(self.world.latency(place)):
+            return False
+        if place not in self.starts:
+            self.starts.append(place)
+        self.incumbent.offer(place)
+        return True
+
+    # ---- runs -----------------------------------------------------------------------------------------
+
+    def run(self, cycle: int, thread: int, rng: random.Random) -> Run:
+        number = cycle * (self.request.limits.threads or 1) + thread
+        best = self.incumbent.best
+        assert best is not None, "there is a start"
+        from_best = number % 2 == 1
+        start = best if from_best else self.starts[number // 2 % len(self.starts)]
+        steps = int(self.steps * 1.5 ** min(number // 2, 12)) if self.world.compiled else PLAIN_STEPS
+        return lambda: self._anneal(start, WARM if from_best else HOT, steps, rng)
+
+    def _anneal(self, start: Sequence[int], hot: float, steps: int, rng: random.Random) -> list[int] | None:
+        """The best placement met, or None."""
+        annealing = Annealing(self.world, rng.getrandbits(62))
+        annealing.start(start)
+        scale, value = self.incumbent.value, math.inf
+        chunks = max(1, -(-steps // (CHUNK if self.world.compiled else PLAIN_CHUNK)))
+        factor = (COLD / hot) ** (1 / chunks)
+        best: list[int] | None = None
+        for number in range(chunks):
+            if self.ended:
+                break
+            top = scale * hot * factor**number
+            found = annealing.run(steps // chunks, top, top * factor, value)
+            if found is not None:
+                best, value = found, annealing.latency(found)
+        return best

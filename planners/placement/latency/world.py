@@ -1,0 +1,182 @@
+"""Between plans and the kernel: arrays, places, and the choice between compiled and plain."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ....instances.base.compiled import compiled, repays_loading
+from ....instances.placement.plan import Device, NotAnAssignmentError, PlacementPlan
+from ....instances.placement.problem import PlacementProblem
+from ....instances.verdict import evaluation_of
+from ..heuristics.kernel import ragged
+from . import kernel
+
+COMPILED_FROM = 24
+"""Nodes from which on compiling pays: the first time it takes seconds, later a moment to load the machine code."""
+
+UNPLACED = -1
+
+
+class World:
+    """One problem with q pieces per accelerator. Place 0: the CPUs; 1 + d q + j: piece j of accelerator d."""
+
+    def __init__(self, problem: PlacementProblem, pieces: int) -> None:
+        self.problem, self.pieces = problem, pieces
+        self.accelerators = min(problem.accelerators, len(problem.nodes))
+        self.slots = self.accelerators * pieces
+        self.classes = problem.color_classes
+        whole = problem.safe_sizes
+        self.node_sizes = tuple(map(float, whole.amounts))
+        """In whole numbers, so that all sums are exact; what fits here fits in truth."""
+        self.sizes = tuple(sum(self.node_sizes[i] for i in members) for members in self.classes)
+        self.capacity = math.inf if whole.limits[0] is None else float(whole.limits[0])
+        self.allowed = tuple(
+            size <= self.capacity and all(problem.nodes[i].supported for i in members)
+            for size, members in zip(self.sizes, self.classes, strict=True)
+        )
+        self.compiled = repays_loading(len(problem.nodes), COMPILED_FROM)
+        self.tables = self._tables()
+        self.scratch = self.paper()
+        function = compiled(kernel, "evaluate") if self.compiled else kernel.evaluate
+        self._evaluate: Callable[..., float] = function
+
+    def latency(self, place: Sequence[int], scratch: kernel.Scratch | None = None) -> float:
+        """`inf` where pieces wait for each other. Memory, support and colours are not looked at."""
+        import numpy as np
+
+        value = float(self._evaluate(self.tables, scratch or self.scratch, np.array(place, dtype=np.int64)))
+        return math.inf if value >= kernel.NEVER else value
+
+    def fits(self, place: Sequence[int]) -> bool:
+        """Memory, support, colours and whether there are CPUs at all."""
+        used = [0.0] * self.accelerators
+        for c, members in enumerate(self.classes):
+            devices = {self.device(place[i]) for i in members}
+            if len(devices) > 1 or (devices == {None} and not self.problem.cpus):
+                return False
+            device = devices.pop()
+            if device is not None:
+                used[device] += self.sizes[c]
+                if not self.allowed[c]:
+                    return False
+        return all(amount <= self.capacity for amount in used)
+
+    def device(self, place: int) -> int | None:
+        return (place - 1) // self.pieces if place > 0 else None
+
+    # ---- plans ------------------------------------------------------------------------------------------
+
+    def plan(self, place: Sequence[int]) -> PlacementPlan:
+        """All that is not on an accelerator is on the first CPU."""
+        ids = [node.id for node in self.problem.nodes]
+        devices = []
+        for d in range(self.problem.accelerators):
+            mine = range(1 + d * self.pieces, 1 + (d + 1) * self.pieces)
+            held = [tuple(ids[v] for v, at in enumerate(place) if at == slot) for slot in mine]
+            pieces = tuple(piece for piece in held if piece)
+            devices.append(Device(f"acc{d}", "accelerator", tuple(i for piece in pieces for i in piece), pieces))
+        for c in range(self.problem.cpus):
+            pool = tuple(ids[v] for v, at in enumerate(place) if at == 0) if c == 0 else ()
+            devices.append(Device(f"cpu{c}", "cpu", pool))
+        return PlacementPlan(tuple(devices))
+
+    def places(self, plan: PlacementPlan) -> list[int] | None:
+        """The plan's pieces; None where it is no plan, or an accelerator needs more pieces than it may have."""
+        try:
+            evaluation = evaluation_of(self.problem, plan, objective="latency")
+        except NotAnAssignmentError:
+            return None
+        if evaluation.latency is None:
+            return None
+        place = [0] * len(self.problem.nodes)
+        numbers: dict[str, int] = {}
+        counts: dict[str, int] = {}
+        for piece in evaluation.pieces:
+            d = numbers.setdefault(piece.device, len(numbers))
+            j = counts.get(piece.device, 0)
+            counts[piece.device] = j + 1
+            if d >= self.accelerators or j >= self.pieces:
+                return None
+            for node_id in piece.nodes:
+                place[self.problem.index[node_id]] = 1 + d * self.pieces + j
+        return place
+
+    # ---- arrays -----------------------------------------------------------------------------------------
+
+    def _tables(self) -> kernel.Tables:
+        import numpy as np
+
+        nodes = self.problem.nodes
+        class_of = np.zeros(len(nodes), dtype=np.int64)
+        allowed = np.zeros(len(nodes), dtype=np.bool_)
+        for c, members in enumerate(self.classes):
+            class_of[list(members)] = c
+            allowed[list(members)] = self.allowed[c]
+        return kernel.Tables(
+            *ragged(self.problem.successors),
+            *ragged(self.problem.predecessors),
+            np.array([node.accelerator_time for node in nodes], dtype=np.float64),
+            np.array([node.cpu_time for node in nodes], dtype=np.float64),
+            np.array([node.transfer_time for node in nodes], dtype=np.float64),
+            np.array(self.node_sizes, dtype=np.float64),
+            allowed,
+            class_of,
+            *ragged(self.classes),
+            self.pieces,
+            self.slots,
+            int(self.problem.cpus > 0),
+            self.capacity,
+        )
+
+    def paper(self) -> kernel.Scratch:
+        """Scratch paper for one thread."""
+        import numpy as np
+
+        nodes, units = len(self.problem.nodes), len(self.problem.nodes) + self.slots
+        return kernel.Scratch(
+            np.zeros(units, dtype=np.int64),
+            np.zeros(units),
+            np.zeros(units, dtype=np.int64),
+            np.zeros(self.slots + 1),
+            np.zeros(self.slots + 1, dtype=np.int64),
+            np.zeros(self.slots + 1, dtype=np.int64),
+            np.zeros(nodes, dtype=np.int64),
+            np.zeros(units),
+        )
+
+
+class Annealing:
+    """One thread's annealing in a world."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        import numpy as np
+
+        self.world = world
+        nodes = len(world.problem.nodes)
+        self.scratch = world.paper()
+        self.moves = kernel.Moves(
+            np.array([seed | 1], dtype=np.uint64) if world.compiled else [seed | 1],
+            np.zeros(nodes, dtype=np.int64),
+            np.zeros(nodes, dtype=np.int64),
+            np.zeros(nodes, dtype=np.int64),
+            np.zeros(max(1, world.accelerators)),
+            np.zeros(nodes, dtype=np.int64),
+        )
+        function = compiled(kernel, "anneal") if world.compiled else kernel.anneal
+        self._anneal: Callable[..., float] = function
+
+    def start(self, place: Sequence[int]) -> None:
+        import numpy as np
+
+        self.place: Any = np.array(place, dtype=np.int64)
+
+    def latency(self, place: Sequence[int]) -> float:
+        return self.world.latency(place, self.scratch)
+
+    def run(self, steps: int, hot: float, cold: float, value: float) -> list[int] | None:
+        """Anneal on; the best placement met, if it is better than `value`. Temperatures are times."""
+        goal = value * (1 - 1e-12) if math.isfinite(value) else kernel.NEVER
+        found = self._anneal(self.world.tables, self.scratch, self.moves, self.place, steps, hot, cold, goal)
+        return [int(at) for at in self.moves.best] if found < goal else None

@@ -1,0 +1,83 @@
+"""Memory of a staging problem in whole numbers, so that loops may add and compare it without slack: see `amounts`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from ...instances.base.amounts import MOST_EXACT, whole_amounts
+from ...instances.staging.problem import Configuration, StagingProblem
+
+Bytes = tuple[int, int]
+"""For each micro-batch in flight, and whatever is in flight; in a unit of our own."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagingMemory:
+    """`exact`: a stage fits where the whole numbers say so. Otherwise all that fits in truth fits here, too."""
+
+    ways: tuple[Mapping[int, tuple[Bytes, ...]], ...]
+    """By layer (its position) and degree, in the order of the layer's configurations."""
+    limits: tuple[int | None, ...]
+    """By type of devices; None: no limit."""
+    exact: bool
+    hair: int
+    """More than rounding has taken off what any stage holds."""
+
+    def inside(self) -> StagingMemory:
+        """The memory less that hair: what fits into this one fits in truth."""
+        limits = tuple(None if limit is None else limit - self.hair for limit in self.limits)
+        return self if self.exact else replace(self, limits=limits)
+
+
+def whole_memory(problem: StagingProblem, in_flight: int, most: int = MOST_EXACT) -> StagingMemory:
+    """What stages hold with up to so many micro-batches in flight, even one with all layers, stays below `most`."""
+    limits = [kind.memory_bytes for kind in problem.types]
+    finite = [limit for limit in limits if limit is not None]
+    if not finite:
+        nothing = tuple(
+            {t: ((0, 0),) * len(ways) for t, ways in layer.configurations.items()} for layer in problem.layers
+        )
+        return StagingMemory(nothing, (None,) * len(limits), True, 0)
+    amounts = sorted(
+        {amount for layer in problem.layers for ways in layer.configurations.values() for way in ways
+         for amount in (way.memory_per_batch, way.memory_fixed)}
+    )  # fmt: skip
+    # What is above all limits is cut, so that "forbidden" written as a huge number costs no digits.
+    ceiling = max(finite)
+    worst = sum(_worst(layer.configurations, in_flight, ceiling) for layer in problem.layers)
+    copies = len(problem.layers) * (in_flight + 1)
+    total = copies * sum(Fraction(min(amount, ceiling)) for amount in amounts)
+    # `whole_amounts` bounds `total`, whose share `worst` is what can come together; half of it, for rounding.
+    room = int(most * total / worst / 2) if worst else most
+    whole = whole_amounts(amounts, finite, room, copies)
+    unit_of = dict(zip(amounts, whole.amounts, strict=True))
+    bounds = iter(whole.limits)
+    return StagingMemory(
+        tuple(
+            {
+                t: tuple((unit_of[way.memory_per_batch], unit_of[way.memory_fixed]) for way in ways)
+                for t, ways in layer.configurations.items()
+            }
+            for layer in problem.layers
+        ),
+        tuple(None if limit is None else _cut(next(bounds), most) for limit in limits),
+        whole.exact,
+        copies,
+    )
+
+
+def _worst(configurations: Mapping[int, tuple[Configuration, ...]], in_flight: int, ceiling: float) -> Fraction:
+    """The most that a layer can hold; larger amounts than the ceiling count as much."""
+    return max(
+        Fraction(min(way.memory_per_batch, ceiling)) * in_flight + Fraction(min(way.memory_fixed, ceiling))
+        for ways in configurations.values()
+        for way in ways
+    )
+
+
+def _cut(limit: int | None, most: int) -> int:
+    """A larger limit than every sum says no more, and might not be exact as a float."""
+    assert limit is not None, "only finite limits were given"
+    return min(limit, most)

@@ -1,0 +1,158 @@
+"""A staging problem as arrays: layers in reverse topological order, their options by degree, their edges.
+
+A *downset* holds with a layer all that comes after it: what remains to be run behind some stage. Downsets are the
+ideals of the reversed graph, so they come from the same enumeration as those of the placement problem.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...instances.staging.problem import Configuration, StagingProblem
+from ..placement.dp.lattice import ideal_bits, sums
+from .links import SYNC_TRIPS
+from .memory import Bytes, StagingMemory, whole_memory
+
+ROUNDING = 1e-11
+"""Relative: bounds on sums of work are relaxed by this."""
+
+
+@dataclass(frozen=True)
+class PiperModel:
+    """`order[v]`: position in the problem of layer v; `ways[tau][v]`: its configurations of the tau-th degree."""
+
+    problem: StagingProblem
+    semantics: str
+    order: tuple[int, ...]
+    degrees: tuple[int, ...]
+    ways: tuple[tuple[tuple[Configuration, ...], ...], ...]
+    bytes: tuple[tuple[tuple[Bytes, ...], ...], ...]
+    """what each of the ways holds, in whole units"""
+    memory: StagingMemory
+    bits: Any
+    """uint64[downsets, words], by growing inclusion: 0 is empty, the last is everything"""
+    rest_work: Any
+    """per downset: the least device time of all layers outside"""
+    replicas: Any
+    """data-parallel degrees that may be chosen, ascending"""
+    uniform: bool
+    """Do all options of a layer and degree have the same weights? Then one table serves all replica counts."""
+
+    @property
+    def layers(self) -> int:
+        return len(self.order)
+
+    @property
+    def downsets(self) -> int:
+        return len(self.bits)
+
+    @property
+    def limit(self) -> float:
+        """Memory of a device in whole units."""
+        limit = self.memory.limits[0]
+        return math.inf if limit is None else float(limit)
+
+    def inside(self) -> PiperModel:
+        """With a memory so much smaller that rounding cannot have made anything fit."""
+        return replace(self, memory=self.memory.inside())
+
+    def sync_time(self, replicas: int) -> float:
+        """Time per byte of weights, times the number of replicas: what d replicas add to d times the load."""
+        samples = replicas if self.semantics == "paper" else self.problem.micro_batches
+        return SYNC_TRIPS * (replicas - 1) / samples / self.problem.bandwidth
+
+
+Allowed = Callable[[int, Configuration], bool]
+"""(degree, configuration): may it be chosen?"""
+
+
+def build(
+    problem: StagingProblem,
+    semantics: str = "paper",
+    allowed: Allowed = lambda degree, way: True,
+    replicas: Callable[[int], bool] = lambda d: True,
+    max_downsets: int = 20_000,
+) -> PiperModel:
+    """`allowed` and `replicas` restrict the choice: that is what the baselines are."""
+    order = tuple(reversed(problem.topological_order))
+    number = {i: v for v, i in enumerate(order)}
+    before = [sorted({number[j] for j in problem.successors[i]}) for i in order]
+    return _model(problem, semantics, allowed, replicas, ideal_bits(before, max_downsets))
+
+
+def from_downsets(
+    problem: StagingProblem,
+    downsets: Sequence[Collection[int]],
+    semantics: str = "paper",
+    allowed: Allowed = lambda degree, way: True,
+) -> PiperModel:
+    """Stages only between these downsets (positions of layers), the empty one and that of all layers among them."""
+    import numpy as np
+
+    number = {i: v for v, i in enumerate(reversed(problem.topological_order))}
+    bits = np.zeros((len(downsets), -(-len(number) // 64)), dtype=np.uint64)
+    for row, members in zip(bits, downsets, strict=True):
+        for i in members:
+            row[number[i] >> 6] |= np.uint64(1 << (number[i] & 63))
+    return _model(problem, semantics, allowed, lambda d: True, bits)
+
+
+def _model(
+    problem: StagingProblem, semantics: str, allowed: Allowed, replicas: Callable[[int], bool], bits: Any
+) -> PiperModel:
+    import numpy as np
+
+    order = tuple(reversed(problem.topological_order))
+    degrees = problem.degrees
+    memory = whole_memory(problem, min(problem.devices, problem.micro_batches))
+    kept = [[_kept(problem, memory, i, t, allowed) for i in order] for t in degrees]
+    ways = tuple(tuple(tuple(way for way, _ in pairs) for pairs in row) for row in kept)
+    held = tuple(tuple(tuple(amounts for _, amounts in pairs) for pairs in row) for row in kept)
+    work = [
+        min((t * way.time for t, row in zip(degrees, ways, strict=True) for way in row[v]), default=np.inf)
+        for v in range(len(order))
+    ]
+    # Stable: a downset stands behind all that it contains, since those have fewer layers.
+    bits = bits[np.argsort(sums(bits, [1.0] * len(order)), kind="stable")]
+    finite = [value if value < np.inf else 0.0 for value in work]
+    return PiperModel(
+        problem,
+        semantics,
+        order,
+        degrees,
+        ways,
+        held,
+        memory,
+        bits,
+        _rest(bits, finite),
+        np.array(
+            [
+                d
+                for d in range(1, min(problem.devices, problem.micro_batches) + 1)
+                if (semantics == "paper" or problem.micro_batches % d == 0)
+                and (d == 1 or problem.replication)
+                and replicas(d)
+            ],
+            dtype=np.int64,
+        ),
+        all(len({way.weight_bytes for way in row}) <= 1 for rows in ways for row in rows),
+    )
+
+
+def _rest(bits: Any, work: list[float]) -> Any:
+    """What is outside each downset, lowered by what rounding may have done: a trace above 0 would cost a device."""
+    import numpy as np
+
+    inside = sums(bits, work)
+    return np.maximum(inside[-1] - inside - ROUNDING * inside[-1], 0.0)
+
+
+def _kept(
+    problem: StagingProblem, memory: StagingMemory, i: int, degree: int, allowed: Allowed
+) -> list[tuple[Configuration, Bytes]]:
+    ways = problem.layers[i].configurations.get(degree, ())
+    pairs = zip(ways, memory.ways[i].get(degree, ()), strict=True)
+    return [(way, amounts) for way, amounts in pairs if allowed(degree, way)]

@@ -1,0 +1,143 @@
+"""`dp-piper` and what the paper compares it with: the same program with some choices taken away.
+
+The bound is a proof where knapsacks are solved exactly. With the published greedy the plan is what the published
+program finds; its bound comes from relaxed knapsacks and holds for all choices. Bounds of a restricted planner hold for
+its restriction alone, so they are not reported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...instances.base.errors import UsageError
+from ...instances.base.result import Stop, met
+from ...instances.staging.plan import StagedPlan
+from ...instances.staging.question import check_question
+from ...instances.verdict import violations_of
+from ..contract import Outcome, Request
+from ..search import OutOfTimeError, tick_of
+from .degree_table import check_size, check_table, table_of, write_table
+from .extended import is_extended, plan_extended
+from .leveled import plan_with_levels
+from .options import ROUNDED_MEMORY, TABLE
+from .restriction import Restriction, model_of, recomputes
+from .search import Search, TooManySumsError
+from .tables import TooManyPairsError
+from .trace import Step
+
+
+@dataclass(frozen=True)
+class PiperPlanner:
+    restriction: Restriction | None = None
+    """Which choices are taken away; None: the program decides over all of them, and its bounds are proofs."""
+
+    def plan(self, request: Request) -> Outcome:
+        check_question(request.problem, request.options)
+        if request.problem.levels:
+            _refuse_table(request, "devices within devices")
+            return plan_with_levels(request)
+        if is_extended(request.problem, request.options):
+            _refuse_table(request, "flushes and several types of devices")
+            return plan_extended(request)
+        return _Run(self.restriction, request).outcome()
+
+
+def _refuse_table(request: Request, what: str) -> None:
+    if request.options.get(TABLE.name) is not None:
+        raise UsageError(
+            f"--{TABLE.name} is for one level, one type of device and throughput: with {what} drop it."
+        )
+
+
+PLANNER = PiperPlanner()
+NO_DATA_PARALLELISM = PiperPlanner(Restriction(replicas=lambda d: d == 1))
+NO_TENSOR_PARALLELISM = PiperPlanner(Restriction(allowed=lambda degree, way: degree == 1))
+NO_RECOMPUTATION = PiperPlanner(Restriction(allowed=lambda degree, way: not recomputes(way)))
+
+
+class _Run:
+    def __init__(self, restriction: Restriction | None, request: Request) -> None:
+        self.restriction, self.request = restriction, request
+        self._tick = tick_of(request)
+        self.plan: StagedPlan | None = None
+        self.value: float | None = None
+        self.bound: float | None = None
+        self.search: Search | None = None
+        self.messages: tuple[str, ...] = ()
+
+    def outcome(self) -> Outcome:
+        try:
+            stop = self._solve()
+        except OutOfTimeError:
+            stop = Stop.TIME
+        except TooManyPairsError:
+            return Outcome(Stop.MEMORY, messages=("too many stages between downsets for the tables",))
+        except TooManySumsError:
+            message = "too many sums of degrees for a plan of exactly N micro-batches; plan for at most N"
+            return Outcome(Stop.MEMORY, messages=(message,))
+        return self._answer(stop)
+
+    def _solve(self) -> Stop:
+        self._tick()
+        path = self.request.options.get(TABLE.name)
+        if path is not None:
+            check_table(self.request.problem, path)
+        model = model_of(self.request.problem, self.request.options, self.restriction or Restriction())
+        exact = self.request.options.get("knapsack", "exact") == "exact"
+        if path is not None:
+            check_size(model)
+        self.search = Search(model, exact, self._tick)
+        answer = self.search.best(self._hear)
+        if answer is None:
+            return Stop.INFEASIBLE if self.restriction is None else Stop.COMPLETED
+        self._hear(answer[0], self.search.bound, answer[1])
+        if self.value is None or self.value > answer[0]:  # the best plan does not fit: see `StagingMemory`
+            self._again(Search(model.inside(), exact, self._tick))
+        if path is not None:
+            write_table(table_of(self.search), path)
+        return Stop.COMPLETED
+
+    def _again(self, search: Search) -> None:
+        """In a memory in which rounding cannot make anything fit. The bound stays."""
+        self.messages = (ROUNDED_MEMORY,)
+        answer = search.best(lambda value, _, steps: self._take(search, value, steps))
+        if answer is not None:
+            self._take(search, *answer)
+
+    def _hear(self, value: float, bound: float, steps: list[Step]) -> None:
+        assert self.search is not None
+        self.bound = bound if self.restriction is None else None
+        self._take(self.search, value, steps)
+
+    def _take(self, search: Search, value: float, steps: list[Step]) -> None:
+        """Tell of what is known; the plan only where it is better and fits."""
+        plan = None
+        if self.value is None or value < self.value:
+            plan = search.plan(steps)
+            model = search.model
+            if model.memory.exact or not violations_of(model.problem, plan, semantics=model.semantics):
+                self.value, self.plan = value, plan
+            else:
+                plan = None
+        self.request.board.post(plan, value, self.bound, nodes=search.decisions)
+
+    def _answer(self, stop: Stop) -> Outcome:
+        if self.search is None:
+            return Outcome(stop)
+        knapsacks = "exact" if self.search.exact else "relaxed"
+        downsets = self.search.model.downsets
+        checks = (f"the dynamic program decided over all {downsets} downsets, with {knapsacks} knapsacks",)
+        if self.plan is None:
+            return Outcome(stop, bound=self.bound, messages=self.messages, checks=checks)
+        if met(self.value, self.bound):
+            stop = Stop.PROVEN
+        table = self.search.tables.table
+        size = {
+            "downsets": self.search.model.downsets,
+            "stages": len(table.pair_source) * table.base.shape[1],
+            "knapsacks": self.search.tables.extras,
+            "decisions": self.search.decisions,
+        }
+        return Outcome(
+            stop, self.plan, self.value, self.bound, model_size=size, messages=self.messages, checks=checks
+        )

@@ -1,0 +1,119 @@
+"""What no period falls below: each bound by itself, against the shortest period by enumeration."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from oracles.schedule import least_period, least_periodic, tiny_problem
+
+from pipeplan.formulations.zero_bubble.period_bounds import (
+    cycle_bound,
+    device_bound,
+    exact_bound,
+    load_bound,
+    longest_period,
+    most_periods,
+    stashes_of,
+)
+from pipeplan.instances.schedule.plan import PeriodicSchedulePlan
+from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
+from pipeplan.instances.schedule.referee.verify import verify_schedule
+from pipeplan.instances.schedule.shapes import shape
+
+
+def training(memory: float | None, *, workspace: float = 0, lag: float = 0) -> ScheduleProblem:
+    """Two stages, on a device each; d0 holds the one stash from F0 to the end of B0."""
+    devices = (ScheduleDevice("d0", memory), ScheduleDevice("d1"))
+    blocks = (
+        Block("F0", "F", ("d0",), 1, memory={"d0": 2}, workspace={"d0": workspace} if workspace else {}),
+        Block("F1", "F", ("d1",), 3),
+        Block("B1", "B", ("d1",), 3),
+        Block("B0", "B", ("d0",), 2, memory={"d0": -2}),
+    )
+    edges = (BlockEdge("F0", "F1", lag), BlockEdge("F1", "B1"), BlockEdge("B1", "B0", lag))
+    return ScheduleProblem(devices, blocks, edges)
+
+
+def test_the_busiest_device_bounds_the_period() -> None:
+    assert load_bound(training(None)) == 6
+    assert load_bound(shape("nn")) == 15, "blocks on all devices count on each"
+
+
+def test_a_cycle_of_waits_bounds_the_period() -> None:
+    """F0 of the next but one micro-batch waits for B0: 1 + 3 + 3 + 2 and two lags of 2 for two periods."""
+    problem = training(None, lag=2)
+    looped = problem.replace(edges=(*problem.edges, BlockEdge("B0", "F0", 0, 2)))
+    assert cycle_bound(looped) == Fraction(13, 2)
+    assert least_period(looped) == Fraction(13, 2)
+    assert cycle_bound(problem) == 0, "there is no cycle"
+
+
+def test_memory_bounds_the_period_by_the_area_that_a_stash_fills() -> None:
+    """The stash of 2 stays for 9; at a limit of 5 there is room for 5/2 of them on average, but for two at a time."""
+    (stash,) = stashes_of(training(5), 0) or ()
+    assert (stash.amount, stash.residence) == (2, 9)
+    assert device_bound(training(4), 0) == Fraction(9, 2)
+    assert device_bound(training(5), 0) == Fraction(9, 2), "sharper than 18 / 5: copies are whole"
+    assert device_bound(training(3), 0) == 9 == least_period(training(3))
+    assert device_bound(training(None), 0) is None
+
+
+def test_workspace_leaves_less_room_for_copies() -> None:
+    """With a workspace of 1 at F0, a limit of 4 has room for one stash as the next micro-batch begins."""
+    assert device_bound(training(4, workspace=1), 0) == 9 == least_period(training(4, workspace=1))
+
+
+def test_two_stashes_fill_the_sum_of_their_areas() -> None:
+    problem = shape("x", 2, memory=2)
+    found = stashes_of(problem, 0)
+    assert found is not None
+    assert device_bound(problem, 0) == sum(stash.amount * stash.residence for stash in found) / Fraction(2)
+
+
+def test_a_device_that_may_give_before_it_takes_has_no_area_bound() -> None:
+    problem = training(3)
+    apart = problem.replace(edges=(BlockEdge("F1", "B1"),))
+    assert stashes_of(apart, 0) is None
+    assert device_bound(apart, 0) is None
+
+
+def test_a_block_on_all_devices_leaves_whole_numbers_alone() -> None:
+    """No more than one block of a cycle runs beside it; and without it as many as there are devices."""
+    assert most_periods(shape("nn", 8)) == 1
+    assert most_periods(shape("v", 4)) == 4
+    assert most_periods(training(None, lag=100)) > 2, "lags run side by side with everything"
+
+
+@pytest.mark.sweeps
+@pytest.mark.parametrize("seed", range(200))
+def test_bounds_hold_and_the_longest_period_suffices(seed: int) -> None:
+    problem = tiny_problem(seed)
+    least = least_period(problem)
+    if least is not None:
+        assert load_bound(problem) <= exact_bound(problem) <= least <= longest_period(problem)
+        assert least.denominator <= most_periods(problem)
+
+
+@pytest.mark.sweeps
+@pytest.mark.parametrize("seed", range(100))
+def test_a_possible_period_makes_every_longer_one_possible(seed: int) -> None:
+    """Positions within the period and heights stay as they are."""
+    problem = tiny_problem(seed)
+    plan = least_periodic(problem)
+    if plan is None:
+        return
+    for longer in (plan.period + Fraction(1, 3), plan.period * 2):
+        starts = {
+            name: start % plan.period + (start // plan.period) * longer for name, start in plan.starts.items()
+        }
+        assert not verify_schedule(problem, PeriodicSchedulePlan(longer, starts))
+
+
+def test_no_period_is_shorter_than_a_block() -> None:
+    problem = training(None)
+    long = problem.replace(
+        blocks=tuple(replace(block, time=7) for block in problem.blocks[:1]) + problem.blocks[1:]
+    )
+    assert exact_bound(long) == 9 == least_period(long)

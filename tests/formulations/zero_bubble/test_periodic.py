@@ -1,0 +1,259 @@
+"""The shortest period by the CP-SAT model, by the integer program and by enumeration."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from oracles.schedule import least_period, tiny_problem
+
+from pipeplan.formulations.contract import BuiltModel, NativeOnlyError, Refuted
+from pipeplan.formulations.zero_bubble.periodic_cp import FORMULATION as CP
+from pipeplan.formulations.zero_bubble.periodic_facts import facts_of, grid_for, next_question
+from pipeplan.formulations.zero_bubble.periodic_plans import laid_out
+from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.base.result import Result, Stop
+from pipeplan.instances.schedule.plan import PeriodicSchedulePlan
+from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
+from pipeplan.instances.schedule.random_schedules import random_schedule
+from pipeplan.instances.schedule.referee.verify import verify_schedule
+from pipeplan.instances.schedule.shapes import SHAPES, shape
+from pipeplan.planners.options import SolveOptions
+from pipeplan.planners.run.solve import solve
+
+METHODS: tuple[dict[str, Any], ...] = (
+    {"formulation": "cp-periodic"},
+    {"formulation": "mip-periodic", "solver": "highs"},
+    {"formulation": "mip-periodic", "solver": "cp-sat"},
+)
+
+
+def answer(problem: ScheduleProblem, **method: Any) -> Result:
+    return solve(problem, limits=SolveOptions(threads=1), **method)
+
+
+def shortest(problem: ScheduleProblem, **method: Any) -> Fraction | None:
+    """Proven; None where nothing fits."""
+    result = answer(problem, **method)
+    if result.stop == Stop.INFEASIBLE:
+        return None
+    assert result.stop == Stop.PROVEN, result.messages
+    assert result.plan is not None
+    assert result.verified
+    return result.plan.period  # type: ignore[union-attr]
+
+
+def is_refused(problem: ScheduleProblem, method: dict[str, Any]) -> bool:
+    """The program takes no problem in which a micro-batch may give before it takes, and says so."""
+    if method["formulation"] != "mip-periodic" or not facts_of(problem).early:
+        return False
+    with pytest.raises(UsageError, match="may give first"):
+        answer(problem, **method)
+    return True
+
+
+# ---- against enumeration -------------------------------------------------------------------------------
+
+
+@pytest.mark.sweeps
+@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: "-".join(method.values()))
+def test_the_period_is_that_of_enumeration(method: dict[str, Any], seed: int) -> None:
+    """Blocks on several devices, offsets, lags, workspace, blocks without time; some problems have no schedule."""
+    problem = tiny_problem(seed)
+    if is_refused(problem, method):
+        return
+    found, least = shortest(problem, **method, warm_start="none"), least_period(problem)
+    if least is None or method["formulation"] == "cp-periodic":
+        assert found == least
+    else:  # between blocks without time it may leave a hair
+        assert found == pytest.approx(least, rel=1e-6)
+
+
+@pytest.mark.sweeps
+@pytest.mark.parametrize("seed", range(60))
+def test_both_models_agree_on_larger_problems(seed: int) -> None:
+    problem = random_schedule(3, 6, None, seed)
+    if is_refused(problem, METHODS[1]):
+        return
+    found, other = (shortest(problem, **method) for method in METHODS[:2])
+    assert found == other or found == pytest.approx(other, rel=1e-6)
+
+
+# ---- fractions and other numbers -----------------------------------------------------------------------
+
+
+def loop(*lengths: float, turns: int) -> ScheduleProblem:
+    """Blocks on a device each, around a cycle that spans so many micro-batches."""
+    devices = tuple(ScheduleDevice(f"d{n}") for n in range(len(lengths)))
+    blocks = tuple(Block(f"b{n}", "X", (f"d{n}",), length) for n, length in enumerate(lengths))
+    edges = [BlockEdge(f"b{n}", f"b{n + 1}") for n in range(len(lengths) - 1)]
+    return ScheduleProblem(devices, blocks, (*edges, BlockEdge(f"b{len(lengths) - 1}", "b0", 0, turns)))
+
+
+def test_whole_times_may_have_a_fraction_as_their_shortest_period() -> None:
+    """A cycle of 7 that spans two micro-batches; one that spans three is shorter than the longest block."""
+    assert shortest(loop(3, 2, 2, turns=3), formulation="cp-periodic") == 3
+    assert shortest(loop(3, 2, 2, turns=2), formulation="cp-periodic") == Fraction(7, 2)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: "-".join(method.values()))
+def test_memory_may_ask_for_a_fraction(method: dict[str, Any]) -> None:
+    """d0 has room for two micro-batches, each of which stays for 7; no device works for more than 3."""
+    devices = (ScheduleDevice("d0", 2), ScheduleDevice("d1"), ScheduleDevice("d2"))
+    blocks = (
+        Block("F0", "F", ("d0",), 1, memory={"d0": 1}),
+        Block("F1", "F", ("d1",), 3),
+        Block("B2", "B", ("d2",), 2),
+        Block("B0", "B", ("d0",), 1, memory={"d0": -1}),
+    )
+    edges = (BlockEdge("F0", "F1"), BlockEdge("F1", "B2"), BlockEdge("B2", "B0"))
+    problem = ScheduleProblem(devices, blocks, edges)
+    assert shortest(problem, **method) == least_period(problem) == Fraction(7, 2)
+
+
+@pytest.mark.parametrize("number", [251, 373])
+def test_fractions_of_random_problems_are_found(number: int) -> None:
+    """The first two with one."""
+    found = shortest(tiny_problem(number), formulation="cp-periodic")
+    assert found == least_period(tiny_problem(number))
+    assert found is not None
+    assert found.denominator > 1
+
+
+def test_times_without_a_common_unit_keep_their_digits() -> None:
+    times = (0.1234567890123, 3.0000000000001, 1.7182818284590)
+    chain = loop(*times, turns=2)
+    found = shortest(chain, formulation="cp-periodic")
+    assert found == max(chain.times[1], sum(chain.times) / 2)
+    with pytest.raises(UsageError, match="small whole multiples"):
+        answer(chain, formulation="mip-periodic", solver="highs")
+
+
+# ---- memory --------------------------------------------------------------------------------------------
+
+
+def test_memory_that_forbids_every_schedule_is_a_proof() -> None:
+    """Each of two micro-blocks takes what the other one needs before either gives back."""
+    devices = (ScheduleDevice("d0", 3),)
+    blocks = (
+        Block("a", "F", ("d0",), 1, memory={"d0": 2}),
+        Block("b", "F", ("d0",), 1, memory={"d0": 2}),
+        Block("c", "B", ("d0",), 1, memory={"d0": -4}),
+    )
+    problem = ScheduleProblem(devices, blocks, (BlockEdge("a", "c"), BlockEdge("b", "c")))
+    for method in METHODS:
+        result = answer(problem, **method)
+        assert result.stop == Stop.INFEASIBLE
+        assert result.plan is None
+        assert result.bound is None
+
+
+def test_warm_up_counts_where_a_micro_batch_gives_before_it_takes() -> None:
+    """The first b gives back what the device stands on, before a takes it again; the second one has to wait."""
+    blocks = (
+        Block("a", "X", ("d0",), 1, memory={"d0": 1}),
+        Block("b", "X", ("d0",), 1, memory={"d0": -1}),
+    )
+    given_first = (BlockEdge("b", "a", 5),)
+    for standing, period in ((0, None), (1, 7), (4, 2)):
+        problem = ScheduleProblem((ScheduleDevice("d0", 4, standing),), blocks, given_first)
+        assert least_period(problem) == period
+        assert shortest(problem, formulation="cp-periodic") == period
+        with pytest.raises(UsageError, match="on 'd0' it may give first"):
+            answer(problem, formulation="mip-periodic")
+
+
+def test_no_part_of_a_micro_batch_waits_a_period_that_it_need_not_wait() -> None:
+    """A block a period earlier breaks a rule, whichever it is, but for the first."""
+    problem = shape("x", 4)
+    plan = answer(problem, formulation="cp-periodic", warm_start="none").plan
+    assert isinstance(plan, PeriodicSchedulePlan)
+    for name, start in plan.starts.items():
+        earlier = replace(plan, starts={**plan.starts, name: start - plan.period})
+        assert verify_schedule(problem, earlier), name
+
+
+# ---- the shapes ----------------------------------------------------------------------------------------
+
+PERIODS = {("v", 4): 3, ("x", 4): 6, ("k", 4): 6, ("m", 4): 10, ("nn", 4): 21, ("v", 8): 6, ("m", 8): 12}
+"""By shape and memory, on 4 devices with a memory of 4, and on 8 with one of 6."""
+
+
+@pytest.mark.parametrize(("name", "devices"), PERIODS, ids=lambda value: str(value))
+def test_periods_of_shapes(name: str, devices: int) -> None:
+    problem = shape(name, devices, {4: 4, 8: 6}[devices])
+    assert shortest(problem, formulation="cp-periodic") == PERIODS[name, devices]
+
+
+def test_two_chains_on_eight_devices_with_six_units() -> None:
+    """A plain model leaves it open."""
+    assert shortest(shape("nn", 8, 6), formulation="cp-periodic") == 22
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_plenty_of_memory_leaves_the_load(name: str) -> None:
+    problem = shape(name, 3, 100)
+    for method in METHODS[:2]:
+        assert shortest(problem, **method) == max(problem.loads)
+
+
+# ---- questions, plans and refusals ---------------------------------------------------------------------
+
+
+def test_questions_grow_from_the_bound_and_stay_below_what_comes_next() -> None:
+    facts = facts_of(shape("nn", 4, 4))
+    first = next_question(facts, None, None)
+    assert first is not None
+    assert 18 < first < 19
+    assert next_question(facts, first, None) is None, "any plan, where none is known"
+    assert next_question(facts, first, Fraction(21)) == pytest.approx(20, rel=1e-6), "19 is next"
+    assert next_question(facts, Fraction(20), Fraction(41, 2)) == Fraction(41, 2)
+
+
+def test_a_question_is_asked_for_the_largest_fraction_up_to_it() -> None:
+    facts = facts_of(loop(3, 2, 2, turns=2))
+    grid = grid_for(facts, Fraction(37, 10))
+    assert grid.period / grid.steps == Fraction(7, 2)
+    assert grid_for(facts, None).period / grid_for(facts, None).steps == 7
+
+
+def test_a_cutoff_below_the_bound_needs_no_solver() -> None:
+    assert isinstance(CP.build(shape("v"), {}, native=True, cutoff=2.9), Refuted)
+
+
+@pytest.mark.parametrize("method", METHODS[:2], ids=lambda method: "-".join(method.values()))
+def test_a_plan_of_some_period_is_no_proof_that_none_is_shorter(method: dict[str, Any]) -> None:
+    """The model has nothing to minimise: what a solver calls its optimum bounds no period."""
+    problem = shape("m", 3, 2)
+    least = shortest(problem, formulation="cp-periodic")
+    result = solve(problem, limits=SolveOptions(threads=1, rel_gap=0.9), warm_start="none", **method)
+    assert result.stop in (Stop.GAP, Stop.PROVEN)
+    assert result.bound is not None
+    assert result.bound <= float(least or 0)
+    wide = CP.build(problem, {}, native=True, cutoff=None)
+    assert isinstance(wide, BuiltModel)
+    assert wide.bound == CP.lower_bound(problem, {})
+
+
+def test_a_plan_laid_out_and_timed_again_is_no_longer() -> None:
+    problem = shape("m", 3, 3)
+    plan = answer(problem, formulation="cp-periodic").plan
+    again = laid_out(facts_of(problem), plan).timed()  # type: ignore[arg-type]
+    assert again is not None
+    assert again.period <= plan.period  # type: ignore[union-attr]
+    assert not verify_schedule(problem, again)
+
+
+def test_what_has_no_steady_state_is_refused_in_words() -> None:
+    leaking = ScheduleProblem(
+        (ScheduleDevice("d0"),), (Block("a", "F", ("d0",), 1, memory={"d0": 1}),), (), 3, leaks=True
+    )
+    with pytest.raises(InputError, match="no schedule repeats"):
+        CP.check(leaking, {})
+    with pytest.raises(InputError, match="all have time 0"):
+        CP.check(loop(0, 0, turns=1), {})
+    with pytest.raises(NativeOnlyError, match="mip-periodic"):
+        CP.build(shape("v"), {}, native=False)

@@ -1,0 +1,44 @@
+"""The program that checks schedules of given micro-batches, on times whose sums are not what floats make of them."""
+
+from __future__ import annotations
+
+import pytest
+from oracles.schedule import least_makespan, least_span
+
+from pipeplan import SolveOptions, solve
+from pipeplan.formulations.registry import FORMULATIONS
+from pipeplan.instances.base.result import Stop
+from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
+from pipeplan.planners.backends import compile_pyomo
+
+
+def decimals(lag: float, *times: float) -> ScheduleProblem:
+    blocks = tuple(Block(f"b{n}", "X", ("d",), time) for n, time in enumerate(times))
+    return ScheduleProblem((ScheduleDevice("d"),), blocks, (BlockEdge("b0", "b1", lag),), 2)
+
+
+@pytest.mark.parametrize("solver", ["cp-sat", "highs"])
+@pytest.mark.parametrize(
+    "problem", [decimals(0.1, 0.2, 0.1), decimals(0.2, 0.7, 0.1), decimals(0.003, 0.3, 0.0007)]
+)
+def test_decimal_times_are_whole_steps(problem: ScheduleProblem, solver: str) -> None:
+    """0.2 + 0.1 is 0.30000000000000004 in floating point, which no multiple of 0.1 meets."""
+    for objective, least in (("makespan", least_makespan), ("span", least_span)):
+        result = solve(
+            problem,
+            formulation="ilp-zero-bubble",
+            solver=solver,
+            options={"objective": objective},
+            limits=SolveOptions(threads=1),
+        )
+        assert result.stop == Stop.PROVEN, result.messages
+        assert result.objective == pytest.approx(float(least(problem) or 0), rel=1e-12)
+
+
+@pytest.mark.parametrize("objective", ["makespan", "span"])
+def test_every_number_of_a_row_is_whole(objective: str) -> None:
+    formulation = FORMULATIONS["ilp-zero-bubble"].load()
+    built = formulation.build(decimals(0.003, 0.3, 0.0007), {"objective": objective}, native=True)
+    matrix = compile_pyomo(built.model)
+    sides = [side for side in (*matrix.row_lower, *matrix.row_upper) if abs(side) < float("inf")]
+    assert all(float(number).is_integer() for number in (*matrix.coefficients, *sides))

@@ -1,0 +1,67 @@
+"""Messages are one short printable line, whatever the input holds."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeplan.instances.base.errors import SHOWN_CHARACTERS, InputError, PipeplanError, printable, show
+
+
+def test_the_sentence_names_file_field_and_remedy() -> None:
+    error = InputError("nodes[3].size", "is NaN", "give a finite number", "a.json")
+    assert str(error) == "a.json: nodes[3].size is NaN; give a finite number."
+    assert isinstance(error, PipeplanError)
+
+
+def test_a_reader_adds_its_file_and_its_own_field_names() -> None:
+    error = InputError("nodes[3].accelerator_time", "is NaN", "give a finite number")
+    assert str(error.in_file("a.json")) == "a.json: nodes[3].accelerator_time is NaN; give a finite number."
+    renamed = error.in_file("a.json", {"accelerator_time": "fpgaLatency"})
+    assert str(renamed) == "a.json: nodes[3].fpgaLatency is NaN; give a finite number."
+    assert renamed.renamed({"fpgaLatency": "x"}).file == "a.json"
+
+
+def test_an_error_survives_the_way_between_processes() -> None:
+    error = InputError("cpus", "is -1", "give 0", "a.json")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (False, "false"),
+        ({"a": 1}, "an object"),
+        ([1], "a list"),
+        (1.5, "1.5"),
+        ("a\n", r"'a\n'"),
+        (10**29, "1" + "0" * 29),
+        (-(10**4000), "a whole number of 13288 bits"),
+        ("x" * 100, "'" + "x" * 57 + "...'"),
+        (range(10**60, 10**61), "range(" + "1" + "0" * 50 + "..."),
+    ],
+)
+def test_values_are_quoted_as_json_says_them(value: object, shown: str) -> None:
+    assert show(value) == shown
+
+
+@given(st.text() | st.integers() | st.floats() | st.binary())
+def test_what_is_shown_is_short_and_printable(value: object) -> None:
+    # A character may take ten to escape: \U0010ffff.
+    assert len(show(value)) <= 10 * SHOWN_CHARACTERS + 2
+    assert show(value).isprintable()
+
+
+@given(st.text(st.characters()))
+def test_printable_texts_stay_and_others_are_escaped(text: str) -> None:
+    assert printable(text).isprintable()
+    assert text.isprintable() == (printable(text) == text)
+
+
+def test_every_part_of_a_message_is_escaped() -> None:
+    assert str(InputError("a\x1b", "b\n", "c\u202e", "d\ud800")) == r"d\ud800: a\x1b b\n; c\u202e."

@@ -1,0 +1,125 @@
+"""Profiles: checked at the door, the same after a round trip, told apart by their hashes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from problems.profiles import DIAMOND, ROW, profiles
+
+import pipeplan
+from pipeplan.instances.base.curve import TimeCurve
+from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.networks.profile.files import profile_from_json, profile_to_json
+from pipeplan.instances.networks.profile.profile import Profile, ProfileNode, ProfileTensor
+from pipeplan.instances.schemas import read_schema
+
+SCHEMA = jsonschema.Draft202012Validator(read_schema("profile-1"))
+
+
+@given(profiles())
+def test_a_profile_survives_its_file(profile: Profile) -> None:
+    data = json.loads(json.dumps(profile_to_json(profile)))
+    SCHEMA.validate(data)
+    again = profile_from_json(data)
+    assert again == profile
+    assert again.hash == profile.hash
+
+
+def test_everything_that_a_profile_says_survives_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "diamond.json"
+    path.write_text(json.dumps(profile_to_json(DIAMOND)), encoding="utf-8")
+    assert pipeplan.load_profile(path) == DIAMOND
+
+
+def test_what_follows_from_a_profile() -> None:
+    assert DIAMOND.arcs == ((0, 1), (0, 2), (1, 3), (2, 3))
+    assert (ROW.is_row, DIAMOND.is_row) == (True, False)
+    assert (ROW.has_curves, DIAMOND.has_curves) == (False, True)
+    assert DIAMOND.time(DIAMOND.nodes[2].forward) == 1.5
+    assert DIAMOND.nodes[0].parameter_bytes == 5.0
+    alone = Profile((ProfileNode("a", 1.0), ProfileNode("b", 1.0)), ())
+    assert not alone.is_row
+
+
+def test_names_are_no_part_of_the_hash_and_costs_are() -> None:
+    assert DIAMOND.replace(name="x", source={}).hash == DIAMOND.hash
+    slower = replace(DIAMOND.nodes[1], forward=4.0)
+    changes: list[dict[str, Any]] = [
+        {"nodes": (DIAMOND.nodes[0], slower, *DIAMOND.nodes[2:])},
+        {"tensors": (replace(DIAMOND.tensors[0], gradient=False), *DIAMOND.tensors[1:])},
+        {"training": False},
+        {"micro_batch": 3},
+        {"time_unit": "s"},
+    ]
+    assert len({DIAMOND.hash, *(DIAMOND.replace(**change).hash for change in changes)}) == len(changes) + 1
+
+
+def spoilt(place: str, **changes: Any) -> dict[str, Any]:
+    """The first node or tensor with other fields."""
+    first, *rest = getattr(DIAMOND, place)
+    return {place: (replace(first, **changes), *rest)}
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"name": 3}, "name is 3, not a text"),
+    ({"training": 1}, "training is 1, not a truth value"),
+    ({"micro_batch": 0}, "micro_batch is 0"),
+    ({"time_unit": "min"}, "time_unit is 'min'; give one of s, ms, us, ns"),
+    ({"time_unit": []}, "time_unit is a list, not a text; give a text"),
+    ({"nodes": (), "tensors": (), "tied": ()}, "nodes is empty"),
+    (spoilt("nodes", id=""), "nodes[0].id is empty"),
+    (spoilt("nodes", forward=-1.0), "nodes[0].forward is negative"),
+    (spoilt("nodes", backward=TimeCurve((2, 1), (1, 1))), "nodes[0].backward.samples[1] is 1, not above"),
+    (spoilt("nodes", saved_bytes=None), "nodes[0].saved_bytes is null, not a number"),
+    (spoilt("nodes", flops_forward=float("nan")), "nodes[0].flops_forward is NaN"),
+    (spoilt("nodes", parameters={"w": -1.0}), "nodes[0].parameters['w'] is negative"),
+    (spoilt("nodes", modules=(3,)), "nodes[0].modules[0] is 3, not a text"),
+    ({"nodes": (*DIAMOND.nodes, DIAMOND.nodes[0])}, "nodes[4].id repeats 'stem' of nodes[0]"),
+    (spoilt("tensors", producer="nobody"), "tensors[0].producer names the unknown node 'nobody'"),
+    (spoilt("tensors", readers=("left", "nobody")), "tensors[0].readers[1] names the unknown node 'nobody'"),
+    (spoilt("tensors", readers=("stem",)), "tensors[0].readers holds its producer 'stem'"),
+    (spoilt("tensors", readers=("left", "left")), "tensors[0].readers name a node twice"),
+    (spoilt("tensors", bytes=float("inf")), "tensors[0].bytes is infinite"),
+    (spoilt("tensors", gradient="yes"), "tensors[0].gradient is 'yes', not a truth value"),
+    (spoilt("tensors", shape=(2, -1)), "tensors[0].shape[1] is -1"),
+    (spoilt("tensors", dtype=32), "tensors[0].dtype is 32, not a text"),
+    ({"tensors": (*DIAMOND.tensors, DIAMOND.tensors[0])}, "tensors[5].id repeats 'x' of tensors[0]"),
+    ({"tied": (("stem.weight", "gone"),)}, "tied[0] names the unknown parameter 'gone'"),
+    (
+        {"tensors": (*DIAMOND.tensors, ProfileTensor("back", "head", ("stem",), 1.0))},
+        "tensors contain the cycle",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "words"), BAD, ids=[words[:30] for _, words in BAD])
+def test_what_is_wrong_is_said_at_the_door(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        DIAMOND.replace(**changes)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"schema": "pipeplan.profile/2"}, "schema is 'pipeplan.profile/2'; give pipeplan.profile/1"),
+        ({"extra": 1}, "extra is an unknown key"),
+        ({"nodes": [{"id": "a"}]}, "nodes[0].forward is missing"),
+        ({"nodes": [{"id": "a", "forward": {"samples": [1]}}]}, "nodes[0].forward.seconds is missing"),
+        ({"tensors": [{"id": "t", "producer": "stem", "readers": [1], "bytes": 1}]}, "tensors[0].readers hold 1"),
+        ({"tied": [["a"]]}, "tied[0] is no pair of texts"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_said(tmp_path: Path, change: dict[str, Any], words: str) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text(json.dumps({**profile_to_json(DIAMOND), **change}), encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        pipeplan.load_profile(path)
+    assert words in str(caught.value)
+    assert str(path) in str(caught.value)

@@ -1,0 +1,192 @@
+"""Tables become profiles: formats, units, names, repetitions and dependencies."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from problems.profiles import profiles, table_of
+
+from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.networks.profile.profile import Profile
+from pipeplan.instances.networks.profile.table import read_table, table_template
+
+HEAD = "layer,forward [ms],backward [ms],parameters [MB],activation [MB],output [MB]"
+ROWS = "a,1,2,3,4,5\nb,1.5,2.5,0,.5,1e1\n"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Callable[..., Profile]:
+    """The profile of a table's text."""
+
+    def read(text: str, name: str = "t.csv", **options: Any) -> Profile:
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return read_table(path, **options)
+
+    return read
+
+
+def numbers(profile: Profile) -> list[tuple[Any, ...]]:
+    return [(n.id, n.forward, n.backward, n.parameter_bytes, n.saved_bytes) for n in profile.nodes]
+
+
+def test_a_row_is_a_layer_and_every_layer_reads_from_the_one_above(table: Callable[..., Profile]) -> None:
+    profile = table(f"{HEAD}\n{ROWS}")
+    assert numbers(profile) == [("a", 1.0, 2.0, 3e6, 4e6), ("b", 1.5, 2.5, 0.0, 5e5)]
+    assert [(t.producer, t.readers, t.bytes) for t in profile.tensors] == [("a", ("b",), 5e6), ("b", (), 1e7)]
+    assert (profile.name, profile.time_unit, profile.micro_batch, profile.is_row) == ("t", "ms", 1, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("t.tsv", lambda text: text.replace(",", "\t")),
+        ("t.csv", lambda text: text.replace(",", ";")),
+        ("t.CSV", lambda text: "\ufeff" + text.replace("\n", "\r\n")),
+        ("t.csv", lambda text: text.replace("\n", ",,\n") + ",,,\n\n,,\n"),
+        ("t.csv", lambda text: text.replace("a,", '"a" ,').replace("[ms]", "(ms)").replace(" (", "(")),
+    ],
+    ids=["tabs", "semicolons", "mark and returns", "empty cells", "quotes and brackets"],
+)
+def test_text_is_read_as_spreadsheets_write_it(
+    table: Callable[..., Profile], name: str, change: Callable[[str], str]
+) -> None:
+    text = f"{HEAD}\n{ROWS}"
+    assert table(change(text), name).hash == table(text).hash
+
+
+@pytest.mark.parametrize("suffix", [".xlsx", ".parquet"])
+def test_spreadsheets_and_parquet_are_read_alike(
+    table: Callable[..., Profile], tmp_path: Path, suffix: str
+) -> None:
+    frame = pandas.DataFrame(
+        [["a", 1, 2, 3, 4, 5], ["b", 1.5, 2.5, 0, 0.5, 10]],
+        columns=[title.strip() for title in HEAD.split(",")],
+    )
+    path = tmp_path / f"t{suffix}"
+    if suffix == ".xlsx":
+        frame.to_excel(path, index=False)
+    else:
+        frame.to_parquet(path)
+    assert read_table(path).hash == table(f"{HEAD}\n{ROWS}").hash
+
+
+@pytest.mark.parametrize("suffix", [".xlsx", ".parquet"])
+def test_a_missing_package_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    path = tmp_path / f"t{suffix}"
+    pandas.DataFrame({"a": [1]}).to_csv(path)
+    if suffix == ".xlsx":
+        import zipfile
+
+        with zipfile.ZipFile(path, "w") as empty:
+            empty.writestr("a", "b")
+    with pytest.raises(UsageError, match=r"pip install 'pipeplan\[tables\]'"):
+        read_table(path)
+
+
+def test_every_column_has_its_own_unit(table: Callable[..., Profile]) -> None:
+    head = "layer,forward [ms],backward [us],parameters [GiB],activation [KiB],output [B]"
+    (node,) = table(f"{head}\na,1,2,3,4,5\n").nodes
+    assert (node.forward, node.backward, node.parameter_bytes, node.saved_bytes) == (
+        1.0,
+        0.002,
+        3.0 * 2**30,
+        4096.0,
+    )
+    seconds = table(f"{head.replace('forward [ms]', 'forward [s]')}\na,0.1,2,3,4,5\n")
+    assert (seconds.time_unit, seconds.nodes[0].forward, seconds.nodes[0].backward) == ("s", 0.1, 2e-6)
+    assert table(f"{head.replace('[ms]', '[µs]')}\na,0.1,2,3,4,5\n").time_unit == "us"
+
+
+def test_decimals_are_what_they_are_written_as(table: Callable[..., Profile]) -> None:
+    (node,) = table(f"{HEAD}\na,0.1,0.2,262.1,285.2,16.8\n").nodes
+    assert (node.forward, node.parameter_bytes, node.saved_bytes) == (0.1, 262_100_000.0, 285_200_000.0)
+
+
+def test_synonyms_are_understood(table: Callable[..., Profile]) -> None:
+    head = "Name,Fwd [ms],Backward Time [ms],Params [MB],Saved for backward [MB],Output-Size [MB]"
+    assert table(f"{head}\n{ROWS}").hash == table(f"{HEAD}\n{ROWS}").hash
+
+
+def test_parameters_may_be_counted(table: Callable[..., Profile]) -> None:
+    head = HEAD.replace("parameters [MB]", "parameters_count")
+    profile = table(f"{head}\na,1,2,3e6,4,5\n", bytes_per_parameter=2)
+    assert profile.nodes[0].parameter_bytes == 6e6
+
+
+def test_inference_needs_no_backward_pass(table: Callable[..., Profile]) -> None:
+    profile = table("layer,forward [ms],parameters [MB],output [MB]\na,1,3,5\n", training=False)
+    assert numbers(profile) == [("a", 1.0, 0.0, 3e6, 0.0)]
+    assert not profile.training
+
+
+def test_repeated_layers_are_numbered(table: Callable[..., Profile]) -> None:
+    profile = table(f"{HEAD},count\nin,1,1,1,1,1,\nblock,1,1,1,1,2,3\nout,1,1,1,1,3,1\n")
+    assert [node.id for node in profile.nodes] == ["in", "block[0]", "block[1]", "block[2]", "out"]
+    assert profile.is_row
+    assert [tensor.bytes for tensor in profile.tensors] == [1e6, 2e6, 2e6, 2e6, 3e6]
+
+
+def test_dependencies_make_a_graph(table: Callable[..., Profile]) -> None:
+    text = (
+        f"{HEAD},depends_on,count\n"
+        "join,1,1,1,1,1,block; b[0],\n"  # before what it reads, of a repeated layer the last copy
+        "a,1,1,1,1,1,,\nblock,1,1,1,1,1,a,2\nb,1,1,1,1,1,a,2\nc,1,1,1,1,1,b,\n"
+    )
+    profile = table(text)
+    readers = {tensor.producer: tensor.readers for tensor in profile.tensors}
+    assert readers == {
+        "join": (),
+        "a": ("block[0]", "b[0]"),
+        "block[0]": ("block[1]",),
+        "block[1]": ("join",),
+        "b[0]": ("join", "b[1]"),
+        "b[1]": ("c",),
+        "c": (),
+    }
+
+
+def test_numbers_may_be_names(table: Callable[..., Profile], tmp_path: Path) -> None:
+    frame = pandas.DataFrame(
+        [[1.0, 1, 2, 3, 4, 5, None], [2.0, 1, 2, 3, 4, 5, 1.0]], columns=[*HEAD.split(","), "depends_on"]
+    )
+    frame.to_excel(tmp_path / "t.xlsx", index=False)
+    profile = read_table(tmp_path / "t.xlsx")
+    assert [node.id for node in profile.nodes] == ["1", "2"]
+    assert profile.is_row
+
+
+def test_the_template_is_a_table_of_a_transformer(table: Callable[..., Profile]) -> None:
+    profile = table(table_template())
+    assert profile.is_row
+    assert 26 <= len(profile.nodes) <= 40
+    assert [profile.nodes[0].id, profile.nodes[-1].id] == ["embedding", "head"]
+
+
+@given(profile=profiles(), unit=st.sampled_from(["B", "kB", "KiB"]))
+def test_a_profile_survives_its_table(
+    tmp_path_factory: pytest.TempPathFactory, profile: Profile, unit: str
+) -> None:
+    path = tmp_path_factory.mktemp("tables") / "profile.csv"
+    path.write_text(table_of(profile, unit), encoding="utf-8")
+    again = read_table(path)
+    assert again.hash == profile.hash
+    assert [node.id for node in again.nodes] == [node.id for node in profile.nodes]
+
+
+@given(st.text(max_size=200))
+def test_no_text_is_too_strange(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    path = tmp_path_factory.mktemp("tables") / "strange.csv"
+    path.write_text(f"{HEAD}\n{text}", encoding="utf-8", errors="replace")
+    with contextlib.suppress(InputError):
+        assert read_table(path).nodes

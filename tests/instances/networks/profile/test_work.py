@@ -1,0 +1,251 @@
+"""The kernels of a profile, its times on other devices, and the packaged profiles, which have them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from problems.profiles import DIAMOND, WORK
+
+import pipeplan
+from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.lowering import lower, without_backward_passes
+from pipeplan.instances.networks.analytic import DEVICES, Hardware, build
+from pipeplan.instances.networks.analytic.profile import to_profile
+from pipeplan.instances.networks.profile import packaged
+from pipeplan.instances.networks.profile.files import profile_from_json, profile_to_json
+from pipeplan.instances.networks.profile.packaged import load_packaged_profile, packaged_profile_names
+from pipeplan.instances.networks.profile.profile import Profile
+from pipeplan.instances.networks.profile.work import Kernels, merged, on_hardware
+from pipeplan.instances.registry import KINDS
+
+Plan = Callable[..., Any]
+SLOW = Hardware("slow", 4.0, 8.0, 2.0, 100.0, efficiency=0.5, launch_s=0.25)
+"""Two operations of 4 bytes, four of 2 bytes, and two bytes in a second."""
+
+kernels = st.lists(
+    st.builds(
+        Kernels, st.sampled_from([0.0, 1.0, 3.0, 6e9]), st.sampled_from([0.0, 1.0, 2.0, 4e9]), st.integers(1, 3)
+    ),
+    max_size=20,
+)
+
+
+@given(kernels, st.sampled_from([SLOW, *DEVICES.values()]))
+def test_sums_of_one_intensity_take_as_long_as_their_kernels(some: list[Kernels], device: Hardware) -> None:
+    few = merged(some)
+    assert sum(entry.seconds(device) for entry in few) == pytest.approx(
+        sum(entry.seconds(device) for entry in some)
+    )
+    assert sum(entry.count for entry in few) == sum(entry.count for entry in some)
+    ratios = [Fraction(entry.flops) / Fraction(entry.moved_bytes) if entry.moved_bytes else None for entry in few]
+    assert len(set(ratios)) == len(ratios)
+
+
+def test_times_on_a_device_by_hand() -> None:
+    """12 s for 24 bytes and two launches, 4 s for 8 bytes and one; 24 s for 48 bytes and one."""
+    row = Profile((DIAMOND.nodes[0],), (), name="row", time_unit="ms")
+    slow = on_hardware(row, SLOW)
+    assert (slow.time_unit, slow.nodes[0].forward, slow.nodes[0].backward) == ("s", 12.5 + 4.25, 24.25)
+    assert slow.source["times"] == "analytic: slow, efficiency 0.5, 250000 us a kernel"
+    fast = on_hardware(row, DEVICES["h100-80gb"])
+    assert fast.nodes[0].forward < 1e-4
+    assert without_backward_passes(slow).nodes[0].work == type(WORK)(WORK.forward)
+
+
+def test_a_node_without_kernels_has_no_other_times() -> None:
+    with pytest.raises(InputError, match="node 'left' does not say which kernels it runs; profile the model on"):
+        on_hardware(DIAMOND, SLOW)
+
+
+def broken() -> Iterator[tuple[Any, str]]:
+    yield {"sideways": []}, r"nodes\[0\].work.sideways"
+    yield {"forward": [[1, 2, 3]]}, r"nodes\[0\].work.forward\[0\] has 3 entries; give flops, bytes, kernels"
+    yield {"forward": [[-1, 2, 3, 4]]}, r"nodes\[0\].work.forward\[0\].flops is negative"
+    yield {"backward": [[1, "x", 3, 4]]}, r"nodes\[0\].work.backward\[0\].moved_bytes is 'x', not a number"
+    yield {"backward": [[1, 2, 0, 4]]}, r"nodes\[0\].work.backward\[0\].count is 0"
+    yield {"backward": [[1, 2, 1, 99]]}, r"nodes\[0\].work.backward\[0\].element_bytes is 99"
+    yield [], r"nodes\[0\].work is a list"
+
+
+@pytest.mark.parametrize(("work", "says"), list(broken()))
+def test_broken_work_is_refused_by_its_place(work: Any, says: str) -> None:
+    data = profile_to_json(DIAMOND)
+    data["nodes"][0]["work"] = work
+    with pytest.raises(InputError, match=says):
+        profile_from_json(data)
+
+
+# ---- the analytic networks -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["resnet50", "bert-base-operators", "gpt2-small", "gnmt", "densenet121"])
+@pytest.mark.parametrize("merge", [True, False])
+def test_a_network_is_a_profile_with_all_of_its_work(name: str, merge: bool) -> None:
+    workload, device = build(name, 2), DEVICES["a100-80gb"]
+    profile = to_profile(workload, device, merge=merge)
+    assert sum(n.parameter_bytes for n in profile.nodes) == workload.parameters * workload.element_bytes
+    assert sum(n.flops_forward or 0 for n in profile.nodes) == pytest.approx(2 * workload.flops)
+    layers = [layer for layer in workload.layers if layer.kind != "input"]
+    moved, size = map(workload.moved_bytes, layers), workload.element_bytes
+    times = (device.seconds(workload.forward_flops(x), m, size) for x, m in zip(layers, moved, strict=True))
+    assert sum(profile.time(n.forward) for n in profile.nodes) == pytest.approx(sum(times))
+    assert profile.micro_batch == 2
+
+
+def test_a_network_s_profile_on_the_command_line(plan: Plan, tmp_path: Path) -> None:
+    out = tmp_path / "r.json"
+    said = plan("generate", "resnet50", "--profile", "--hardware", "h100-80gb", "--batch", 4, "-o", out)
+    assert said.code == 0, said
+    profile = pipeplan.load_profile(out)
+    assert profile == to_profile(build("resnet50", 4), DEVICES["h100-80gb"])
+    assert json.loads(plan("generate", "resnet50", "--profile").out)["schema"] == "pipeplan.profile/1"
+
+
+# ---- the packaged profiles -----------------------------------------------------------------------------
+
+PUBLISHED = {
+    "gpt2": 124_439_808,
+    "llama-3-8b": 8_030_261_248,
+    "llama-3-70b": 70_553_706_496,
+    "mixtral-8x7b": 46_702_792_704,
+    "t5-large": 737_668_096,
+    "whisper-medium": 763_857_920,
+    "clip-vit-large-patch14": 427_616_513,
+    "resnet-50": 25_557_032,
+}
+"""Parameters of the published weights."""
+
+
+def test_parameters_are_those_of_the_published_weights() -> None:
+    found = {}
+    for name in packaged_profile_names():
+        profile = load_packaged_profile(name)
+        found[name] = (sum(node.parameter_bytes for node in profile.nodes) - profile.tied_bytes) / 2
+    assert found == PUBLISHED
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_packaged_profile_is_small_and_says_what_it_is(name: str) -> None:
+    path = Path(packaged.__file__).parents[2] / "packaged" / "profiles" / f"{name}.json"
+    assert path.stat().st_size < 100_000
+    profile = load_packaged_profile(name)
+    assert profile.name == name
+    assert {"config", "transformers", "torch", "batch", "dtype", "graph_sha256", "times"} <= set(profile.source)
+    again = on_hardware(profile, DEVICES["h100-80gb"])
+    for stored, node in zip(profile.nodes, again.nodes, strict=True):
+        assert node.forward == pytest.approx(stored.forward, rel=1e-8)
+        assert node.backward == pytest.approx(stored.backward, rel=1e-8)
+        assert node.work is not None
+        assert node.work.flops("backward") == pytest.approx(node.flops_backward, rel=1e-8)
+
+
+@pytest.mark.parametrize("kind", [name for name, kind in KINDS.items() if kind.from_profile])
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_packaged_profile_becomes_a_problem_of_every_kind(name: str, kind: str) -> None:
+    cluster: Any = {"devices": 8, "memory_bytes": float("inf"), "bandwidth": 450e9}
+    assert lower(load_packaged_profile(name), kind=kind, **cluster).problem.kind == kind
+
+
+def test_llama_3_8b_on_four_devices(plan: Plan) -> None:
+    """The head is worth three layers: 8, 9, 9 and 6 layers, as the specification's trial found."""
+    on = ("--devices", 4, "--memory", "80GiB", "--bandwidth", "450GB/s")
+    result = plan("solve", "llama-3-8b", *on, "--json").json
+    assert result["found"] == "optimal"
+    stages = [stage["nodes"] for stage in result["plan"]["stages"]]
+    assert [sum(".layers." in layer for layer in layers) for layers in stages] == [8, 9, 9, 6]
+
+
+def test_generate_puts_a_packaged_profile_on_hardware(plan: Plan, tmp_path: Path) -> None:
+    out = tmp_path / "p.json"
+    said = plan(
+        "generate", "llama-3-8b", "--devices", 16, "--hardware", "a100-80gb", "--link", "nvlink3", "-o", out
+    )
+    assert said.code == 0, said
+    problem: Any = pipeplan.load(out)
+    assert (problem.kind, problem.devices, problem.bandwidth, len(problem.layers)) == ("staging", 16, 300e9, 35)
+    slower = on_hardware(load_packaged_profile("llama-3-8b"), DEVICES["a100-80gb"])
+    assert problem.layers[1].configurations[1][0].time == pytest.approx(
+        slower.nodes[1].forward + slower.nodes[1].backward
+    )
+    said = plan("generate", "t5-large", "--kind", "graph-pipeline", "--mini-batch", 64, "--optimizer", "adam-mixed")
+    assert (json.loads(said.out)["mini_batch"], json.loads(said.out)["weight_copies"]) == (64, 8)
+
+
+def test_generate_works_without_torch() -> None:
+    code = (
+        "import sys\n"
+        "for name in ('torch', 'transformers', 'onnx'): sys.modules[name] = None\n"
+        "from pipeplan.cli import main\n"
+        "sys.exit(main(['generate', 'llama-3-8b', '--devices', '16', '--hardware', 'h100-80gb']))"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert said.returncode == 0
+    assert json.loads(said.stdout)["schema"] == "pipeplan.staging/1"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("llama-3", "--devices", 4), "did you mean 'llama-3-"),
+        (("llama-3-8b", "--hardware", "h100"), "--hardware is 'h100' (did you mean 'h100-80gb'?)"),
+        (("llama-3-8b", "--link", "rope"), "--link is 'rope'"),
+        (("llama-3-8b", "--batch", 4), "'llama-3-8b' has no parameter --batch"),
+        (
+            ("llama-3-8b", "--profile", "--devices", 4),
+            "--devices says nothing about a profile, which has no cluster",
+        ),
+        (("resnet50", "--profile", "--kind", "staging"), "--kind says nothing about a profile"),
+        (("resnet50", "--optimizer", "adam"), "'resnet50' has no parameter --optimizer"),
+        (("llama-3-8b", "--kind", "row"), "--kind is 'row'; give one of"),
+        (("llama-3-8b", "--mini-batch", 4, "--micro-batches", 4), "give one of them"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(plan: Plan, words: tuple[Any, ...], says: str) -> None:
+    said = plan("generate", *words)
+    assert said.code == 2
+    assert says in " ".join(said.err.split())
+
+
+def test_lists_name_them(plan: Plan) -> None:
+    rows = {row["name"]: row for row in plan("instances", "--json").json if row["kind"] == "profile"}
+    assert set(rows) == set(PUBLISHED)
+    assert (rows["llama-3-8b"]["nodes"], rows["llama-3-8b"]["parameters"]) == (35, "16.1 GB")
+    assert "meta-llama/Meta-Llama-3-8B" in rows["llama-3-8b"]["made of"]
+    assert "llama-3-8b" in plan("instances").out
+    assert "profiles: clip-vit-large-patch14, gpt2," in " ".join(plan("generate").out.split())
+
+
+# ---- plan show -----------------------------------------------------------------------------------------
+
+
+def test_a_profile_is_shown_without_a_cluster(plan: Plan, tmp_path: Path) -> None:
+    path = tmp_path / "d.json"
+    path.write_text(json.dumps(profile_to_json(DIAMOND)))
+    said = plan("show", path)
+    assert said.code == 0, said
+    lines = [" ".join(line.split()) for line in said.out.splitlines()]
+    assert lines[0] == "diamond: a profile of 4 nodes that form a graph, without a cluster"
+    words = " ".join(lines)
+    assert "a micro-batch of 2 samples: forward 7.5 ms, backward 16 ms; 49 B saved between them" in words
+    assert "parameters 15 B, 4 B of them in a second node as well" in words
+    assert "stem 1 2 12.8 % 5 B 30 B" in lines
+    report = plan("show", path, "--json").json
+    assert report["profile"]["hash"] == DIAMOND.hash
+    assert [node["readers"] for node in report["nodes"]] == [["left", "right"], ["head"], ["head"], []]
+    assert sum(node["share"] for node in report["nodes"]) == pytest.approx(1)
+    assert report["nodes"][0]["output_bytes"] == 16
+
+
+def test_on_a_cluster_it_is_shown_as_the_problem(plan: Plan) -> None:
+    on = ("--devices", 4, "--memory", "80GiB", "--bandwidth", "450GB/s")
+    assert plan("show", "gpt2", *on, "--json").json["problem"]["kind"] == "placement"
+    assert plan("show", "gpt2", "--inference", "--json").json["profile"]["training"] is False

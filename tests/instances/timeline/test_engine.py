@@ -1,0 +1,235 @@
+"""The event simulator against closed forms, hand-made schedules and its own invariants."""
+
+from __future__ import annotations
+
+import random
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeplan.instances.timeline.engine import DeadlockError, run
+from pipeplan.instances.timeline.model import Dependency, Pipeline, Stage
+from pipeplan.instances.timeline.orders import gpipe_order, kfkb_order, replica_orders
+
+
+def stage(name: str, count: int, warm_up: int, f: float = 1.0, b: float = 2.0, size: int = 1, k: int = 1) -> Stage:
+    return Stage(name, size, f, b, (kfkb_order(range(1, count + 1), warm_up, k),))
+
+
+def pipeline(warm_ups: list[int], arcs: list[tuple[int, int]], count: int, **times: float) -> Pipeline:
+    """Equal stages with a micro-batch of one sample."""
+    stages = tuple(stage(f"stage {x}", count, warm_up, **times) for x, warm_up in enumerate(warm_ups))  # type: ignore[arg-type]
+    return Pipeline(stages, tuple(Dependency(u, v) for u, v in arcs), count)
+
+
+def chain(length: int, count: int, **times: float) -> Pipeline:
+    return pipeline([length - x for x in range(length)], list(pairwise(range(length))), count, **times)
+
+
+# ---- orders ----------------------------------------------------------------------------------------------
+
+
+def test_1f1b_warms_up_alternates_and_cools_down() -> None:
+    assert kfkb_order(range(1, 6), 3) == (1, 2, 3, -1, 4, -2, 5, -3, -4, -5)
+
+
+def test_2f2b_alternates_in_pairs() -> None:
+    assert kfkb_order(range(1, 7), 4, k=2) == (1, 2, 3, 4, -1, -2, 5, 6, -3, -4, -5, -6)
+
+
+def test_gpipe_runs_all_forward_first() -> None:
+    assert gpipe_order(range(1, 4)) == (1, 2, 3, -1, -2, -3)
+
+
+def test_replicas_take_turns() -> None:
+    assert replica_orders(5, 2, 2) == ((1, 3, -1, 5, -3, -5), (2, 4, -2, -4))
+
+
+@given(st.integers(1, 40), st.integers(0, 50), st.integers(1, 9))
+def test_an_order_runs_everything_once_and_holds_no_more_than_its_warm_up(count: int, warm_up: int, k: int) -> None:
+    order = kfkb_order(range(1, count + 1), warm_up, k)
+    assert sorted(order) == [j for j in range(-count, count + 1) if j]
+    live = [sum(1 if j > 0 else -1 for j in order[: i + 1]) for i in range(len(order))]
+    assert max(live) == min(max(warm_up, 1), count)
+    assert min(live) >= 0
+
+
+# ---- closed forms ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("count", [1, 4, 8, 32])
+@pytest.mark.parametrize("backward", [1.0, 2.0])
+def test_a_chain_of_equal_stages_takes_n_plus_p_minus_1_slots(length: int, count: int, backward: float) -> None:
+    simulation = run(chain(length, count, b=backward))
+    assert simulation.iteration == pytest.approx((count + length - 1) * (1 + backward))
+    assert simulation.bubble == pytest.approx((length - 1) / (count + length - 1))
+    assert [s.peak_in_flight for s in simulation.stages] == [min(length - x, count) for x in range(length)]
+    assert simulation.depth == length
+
+
+@pytest.mark.parametrize(("length", "count"), [(1, 3), (3, 5), (4, 16)])
+def test_gpipe_takes_as_long_but_holds_everything(length: int, count: int) -> None:
+    orders = tuple(Stage(f"stage {x}", 1, 1.0, 2.0, (gpipe_order(range(1, count + 1)),)) for x in range(length))
+    simulation = run(Pipeline(orders, tuple(Dependency(u, u + 1) for u in range(length - 1)), count))
+    assert simulation.iteration == (count + length - 1) * 3
+    assert {s.peak_in_flight for s in simulation.stages} == {count}
+
+
+BRANCHES = [(0, 1), (1, 2), (2, 3), (4, 5), (5, 6), (6, 7)]
+JOINED = [*BRANCHES, (3, 7)]
+
+
+def test_two_branches_of_four_stages_against_eight_in_a_row() -> None:
+    """32 micro-batches of 1 + 2: the chain 39 slots, branches that join in a last stage 36, branches alone 35."""
+    assert run(chain(8, 32)).iteration == 117
+    joined = run(pipeline([5, 4, 3, 2, 4, 3, 2, 1], JOINED, 32))
+    assert (joined.iteration, joined.depth) == (108, 5)
+    apart = run(pipeline([4, 3, 2, 1, 4, 3, 2, 1], BRANCHES, 32))
+    assert (apart.iteration, apart.depth) == (105, 4)
+
+
+def test_the_warm_up_comes_from_the_height_in_the_graph_not_in_the_branch() -> None:
+    assert run(pipeline([4, 3, 2, 1, 4, 3, 2, 1], JOINED, 32)).iteration == 201
+
+
+def test_micro_batches_of_1_2_and_4_samples_need_10_samples_in_flight_and_not_12() -> None:
+    """The chain of three stages whose first stage holds 10 samples where equal micro-batches of 4 hold 12."""
+    sizes, total = (1, 2, 4), 64
+
+    def iteration(in_flight: tuple[int, int, int]) -> float:
+        stages = tuple(
+            stage(f"stage {x}", total // b, i // b, f=b, b=b, size=b)
+            for x, (b, i) in enumerate(zip(sizes, in_flight, strict=True))
+        )
+        return run(Pipeline(stages, (Dependency(0, 1), Dependency(1, 2)), total)).iteration
+
+    best = iteration((64, 64, 4))
+    assert iteration((10, 8, 4)) == iteration((12, 8, 4)) == best
+    assert iteration((9, 8, 4)) > best
+    assert iteration((10, 6, 4)) > best
+
+
+def test_transfers_overlap_with_computation() -> None:
+    """Delays lengthen the way in and out, and nothing else where the warm-up covers them."""
+    stages = tuple(stage(f"stage {x}", 16, warm_up) for x, warm_up in enumerate((4, 1)))
+    delayed = run(Pipeline(stages, (Dependency(0, 1, 0.5, 1.5),), 16))
+    assert delayed.iteration == 16 * 3 + 3 + 0.5 + 1.5
+
+
+def test_the_synchronisation_follows_the_last_backward_pass() -> None:
+    last = Stage("only", 1, 1.0, 2.0, (kfkb_order(range(1, 5), 1),), synchronisation=5.0)
+    simulation = run(Pipeline((last,), (), 4))
+    assert simulation.iteration == 4 * 3 + 5
+    assert simulation.stages[0].tasks[-1].kind == "synchronisation"
+
+
+def test_memory_is_that_of_the_peak() -> None:
+    holding = Stage("only", 2, 1.0, 2.0, (kfkb_order(range(1, 5), 3),), fixed_bytes=100, sample_bytes=7)
+    assert run(Pipeline((holding,), (), 8)).stages[0].memory_bytes == 100 + 6 * 7
+
+
+def test_two_replicas_run_at_twice_the_pace() -> None:
+    first = Stage("first", 1, 2.0, 4.0, replica_orders(16, 2, 2), devices=2)
+    simulation = run(Pipeline((first, stage("second", 16, 1)), (Dependency(0, 1),), 16))
+    assert simulation.iteration == 2 + 16 * 3 + 4
+    assert simulation.stages[0].peak_in_flight == 2
+
+
+def test_a_bigger_micro_batch_waits_for_all_its_parts_on_all_replicas() -> None:
+    first = Stage("first", 1, 3.0, 3.0, replica_orders(2, 2, 1))
+    late = Pipeline((first, stage("second", 1, 1, f=1, b=1, size=2)), (Dependency(0, 1),), 2)
+    assert run(late).iteration == 3 + 1 + 1 + 3
+
+
+def test_inference_runs_forward_only() -> None:
+    stages = tuple(Stage(f"stage {x}", 1, 1.0, 0.0, (tuple(range(1, 9)),)) for x in range(3))
+    simulation = run(Pipeline(stages, (Dependency(0, 1), Dependency(1, 2)), 8))
+    assert simulation.iteration == 8 + 2
+    assert {s.peak_in_flight for s in simulation.stages} == {1}
+
+
+# ---- what cannot be run ----------------------------------------------------------------------------------
+
+
+def test_a_warm_up_that_is_too_short_is_a_deadlock_that_names_the_circle() -> None:
+    """The first stage wants to run backward after one sample, the second needs two before it can."""
+    stages = (stage("first", 4, 1), stage("second", 2, 1, size=2))
+    with pytest.raises(DeadlockError, match="first backward 1 waits for second backward 1, second forward 1 waits"):
+        run(Pipeline(stages, (Dependency(0, 1),), 4))
+
+
+def test_a_circle_of_stages_is_a_deadlock() -> None:
+    with pytest.raises(DeadlockError, match="stage 0 forward 1 waits for stage 1 forward 1"):
+        run(pipeline([1, 1], [(0, 1), (1, 0)], 2))
+
+
+@pytest.mark.parametrize("order", [(1,), (1, 2, -1), (1, 1, -1, -1), (1, 2, 3, -1, -2, -3)])
+def test_orders_that_miss_a_pass_are_refused(order: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="every micro-batch once"):
+        run(Pipeline((Stage("only", 1, 1.0, 1.0, (order,)),), (), 2))
+
+
+# ---- invariants ------------------------------------------------------------------------------------------
+
+
+def random_pipeline(seed: int) -> Pipeline:
+    """A random graph of random stages that hold everything: no schedule of theirs can lock."""
+    rng = random.Random(seed)
+    count, total = rng.randint(1, 8), 32
+    stages = []
+    for x in range(count):
+        size = rng.choice((1, 2, 4, 8))
+        orders = replica_orders(total // size, rng.choice((1, 1, 2, 3)), total // size, rng.choice((1, 2)))
+        stages.append(Stage(f"stage {x}", size, rng.uniform(0.1, 2), rng.uniform(0.1, 2), orders, len(orders)))
+    arcs = [
+        Dependency(u, v, rng.random(), rng.random()) for v in range(count) for u in range(v) if rng.random() < 0.4
+    ]
+    return Pipeline(tuple(stages), tuple(arcs), total)
+
+
+def ends(simulation: object, x: int, kind: str) -> dict[int, tuple[float, float]]:
+    return {t.micro_batch: (t.start, t.end) for t in simulation.stages[x].tasks if t.kind == kind}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_pass_runs_after_all_that_it_reads_and_nobody_does_two_at_once(seed: int) -> None:
+    line = random_pipeline(seed)
+    simulation = run(line)
+    for kind, reads in (("forward", True), ("backward", False)):
+        for arc in line.dependencies:
+            giver, taker = (arc.source, arc.target) if reads else (arc.target, arc.source)
+            delay = arc.forward_delay if reads else arc.backward_delay
+            given, taken = ends(simulation, giver, kind), ends(simulation, taker, kind)
+            sizes = line.stages[giver].micro_batch, line.stages[taker].micro_batch
+            for j, (start, _) in taken.items():
+                samples = range((j - 1) * sizes[1], j * sizes[1])
+                assert all(given[s // sizes[0] + 1][1] + delay <= start for s in samples)
+    for done in simulation.stages:
+        for replica in range(done.replicas):
+            spans = [(t.start, t.end) for t in done.tasks if t.replica == replica]
+            assert all(a[1] <= b[0] for a, b in pairwise(spans))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_an_iteration_takes_at_least_the_way_in_the_work_and_the_way_out(seed: int) -> None:
+    line = random_pipeline(seed)
+    into, out_of = [0.0] * len(line.stages), [0.0] * len(line.stages)
+    for arc in sorted(line.dependencies, key=lambda arc: arc.target):
+        source = line.stages[arc.source]
+        into[arc.target] = max(into[arc.target], into[arc.source] + source.forward + arc.forward_delay)
+        out_of[arc.target] = max(out_of[arc.target], out_of[arc.source] + source.backward + arc.backward_delay)
+    for x, stage_ in enumerate(line.stages):
+        passes = max(len(order) for order in stage_.orders) / 2
+        bound = into[x] + passes * (stage_.forward + stage_.backward) + out_of[x]
+        assert run(line).iteration >= bound - 1e-9
+
+
+def test_32_stages_and_512_micro_batches_take_well_under_a_second() -> None:
+    """Generous, for slow machines: a quarter of a second is usual."""
+    begun = time.process_time()
+    assert run(chain(32, 512)).iteration == (512 + 31) * 3
+    assert time.process_time() - begun < 3

@@ -1,0 +1,251 @@
+"""Plans of every kind through one simulator: the same pipeline takes the same time, whoever planned it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from problems.graph_pipelines_with_plans import chain_plan, chain_problem, random_graph_problem, random_plan
+from problems.profiles import ROW
+from problems.stagings import random_staging
+
+import pipeplan
+from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.chain.plan import PatternPlan
+from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from pipeplan.instances.graph_pipeline.problem import Link
+from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
+from pipeplan.instances.placement.cluster import Level
+from pipeplan.instances.placement.plan import Device, PlacementPlan
+from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.registry import Plan, Problem
+from pipeplan.instances.simulate import simulate
+from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
+from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
+from pipeplan.instances.staging.referee.stages import evaluate_stages
+from pipeplan.instances.timeline.timeline import StageRun, Task
+
+STAGES, BATCHES = 3, 8
+DELAY = 0.5
+CLOSED = (BATCHES + STAGES - 1) * 3 + (STAGES - 1) * 2 * DELAY
+"""Eight micro-batches of 1 + 2 through three stages, half a second on each way between two of them.
+
+The delays cost only the way in and the way out if the warm-up hides them; `HIDDEN` holds one more micro-batch."""
+
+
+def as_stage_graph() -> tuple[Problem, Plan]:
+    return chain_problem(STAGES, BATCHES, link=Link(1 / DELAY)), chain_plan(STAGES, 1, BATCHES)
+
+
+def as_stages(**way: Any) -> tuple[StagingProblem, StagedPlan]:
+    layers = tuple(Layer(i, {1: (Configuration("only", 3.0, **way),)}) for i in range(STAGES))
+    edges = tuple(Edge(u, v, 1.0) for u, v in pairwise(range(STAGES)))
+    problem = StagingProblem(layers, edges, STAGES, 1 / DELAY, BATCHES)
+    return problem, StagedPlan(tuple(PlannedStage((i,), 1, 1, {i: "only"}) for i in range(STAGES)))
+
+
+def as_placement(training: bool = True) -> tuple[PlacementProblem, PlacementPlan]:
+    """Half of the delay is paid at each end."""
+    nodes = [Node(f"f{i}", 1.0, 9.0, 5.0, DELAY / 2 if i < STAGES - 1 else 0.0, color=i) for i in range(STAGES)]
+    edges = [(f"f{u}", f"f{v}") for u, v in pairwise(range(STAGES))]
+    held = [[f"f{i}"] for i in range(STAGES)]
+    if training:
+        for i in range(STAGES):
+            nodes.append(Node(f"b{i}", 2.0, 9.0, 5.0, DELAY / 2 if i else 0.0, backward=True, color=i))
+            held[i].append(f"b{i}")
+        edges += [(f"b{v}", f"b{u}") for u, v in pairwise(range(STAGES))] + [
+            (f"f{i}", f"b{i}") for i in range(STAGES)
+        ]
+        nodes = [node if node.id != "f2" else Node("f2", 1.0, 9.0, 5.0, 0.0, color=2) for node in nodes]
+    devices = tuple(Device(f"acc{i}", "accelerator", tuple(nodes)) for i, nodes in enumerate(held))
+    return PlacementProblem(tuple(nodes), tuple(edges), STAGES, 0), PlacementPlan(devices)
+
+
+def as_pattern() -> tuple[ChainProblem, PatternPlan]:
+    problem = ChainProblem(
+        (1,) * STAGES, (2,) * STAGES, (1,) * (STAGES + 1), (7,) * STAGES, STAGES, None, 1 / DELAY
+    )
+    return problem, PatternPlan(3, tuple(range(STAGES)), ((0,) * (2 * STAGES),), ({},))
+
+
+@pytest.mark.parametrize("make", [as_stage_graph, as_stages, as_placement, as_pattern])
+@pytest.mark.parametrize("schedule", ["1f1b", "gpipe", "planned"])
+def test_the_same_pipeline_takes_the_same_time(make: Any, schedule: str) -> None:
+    problem, plan = make()
+    given = {"micro_batches": BATCHES} if problem.kind in ("placement", "chain") else {}
+    reference = simulate(*as_stage_graph(), schedule=schedule)
+    simulation = pipeplan.simulate(problem, plan, schedule=schedule, **given)
+    assert simulation.iteration == pytest.approx(reference.iteration)
+    assert simulation.iteration >= CLOSED - 1e-9
+    assert simulation.depth == STAGES
+    assert [stage.peak_in_flight for stage in simulation.stages] == [s.peak_in_flight for s in reference.stages]
+    assert [stage.warm_up for stage in simulation.stages] == [s.warm_up for s in reference.stages]
+
+
+def test_gpipe_hides_all_delays_but_the_way_in_and_out() -> None:
+    assert simulate(*as_stage_graph(), schedule="gpipe").iteration == CLOSED
+
+
+def test_a_chain_of_cheap_transfers_takes_the_closed_form() -> None:
+    problem, plan = as_stage_graph()
+    assert simulate(problem.replace(link=Link()), plan).iteration == (BATCHES + STAGES - 1) * 3  # type: ignore[union-attr]
+
+
+def test_without_a_backward_pass_a_split_runs_forward_only() -> None:
+    simulation = simulate(*as_placement(training=False), micro_batches=BATCHES)
+    assert simulation.iteration == pytest.approx(BATCHES + STAGES - 1 + (STAGES - 1) * DELAY)
+    assert {task.kind for stage in simulation.stages for task in stage.tasks} == {"forward"}
+
+
+def test_memory_of_a_stage_graph_is_what_the_referee_counts() -> None:
+    for seed in range(40):
+        problem = random_graph_problem(seed)
+        plan = random_plan(problem, seed)
+        runs = simulate(problem, plan).stages
+        costs = evaluate_stage_graph(problem, plan).stages
+        for stage, done, cost in zip(plan.stages, runs, costs, strict=True):
+            assert done.peak_in_flight == stage.in_flight
+            assert done.memory_bytes == pytest.approx(cost.memory_bytes)
+
+
+def test_memory_of_stages_is_what_the_referee_counts() -> None:
+    problem, plan = as_stages(memory_per_batch=10.0, memory_fixed=100.0)
+    runs, costs = simulate(problem, plan).stages, evaluate_stages(problem, plan).stages
+    assert [run.memory_bytes for run in runs] == [cost.memory_bytes for cost in costs] == [130, 120, 110]
+
+
+def test_memory_of_a_chain_is_weights_and_kept_inputs() -> None:
+    assert [s.memory_bytes for s in simulate(*as_pattern(), micro_batches=BATCHES).stages] == [24, 23, 22]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_memory_over_time_rises_to_its_peak_and_falls_back(seed: int) -> None:
+    """Every micro-batch comes and goes; the most is what the simulator reports."""
+    problem = random_graph_problem(seed)
+    for stage in simulate(problem, random_plan(problem, seed)).stages:
+        curves = [stage.memory_over_time(replica) for replica in range(stage.replicas)]
+        assert max(held for curve in curves for _, held in curve) == pytest.approx(stage.memory_bytes)
+        for curve in curves:
+            assert curve[0] == (0.0, stage.fixed_bytes)
+            assert curve[-1][1] == pytest.approx(stage.fixed_bytes)
+            assert [time for time, _ in curve] == sorted(time for time, _ in curve)
+
+
+def test_without_a_backward_pass_a_micro_batch_goes_when_its_forward_pass_ends() -> None:
+    tasks = (Task("forward", 1, 0, 0.0, 1.0), Task("forward", 2, 0, 1.0, 2.0))
+    run = StageRun("only", 1, 1, tasks, 2.0, 1, 12.0, 2, fixed_bytes=10.0, micro_batch_bytes=2.0)
+    assert run.memory_over_time() == ((0.0, 10.0), (0.0, 12.0), (1.0, 10.0), (1.0, 12.0), (2.0, 10.0))
+
+
+def test_replicas_of_a_stage_share_the_work_and_synchronise_once() -> None:
+    """Three layers in one stage of two replicas: four rounds of nine each, then 4 (d - 1) / d of the weights."""
+    problem, _ = as_stages(weight_bytes=5.0)
+    plan = StagedPlan((PlannedStage((0, 1, 2), 2, 1, dict.fromkeys(range(3), "only")),))
+    assert simulate(problem, plan).iteration == 4 * 9 + 4 / 2 * 15 * DELAY
+    assert simulate(problem, plan, micro_batches=2).iteration == 9 + 30 * DELAY
+
+
+def test_replicas_of_a_device_share_the_work() -> None:
+    problem = as_placement()[0].replace(levels=(Level(STAGES, 1.0, 10.0),))
+    nodes = tuple(node.id for node in problem.nodes)
+    both = PlacementPlan((Device("both", "accelerator", nodes, replicas=2),))
+    assert simulate(problem, both, micro_batches=BATCHES).iteration == BATCHES / 2 * 9
+    heavy = problem.replace(nodes=tuple(replace(node, weight_bytes=5.0) for node in problem.nodes))
+    assert simulate(heavy, both, micro_batches=BATCHES).iteration == BATCHES / 2 * 9 + 4 / 2 * 30 / 10
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_stages_take_at_least_their_loads_of_work(seed: int) -> None:
+    problem = random_staging(seed)
+    layers = [problem.layers[i] for i in problem.topological_order]
+    ways = {layer.id: next(iter(layer.configurations.items())) for layer in layers}
+    plan = StagedPlan(tuple(PlannedStage((id_,), 1, t, {id_: way[0].id}) for id_, (t, way) in ways.items()))
+    simulation = simulate(problem, plan)
+    busiest = max(cost.compute for cost in evaluate_stages(problem, plan).stages)
+    assert simulation.iteration >= problem.micro_batches * busiest - 1e-9
+    assert simulation.depth == len(layers)
+
+
+# ---- schedules ---------------------------------------------------------------------------------------------
+
+
+def test_the_plans_own_k_and_plain_1f1b() -> None:
+    problem = chain_problem(2, 16)
+    plan = StageGraphPlan((GraphStage((0,), 1, 1, 2, 4), GraphStage((1,), 1, 1, 2, 2)), ((0, 1),))
+
+    def last_stage(schedule: str) -> list[str]:
+        return [task.kind[0] for task in simulate(problem, plan, schedule=schedule).stages[1].tasks[:6]]
+
+    assert last_stage("planned") == list("ffbbff")
+    assert last_stage("1f1b") == list("ffbfbf")
+    assert last_stage("gpipe") == list("ffffff")
+
+
+@pytest.mark.parametrize("kind", ["placement", "chain", "staging"])
+def test_what_a_profile_became_is_simulated_whatever_way_its_backward_edges_point(kind: str) -> None:
+    """Two equal stages of 2 + 4 ms each: a micro-batch every 6 ms, after the first one's way through the other."""
+    problem = pipeplan.lower(ROW, kind=kind, devices=2, memory_bytes=math.inf, bandwidth=1e6).problem
+    plan = pipeplan.solve(problem).plan
+    assert plan is not None
+    assert simulate(problem, plan, micro_batches=8).iteration == pytest.approx(8 * 6 + 6, rel=0.01)
+
+
+# ---- what is refused ---------------------------------------------------------------------------------------
+
+
+def test_who_says_how_many_micro_batches() -> None:
+    with pytest.raises(UsageError, match="itself says"):
+        simulate(*as_stage_graph(), micro_batches=4)
+    with pytest.raises(InputError, match="is missing"):
+        simulate(*as_placement())
+    with pytest.raises(InputError, match="is 0; give a whole number from 1"):
+        simulate(*as_placement(), micro_batches=0)
+
+
+def test_too_many_passes_are_not_told_one_by_one() -> None:
+    with pytest.raises(UsageError, match="2400000 passes; at most 2000000"):
+        simulate(chain_problem(3, 400_000), chain_plan(3, 1, 400_000))
+    problem, plan = as_stages()
+    with pytest.raises(UsageError, match="at most 2000000"):
+        simulate(problem.replace(micro_batches=1_000_000), plan)
+
+
+def test_an_unknown_schedule_is_refused() -> None:
+    with pytest.raises(UsageError, match="planned, 1f1b, gpipe"):
+        simulate(*as_stage_graph(), schedule="zero-bubble")
+
+
+def test_a_plan_of_another_kind_is_refused() -> None:
+    with pytest.raises(UsageError, match="A stages plan does not fit a graph-pipeline problem"):
+        simulate(as_stage_graph()[0], as_stages()[1])
+
+
+def test_what_is_no_pipeline_is_refused() -> None:
+    problem, plan = as_stages()
+    with pytest.raises(UsageError, match=r"cannot be simulated\. Stage \d needs the result of stage \d"):
+        simulate(problem, StagedPlan(plan.stages[::-1]))
+    chain, pattern = as_pattern()
+    back = PatternPlan(pattern.period, (0, 1, 0), pattern.starts, pattern.transfers)
+    with pytest.raises(UsageError, match="do not follow each other"):
+        simulate(chain, back, micro_batches=2)
+    split, _ = as_placement()
+    there = (Device("a", "accelerator", ("f0", "b0", "f2", "b2")), Device("b", "accelerator", ("f1", "b1")))
+    with pytest.raises(UsageError, match="no chain of stages"):
+        simulate(split, PlacementPlan(there), micro_batches=2)
+
+
+def test_a_plan_without_enough_memory_can_still_be_watched() -> None:
+    problem, plan = as_stage_graph()
+    assert simulate(problem.replace(memory_bytes=1.0), plan).peak_memory_bytes > 1  # type: ignore[union-attr]
+
+
+def test_a_simulation_as_json() -> None:
+    simulation = simulate(*as_stage_graph())
+    data = simulation.to_json()
+    assert data["iteration"] == simulation.iteration
+    assert len(data["stages"][0]["tasks"]) == 2 * BATCHES
+    assert "tasks" not in simulation.to_json(tasks=False)["stages"][0]

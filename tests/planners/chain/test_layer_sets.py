@@ -1,0 +1,278 @@
+"""Sets of layers that a GPU can hold: refuted only where nothing fits, and no partition that fits is passed over.
+
+The loops are run as they are written, without compiling them.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import combinations, product
+
+import pytest
+
+from pipeplan.formulations.beaumont.fixed_allocation import Known
+from pipeplan.formulations.beaumont.integer_chain import IntegerChain, integer_chain
+from pipeplan.instances.base.compiled import compiled
+from pipeplan.instances.base.result import Stop
+from pipeplan.instances.chain import golden
+from pipeplan.instances.chain.known_answers import KnownChain
+from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan.instances.chain.referee.evaluate import verify_pattern
+from pipeplan.planners.chain import cover_kernel, layer_sets, search
+from pipeplan.planners.chain.annealing import canonical
+from pipeplan.planners.chain.exact import PLANNER
+from pipeplan.planners.chain.layer_sets import Covering, Facts, Partitions, layers_of
+from pipeplan.planners.chain.levels import Levels
+from pipeplan.planners.chain.schedule import fit
+from pipeplan.planners.chain.solver import Solver
+from pipeplan.planners.contract import Request
+from pipeplan.planners.options import SolveOptions
+
+
+@pytest.fixture(autouse=True)
+def _plain_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layer_sets, "compiled", getattr)
+
+
+def small_chain(seed: int) -> ChainProblem:
+    """Four or five layers on three GPUs; every fourth chain has tasks that take no time."""
+    draw = random.Random(seed)
+    layers = draw.randint(4, 5)
+    mode = draw.choice(("reserved", "inputs"))
+    return ChainProblem(
+        forward=tuple(draw.randint(1 if seed % 4 else 0, 4) for _ in range(layers)),
+        backward=tuple(draw.randint(1, 5) for _ in range(layers)),
+        activations=tuple(draw.randint(0, 5) for _ in range(2 * layers + 1)),
+        weights=tuple(draw.randint(0, 2) for _ in range(layers)),
+        gpus=3,
+        memory_bytes=draw.randint(20, 40) if mode == "reserved" else draw.randint(5, 15),
+        transfer_times=tuple(draw.randint(0, 3) for _ in range(2 * layers - 1)),
+        duplex=draw.choice(("half", "full")),
+        memory_mode=mode,
+    )
+
+
+def whole(problem: ChainProblem) -> IntegerChain:
+    return integer_chain(problem, Fraction(1))
+
+
+def every(chain: IntegerChain) -> Facts:
+    """All layers are in sets."""
+    return Facts(chain, chain.layers)
+
+
+def course_of(problem: ChainProblem) -> Levels:
+    levels = Levels(whole(problem))
+    levels.facts = every(levels.chain)
+    return levels
+
+
+def known_of(chain: IntegerChain, sets: tuple[int, ...]) -> Known:
+    """The same in the words of the constraint model."""
+    groups = tuple(frozenset(layers_of(members)) for members in sets)
+    inside = frozenset().union(*groups)
+    beside = ({n for i in g for n in (i - 1, i + 1) if 0 <= n < chain.layers} - inside for g in groups)
+    return Known(groups, tuple(map(frozenset, beside)))
+
+
+def some_sets(draw: random.Random, layers: int) -> tuple[int, ...]:
+    """Layers of one, two or three GPUs; of others nothing is known."""
+    groups = draw.randint(1, 3)
+    gpu = [draw.randint(-1, groups - 1) for _ in range(layers)]
+    sets = {sum(1 << i for i in range(layers) if gpu[i] == g) for g in range(groups)} - {0}
+    return tuple(sorted(sets, key=lambda members: members & -members)) or (1,)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_refuted_is_what_the_constraint_model_refutes(seed: int) -> None:
+    chain, draw = whole(small_chain(seed)), random.Random(seed)
+    for _ in range(2):
+        sets = some_sets(draw, chain.layers)
+        most = max(sum(chain.load(layer) for layer in layers_of(members)) for members in sets)
+        period = draw.randint(most, most + most // 2 + 1)
+        fits = fit(chain, known_of(chain, sets), period, Solver()).fits
+        refuted = every(chain).refuted(sets, period, 10_000)
+        if all(chain.durations):
+            assert refuted is not fits
+        else:
+            assert not (refuted and fits)
+
+
+@pytest.mark.slow
+def test_compiled_loops_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(24):
+        chain, sets = whole(small_chain(seed)), some_sets(random.Random(seed), 4)
+        period = max(sum(chain.load(layer) for layer in layers_of(members)) for members in sets) + 2
+        plain = every(chain).refuted(sets, period, 100)
+        with monkeypatch.context() as patch:
+            patch.setattr(layer_sets, "compiled", compiled)
+            assert every(chain).refuted(sets, period, 100) is plain
+
+
+def test_what_is_refuted_at_a_period_is_not_asked_again_below_it() -> None:
+    chain = whole(golden.golden_chains()[0].problem)
+    facts = every(chain)
+    assert facts.refuted((0b1111,), chain.load(0), 1000)
+    assert facts.longest_refuted == {(0b1111,): chain.load(0)}
+    assert facts.refuted((0b1111,), chain.load(0) - 1, 0)
+
+
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_sets_are_left_out_where_loads_or_areas_forbid_them(seed: int) -> None:
+    """Those that are left out overload this GPU or the others, or are refuted by a schedule of this GPU alone."""
+    chain = whole(small_chain(seed))
+    facts = every(chain)
+    loads = [chain.load(layer) for layer in range(chain.layers)]
+    period = max(loads) + 2
+    by_load = {
+        members
+        for members in range(1, 1 << chain.layers)
+        if sum(loads) - 2 * period <= sum(loads[i] for i in layers_of(members)) <= period
+    }
+    found = facts.load_sets(period)
+    assert found is not None
+    assert len(set(found)) == len(found)
+    assert set(found) <= by_load
+    assert all(facts.refuted((members,), period, 1) for members in by_load - set(found))
+    assert facts.load_sets(period, len(found) - 1) is None
+
+
+def candidates(partitions: Partitions) -> Iterator[tuple[int, ...]]:
+    while not partitions.done:
+        allocation = partitions.next()
+        if allocation is not None:
+            partitions.settle()
+            yield allocation
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_all_partitions_are_listed_once_unless_two_of_their_sets_are_apart(seed: int) -> None:
+    chain, draw = whole(small_chain(seed)), random.Random(seed)
+    period = sum(chain.durations)
+    sets = draw.sample(range(1, 1 << chain.layers), 12)
+    apart = set(combinations(sorted(draw.sample(sets, 6)), 2))
+    covering = Covering(every(chain), dict.fromkeys(sets, 0), period)
+    for i, j in combinations(range(len(sets)), 2):
+        if tuple(sorted((sets[i], sets[j]))) in apart:
+            covering.put_apart(i, j)
+    listed = []
+    for root in covering.roots():
+        walk = covering.begin(root)
+        while covering.go_on(walk, 10**6) == cover_kernel.FOUND:
+            listed.append(tuple(sorted(sets[i] for i in covering.chosen(walk))))
+    wanted = {
+        chosen
+        for count in range(1, chain.gpus + 1)
+        for chosen in combinations(sorted(sets), count)
+        if sum(chosen) == (1 << chain.layers) - 1
+        and all(not a & b and (a, b) not in apart for a, b in combinations(chosen, 2))
+    }
+    assert len(listed) == len(set(listed))
+    assert set(listed) == wanted
+
+
+@pytest.mark.parametrize("seed", range(1, 13))
+def test_what_the_first_layers_alone_refute_fits_with_no_layers_behind_them(seed: int) -> None:
+    """Of long chains only the first layers are in sets: a period without partitions of these has no pattern."""
+    chain = whole(small_chain(seed))
+    facts = Facts(chain, chain.layers - 1 - seed % 2)
+    allocations = {canonical((0, *rest)) for rest in product(range(3), repeat=chain.layers - 1)}
+    for period in (max(map(chain.load, range(chain.layers))), sum(chain.durations) // 2, sum(chain.durations)):
+        sets = facts.load_sets(period)
+        assert sets is not None
+        walk = Partitions(chain, facts, period, sets)
+        while not walk.done and not walk.hopeless:
+            assert walk.next() is None
+        if not walk.hopeless:
+            assert not any(fit(chain, Known.whole(a), period, Solver()).fits for a in allocations)
+
+
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_a_walk_passes_over_no_allocation_that_fits(seed: int) -> None:
+    chain = whole(small_chain(seed))
+    period = max(sum(chain.durations) // 2, max(map(chain.load, range(chain.layers))))
+    sets = every(chain).load_sets(period)
+    assert sets is not None
+    found = list(candidates(Partitions(chain, every(chain), period, sets)))
+    assert len(found) == len(set(found))
+    allocations = {canonical((0, *rest)) for rest in product(range(3), repeat=chain.layers - 1)}
+    fitting = {a for a in allocations if fit(chain, Known.whole(a), period, Solver()).fits}
+    assert fitting <= set(found) <= allocations
+
+
+def test_threads_that_walk_together_see_what_one_sees() -> None:
+    chain = whole(small_chain(2).replace(memory_bytes=100))
+    period = sum(chain.durations)
+    sets = every(chain).load_sets(period)
+    assert sets is not None
+    alone = sorted(candidates(Partitions(chain, every(chain), period, sets)))
+    shared, found = Partitions(chain, every(chain), period, sets), []
+    threads = [threading.Thread(target=lambda: found.extend(candidates(shared))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert alone
+    assert sorted(found) == alone
+
+
+def test_a_walk_is_not_done_before_its_candidates_are_settled() -> None:
+    chain = whole(small_chain(2).replace(memory_bytes=100, gpus=1))
+    walk = Partitions(chain, every(chain), sum(chain.durations), {(1 << chain.layers) - 1: 0})
+    found = [walk.next() for _ in range(5)]
+    assert (0,) * chain.layers in found
+    assert walk.idle
+    assert not walk.done
+    walk.settle()
+    assert walk.next() is None
+    assert walk.done
+
+
+def test_a_level_that_takes_long_waits_for_lower_ones() -> None:
+    course = course_of(small_chain(2))
+    periods = []
+
+    def level(floor: int, ceiling: int, spent_s: float) -> Partitions | None:
+        walk = course.walk(floor, ceiling)
+        assert walk is not None
+        assert course.walk(floor, ceiling) is walk
+        periods.append(walk.period)
+        walk.spent_s = spent_s
+        return walk
+
+    first = level(100, 200, spent_s=1000)
+    level(100, 200, spent_s=0)
+    level(125, 200, spent_s=0)
+    assert level(149, 200, spent_s=0) is first, "nothing is left below it"
+    level(150, 200, spent_s=0)
+    level(150, 160, spent_s=0)
+    assert periods == [150, 125, 137, 150, 175, 155]
+
+
+def test_levels_with_hopeless_sets_are_left_for_lower_ones() -> None:
+    course = course_of(small_chain(2))
+    first = course.walk(100, 200)
+    assert first is not None
+    first.hopeless = True
+    lower = course.walk(100, 200)
+    assert lower is not None
+    assert lower.period == 124, "between 100 and 149"
+
+
+def test_long_chains_have_hopeless_sets_to_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layer_sets, "MOST_SETS", 100)
+    problem = ChainProblem((1,) * 40, (1,) * 40, (1,) * 41, (0,) * 40, gpus=4, memory_bytes=100)
+    assert course_of(problem).walk(20, 60) is None
+
+
+@pytest.mark.parametrize("known", golden.golden_chains()[:7], ids=lambda known: known.name)
+def test_walks_prove_the_known_answers(known: KnownChain, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "BRIEF_S", 0.0)
+    outcome = PLANNER.plan(Request(known.problem, limits=SolveOptions(threads=2)))
+    assert outcome.stop == Stop.PROVEN
+    assert outcome.plan is not None
+    assert verify_pattern(known.problem, outcome.plan) == ()
+    assert outcome.plan.period == pytest.approx(known.answers["general"], rel=1e-9)

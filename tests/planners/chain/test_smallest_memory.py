@@ -1,0 +1,84 @@
+"""The smallest memory with any pattern: what brute force finds, with a plan that fits it exactly and none below."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from oracles.chain import least_memory
+from problems.chains import random_chain
+
+from pipeplan.instances.chain import random_chains as recipe
+from pipeplan.instances.chain import theory
+from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
+from pipeplan.planners.chain.smallest_memory import smallest_memory
+from pipeplan.planners.options import SolveOptions
+
+LIMITS = SolveOptions(threads=1)
+
+
+def assert_it_just_fits(problem: ChainProblem) -> None:
+    found = smallest_memory(problem, LIMITS)
+    assert found.proven
+    assert found.lower_bytes == found.memory_bytes
+    fitting = problem.replace(memory_bytes=found.memory_bytes)
+    assert verify_pattern(fitting, found.plan) == ()
+    evaluation = evaluate_pattern(problem, found.plan)
+    assert evaluation.peak_bytes == found.memory_bytes
+    use = next(use for use in evaluation.devices if use.gpu == found.gpu)
+    assert use.peak_bytes == sum(found.terms.to_json().values()) == found.memory_bytes
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_brute_force_over_all_allocations_agrees(seed: int) -> None:
+    problem = random_chain(seed)
+    assert smallest_memory(problem, LIMITS).memory_bytes == least_memory(problem)
+    assert_it_just_fits(problem)
+
+
+@pytest.mark.parametrize("mode", ["reserved", "inputs", "weights", "strict"])
+def test_every_memory_mode_has_its_own(mode: str) -> None:
+    problem = recipe.resnet_like(8, 3).replace(memory_mode=mode)
+    assert_it_just_fits(problem)
+    if mode == "strict":
+        reserved = problem.replace(memory_mode="reserved")
+        assert smallest_memory(problem, LIMITS).memory_bytes < smallest_memory(reserved, LIMITS).memory_bytes
+
+
+def test_layers_of_one_gpu_need_not_be_neighbours() -> None:
+    """Lemma 2: weights 1, 2, 1 fit two GPUs of 2 only as {1, 3} and {2}."""
+    found = smallest_memory(theory.lemma_2().problem, LIMITS)
+    weights = theory.lemma_2().problem.weight_copies
+    assert found.memory_bytes == 2 * weights
+    assert found.plan.allocation == (0, 1, 0)
+
+
+def test_slots_make_figure_4_need_more_than_its_memory() -> None:
+    """Without slots the figure's 4 bytes do, one batch at a time; with them they are far too little."""
+    figure = theory.figure_4().problem
+    assert smallest_memory(figure, LIMITS).memory_bytes == 4
+    with_slots = figure.replace(memory_mode="reserved")
+    assert smallest_memory(with_slots, LIMITS).memory_bytes == least_memory(with_slots) > 4
+
+
+def test_sizes_that_are_no_whole_bytes_are_exact() -> None:
+    problem = ChainProblem((1, 1, 1), (1, 1, 1), (0.5, 0.25, 0.125, 0.5), (0.75, 0.5, 0.25), gpus=2)
+    assert_it_just_fits(problem)
+    assert smallest_memory(problem, LIMITS).memory_bytes == least_memory_of_doubled(problem) / 8
+
+
+def least_memory_of_doubled(problem: ChainProblem) -> int:
+    return least_memory(
+        problem.replace(
+            activations=tuple(8 * size for size in problem.activations),
+            weights=tuple(8 * size for size in problem.weights),
+        )
+    )
+
+
+def test_no_time_leaves_a_plan_and_a_lower_value() -> None:
+    problem = recipe.resnet_like(18, 4)
+    found = smallest_memory(problem, SolveOptions(time_limit_s=1e-9, threads=1))
+    assert 0 < found.lower_bytes <= found.memory_bytes < math.inf
+    assert verify_pattern(problem.replace(memory_bytes=found.memory_bytes), found.plan) == ()

@@ -1,0 +1,170 @@
+"""Numbers that trouble arithmetic: memory met to the last digit, forbidding amounts, units from 1e-9 to 1e9."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from oracles.graph_pipeline import best_time, convex_sets, stage_time, tree_sets
+from problems.nasty import in_fifteen_digits, nasty, scaled
+
+from pipeplan.instances.base.result import Found, Stop
+from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
+from pipeplan.planners.graph_pipeline import bounds, paths, search
+from pipeplan.planners.graph_pipeline.configurations import menu
+from pipeplan.planners.graph_pipeline.costs import Costs
+from pipeplan.planners.graph_pipeline.options import ROUNDED_MEMORY
+from pipeplan.planners.options import SolveOptions
+from pipeplan.planners.run.solve import solve
+
+UNITS = ((0, 0), (-9, 0), (9, 9), (0, -9), (-6, 6))
+"""Powers of ten for times and for bytes."""
+
+LIMITS = SolveOptions(threads=1)
+
+
+def some_size(problem: GraphPipelineProblem, seed: int) -> int:
+    return random.Random(seed).choice([b for b in (1, 2, 4, 8) if problem.mini_batch % b == 0])
+
+
+def check(seed: int) -> None:
+    """Of its stages the planner finds the best, and no plan of any stages is below the bound; in all units."""
+    problem = in_fifteen_digits(nasty("graph-pipeline", seed))
+    b = some_size(problem, seed)
+    best, best_of_all = (best_time(problem, b, of(problem)) for of in (tree_sets, convex_sets))
+    for time, memory in UNITS:
+        unit, other = 10.0**time, scaled(problem, time, memory)
+        options = {"objective": "time-per-sample", "micro_batch": b, "cuts": "tree"}
+        result = solve(other, planner="graphpipe", options=options, limits=LIMITS)
+        assert result.stop != Stop.ERROR, (seed, result.messages)
+        expected = None if best is None else pytest.approx(best * unit, rel=1e-9, abs=0)
+        assert result.objective == expected, (seed, time, memory)
+        if result.bound is not None and best_of_all is not None:
+            assert result.bound <= best_of_all * unit * (1 + 1e-9), (seed, time, memory)
+        whole = solve(other, planner="graphpipe", options={"micro_batch": b}, limits=LIMITS)
+        assert whole.stop != Stop.ERROR, (seed, whole.messages)
+
+
+@pytest.mark.sweeps
+@pytest.mark.parametrize("seeds", range(8))
+def test_graphpipe_in_all_units(seeds: int) -> None:
+    for seed in range(seeds, 120, 8):
+        check(seed)
+
+
+@pytest.mark.sweeps
+def test_compiled_loops_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths, "COMPILED_FROM", 0)
+    monkeypatch.setattr(search, "COMPILED_FROM", 0)
+    for seed in range(1000, 1020):
+        check(seed)
+
+
+@pytest.mark.sweeps
+@pytest.mark.parametrize("planner", ["spp-textbook", "piper-downsets", "spp-pipedream", "graphpipe-parallel"])
+def test_other_planners_keep_to_the_memory(planner: str) -> None:
+    found = 0
+    for seed in range(40):
+        result = solve(nasty("graph-pipeline", seed), planner=planner, limits=LIMITS)
+        assert result.stop != Stop.ERROR, (seed, result.messages)
+        found += result.found == Found.FEASIBLE
+    assert found > 3
+
+
+# ---- one fault at a time -----------------------------------------------------------------------------------
+
+
+def operator(name: str, time: float, stash: float = 0.0, weight: float = 0.0, output: float = 0.0) -> Operator:
+    return Operator(name, TimeCurve((1.0,), (time,)), TimeCurve((1.0,), (0.0,)), weight, stash, output)
+
+
+METHODS: list[dict[str, Any]] = [
+    {"planner": "graphpipe", "options": {"objective": "time-per-sample"}},
+    {"planner": "spp-textbook", "options": {"objective": "time-per-sample"}},
+    {"planner": "spp-pipedream", "options": {"objective": "time-per-sample"}},
+    {"formulation": "cp-graphpipe"},
+]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=str)
+@pytest.mark.parametrize(
+    ("stashes", "copies", "memory", "fits"),
+    [
+        ((0.1, 0.2), 2.0, 0.3, True),
+        ((0.1, 0.2), 2.0, 0.29999999999, False),
+        ((0.0, 0.1), 2.2, 0.32, True),  # 2.2 x 0.1 of weights and 0.1
+        ((0.0, 0.1), 2.2, 0.3199999999999, False),
+    ],
+)
+def test_memory_is_met_to_the_last_digit(
+    method: dict[str, Any], stashes: tuple[float, float], copies: float, memory: float, fits: bool
+) -> None:
+    """One device holds both operators: as floats 0.1 and 0.2 are more than 0.3."""
+    weight = 0.1 if copies == 2.2 else 0.0
+    operators = (operator("a", 1.0, stashes[0]), operator("b", 1.0, stashes[1], weight))
+    problem = GraphPipelineProblem(
+        operators, (("a", "b"),), mini_batch=1, devices=1, memory_bytes=memory, weight_copies=copies
+    )
+    result = solve(problem, limits=LIMITS, **method)
+    assert result.objective == (2.0 if fits else None), result.messages
+    assert result.stop != Stop.ERROR
+
+
+def test_thirds_of_a_byte_fill_a_memory() -> None:
+    """Three devices share a stash of 0.1: each holds a third of it, twice for two samples in flight."""
+    operators = (operator("a", 1.0, 0.1), operator("b", 1.0, 0.2))
+    problem = GraphPipelineProblem(operators, (("a", "b"),), mini_batch=3, devices=3, memory_bytes=0.3)
+    options = {"objective": "time-per-sample", "micro_batch": 3}
+    assert solve(problem, planner="graphpipe", options=options).objective == pytest.approx(2 / 3)
+    tighter = problem.replace(memory_bytes=0.2999999)
+    assert solve(tighter, planner="graphpipe", options=options).objective is None
+
+
+def test_more_digits_than_are_counted_do_not_cost_the_plan() -> None:
+    """1e16 and a billionth: rounded to 64 bits the small one is nothing, and `a` and `b` seem to fit together."""
+    operators = (operator("a", 1.0, 9e15), operator("b", 1.0, 1e15), operator("c", 2.0), operator("d", 0.0, 1e-9))
+    problem = GraphPipelineProblem(operators, (), 1, 2, memory_bytes=1e16, workspace_bytes=1e-9)
+    for planner in ("graphpipe", "spp-textbook", "spp-pipedream", "piper-downsets"):
+        options = {"objective": "time-per-sample"}
+        result = solve(problem, planner=planner, options=options, limits=LIMITS)
+        assert (result.stop, result.objective) == (Stop.COMPLETED, 3.0), (planner, result.messages)
+    result = solve(problem, formulation="cp-graphpipe", options={"family": "convex"}, limits=LIMITS)
+    assert (result.stop, result.objective) == (Stop.PROVEN, 3.0)
+
+
+@pytest.mark.parametrize(("planner", "why"), [("graphpipe", (ROUNDED_MEMORY,)), ("spp-textbook", ())])
+def test_where_only_rounded_numbers_fit_there_is_no_plan(planner: str, why: tuple[str, ...]) -> None:
+    operators = (operator("a", 1.0, 9e15), operator("b", 1.0, 1e15), operator("d", 0.0, 1e-9))
+    problem = GraphPipelineProblem(operators, (), 1, 1, memory_bytes=1e16, workspace_bytes=1e-9)
+    result = solve(problem, planner=planner, limits=LIMITS)
+    enough = "9095 TiB of memory per device is the least with a plan (proven); give --memory 9095TiB"
+    assert (result.stop, result.found, result.messages) == (Stop.COMPLETED, Found.NOTHING, (*why, enough))
+    assert solve(problem.replace(memory_bytes=10000000000000002.0), planner=planner, limits=LIMITS).verified
+
+
+def test_a_forbidden_tensor_leaves_the_others_their_digits() -> None:
+    """Once its readers are in the stage it crosses no boundary: what it cost before must be gone without a trace."""
+    operators = (operator("a", 1.0, output=0.3), operator("b", 1.0, output=1e16), operator("c", 1.0, output=0.7))
+    edges = (("a", "d"), ("b", "c"), ("c", "d"))
+    problem = GraphPipelineProblem((*operators, operator("d", 3.0)), edges, mini_batch=1, devices=2, link=Link(1.0))
+    price = Costs(problem, menu(problem, [1])).price_set([0, 1, 2])
+    assert price.time_per_sample[0, 0] == pytest.approx(stage_time(problem, frozenset([0, 1, 2]), 1, 1), rel=1e-15)
+
+
+def test_a_forbidden_operator_does_not_raise_the_bound_of_others() -> None:
+    """On one device the first operator takes 1e16, on two next to nothing; sums that hold it have lost the others."""
+    slow = Operator("a", TimeCurve((1.0, 2.0), (0.5, 1e16)), TimeCurve((1.0,), (0.0,)))
+    operators = (slow, *(operator(f"o{v}", time) for v, time in enumerate([0.3, 0.2, 0.55])))
+    edges = (("a", "o0"), ("o0", "o1"), ("o1", "o2"))
+    problem = GraphPipelineProblem(operators, edges, mini_batch=2, devices=3)
+    for objective in ("time-per-sample", "iteration"):
+        options = {"objective": objective, "micro_batch": 2}
+        result = solve(problem, planner="graphpipe", options=options, limits=LIMITS)
+        assert result.stop != Stop.ERROR, result.messages
+        assert result.bound is not None
+    best = best_time(problem, 2, convex_sets(problem))
+    assert best is not None
+    bound = bounds.lower_bound(problem, {"objective": "time-per-sample", "micro_batch": 2})
+    assert bound is not None
+    assert bound <= best

@@ -1,0 +1,188 @@
+"""Column generation over whole devices: all sets are paths of the graph, the most profitable one is found, and no
+cut-off is refuted below which enumeration has a plan."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from problems.placements import random_placement
+
+from pipeplan.formulations.tarnawski.groups import GroupProblem, contract
+from pipeplan.instances.base.errors import UsageError
+from pipeplan.instances.base.result import Stop
+from pipeplan.instances.placement.generators import GENERATORS
+from pipeplan.instances.placement.problem import PlacementProblem
+from pipeplan.planners.options import SolveOptions
+from pipeplan.planners.placement.device_sets.columns import Columns
+from pipeplan.planners.placement.device_sets.graph import listed_order, narrow_order, set_graph
+from pipeplan.planners.placement.device_sets.pricing import Pricer, pricer
+from pipeplan.planners.run.solve import solve
+
+SEEDS = st.integers(0, 10_000)
+ANYWHERE = {"non_contiguous": True}
+
+
+def groups_of(seed: int, nodes: int = 7) -> GroupProblem:
+    return contract(random_placement(seed, layers=nodes, training=bool(seed % 2)), contiguous=False)
+
+
+def all_sets(groups: GroupProblem) -> list[frozenset[int]]:
+    allowed = [g for g in range(groups.count) if groups.supported[g]]
+    return [frozenset(s) for size in range(len(allowed) + 1) for s in itertools.combinations(allowed, size)]
+
+
+def priced(groups: GroupProblem, seed: int) -> tuple[Pricer, np.ndarray, int]:
+    """Random prices, some of them below zero, and a limit that half of the groups could meet."""
+    rng = random.Random(seed)
+    total = sum(groups.total_times) + sum(net.cost for net in groups.nets)
+    found = pricer(groups, total + 1.0)
+    assert found is not None
+    prices = np.array([rng.randrange(-30, 100) * 10**9 for _ in range(groups.count)], dtype=np.int64)
+    return found, prices, found.limit(rng.uniform(0.2, 0.8) * total)
+
+
+@given(SEEDS)
+def test_every_set_is_one_path_and_pays_what_it_cuts(seed: int) -> None:
+    groups = groups_of(seed)
+    costs = [round(1000 * net.cost) for net in groups.nets]
+    graph = set_graph(groups, costs)
+    assert graph is not None
+    assert sorted(graph.order.tolist()) == list(range(groups.count))
+    for held in itertools.islice(itertools.product((False, True), repeat=groups.count), 200):
+        state, paid = 0, 0
+        for g in graph.order.tolist():
+            paid += int((graph.cut_within if held[g] else graph.cut_without)[state])
+            state = int((graph.within if held[g] else graph.without)[state])
+        cut = [0 < sum(held[g] for g in net.pins) < len(net.pins) for net in groups.nets]
+        assert paid == sum(cost for cost, is_cut in zip(costs, cut, strict=True) if is_cut)
+
+
+@given(SEEDS)
+def test_the_search_finds_the_set_that_earns_most(seed: int) -> None:
+    """Or the bound of all weights says so already; what is named has the load that is told."""
+    groups = groups_of(seed)
+    asked, prices, limit = priced(groups, seed)
+    loads = {held: sum(asked.steps.floor([groups.total_times[g] for g in held])) + sum(
+        asked.steps.floor([net.cost for net in groups.nets if 0 < len(held & set(net.pins)) < len(net.pins)])
+    ) for held in all_sets(groups)}  # fmt: skip
+    most = max(sum(int(prices[g]) for g in held) for held, load in loads.items() if load <= limit)
+    quick = asked.quick(prices, limit, asked.nothing)
+    asked.quick(-prices, limit, asked.nothing)  # a question in between changes nothing
+    offer = asked.search(quick, limit, most - 1, set())
+    assert quick.most >= most
+    assert offer.most == most or (most == 0 and offer.most <= 0)
+    for each in (*quick.sets, *offer.sets):
+        assert loads[each.groups] == each.load <= limit
+
+
+@given(SEEDS)
+def test_the_cpus_earn_no_less_than_any_choice(seed: int) -> None:
+    groups = groups_of(seed)
+    asked, prices, limit = priced(groups, seed)
+    for size in range(groups.count + 1):
+        for held in itertools.combinations(range(groups.count), size):
+            if sum(int(asked.cpu[g]) for g in held) <= groups.cpus * limit and all(asked.cpu[list(held)] <= limit):
+                earned = sum(int(prices[g]) for g in held)
+                assert earned <= asked.cpus_earn(prices, limit, asked.nothing)
+
+
+@given(SEEDS, st.sampled_from(["max-load", "gpipe"]))
+def test_no_bound_is_above_the_optimum(seed: int, objective: str) -> None:
+    """And the plan is the referee's word; memory and stages only make the optimum larger."""
+    problem = random_placement(seed, layers=4 + seed % 3, training=bool(seed % 2))
+    options = {**ANYWHERE, "objective": objective}
+    truth = solve(problem, planner="brute-force", options=options)
+    found = solve(problem, planner="device-sets", options=options, limits=SolveOptions(time_limit_s=5))
+    if truth.objective is None:
+        assert found.objective is None
+        return
+    assert found.bound is None or found.bound <= truth.objective * (1 + 1e-9)
+    assert found.objective is None or found.objective >= truth.objective * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_cut_off_is_refuted_just_where_the_sets_in_part_say_so(seed: int) -> None:
+    """Against the linear program over all sets at once, on both sides of its optimum."""
+    from scipy.optimize import linprog
+
+    groups = contract(random_placement(seed, layers=6), contiguous=False)
+    asked, _, _ = priced(groups, seed)
+    sets = [held for held in all_sets(groups) if held]
+
+    def lowest_missing(limit: float) -> float:
+        usable = [held for held in sets if groups.load(held) <= limit]
+        slow = [g for g in range(groups.count) if groups.cpus and groups.total_cpu_times[g] <= limit]
+        rows = [[float(g in held) for held in usable] + [float(g == h) for h in slow] for g in range(groups.count)]
+        slack = np.eye(groups.count)
+        cost = [0.0] * (len(usable) + len(slow)) + [1.0] * 2 * groups.count
+        slow_times = [groups.total_cpu_times[g] for g in slow]
+        unused = [0.0] * 2 * groups.count
+        upper = [[1.0] * len(usable) + [0.0] * len(slow) + unused, [0.0] * len(usable) + slow_times + unused]
+        room = [groups.accelerators, groups.cpus * limit]
+        return float(linprog(cost, upper, room, np.hstack([rows, slack, -slack]), np.ones(groups.count)).fun)
+
+    top = sum(groups.total_times) + 1.0
+    for share in (0.05, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0):
+        cutoff = share * top
+        columns = Columns(groups, asked, lambda: None)
+        mixed = columns.mixture(asked.limit(cutoff), asked.nothing, groups.accelerators)
+        missing = lowest_missing(cutoff)
+        assert (mixed is None) == (missing > 1e-6), (cutoff, missing)
+
+
+def operators(nodes: int, accelerators: int, **more: object) -> PlacementProblem:
+    return GENERATORS["transformer"](nodes=nodes, accelerators=accelerators, **more)
+
+
+def test_dear_transfers_are_proven_where_work_alone_says_little() -> None:
+    problem = operators(250, 4, seed=8, transfers=24.0)
+    found = solve(
+        problem, planner="device-sets", options=ANYWHERE, limits=SolveOptions(rel_gap=0.01, time_limit_s=60)
+    )
+    spread = sum(node.accelerator_time for node in problem.nodes) / problem.accelerators
+    assert found.stop in (Stop.GAP, Stop.PROVEN)
+    assert found.bound is not None
+    assert found.bound > 1.1 * spread
+
+
+def test_the_integer_program_uses_it() -> None:
+    problem = operators(200, 4, seed=2, transfers=24.0)
+    found = solve(
+        problem, formulation="ip-tarnawski", options=ANYWHERE, limits=SolveOptions(rel_gap=0.01, time_limit_s=60)
+    )
+    assert found.stop in (Stop.GAP, Stop.PROVEN)
+
+
+def test_orders_hold_every_group_once() -> None:
+    groups = contract(operators(120, 3), contiguous=False)
+    for order in (narrow_order(groups), listed_order(groups)):
+        assert sorted(order) == list(range(groups.count))
+
+
+def test_wide_graphs_are_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pipeplan.planners.placement.device_sets import graph
+
+    monkeypatch.setattr(graph, "MOST_STATES", 20)
+    found = solve(operators(120, 3), planner="device-sets", options=ANYWHERE)
+    assert found.objective is not None
+    assert found.bound is not None
+    assert any("too wide" in message for message in found.messages)
+
+
+def test_no_accelerator_is_no_search() -> None:
+    problem = random_placement(3, layers=5).replace(accelerators=0, cpus=2)
+    found = solve(problem, planner="device-sets", options=ANYWHERE)
+    truth = solve(problem, planner="brute-force", options=ANYWHERE)
+    assert found.bound is not None
+    assert truth.objective is not None
+    assert found.bound <= truth.objective
+
+
+def test_it_is_offered_for_placements_alone() -> None:
+    with pytest.raises(UsageError):
+        solve("resnet18-chain", planner="device-sets")

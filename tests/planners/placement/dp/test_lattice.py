@@ -1,0 +1,151 @@
+"""Ideals, their keys and their transfers, against the definitions; and merging what costs nothing."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from problems.placements import random_placement
+
+from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.planners.placement.dp.dense import Pairs
+from pipeplan.planners.placement.dp.families import beam
+from pipeplan.planners.placement.dp.lattice import Lattice, TooManyIdealsError, all_ideals, cheapest
+from pipeplan.planners.placement.dp.model import Model, build, merge_free
+from pipeplan.planners.placement.orders import various_orders
+
+SEEDS = range(25)
+
+
+def model_of(seed: int) -> Model:
+    return build(random_placement(seed, layers=6))
+
+
+def sets(lattice: Lattice) -> list[frozenset[int]]:
+    return [
+        frozenset(g for g in range(lattice.model.count) if int(row[g // 64]) >> (g % 64) & 1)
+        for row in lattice.bits
+    ]
+
+
+def is_ideal(model: Model, held: frozenset[int]) -> bool:
+    return all(u in held for u, v in model.arcs if v in held)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_all_ideals_each_once_and_behind_what_they_contain(seed: int) -> None:
+    model = model_of(seed)
+    found = sets(all_ideals(model, 10**6))
+    subsets = itertools.chain.from_iterable(
+        itertools.combinations(range(model.count), size) for size in range(model.count + 1)
+    )
+    assert sorted(map(sorted, found)) == sorted(
+        sorted(subset) for subset in subsets if is_ideal(model, frozenset(subset))
+    )
+    for i, j in itertools.combinations(range(len(found)), 2):
+        assert not found[j] < found[i]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_transfers_of_a_stage_are_those_of_the_definition(seed: int) -> None:
+    """A stage pays every net that it holds in part."""
+    lattice = all_ideals(model_of(seed), 10**6)
+    held, pairs = sets(lattice), Pairs(lattice)
+    for i, j in itertools.combinations(range(lattice.count), 2):
+        assert pairs.nested[i, j] == (held[i] < held[j])
+        if held[i] < held[j]:
+            stage = held[j] - held[i]
+            paid = sum(cost for pins, cost, _ in lattice.model.nets if 0 < len(stage & set(pins)) < len(pins))
+            assert pairs.cut[0][i, j] == pytest.approx(paid, abs=1e-9)
+
+
+def test_more_groups_than_a_machine_word_has_bits() -> None:
+    count = 150
+    problem = PlacementProblem(
+        tuple(Node(i, 1.0, 5.0, transfer_time=0.5 if i < count - 1 else 0.0) for i in range(count)),
+        tuple((i, i + 1) for i in range(count - 1)),
+        accelerators=4,
+        cpus=0,
+    )
+    lattice = all_ideals(build(problem), 1000)
+    assert sets(lattice) == [frozenset(range(size)) for size in range(count + 1)]
+    assert lattice.prefix([float(g) for g in range(count)])[-1] == count * (count - 1) / 2
+
+
+def test_too_many_ideals_are_not_made() -> None:
+    free = PlacementProblem(tuple(Node(i, 1.0, 1.0) for i in range(60)), (), accelerators=2, cpus=0)
+    with pytest.raises(TooManyIdealsError):
+        all_ideals(build(free), 10_000)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_families_are_ideals_with_both_ends(seed: int) -> None:
+    model = model_of(seed)
+    whole = all_ideals(model, 10**6)
+    part = whole.part(cheapest(whole, 6, 3))
+    some = beam(model, various_orders(model, 2, 0), 3 * model.count)
+    for family in (part, some):
+        held = sets(family)
+        assert (held[0], held[-1]) == (frozenset(), frozenset(range(model.count)))
+        assert set(held) <= set(sets(whole))
+        assert not family.complete
+        # Its tables say the same as those of the whole.
+        places = [sets(whole).index(ideal) for ideal in held]
+        assert family.cut[0] == pytest.approx(whole.cut[0][places])
+        assert Pairs(family).cut[0] == pytest.approx(Pairs(whole).cut[0][places][:, places], abs=1e-9)
+
+
+# ---- merging -------------------------------------------------------------------------------------------
+
+
+def test_a_free_reader_joins_its_only_producer() -> None:
+    """u (work 2) -> v (free, reads alone) -> w: cutting v off u costs 3, cutting it off w only 1."""
+    nodes = (Node("u", 2.0, 9.0, transfer_time=3.0), Node("v", 0.0, 0.0, transfer_time=1.0), Node("w", 2.0, 9.0))
+    model = build(PlacementProblem(nodes, (("u", "v"), ("v", "w")), accelerators=2, cpus=0))
+    assert model.members == ((0, 1), (2,))
+    assert model.nets == (((0, 1), 1.0, 0),)
+
+
+def test_it_stays_where_a_load_could_rise() -> None:
+    """The output of v costs more than that of u, and w does not take v for its only producer."""
+    nodes = (
+        Node("u", 2.0, 9.0, transfer_time=1.0),
+        Node("v", 0.0, 0.0, transfer_time=3.0),
+        Node("w", 2.0, 9.0),
+        Node("x", 2.0, 9.0),
+    )
+    problem = PlacementProblem(nodes, (("u", "v"), ("v", "w"), ("v", "x")), accelerators=2, cpus=0)
+    assert len(build(problem).members) == 4
+
+
+def test_memory_that_cannot_bind_is_no_obstacle_and_memory_that_can_is() -> None:
+    nodes = (Node("u", 2.0, 9.0, 4.0, 3.0), Node("v", 0.0, 0.0, 4.0, 1.0), Node("w", 2.0, 9.0, 4.0))
+    problem = PlacementProblem(nodes, (("u", "v"), ("v", "w")), accelerators=2, cpus=0, memory_bytes=12.0)
+    assert len(build(problem).members) == 2
+    assert len(build(problem.replace(memory_bytes=8.0)).members) == 3
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_merging_never_changes_the_optimum(seed: int) -> None:
+    from pipeplan.planners.placement.dp.dense import flat
+
+    rng = random.Random(seed)
+    count = rng.randint(3, 7)
+    edges = [(u, v) for u in range(count) for v in range(u + 1, count) if rng.random() < 0.4]
+    senders = {u for u, _ in edges}
+    nodes = []
+    for v in range(count):
+        work = rng.choice((0.0, 0.0, 1.0, 3.0))
+        transfer = rng.choice((0.0, 0.5, 1.0, 2.0)) if v in senders else 0.0
+        nodes.append(Node(v, work, 2 * work, transfer_time=transfer))
+    problem = PlacementProblem(tuple(nodes), tuple(edges), rng.randint(1, 3), rng.randint(0, 1))
+    merged = build(problem)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipeplan.planners.placement.dp.model.merge_free", lambda model: model)
+        plain = build(problem)
+    assert merged == merge_free(plain)
+    values = [flat(Pairs(all_ideals(model, 10**6))) for model in (plain, merged)]
+    assert values[0] is not None
+    assert values[1] is not None
+    assert values[0][0] == pytest.approx(values[1][0], rel=1e-12)

@@ -1,0 +1,212 @@
+"""Beyond the paper: flushes behind every batch and devices of several types, through `pipeplan.solve`."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+import pytest
+from oracles.staging import best_stages
+from problems.stagings import random_staging
+
+import pipeplan
+from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.catalogue import load_packaged
+from pipeplan.instances.staging.plan import StagedPlan
+from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, Layer, StagingProblem
+from pipeplan.instances.staging.referee.stages import evaluate_stages
+from pipeplan.planners.staging.counted import Counted
+from pipeplan.planners.staging.memory import whole_memory
+
+FLUSH = {"objective": "flush"}
+SEMANTICS = ("paper", "reference")
+
+
+def with_types(seed: int, count: int = 2, layers: tuple[int, int] = (2, 4)) -> StagingProblem:
+    """A random problem on devices of types, of which one may be faster and another have more memory."""
+    rng = random.Random(500 + seed)
+    flat = random_staging(seed, layers=layers, exact_batches=False)
+    memory = flat.memory_bytes
+    kinds = tuple(
+        DeviceType(
+            f"type {i}",
+            rng.choice((1, 2)),
+            rng.choice((0.5, 1.0, 2.0)),
+            None if memory is None else round(memory * rng.choice((0.6, 1.0, 1.5))),
+        )
+        for i in range(count)
+    )
+    return flat.replace(devices=sum(kind.devices for kind in kinds), memory_bytes=None, device_types=kinds)
+
+
+def check(problem: StagingProblem, semantics: str, flush: bool) -> pipeplan.Result:
+    """The result, after comparison with all plans."""
+    options: dict[str, Any] = {"semantics": semantics, **(FLUSH if flush else {})}
+    result, expected = (
+        pipeplan.solve(problem, planner="dp-piper", options=options),
+        best_stages(problem, semantics, flush),
+    )
+    if expected is None:
+        assert (result.stop, result.plan) == (pipeplan.Stop.INFEASIBLE, None)
+    else:
+        assert result.stop == pipeplan.Stop.PROVEN
+        assert result.objective == pytest.approx(expected[0], rel=1e-9)
+        assert result.bound == pytest.approx(expected[0], rel=1e-9)
+    return result
+
+
+# ---- flushes -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize("seed", range(30))
+def test_no_flushed_pipeline_is_better(seed: int, semantics: str) -> None:
+    check(random_staging(seed, layers=(2, 4), exact_batches=False), semantics, True)
+
+
+def test_flushes_change_plans_in_some_examples_and_not_in_others() -> None:
+    """Else the comparison with all plans would show little."""
+    changed = 0
+    for seed in range(30):
+        problem = random_staging(seed, layers=(2, 4), exact_batches=False)
+        flushed, plain = pipeplan.solve(problem, options=FLUSH).plan, pipeplan.solve(problem).plan
+        if isinstance(flushed, StagedPlan) and isinstance(plain, StagedPlan):
+            changed += len(flushed.stages) < len(plain.stages)
+    assert 3 <= changed <= 20
+
+
+def pair(batches: int) -> StagingProblem:
+    """Two layers of 4 s, on two devices: a stage each, or one for both; copies need their weights synchronised."""
+    way = Configuration("only", 4.0, weight_bytes=100.0)
+    layers = (Layer("a", {1: (way,)}), Layer("b", {1: (way,)}))
+    return StagingProblem(layers, (Edge("a", "b", 0.0),), 2, 10.0, batches, name="pair")
+
+
+@pytest.mark.parametrize(("batches", "stages", "value"), [(2, 2, 6.0), (4, 2, 5.0)])
+def test_a_flush_by_hand(batches: int, stages: int, value: float) -> None:
+    """Two stages take (N + 1) x 4 s for a batch of N, one takes N x 8 s."""
+    result = pipeplan.solve(pair(batches), options=FLUSH)
+    assert isinstance(result.plan, StagedPlan)
+    assert (result.objective, result.bound) == (value, value)
+    assert result.stop == pipeplan.Stop.PROVEN
+    assert len(result.plan.stages) == stages
+
+
+def test_with_one_micro_batch_there_is_no_pipeline() -> None:
+    """Two stages take 2 x 4 s, or one 8 s."""
+    assert pipeplan.solve(pair(1), options=FLUSH).objective == 8.0
+
+
+def test_the_referee_says_both_times() -> None:
+    problem = pair(4)
+    plan = pipeplan.solve(problem).plan
+    assert isinstance(plan, StagedPlan)
+    costs = evaluate_stages(problem, plan)
+    assert (costs.time_per_micro_batch, costs.slots, costs.flushed_time_per_micro_batch) == (4.0, 5, 5.0)
+    assert costs.to_json()["slots"] == 5
+
+
+@pytest.mark.parametrize("name", ["tiny-stages", "resnet50-stages"])
+def test_many_micro_batches_hide_the_flush(name: str) -> None:
+    """The more of them, the nearer to the least load."""
+    problem = load_packaged(name)
+    least = pipeplan.solve(problem).objective
+    assert least is not None
+    times = [pipeplan.solve(problem.replace(micro_batches=n), options=FLUSH).objective for n in (32, 128, 100_000)]
+    assert all(a is not None and b is not None and a >= b for a, b in itertools.pairwise(times))
+    assert times[0] is not None
+    assert times[0] > 1.001 * least
+    assert times[-1] == pytest.approx(least, rel=1e-4)
+
+
+def test_without_time_there_is_no_plan() -> None:
+    problem = load_packaged("tiny-stages")
+    none_left = pipeplan.SolveOptions(time_limit_s=0.0)
+    result = pipeplan.solve(problem, options=FLUSH, limits=none_left)
+    assert (result.stop, result.plan) == (pipeplan.Stop.TIME, None)
+
+
+# ---- device types --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flush", [False, True])
+@pytest.mark.parametrize("seed", range(30))
+def test_no_choice_of_types_is_better(seed: int, flush: bool) -> None:
+    check(with_types(seed), SEMANTICS[seed % 2], flush)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_three_types(seed: int) -> None:
+    check(with_types(seed, 3, (2, 3)), "paper", False)
+
+
+def test_types_are_mixed_in_some_examples_and_missing_in_others() -> None:
+    plans = [pipeplan.solve(with_types(seed)).plan for seed in range(30)]
+    used = [{stage.device_type for stage in plan.stages} for plan in plans if isinstance(plan, StagedPlan)]
+    assert None in plans
+    assert {len(kinds) for kinds in used} == {1, 2}
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize("seed", range(20))
+def test_one_type_is_the_flat_problem(seed: int, semantics: str) -> None:
+    """Of speed 1, by the faster program for devices that are alike."""
+    flat = random_staging(seed, layers=(3, 6), exact_batches=False)
+    kind = DeviceType("only", flat.devices, 1.0, flat.memory_bytes)
+    typed = flat.replace(memory_bytes=None, device_types=(kind,))
+    options = {"semantics": semantics}
+    found, expected = pipeplan.solve(typed, options=options), pipeplan.solve(flat, options=options)
+    assert found.stop == expected.stop
+    assert found.objective == (None if expected.objective is None else pytest.approx(expected.objective, rel=1e-9))
+
+
+def test_the_slow_device_gets_the_small_stage() -> None:
+    """Layers of 6 s and 1 s: on the fast device 6 / 2, on the slow one 1 / 0.5; both on the fast one 7 / 2."""
+    ways = [Configuration("only", time) for time in (6.0, 1.0)]
+    problem = StagingProblem(
+        tuple(Layer(i, {1: (way,)}) for i, way in enumerate(ways)), (Edge(0, 1, 0.0),), 2, 1.0, 8,
+        device_types=(DeviceType("fast", 1, 2.0), DeviceType("slow", 1, 0.5)),
+    )  # fmt: skip
+    result = pipeplan.solve(problem)
+    assert isinstance(result.plan, StagedPlan)
+    assert [stage.device_type for stage in result.plan.stages] == ["fast", "slow"]
+    assert result.objective == 3.0
+
+
+# ---- what is refused -----------------------------------------------------------------------------------
+
+
+def test_exactly_n_is_refused() -> None:
+    problem = pair(2).replace(exact_batches=True)
+    with pytest.raises(InputError, match="exact_batches is not planned where stages or types are counted"):
+        pipeplan.solve(problem, options=FLUSH)
+
+
+def test_more_than_three_types_are_refused() -> None:
+    kinds = tuple(DeviceType(f"type {i}", 1) for i in range(4))
+    with pytest.raises(InputError, match="device_types are 4; give at most 3"):
+        pipeplan.solve(pair(4).replace(devices=4, device_types=kinds))
+
+
+def test_greedy_knapsacks_are_for_the_published_problem() -> None:
+    with pytest.raises(InputError, match="option knapsack is greedy beyond the published problem"):
+        pipeplan.solve(pair(4), options={**FLUSH, "knapsack": "greedy"})
+
+
+@pytest.mark.parametrize("method", [{"planner": "equi"}, {"planner": "piper-no-dp"}])
+def test_others_refuse_types_and_flushes_in_one_sentence(method: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match=r"cannot plan several types .* choose one of mip-piper, dp-piper\."):
+        pipeplan.solve(with_types(0), **method)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="has no option --objective"):
+        pipeplan.solve(pair(4), **method, options=FLUSH)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_decisions_are_monotone(seed: int) -> None:
+    """What is possible stays so with a greater limit or more stages."""
+    problem = random_staging(seed, layers=(3, 5), exact_batches=False)
+    counted = Counted(problem, "paper", whole_memory(problem, problem.devices))
+    answers = [[counted.decide(limit, n) is not None for n in (1, 2, 3)] for limit in (4.0, 8.0, 16.0, 64.0)]
+    assert answers == sorted(answers)
+    assert all(row == sorted(row) for row in answers)
