@@ -41,7 +41,7 @@ class BestKnown:
 @cache
 def packaged_kinds() -> Mapping[str, Packaged]:
     """What is packaged of each kind."""
-    return {name: kind.get("recipes") for name, kind in KINDS.items() if kind.recipes is not None}
+    return {name: kind.recipes.load() for name, kind in KINDS.items() if kind.recipes is not None}
 
 
 def packaged_names(kind: str | None = None) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ def read_facts() -> Mapping[str, Mapping[str, Any]]:
 def facts_of(problem: Problem) -> dict[str, Any]:
     """What the list says of a packaged problem, from the problem itself."""
     more = packaged_kinds()[problem.kind].more(problem)
-    return {**KINDS[problem.kind].get("facts")(problem), **more, "time_unit": problem.time_unit}
+    return {**KINDS[problem.kind].facts(problem), **more, "time_unit": problem.time_unit}
 
 
 def _packaged(kind: str) -> Packaged:

@@ -167,12 +167,13 @@ def _known_format(name: str | None) -> str | None:
 
 def _parse(data: object, path: str | os.PathLike[str], name: str | None, cluster: Cluster) -> Problem:
     name = name or _json_format(data)
-    kind = _kind_in(as_object("", data, KNOWN_FORMATS))
-    read = kind.get("read_published" if name == "published" else "read")
+    top = as_object("", data, KNOWN_FORMATS)
+    kind = _kind_in(top)
+    read = kind.read_published if name == "published" else kind.read
     if read is None:
         raise InputError("content", f"is no published format of a {kind.name} problem", f"give {KNOWN_FORMATS}")
     # Readers override before they check: that lets the caller's cluster mend what the file lacks.
-    problem: Problem = read(data, cluster, Path(path).stem)
+    problem: Problem = read(top, cluster, Path(path).stem)
     return problem
 
 
@@ -190,7 +191,7 @@ def _json_format(data: object) -> str:
     raise InputError("content", "is in no known format", f"give {KNOWN_FORMATS}")
 
 
-def _kind_in(data: Mapping[str, Any]) -> Kind:
+def _kind_in(data: Mapping[str, Any]) -> Kind[Any, Any]:
     """Told by the schema, of whatever version, or by marks; its reader says what is wrong. Placements were first."""
     schema = data.get("schema")
     for kind in KINDS.values():
@@ -245,7 +246,7 @@ def problem_from_text(text: str) -> Problem:
 
 def _to_json(value: Problem | Plan | Result, format: str) -> Any:
     kind = KINDS[value.kind] if is_problem(value) else None
-    write = None if kind is None else kind.get("write" if format == "own" else "write_published")
+    write = None if kind is None else kind.write if format == "own" else kind.write_published
     if write is not None:
         return write(value)
     if format != "own":

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from .base.cluster import Cluster, refuse_others
 from .base.errors import InputError, UsageError, show
@@ -207,7 +208,8 @@ def on_cluster(profile: Profile, cluster: Cluster) -> Lowered:
     kind = KINDS[name]
     _refuse_foreign(kind, profile, cluster, options)
     try:
-        lowered: Lowered = kind.get("from_profile")(profile, cluster, options)
+        assert kind.from_profile is not None, kind.name  # only such kinds are chosen
+        lowered = kind.from_profile(profile, cluster, options)
     except InputError as error:
         raise _of_the_profile(error, profile) from None
     return Lowered(lowered.problem, (*reason, *lowered.notes))
@@ -268,7 +270,7 @@ def _fitting(profile: Profile, cluster: Cluster, options: ProfileOptions) -> tup
     return "staging", "its layers stand in a row" if profile.is_row else "--recompute is given"
 
 
-def _refuse_foreign(kind: Kind, profile: Profile, cluster: Cluster, options: ProfileOptions) -> None:
+def _refuse_foreign(kind: Kind[Any, Any], profile: Profile, cluster: Cluster, options: ProfileOptions) -> None:
     """What this lowering does not know is refused: nothing that a user says is dropped in silence."""
     also = ("bandwidth", "training", *(("cpu_slowdown",) if "cpus" in kind.cluster else ()))
     refuse_others(kind, replace(cluster, profile=None), also)

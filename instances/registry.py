@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from .base.errors import InputError, show
 from .base.fields import as_object, join, require
-from .base.kind import Kind, load_address
+from .base.kind import Kind, Later
 from .chain.kind import KIND as CHAIN
 from .graph_pipeline.kind import KIND as GRAPH_PIPELINE
 from .placement.kind import KIND as PLACEMENT
@@ -45,15 +45,17 @@ KindName = Literal["placement", "chain", "staging", "graph-pipeline", "schedule"
 DEFAULT_KIND = PLACEMENT
 """Of files that do not say what they are: placements were first."""
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (PLACEMENT, CHAIN, STAGING, GRAPH_PIPELINE, SCHEDULE)}
+KINDS: dict[str, Kind[Any, Any]] = {
+    kind.name: kind for kind in (PLACEMENT, CHAIN, STAGING, GRAPH_PIPELINE, SCHEDULE)
+}
 
 
-def kind_of(problem: Problem) -> Kind:
+def kind_of(problem: Problem) -> Kind[Any, Any]:
     """All that there is for problems like this one."""
     return KINDS[problem.kind]
 
 
-def kind_of_plan(plan: Plan) -> Kind:
+def kind_of_plan(plan: Plan) -> Kind[Any, Any]:
     """All that there is for problems that such plans solve."""
     return next(kind for kind in KINDS.values() if plan.kind in kind.plans)
 
@@ -61,13 +63,13 @@ def kind_of_plan(plan: Plan) -> Kind:
 def is_problem(value: object) -> TypeGuard[Problem]:
     """Is it a problem of any kind?"""
     kind = KINDS.get(_kind_named_by(value))
-    return kind is not None and isinstance(value, kind.get("problem"))
+    return kind is not None and isinstance(value, kind.problem.load())
 
 
 def is_plan(value: object) -> TypeGuard[Plan]:
     """Is it a plan of any kind?"""
-    address = plan_types().get(_kind_named_by(value))
-    return address is not None and isinstance(value, load_address(address))
+    type_ = plan_types().get(_kind_named_by(value))
+    return type_ is not None and isinstance(value, type_.load())
 
 
 def _kind_named_by(value: object) -> str:
@@ -77,13 +79,13 @@ def _kind_named_by(value: object) -> str:
 
 def plan_kind(problem: Problem) -> str:
     """The kind of plan that solves the problem, as files name it."""
-    name: str = kind_of(problem).rules_of(problem, {}).plan_type.kind  # type: ignore[attr-defined]
+    name: str = kind_of(problem).rules(problem, {}).plan_type.kind  # type: ignore[attr-defined]
     return name
 
 
-def plan_types() -> dict[str, str]:
-    """The address of every type of plan, by the kind that a plan's file names."""
-    return {name: address for kind in KINDS.values() for name, address in kind.plans.items()}
+def plan_types() -> dict[str, Later[type[Plan]]]:
+    """Every type of plan, by the kind that a plan's file names."""
+    return {name: plan_type for kind in KINDS.values() for name, plan_type in kind.plans.items()}
 
 
 def any_plan_from_json(data: object, where: str = "plan") -> Plan:
@@ -93,5 +95,5 @@ def any_plan_from_json(data: object, where: str = "plan") -> Plan:
     if not isinstance(name, str) or name not in known:
         listed = " or ".join(f'"{kind}"' for kind in known)
         raise InputError(join(where, "kind"), f"is {show(name)}", f"give {listed}")
-    plan: Any = load_address(known[name]).from_json(top, where)
+    plan: Any = known[name].load().from_json(top, where)
     return plan  # type: ignore[no-any-return]

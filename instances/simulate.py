@@ -69,4 +69,4 @@ def pipeline_of(
     kind, plan = kind_of(problem), plan_for(problem, plan)
     if kind.pipeline is None:
         raise UsageError(f"Plans of {problem.kind} problems cannot be simulated.")
-    return kind.pipeline_of(problem, plan, micro_batches, schedule)
+    return kind.pipeline(problem, plan, micro_batches, schedule)

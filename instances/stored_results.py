@@ -66,7 +66,7 @@ def load_plan(path: str | os.PathLike[str], problem: Problem | str | os.PathLike
         The file holds no plan, the plan does not fit the problem, or an argument is no path or no problem.
     """
     problem = None if problem is None else problem_of(problem)
-    read = None if problem is None or holds_json(path) else kind_of(problem).get("read_plan")
+    read = None if problem is None or holds_json(path) else kind_of(problem).read_plan
     data = read_json(path) if read is None else read_text(path)
     try:
         plan: Plan = plan_from_json(data, problem) if read is None else read(data, problem)

@@ -71,5 +71,4 @@ def lower_to_schedule(
     kind, plan = kind_of(problem), plan_for(problem, plan)
     if kind.to_schedule is None:
         raise UsageError(f"A {plan.kind} plan of a {problem.kind} problem has no stages to schedule.")
-    lowered: LoweredSchedule = kind.get("to_schedule")(problem, plan, options)
-    return lowered
+    return kind.to_schedule(problem, plan, options)

@@ -36,6 +36,6 @@ def variants(
     amount = f"{memory_bytes / GIGABYTE:g} GB" if memory_bytes >= 1e-3 * GIGABYTE else f"{memory_bytes:g} B"
     faster = f"{100 * bandwidth_share:g} % more bandwidth"
     step = Step(memory_bytes, f"{amount} more memory", 1 + bandwidth_share, faster)
-    upgrades = kind_of(problem).get("upgrades")
+    upgrades = kind_of(problem).upgrades
     found = () if upgrades is None else upgrades(problem, step)
     return tuple(Variant(change, better) for change, better in found)

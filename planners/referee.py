@@ -44,7 +44,7 @@ def rules_of(problem: Problem, options: Mapping[str, Any], formulation: Any = No
     """By which rules a method's plans are judged: a formulation says which contiguity its plans obey."""
     if formulation is not None:
         options = {**options, "contiguity": formulation.contiguity(options)}
-    return kind_of(problem).rules_of(problem, options)
+    return kind_of(problem).rules(problem, options)
 
 
 def rule(problem: Problem, plan: Plan, rules: Rules) -> Ruling:

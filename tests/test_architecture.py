@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import shutil
 import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+from pipeplan.formulations.registry import FORMULATIONS
+from pipeplan.instances.base.kind import Function, Later, load_address
+from pipeplan.planners.registry import PLANNERS
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("instances", "formulations", "planners")
@@ -262,9 +269,87 @@ def test_there_are_no_circles_between_folders() -> None:
     assert [sorted(part) for part in networkx.strongly_connected_components(graph) if len(part) > 1] == []
 
 
+FLOORS = (*ROOMS, "pipeplan")
+"""From the ground up."""
+
+ADDRESS = re.compile(r"pipeplan(?:\.\w+)+(?=:\w)|^pipeplan(?:\.\w+)+$")
+
+
+@cache
+def addresses() -> frozenset[tuple[tuple[str, ...], tuple[str, ...]]]:
+    return frozenset(named_by_text())
+
+
+def named_by_text() -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Which module names which by a text: those that stand in files, and those that tables put together."""
+    known = known_modules()
+    for name, path in known.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                for address in ADDRESS.findall(node.value):
+                    if (target := tuple(address.split("."))) in known:
+                        yield name, target
+    for table in ("instances.registry:KINDS", "planners.kinds:PLANNED", "kinds:SHOWN"):
+        module = ("pipeplan", *table.partition(":")[0].split("."))
+        for kind in load_address(f"pipeplan.{table}").values():
+            yield from ((module, target) for target in named_in(kind))
+    for module, entries in (("formulations", FORMULATIONS), ("planners", PLANNERS)):
+        for entry in entries.values():
+            texts = (entry.address, entry.scope)
+            yield from (
+                (("pipeplan", module, "registry"), tuple(text.partition(":")[0].split(".")))
+                for text in texts
+                if text
+            )
+
+
+def named_in(value: object) -> Iterator[tuple[str, ...]]:
+    if isinstance(value, (Function, Later)):
+        yield tuple(value.address.partition(":")[0].split("."))
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from named_in(each)
+    elif is_dataclass(value):
+        for each in fields(value):
+            yield from named_in(getattr(value, each.name))
+
+
+def test_no_address_names_a_floor_above() -> None:
+    """A text that is imported later is an arrow like any other."""
+    found = addresses()
+    assert len(found) > 100, "this test reads nothing"
+    floor = {name: n for n, name in enumerate(FLOORS)}
+    upward = {
+        (".".join(source), ".".join(target))
+        for source, target in found
+        if floor[room_of(target) or "pipeplan"] > floor[room_of(source) or "pipeplan"]
+    }
+    assert not upward
+
+
+def test_there_are_no_circles_with_addresses_either() -> None:
+    """Tables of methods and kinds name what they list, and are left out."""
+    import networkx
+
+    arrows = {*arrows_at_run_time(), *((folder_of(source), folder_of(target)) for source, target in addresses())}
+    arrows -= {("instances/networks", "instances/lowering")}  # a profile's `to_placement` and its like, for comfort
+    tables = ("registry", "kinds")
+    graph = networkx.DiGraph((a, b) for a, b in arrows if a != b and a.split("/")[-1] not in tables)
+    assert [sorted(part) for part in networkx.strongly_connected_components(graph) if len(part) > 1] == []
+
+
+def test_no_two_files_on_a_way_are_a_letter_apart() -> None:
+    """`kind` beside `kinds`, `result` beside `results`: who looks for one opens the other."""
+    for folder in {path.parent for path in everything()}:
+        on_the_way = [folder, *(above for above in folder.parents if above.is_relative_to(ROOT) and above != ROOT)]
+        names = [path.stem for place in on_the_way for path in place.glob("*.py") if path.stem != "__init__"]
+        near = {(a, b) for a in names for b in names if a != b and b in (a + "s", a[:-1] + "ies")}
+        assert not near, (folder, near)
+
+
 def test_planners_hold_ways_to_get_a_plan_and_nothing_else() -> None:
     modules = {path.name for path in (ROOT / "planners").glob("*.py")} - {"__init__.py"}
-    assert len(modules) <= 6, modules
+    assert len(modules) <= 7, modules
     drawn = {"matplotlib", "rich", "pandas"}
     users = {path for path in modules_of("planners") for name in imports_of(path) if name[0] in drawn}
     assert not users

@@ -102,7 +102,7 @@ def works(address: str) -> frozenset[str]:
 def types() -> frozenset[str]:
     """The modules of problems and plans."""
     return frozenset(
-        module_of(address) for kind in KINDS.values() for address in (kind.problem, *kind.plans.values())
+        module_of(later.address) for kind in KINDS.values() for later in (kind.problem, *kind.plans.values())
     )
 
 
@@ -137,7 +137,7 @@ def test_second_methods_share_no_arithmetic(entry: Entry, other: Entry) -> None:
 
 @pytest.mark.parametrize("entry", METHODS, ids=named)
 def test_no_method_shares_arithmetic_with_its_referee(entry: Entry) -> None:
-    rules = KINDS[entry.problem_kind].rules
+    rules = KINDS[entry.problem_kind].rules.address
     assert len(works(rules)) > 4, "this test reads nothing"
     assert shared(entry.address, rules) == set()
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ...instances.base.errors import InputError, UsageError
 from ...instances.placement.plan import Device, PlacementPlan
 from ...instances.placement.problem import PlacementProblem
-from ...instances.registry import kind_of
+from ...instances.verdict import stage_order_of
 from ..contract import (
     BuiltModel,
     CommonFormulation,
@@ -147,7 +147,7 @@ def _built(
 
 def _chained(problem: PlacementProblem, atoms: Atoms, plan: PlacementPlan) -> Staged | None:
     """Stages in the order of the chain; None where the plan is none, or tears an atom."""
-    order = kind_of(problem).get("stage_order")(problem, plan)
+    order = stage_order_of(problem, plan)
     held = {device.name: device.nodes for device in plan.devices if device.type == "accelerator" and device.nodes}
     used = [name for name in order or () if name in held]
     if order is None or len(used) > atoms.stages:

@@ -74,7 +74,7 @@ STAGING_OPTIONS = ("exact_batches", "levels", "time_unit")
 PROFILE_OPTIONS = {"bandwidth": "--bandwidth", "cpu_slowdown": "--cpu-slowdown", "training": "--inference"}
 
 
-def refuse_others(kind: Kind, cluster: Cluster, also: Collection[str] = ()) -> None:
+def refuse_others(kind: Kind[Any, Any], cluster: Cluster, also: Collection[str] = ()) -> None:
     """Raise where something is given that problems of this kind do not have; no CPUs are what they have."""
     refuse_profile_options(kind, cluster)
     given = [
@@ -85,7 +85,7 @@ def refuse_others(kind: Kind, cluster: Cluster, also: Collection[str] = ()) -> N
             raise UsageError(_refusal(name, kind.runs_on))
 
 
-def refuse_profile_options(kind: Kind, cluster: Cluster) -> None:
+def refuse_profile_options(kind: Kind[Any, Any], cluster: Cluster) -> None:
     """A problem is of its kind already, and holds its costs."""
     options = cluster.profile
     if options is None:
@@ -112,7 +112,7 @@ def _refusal(name: str, runs_on: str) -> str:
     return f"{option} is for PipeDream profiles: this problem already holds its times; drop {option}."
 
 
-def changes(kind: Kind, cluster: Cluster) -> dict[str, Any]:
+def changes(kind: Kind[Any, Any], cluster: Cluster) -> dict[str, Any]:
     """New values by the names of the problem's fields; what the kind does not have is refused."""
     refuse_others(kind, cluster)
     given = {name: getattr(cluster, name) for name in kind.cluster if getattr(cluster, name) is not None}

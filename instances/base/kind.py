@@ -1,16 +1,30 @@
-"""What there is for problems of one kind, by name: a table that holds no function and imports what it is asked for."""
+"""What there is for problems of one kind: a table that imports nothing before it is asked."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from ..networks.profile.options import Lowered, ProfileOptions
+    from ..networks.profile.profile import Profile
+    from ..schedule.from_plan import LoweredSchedule
+    from ..schedule.lowering_options import ScheduleOptions
     from ..timeline.model import Pipeline
     from .cluster import Cluster
+    from .generator import Generator
+    from .packaged import Packaged
+    from .step import Found, Step
     from .violation import Violation
+
+ProblemT = TypeVar("ProblemT")
+PlanT = TypeVar("PlanT")
+T_co = TypeVar("T_co", covariant=True)
+Arguments = ParamSpec("Arguments")
 
 
 class Rules(Protocol):
@@ -42,93 +56,101 @@ class Rules(Protocol):
 
 
 def load_address(address: str) -> Any:
-    """The object at `module:attribute`; imports the module."""
+    """The object at `module:attribute`, or the module where no attribute is named."""
     module, _, attribute = address.partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    found = importlib.import_module(module)
+    return getattr(found, attribute) if attribute else found
 
 
 @dataclass(frozen=True)
-class Kind:
-    """One kind of problem. Texts but `name`, `schema`, `counted` and `runs_on` are addresses, `module:attribute`."""
+class Later(Generic[T_co]):
+    """Something of another module, which is imported when it is asked for."""
+
+    address: str
+    """`module:attribute`."""
+
+    def load(self) -> T_co:
+        found: T_co = load_address(self.address)
+        return found
+
+
+@dataclass(frozen=True)
+class Function(Generic[Arguments, T_co]):
+    """A function of another module, which is imported when it is called."""
+
+    address: str
+    """`module:attribute`."""
+
+    def __call__(self, *arguments: Arguments.args, **named: Arguments.kwargs) -> T_co:
+        value: T_co = load_address(self.address)(*arguments, **named)
+        return value
+
+
+@dataclass(frozen=True)
+class Kind(Generic[ProblemT, PlanT]):
+    """One kind of problem: its types, its files, its rules, and what the floors above ask of it."""
 
     name: str
     schema: str
     """Of its own files."""
-    problem: str
+    problem: Later[type[ProblemT]]
     """The type of its problems."""
-    plans: Mapping[str, str]
+    plans: Mapping[str, Later[type[PlanT]]]
     """The types of its plans, by the kind that a plan's file names."""
-    read: str
-    """(JSON object of our own format, cluster, name) -> problem, on the caller's cluster."""
-    write: str
-    """problem -> JSON object of our own format."""
-    rules: str
-    """(problem, options) -> rules."""
-    facts: str
-    """problem -> what a report says of it beside its name."""
-    size: str
-    """problem -> its size in words."""
+    read: Function[[Mapping[str, Any], Cluster, str], ProblemT]
+    """From the JSON object of our own format, on the caller's cluster; the text is the problem's usual name."""
+    write: Function[[ProblemT], dict[str, Any]]
+    """The JSON object of our own format."""
+    rules: Function[[ProblemT, Mapping[str, Any]], Rules]
+    """By a method's options, or by those that a result names."""
+    facts: Function[[ProblemT], dict[str, Any]]
+    """What a report says of a problem beside its name."""
+    size: Function[[ProblemT], str]
+    """A problem's size in words."""
     cluster: Mapping[str, str]
     """What the caller may say of the cluster, and which field of the problem that is."""
-    view: str
-    """The module that knows how problems and plans are shown: `facts`, `value_name`, `view`."""
-    adjust: str | None = None
-    """(problem, cluster) -> the problem on that cluster; None: its fields are what the caller says."""
+    adjust: Function[[ProblemT, Cluster], ProblemT] | None = None
+    """The problem on that cluster; None: its fields are what the caller says."""
     published: tuple[str, ...] = ()
     """Keys by which a published file of this kind is known; none: nobody has published any."""
-    read_published: str | None = None
-    write_published: str | None = None
+    read_published: Function[[Mapping[str, Any], Cluster, str], ProblemT] | None = None
+    write_published: Function[[ProblemT], dict[str, Any]] | None = None
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Options of the rules, with their values; the first is the default."""
-    upgrades: str | None = None
-    """(problem, step) -> slightly better clusters."""
-    pipeline: str | None = None
-    """(problem, plan, micro-batches, schedule) -> what the simulator runs."""
-    to_schedule: str | None = None
-    """(problem, plan, `schedule.lowering_options.ScheduleOptions`) -> when its stages run what, with notes."""
-    from_profile: str | None = None
-    """(profile, cluster, options) -> what it becomes on that cluster, with notes on what it loses."""
+    upgrades: Function[[ProblemT, Step], Found] | None = None
+    """Slightly better clusters."""
+    pipeline: Function[[ProblemT, PlanT, int | None, str], Pipeline] | None = None
+    """What the simulator runs, for so many micro-batches and a schedule."""
+    to_schedule: Function[[ProblemT, PlanT, ScheduleOptions], LoweredSchedule] | None = None
+    """When a plan's stages run what, with notes."""
+    from_profile: Function[[Profile, Cluster, ProfileOptions], Lowered] | None = None
+    """What a profile becomes on that cluster, with notes on what it loses."""
     profile_options: tuple[str, ...] = ()
     """Options of profiles that this lowering knows, beside those that all know."""
     counted: str = "micro-batches"
     """What passes through a pipeline, in words."""
     runs_on: str = "these problems run on devices"
     """On what, in words, where that is never a CPU."""
-    recipes: str | None = None
+    recipes: Later[Packaged] | None = None
     """Its packaged instances."""
-    generators: str | None = None
-    """Families of its problems by name, each with its parameters (`generator.Generator`)."""
-    remarks: str | None = None
-    """problem -> sentences on what a reader should know of it as it was given."""
+    generators: Later[Mapping[str, Generator[Any]]] | None = None
+    """Families of its problems by name, each with its parameters."""
     periodic: bool = False
     """Do its plans repeat themselves, so that they can be shown from the first batch on?"""
     memory_by_schedule: bool = False
     """Does another order of the passes take another amount of its memory?"""
-    stage_order: str | None = None
-    """(problem, plan) -> the names of what holds its stages, in their order; None where they have none."""
-    latency: str | None = None
-    """(problem, plan) -> how long one sample takes, or why that has no value."""
-    about: str | None = None
-    """problem -> what has to be computed to know it (`show.view.About`)."""
-    network: str | None = None
-    """(workload, accelerator, link, arguments) -> the problem of planning a known network."""
+    stage_order: Function[[ProblemT, PlanT], tuple[str, ...] | None] | None = None
+    """The names of what holds a plan's stages, in their order; None where they have none."""
+    network: Function[..., ProblemT] | None = None
+    """The problem of planning a known network on such devices and links, with `network_arguments`."""
     network_arguments: Mapping[str, int | None] = field(default_factory=dict)
     """What it takes besides a cluster; a number is how much for each device where nothing else is said."""
-    pareto: str | None = None
-    """What `plan pareto` makes of it (`studies.pareto.study.Study`); None: no curve."""
-    why_none: str | None = None
-    """(problem, options, limits, proven) -> sentences on why there is no plan."""
-    least_memory: str | None = None
-    """(problem, options, limits, watcher) -> the least memory with a plan."""
-    held: str | None = None
-    """(problem, plan, options) -> what the fullest device holds, in bytes and exactly."""
-    read_plan: str | None = None
-    """(text, problem) -> the plan in a file that is no JSON; None: all its plans are JSON."""
-    exports: Mapping[str, str] = field(default_factory=dict)
-    """Frameworks that are told of a plan by its problem, not by the model: (problem, plan, options) -> the files."""
-    each_memory: str | None = None
-    """(problem, bytes) -> the problem with so much memory on each device; None: it has one field for all of them."""
-
+    held: Function[[ProblemT, PlanT, Mapping[str, Any]], Fraction] | None = None
+    """What the fullest device holds, in bytes and exactly."""
+    read_plan: Function[[str, ProblemT], PlanT] | None = None
+    """The plan in a file that is no JSON; None: all its plans are JSON."""
+    each_memory: Function[[ProblemT, float | None], ProblemT] | None = None
+    """The problem with so much memory on each device; None: it has one field for all of them."""
     batch_grows: bool = False
     """Are its values of one micro-batch, so that a batch which nobody gave may grow with the devices?"""
 
@@ -137,56 +159,46 @@ class Kind:
         """The field of its problems that says how much passes through a pipeline between two updates, if one does."""
         return self.cluster.get("batch")
 
-    def get(self, name: str) -> Any:
-        """What stands at an address of this kind, None where it has none."""
-        address = getattr(self, name)
-        return None if address is None else load_address(address)
-
-    def rules_of(self, problem: Any, options: Mapping[str, Any]) -> Rules:
-        """From a method's options, or from those that a result names."""
-        rules: Rules = self.get("rules")(problem, options)
-        return rules
-
     def on_cluster(self, problem: Any, cluster: Cluster) -> Any:
         """The problem on the caller's cluster."""
         from .cluster import changes
 
         if self.adjust is not None:
-            return self.get("adjust")(problem, cluster)
+            return self.adjust(problem, cluster)
         found = changes(self, cluster)
         return problem.replace(**found) if found else problem
 
     def with_memory(self, problem: Any, memory_bytes: float | None) -> Any:
         """The problem with so much memory on each device, whatever its type; None: without a limit."""
         if self.each_memory is not None:
-            return self.get("each_memory")(problem, memory_bytes)
+            return self.each_memory(problem, memory_bytes)
         return problem.replace(memory_bytes=memory_bytes)
 
-    def pipeline_of(self, problem: Any, plan: Any, micro_batches: int | None, schedule: str) -> Pipeline:
-        """What the simulator runs."""
-        pipeline: Pipeline = self.get("pipeline")(problem, plan, micro_batches, schedule)
-        return pipeline
 
-
-USUAL_ADDRESSES = {
-    "read": "kind_functions:read",
-    "facts": "kind_functions:facts",
-    "size": "kind_functions:size",
-    "pipeline": "kind_functions:pipeline",
-    "rules": "rules:rules_of",
-    "upgrades": "upgrades:upgrades",
-    "recipes": "recipes:PACKAGED",
-    "from_profile": "from_profile:lower",
+USUAL: Mapping[str, Function[..., Any] | Later[Any]] = {
+    "read": Function("kind_functions:read"),
+    "facts": Function("kind_functions:facts"),
+    "size": Function("kind_functions:size"),
+    "pipeline": Function("kind_functions:pipeline"),
+    "rules": Function("rules:rules_of"),
+    "upgrades": Function("upgrades:upgrades"),
+    "recipes": Later("recipes:PACKAGED"),
+    "from_profile": Function("from_profile:lower"),
 }
 """In the folder of every kind of ours."""
 
 
-def kind_in(folder: str, **own: Any) -> Kind:
-    """A kind of ours, by what is its own."""
-    usual: dict[str, Any] = {
-        name: f"pipeplan.instances.{folder}.{address}" for name, address in USUAL_ADDRESSES.items()
-    }
-    return Kind(**{**usual, "view": f"pipeplan.show.views.{folder}", **own})
+def kind_in(folder: str, **own: Any) -> Kind[Any, Any]:
+    """A kind of ours, by what is its own; addresses are those of its folder."""
+
+    def in_folder(entry: Any) -> Any:
+        if isinstance(entry, Mapping):
+            return {name: in_folder(each) for name, each in entry.items()}
+        if isinstance(entry, (Function, Later)):
+            return replace(entry, address=f"pipeplan.instances.{folder}.{entry.address}")
+        return entry
+
+    return Kind(**in_folder({**USUAL, **own}))
 
 
 def chosen(options: Mapping[str, Any], name: str, choices: tuple[str, ...]) -> str:

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from ..base.kind import kind_in
-
-_HERE = "pipeplan.instances.schedule"
+from ..base.kind import Function, Later, kind_in
 
 KIND = kind_in(
     "schedule",
     name="schedule",
     schema="pipeplan.schedule/1",
-    problem=f"{_HERE}.problem:ScheduleProblem",
+    problem=Later("problem:ScheduleProblem"),
     plans={
-        "schedule": f"{_HERE}.plan:SchedulePlan",
-        "periodic-schedule": f"{_HERE}.plan:PeriodicSchedulePlan",
+        "schedule": Later("plan:SchedulePlan"),
+        "periodic-schedule": Later("plan:PeriodicSchedulePlan"),
     },
-    write=f"{_HERE}.files:schedule_to_json",
+    write=Function("files:schedule_to_json"),
     choices={"objective": ("makespan", "span", "period")},
     cluster={"memory_bytes": "devices", "batch": "micro_batches"},
     runs_on="blocks run on the devices that the problem names",
-    adjust=f"{_HERE}.kind_functions:adjusted",
+    adjust=Function("kind_functions:adjusted"),
     from_profile=None,
     pipeline=None,
-    each_memory=f"{_HERE}.each_device:with_memory",
-    held=f"{_HERE}.each_device:held",
-    why_none="pipeplan.planners.memory.schedule:explain",
-    least_memory="pipeplan.planners.memory.schedule:least_memory",
-    read_plan=f"{_HERE}.csv_file:schedule_from_csv",
-    pareto="pipeplan.studies.pareto.schedules:STUDY",
-    exports={"torch": "pipeplan.models.export.schedules:torch"},
-    generators=f"{_HERE}.generators:GENERATORS",
+    each_memory=Function("each_device:with_memory"),
+    held=Function("each_device:held"),
+    read_plan=Function("csv_file:schedule_from_csv"),
+    generators=Later("generators:GENERATORS"),
 )

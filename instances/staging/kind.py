@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from ..base.kind import kind_in
-
-_HERE = "pipeplan.instances.staging"
+from ..base.kind import Function, Later, kind_in
 
 KIND = kind_in(
     "staging",
     name="staging",
     schema="pipeplan.staging/1",
     published=("maxDevices", "mbsInBatch", "maxBatchSize", "maxMemoryPerDevice"),
-    read_published=f"{_HERE}.kind_functions:read_published",
-    write_published=f"{_HERE}.files:staging_to_published",
-    problem=f"{_HERE}.problem:StagingProblem",
-    plans={"stages": f"{_HERE}.plan:StagedPlan", "leveled-stages": f"{_HERE}.leveled_plan:LeveledPlan"},
-    write=f"{_HERE}.files:staging_to_json",
+    read_published=Function("kind_functions:read_published"),
+    write_published=Function("files:staging_to_published"),
+    problem=Later("problem:StagingProblem"),
+    plans={"stages": Later("plan:StagedPlan"), "leveled-stages": Later("leveled_plan:LeveledPlan")},
+    write=Function("files:staging_to_json"),
     choices={
         "objective": ("throughput", "flush"),
         "semantics": ("paper", "reference"),
@@ -31,16 +29,13 @@ KIND = kind_in(
         "time_unit": "time_unit",
     },
     runs_on="stages run on devices",
-    adjust=f"{_HERE}.kind_functions:adjusted",
+    adjust=Function("kind_functions:adjusted"),
     profile_options=("recompute", "data_parallel", "tensor_parallel", "efficiency"),
-    network=f"{_HERE}.from_workload:to_staging",
+    network=Function("from_workload:to_staging"),
     network_arguments={"batch": None, "micro_batches": 8, "merge": None},
-    why_none="pipeplan.planners.memory.no_stages:explain",
-    least_memory="pipeplan.planners.memory.staging:least_memory",
-    each_memory=f"{_HERE}.each_device:with_memory",
-    held=f"{_HERE}.each_device:held",
-    to_schedule=f"{_HERE}.to_schedule:lower",
+    each_memory=Function("each_device:with_memory"),
+    held=Function("each_device:held"),
+    to_schedule=Function("to_schedule:lower"),
     batch_grows=True,
     memory_by_schedule=True,
-    pareto="pipeplan.studies.pareto.stagings:STUDY",
 )

@@ -40,5 +40,5 @@ def command(
     tell(
         json,
         facts,
-        f"{target}: a {problem.kind} problem of {kind_of(problem).get('size')(problem)}, in the {to} format",
+        f"{target}: a {problem.kind} problem of {kind_of(problem).size(problem)}, in the {to} format",
     )

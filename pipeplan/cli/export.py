@@ -144,9 +144,10 @@ def _read_problem(planned: Plan | Result, path: str | None, result: str) -> Prob
     """Of a plan that is exported with its problem; None: of any other."""
     from ..instances.base.result import Result
     from ..instances.registry import kind_of_plan
+    from ..kinds import SHOWN
 
     plan = planned.plan if isinstance(planned, Result) else planned
-    if path is None or plan is None or not kind_of_plan(plan).exports:
+    if path is None or plan is None or not SHOWN[kind_of_plan(plan).name].exports:
         return None
     return load_for(result, path, Cluster())
 

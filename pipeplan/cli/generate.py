@@ -125,7 +125,7 @@ def _families() -> dict[str, tuple[str, tuple[Parameter, ...]]]:
 @cache
 def _generators() -> dict[str, Generator[Any]]:
     """Of all kinds that have any beside their networks."""
-    found = (kind.get("generators") for kind in KINDS.values() if kind.generators is not None)
+    found = (kind.generators.load() for kind in KINDS.values() if kind.generators is not None)
     return {name: generator for generators in found for name, generator in generators.items()}
 
 
@@ -165,7 +165,7 @@ def command(
         return
     save(problem, output)
     facts = {"name": problem.name, "hash": problem.hash, **(known_facts(known) if known else {})}
-    size, gpus = kind_of(problem).get("size")(problem), f", {known.problem.gpus} GPUs" if known else ""
+    size, gpus = kind_of(problem).size(problem), f", {known.problem.gpus} GPUs" if known else ""
     said = remarks(known) if known else []
     tell(json, {"file": output, "problem": facts}, f"{output}: {size}{gpus}", *said)
 
@@ -293,17 +293,18 @@ def _network(name: str, given: Mapping[str, Any]) -> Problem:
         usual = None if for_each_device is None else for_each_device * devices
         arguments[key] = usual if values[key] is None else values[key]
     workload = build(name, arguments.pop("batch", None))
-    problem: Problem = kind.get("network")(
-        workload, DEVICES[values["hardware"]], LINKS[values["link"]], **arguments
-    )
+    assert kind.network is not None, kind.name  # others are not in the table
+    problem: Problem = kind.network(workload, DEVICES[values["hardware"]], LINKS[values["link"]], **arguments)
     return problem
 
 
-def _usual_first(kind: Kind) -> tuple[bool, str]:
+def _usual_first(kind: Kind[Any, Any]) -> tuple[bool, str]:
     return kind is not DEFAULT_KIND, kind.name
 
 
-def _refuse_of_other_kinds(kind: Kind, kinds: Mapping[str, Kind], given: Mapping[str, Any]) -> None:
+def _refuse_of_other_kinds(
+    kind: Kind[Any, Any], kinds: Mapping[str, Kind[Any, Any]], given: Mapping[str, Any]
+) -> None:
     """What a network lowers to otherwise takes other arguments; what the usual kind takes is not worth another one."""
     for key in (parameter.name for parameter in NETWORK_PARAMETERS if parameter.name in given):
         takers = [name for name, other in kinds.items() if key in other.network_arguments]

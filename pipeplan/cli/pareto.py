@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.base.errors import UsageError
-from ..instances.base.kind import load_address
 from ..instances.lookup import holds_profile
-from ..instances.registry import KINDS, kind_of
+from ..kinds import SHOWN, shown_kind
 from ..show.command import command_of_curve
 from ..show.console import print_json, say_note
 from . import quantities
@@ -165,14 +164,14 @@ def command(
     if picture is not None:
         from ..show.pictures.front import draw_front
 
-        draw_front(load_address(study.front)(answer), picture)
+        draw_front(study.front(answer), picture)
     if report is not None:
         typed = {"points": points, **own, **({} if memory is None else {"memory": memory})}
         _write_page(answer, study, command_of_curve(named, typed, asked.limits), report)
     if json:
         print_json(answer.to_json())
     else:
-        load_address(study.draw_table)(answer)
+        study.draw_table(answer)
     if any(point.plan is not None for point in answer.points):
         raise typer.Exit(OK)
     raise typer.Exit(NO_PLAN if answer.complete else INTERRUPTED)
@@ -182,7 +181,7 @@ def _write_page(answer: Answer, study: Study, command: str, path: str) -> None:
     from ..instances.base.json_file import write_text_atomically
     from ..show.page.pareto_page import pareto_page
 
-    write_text_atomically(path, pareto_page(answer, load_address(study.front)(answer), command))
+    write_text_atomically(path, pareto_page(answer, study.front(answer), command))
 
 
 def _answer(problem: Problem, ready: Callable[[Watch], Answer], progress: str | None, json: bool) -> Answer:
@@ -202,11 +201,11 @@ def _answer(problem: Problem, ready: Callable[[Watch], Answer], progress: str | 
 
 def _study(problem: Problem) -> Study:
     """The curve of this kind of problems, or a `UsageError` that lists the kinds with one."""
-    study: Study | None = kind_of(problem).get("pareto")
-    if study is None:
-        kinds = " and ".join(kind.name for kind in KINDS.values() if kind.pareto is not None)
+    later = shown_kind(problem).pareto
+    if later is None:
+        kinds = " and ".join(name for name, kind in SHOWN.items() if kind.pareto is not None)
         raise UsageError(f"plan pareto is for {kinds} problems; {problem.name} is a {problem.kind} problem.")
-    return study
+    return later.load()
 
 
 def _asked(problem: Problem, points: int | None, own: dict[str, Any], limits: dict[str, Any]) -> Asked:

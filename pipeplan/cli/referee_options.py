@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ..instances.base.errors import UsageError
 from ..instances.registry import KINDS, kind_of
+from ..kinds import shown_kind
 from ..show.console import say_note
 from .arguments import input_file
 from .signatures import flag_of, one_of, option, shared
@@ -119,10 +120,10 @@ def _rules(problem: Problem, given: Mapping[str, Any], made_for: dict[str, Any])
         if "objective" not in choices:
             raise UsageError(f"--objective says nothing about a {problem.kind} problem; drop it.")
         one_of("--objective", given["objective"], choices["objective"])
-    if "latency_limit" in given and kind_of(problem).latency is None:
+    if "latency_limit" in given and shown_kind(problem).latency is None:
         raise UsageError(f"--latency-limit says nothing about a {problem.kind} problem; drop it.")
     given = in_units_of(problem, given)
-    rules = kind_of(problem).rules_of(problem, {"contiguity": "none", **made_for, **given})
+    rules = kind_of(problem).rules(problem, {"contiguity": "none", **made_for, **given})
     if given.get("objective", rules.objective) != rules.objective:
         raise UsageError(
             f"--objective {given['objective']} is for flat networks and this problem has levels; drop it."

@@ -11,6 +11,7 @@ from ..instances.base.errors import PipeplanError, UsageError
 from ..instances.lookup import holds_profile
 from ..instances.networks.profile.options import ProfileOptions
 from ..instances.registry import kind_of
+from ..kinds import shown_kind
 from ..show.console import out, print_json, say_note, styled
 from .arguments import Cluster, InstanceArgument, Json, Picture, input_file, load_for, load_instance, with_cluster
 from .exits import OK, REJECTED
@@ -106,7 +107,7 @@ def _show_instance(problem: Problem, json: bool) -> None:
 
 def _latency(case: Case) -> Any:
     """The evaluation for one sample, of plans that have one whatever they are judged by."""
-    evaluate = kind_of(case.problem).get("latency")
+    evaluate = shown_kind(case.problem).latency
     return None if evaluate is None else evaluate(case.problem, case.plan)
 
 

@@ -100,7 +100,7 @@ def report(case: Case, violations: tuple[Violation, ...]) -> dict[str, Any]:
 
 def _stage_order(case: Case) -> dict[str, Any]:
     """Where there are rules of contiguity; other plans have none."""
-    order_of = kind_of(case.problem).get("stage_order")
+    order_of = kind_of(case.problem).stage_order
     if order_of is None or "contiguity" not in case.rules.to_options():
         return {}
     order = order_of(case.problem, case.plan)

@@ -185,4 +185,4 @@ def _rivals(points: Sequence[MemoryPoint]) -> Iterator[tuple[float, float]]:
 
 
 def _within(problem: Problem, options: Mapping[str, Any] = MappingProxyType({})) -> tuple[Problem, Rules]:
-    return problem, kind_of(problem).rules_of(problem, options)
+    return problem, kind_of(problem).rules(problem, options)

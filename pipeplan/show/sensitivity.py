@@ -43,7 +43,7 @@ def _counted(problem: Problem) -> tuple[str, int]:
     kind = kind_of(problem)
     field = kind.cluster.get("devices")
     if field is None:  # the problem lists them
-        return "devices", kind.get("facts")(problem)["devices"]
+        return "devices", kind.facts(problem)["devices"]
     return field, getattr(problem, field)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from ..instances.base.kind import Rules
-from ..instances.registry import Plan, Problem, kind_of
+from ..instances.registry import Plan, Problem
+from ..kinds import shown_kind
 from .names import Held
 from .palette import PHASE_NAMES, PHASES
 from .words import IN_BYTES, MemoryUnit, plain, time_scale
@@ -263,15 +263,31 @@ class PlanView:
         return max(found, key=lambda pair: (pair[1].held is not None, pair[1].depth), default=None)
 
 
-def module_of(problem: Problem) -> Any:
+class Views(Protocol):
+    """What a module of `show.views` has for its kind; some have more, which is asked for by name."""
+
+    def facts(self, problem: Any) -> dict[str, Any]:
+        """What is shown of a problem beside its name."""
+        ...
+
+    def value_name(self, rules: Rules) -> str:
+        """What is minimised, in words."""
+        ...
+
+    def view(self, problem: Any, plan: Any, rules: Rules) -> PlanView:
+        """All that is shown of a plan."""
+        ...
+
+
+def module_of(problem: Problem) -> Views:
     """What knows how problems of this kind and their plans are shown."""
-    return importlib.import_module(kind_of(problem).view)
+    return shown_kind(problem).view.load()
 
 
 def about(problem: Problem) -> About:
     """What has to be computed to know it, if there is anything."""
-    found = kind_of(problem).get("about")
-    return About({}) if found is None else found(problem)
+    compute = shown_kind(problem).about
+    return About({}) if compute is None else compute(problem)
 
 
 def assumptions(problem: Problem, rules: Rules) -> tuple[str, ...]:
@@ -282,8 +298,7 @@ def assumptions(problem: Problem, rules: Rules) -> tuple[str, ...]:
 
 def view_of(problem: Problem, plan: Plan, rules: Rules) -> PlanView:
     """Evaluates the plan; raises what the referee raises where it has no value."""
-    view: PlanView = module_of(problem).view(problem, plan, rules)
-    return in_units_that_suit(view)
+    return in_units_that_suit(module_of(problem).view(problem, plan, rules))
 
 
 def in_units_that_suit(view: PlanView) -> PlanView:

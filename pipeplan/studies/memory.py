@@ -210,7 +210,9 @@ class _Study:
         """Where its plan holds just that; a bound without a plan stands where it was asked for."""
         memory = amount
         if result.plan is not None and result.verified:
-            held = kind_of(self.problem).get("held")(self.problem, result.plan, result.options)
+            fullest = kind_of(self.problem).held
+            assert fullest is not None, self.problem.kind
+            held = fullest(self.problem, result.plan, result.options)
             memory = enough(held) if amount is None or held <= as_written(amount) else amount
         if memory is None:
             return None

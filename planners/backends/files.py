@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import pickle
 import re
 import subprocess
@@ -126,5 +127,7 @@ def safe_names(names: Sequence[str], count: int, letter: str) -> list[str]:
 
 
 def main() -> None:
-    """What the process of `write_model` does."""
-    sys.stdout.write(text_of(pickle.load(sys.stdin.buffer), sys.argv[1]))
+    """What the process of `write_model` does. HiGHS greets on the standard output, which is the file."""
+    with os.fdopen(os.dup(1), "w") as answer:
+        os.dup2(2, 1)
+        answer.write(text_of(pickle.load(sys.stdin.buffer), sys.argv[1]))

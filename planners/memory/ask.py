@@ -44,5 +44,5 @@ def accepted(problem: Problem, plan: Plan | None, options: Mapping[str, Any]) ->
     """The plan, if the referee finds nothing wrong with it."""
     if plan is None:
         return None
-    rules = kind_of(problem).rules_of(problem, options)
+    rules = kind_of(problem).rules(problem, options)
     return plan if rule(problem, plan, rules).value is not None else None

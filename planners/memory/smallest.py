@@ -10,7 +10,7 @@ from ...formulations.contract import Problem
 from ...instances.arguments import problem_of
 from ...instances.base.errors import UsageError, show
 from ...instances.least_memory import SmallestMemory
-from ...instances.registry import kind_of
+from ..kinds import planned_kind
 from ..options import Progress, SolveOptions, check_asked, limits_of
 from ..registry import methods_of
 
@@ -79,11 +79,10 @@ def smallest_memory(
     problem, limits = problem_of(problem), limits_of(limits)
     check_asked({}, options, on_progress)
     _check_options(problem, options or {})
-    ask = kind_of(problem).get("least_memory")
+    ask = planned_kind(problem).least_memory
     if ask is None:
         raise UsageError(f"The smallest memory of a {problem.kind} problem is unknown; give one of another kind.")
-    found: SmallestMemory = ask(problem, options or {}, limits, on_progress)
-    return found
+    return ask(problem, options or {}, limits, on_progress)
 
 
 def _check_options(problem: Problem, options: Mapping[str, Any]) -> None:

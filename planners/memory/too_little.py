@@ -10,6 +10,7 @@ from ...instances.base.amounts import as_written
 from ...instances.base.errors import PipeplanError
 from ...instances.least_memory import SmallestMemory, option, said, sufficient
 from ...instances.registry import kind_of
+from ..kinds import planned_kind
 from ..options import SolveOptions
 
 
@@ -20,11 +21,11 @@ def explain(problem: Problem, options: Mapping[str, Any], limits: SolveOptions, 
 
 def would_do(problem: Problem, options: Mapping[str, Any], limits: SolveOptions) -> tuple[str, ...]:
     """How much memory is enough, or what is known of it."""
-    kind = kind_of(problem)
+    ask = planned_kind(problem).least_memory
     try:
-        if kind.with_memory(problem, None) == problem:
+        if ask is None or kind_of(problem).with_memory(problem, None) == problem:
             return ()
-        found: SmallestMemory = kind.get("least_memory")(problem, options, limits, None)
+        found = ask(problem, options, limits, None)
     except PipeplanError:  # plans that nobody can tell the least memory of
         return ()
     return (_sentence(problem, found),)

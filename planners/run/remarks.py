@@ -9,7 +9,7 @@ from itertools import groupby
 from ...formulations.contract import Problem
 from ...instances.base.errors import show
 from ...instances.placement.problem import PlacementProblem
-from ...instances.registry import kind_of
+from ..kinds import planned_kind
 
 SENTINEL = 1e6
 """A time of at least so much, and so many times all smaller ones together, looks like a word: forbidden."""
@@ -23,7 +23,7 @@ REMEDIES = {
 
 def remarks(problem: Problem) -> tuple[str, ...]:
     """One sentence for each kind of oddity."""
-    remark = kind_of(problem).get("remarks")
+    remark = planned_kind(problem).remarks
     return () if remark is None else tuple(remark(problem))
 
 

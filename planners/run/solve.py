@@ -205,7 +205,7 @@ def describe(problem: Problem) -> dict[str, Any]:
         "name": problem.name,
         "hash": problem.hash,
         "time_unit": problem.time_unit,
-        **kind_of(problem).get("facts")(problem),
+        **kind_of(problem).facts(problem),
     }
 
 

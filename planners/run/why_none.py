@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...instances.base.result import Stop
-from ...instances.registry import kind_of
 from ..contract import Request
+from ..kinds import planned_kind
 from .choose import Method
 
 ENOUGH_S = 10.0
@@ -18,7 +18,7 @@ ENOUGH_S = 10.0
 
 def reasons(request: Request, method: Method, stop: Stop) -> tuple[str, ...]:
     """Sentences for a run that ended without a plan because none exists, or none of the method's own kind."""
-    explain = kind_of(request.problem).get("why_none")
+    explain = planned_kind(request.problem).why_none
     if explain is None or stop not in (Stop.INFEASIBLE, Stop.COMPLETED):
         return ()
     seconds = request.seconds_at_most(ENOUGH_S)
@@ -26,7 +26,6 @@ def reasons(request: Request, method: Method, stop: Stop) -> tuple[str, ...]:
         return ("there was no time left to find out what would be enough",)
     limits = replace(request.limits, time_limit_s=seconds, native={}, log_path=None)
     try:
-        sentences: tuple[str, ...] = explain(request.problem, method.options, limits, stop == Stop.INFEASIBLE)
-        return sentences
+        return explain(request.problem, method.options, limits, stop == Stop.INFEASIBLE)
     except KeyboardInterrupt:
         return ("interrupted: what would be enough was not found out",)

@@ -172,6 +172,13 @@ CHANGED_ON_PURPOSE: Mapping[tuple[str, str], str] = {
         "latency-",
         ".options.contiguity",
     ): "one sample at a time knows no stages, so no contiguity was ever asked for",
+    **{
+        (
+            "chain-ilp-printed",
+            f".{leaf}",
+        ): "which of its plans is let through first is the solver's version's choice"
+        for leaf in ("objective", "claimed", "gap", "messages[2]")
+    },
     ("staging-infeasible", ".messages[0]"): "the least memory is said first",
     ("staging-infeasible", ".messages[1]"): "and then the layer that was said alone",
     ("placement-infeasible", ".messages"): "there was none, and now the least memory is said",

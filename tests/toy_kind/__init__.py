@@ -5,7 +5,8 @@ All of it stands here, and `register` adds three lines to three tables: that is 
 
 from __future__ import annotations
 
-from toy_kind.kind import KIND
+from pipeplan.kinds import SHOWN
+from toy_kind.kind import KIND, SHOWN_KIND
 from toy_kind.methods import BALANCED, EXHAUSTIVE
 
 FILES = ("kind.py", "methods.py", "problem.py", "rules.py", "view.py")
@@ -14,4 +15,5 @@ FILES = ("kind.py", "methods.py", "problem.py", "rules.py", "view.py")
 
 def register(kinds: dict[str, object], planners: dict[str, object]) -> None:
     kinds[KIND.name] = KIND
+    SHOWN[KIND.name] = SHOWN_KIND
     planners |= {entry.name: entry for entry in (EXHAUSTIVE, BALANCED)}

@@ -6,24 +6,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeplan.instances.base.cluster import Cluster, changes
-from pipeplan.instances.base.kind import Kind
+from pipeplan.instances.base.kind import Function, Kind, Later
 from pipeplan.instances.base.step import Found, Step
-from toy_kind.problem import SCHEMA, ToyProblem, from_json
+from pipeplan.kinds import ShownKind
+from toy_kind.problem import SCHEMA, ToyPlan, ToyProblem, from_json
 
-KIND = Kind(
+KIND: Kind[ToyProblem, ToyPlan] = Kind(
     name="toy",
     schema=SCHEMA,
-    problem="toy_kind.problem:ToyProblem",
-    plans={"toy-plan": "toy_kind.problem:ToyPlan"},
-    read="toy_kind.kind:read",
-    write="toy_kind.problem:to_json",
-    rules="toy_kind.rules:rules_of",
-    facts="toy_kind.kind:facts",
-    size="toy_kind.kind:size",
+    problem=Later("toy_kind.problem:ToyProblem"),
+    plans={"toy-plan": Later("toy_kind.problem:ToyPlan")},
+    read=Function("toy_kind.kind:read"),
+    write=Function("toy_kind.problem:to_json"),
+    rules=Function("toy_kind.rules:rules_of"),
+    facts=Function("toy_kind.kind:facts"),
+    size=Function("toy_kind.kind:size"),
     cluster={"devices": "machines"},
-    upgrades="toy_kind.kind:upgrades",
-    view="toy_kind.view",
+    upgrades=Function("toy_kind.kind:upgrades"),
 )
+SHOWN_KIND = ShownKind(Later("toy_kind.view"))
 
 
 def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> ToyProblem:

@@ -13,6 +13,7 @@ from ...instances.base.result import Found, Result
 from ...instances.networks.profile.profile import Profile
 from ...instances.registry import Plan, Problem, is_plan, is_problem, kind_of, kind_of_plan
 from ...instances.simulate import MAX_MICRO_BATCHES
+from ...kinds import SHOWN
 from ..stages import stages_of
 from .contract import Exported, ExportOptions, ToExport
 from .targets import TARGETS
@@ -83,7 +84,7 @@ def export_files(
     options = ExportOptions(dict(rename or {}), legacy, micro_batches)
     _check_options(to, options)
     plan = _plan_in(planned)
-    if kind_of_plan(plan).exports:
+    if SHOWN[kind_of_plan(plan).name].exports:
         exported = _by_problem(plan, profile, to, options)
     elif profile is not None and not isinstance(profile, Profile):
         raise wrong_argument("profile", profile, "a profile", PROFILE)
@@ -95,7 +96,7 @@ def export_files(
 
 def _by_problem(plan: Plan, problem: object, to: str, options: ExportOptions) -> Exported:
     """A plan that says nothing of a model, but of blocks that its problem knows."""
-    exports = kind_of_plan(plan).exports
+    exports = SHOWN[kind_of_plan(plan).name].exports
     if to not in exports:
         raise UsageError(f"A plan of the kind {plan.kind} says nothing to {to}; give --to {' or '.join(exports)}.")
     if options.rename:
@@ -104,8 +105,7 @@ def _by_problem(plan: Plan, problem: object, to: str, options: ExportOptions) ->
         )
     if not is_problem(problem) or plan.kind not in kind_of(problem).plans:
         raise UsageError(f"A plan of the kind {plan.kind} is exported with its problem; name that after the plan.")
-    exported: Exported = load_address(exports[to])(problem, plan, options)
-    return exported
+    return exports[to](problem, plan, options)
 
 
 def _about_names(planned: Plan | Result, profile: Profile | Problem | None) -> tuple[str, ...]:

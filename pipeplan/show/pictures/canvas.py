@@ -177,5 +177,5 @@ def _write_plain_powers(axis: Any) -> None:
     low, high = sorted(axis.get_view_interval())
     few = math.log10(high / low) <= FEW_DECADES
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.7g}"))
     axis.set_minor_formatter(NullFormatter())

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...planners.staging.degree_table import DegreeTable
 from ..palette import CATEGORIES
-from ..words import measured
+from ..words import Times, measured
 from . import canvas
 
 TIME = "time per micro-batch"
@@ -17,31 +17,33 @@ CURVES = len(CATEGORIES)
 
 
 def draw_table(table: DegreeTable, path: str | os.PathLike[str]) -> None:
-    """Left all entries as colours, right the time over the devices for some sums of degrees."""
+    """Above all entries as colours, below the time over the devices for some sums of degrees."""
     import numpy as np
 
-    values = np.array([[np.nan if time is None else time for time in row] for row in table.times])
-    with canvas.canvas(10.0, 4.2) as figure:
-        left, right = figure.subplots(1, 2)
-        _colours(figure, left, np.log10(values), table)
+    scale = Times.of((time for row in table.times for time in row), table.time_unit)
+    values = np.array([[np.nan if time is None else time * scale.factor for time in row] for row in table.times])
+    label = measured(TIME, scale.unit)
+    with canvas.canvas(5.6, 7.6) as figure:
+        above, below = figure.subplots(2, 1)
+        _colours(figure, above, values, label)
         for colour, style, s in zip(CATEGORIES, cycle(canvas.STYLES), curves(values.shape[1]), strict=False):
-            right.plot(
+            below.plot(
                 range(1, len(values) + 1), values[:, s - 1], style, color=colour, label=f"{s}", linewidth=1.2
             )
-        right.set(xscale="log", yscale="log", xlabel="devices", ylabel=measured(TIME, table.time_unit))
-        right.legend(title="sum of degrees\nat most", loc="center left", bbox_to_anchor=(1.0, 0.5))
-        right.grid(True, which="both", linewidth=0.3)
+        below.set(xscale="log", yscale="log", xlabel="devices", ylabel=label)
+        figure.legend(title="sum of degrees, at most", loc="outside lower center", ncols=CURVES)
+        below.grid(True, which="both", linewidth=0.3)
         figure.suptitle(canvas.legible(table.name or ""))
         canvas.write_picture(figure, path)
 
 
-def _colours(figure: Any, axes: Any, logarithms: Any, table: DegreeTable) -> None:
-    k, s = logarithms.shape
+def _colours(figure: Any, axes: Any, values: Any, label: str) -> None:
+    k, s = values.shape
     image = axes.imshow(
-        logarithms.T, origin="lower", aspect="auto", extent=(0.5, k + 0.5, 0.5, s + 0.5), cmap="viridis"
+        values.T, origin="lower", aspect="auto", extent=(0.5, k + 0.5, 0.5, s + 0.5), cmap="viridis", norm="log"
     )
     axes.set(xlabel="devices", ylabel="sum of data-parallel degrees, at most")
-    figure.colorbar(image, ax=axes, label=measured(f"log10 of the {TIME}", table.time_unit))
+    figure.colorbar(image, ax=axes, label=label)
 
 
 def curves(most: int) -> list[int]:

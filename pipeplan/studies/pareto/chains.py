@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from functools import partial
 
+from ...instances.base.kind import Function
 from ...instances.chain.problem import ChainProblem
 from .curve import places
 from .records import DEFAULT_METHODS, Pareto, Settings
@@ -16,9 +17,9 @@ _HERE = "pipeplan.studies.pareto"
 
 STUDY = Study(
     takes=frozenset({"method", "memory"}),
-    run=f"{_HERE}.chains:ready",
-    draw_table="pipeplan.show.terminal.pareto:draw_curves",
-    front="pipeplan.show.front:of_chain",
+    run=Function(f"{_HERE}.chains:ready"),
+    draw_table=Function("pipeplan.show.terminal.pareto:draw_curves"),
+    front=Function("pipeplan.show.front:of_chain"),
 )
 
 

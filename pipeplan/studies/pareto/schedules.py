@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from ...instances.base.errors import UsageError
+from ...instances.base.kind import Function
 from ...instances.base.result import Result, Stop, met
 from ...instances.registry import kind_of
 from ...instances.schedule.problem import ScheduleProblem
@@ -33,9 +34,9 @@ from .study import Asked, Study
 
 STUDY = Study(
     takes=frozenset({"memory", "objective"}),
-    run="pipeplan.studies.pareto.schedules:ready",
-    draw_table="pipeplan.show.terminal.schedule_curve:draw_table",
-    front="pipeplan.show.front:of_schedule",
+    run=Function("pipeplan.studies.pareto.schedules:ready"),
+    draw_table=Function("pipeplan.show.terminal.schedule_curve:draw_table"),
+    front=Function("pipeplan.show.front:of_schedule"),
 )
 
 

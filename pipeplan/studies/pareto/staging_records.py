@@ -58,10 +58,11 @@ def measured(
 ) -> Staged | None:
     """The referee's numbers; None for no plan, or one that it refuses."""
     kind = kind_of(problem)
-    rules = kind.rules_of(problem, options)
+    rules = kind.rules(problem, options)
     if plan is None or rules.violations(problem, plan):
         return None
-    peak = enough(kind.get("held")(problem, plan, options))
+    assert kind.held is not None, kind.name
+    peak = enough(kind.held(problem, plan, options))
     bubble = getattr(rules.evaluation(problem, plan), "bubble", None)
     return Staged(plan, rules.value(problem, plan), peak, None if bubble is None else float(bubble))
 
@@ -71,7 +72,7 @@ def fits(
 ) -> bool:
     kind = kind_of(problem)
     limited = kind.with_memory(problem, memory)
-    return not kind.rules_of(limited, options).violations(limited, staged.plan)
+    return not kind.rules(limited, options).violations(limited, staged.plan)
 
 
 @dataclass(frozen=True, slots=True)

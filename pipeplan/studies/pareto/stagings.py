@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from ...instances.base.errors import InputError
+from ...instances.base.kind import Function
 from ...instances.base.result import Result, Stop
 from ...instances.registry import Plan, Problem, kind_of
 from ...instances.staging.problem import StagingProblem
@@ -51,9 +52,9 @@ METHOD, EVEN = "dp-piper", "equi"
 
 STUDY = Study(
     takes=frozenset({"memory"}),
-    run="pipeplan.studies.pareto.stagings:ready",
-    draw_table="pipeplan.show.terminal.memory_curve:draw_table",
-    front="pipeplan.show.front:of_staging",
+    run=Function("pipeplan.studies.pareto.stagings:ready"),
+    draw_table=Function("pipeplan.show.terminal.memory_curve:draw_table"),
+    front=Function("pipeplan.show.front:of_staging"),
 )
 
 

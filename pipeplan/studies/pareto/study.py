@@ -1,16 +1,19 @@
-"""What `plan pareto` needs to know of a kind of problems, by address as in `instances/base/kind.py`."""
+"""What `plan pareto` needs to know of a kind of problems, in functions that are imported when they are called."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...instances.base.errors import UsageError
-from ...instances.base.kind import load_address
+from ...instances.base.kind import Function
 from ...planners.options import SolveOptions
 from .curve import USUAL, Answer, Watch
+
+if TYPE_CHECKING:
+    from ...show.front import Front
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +30,15 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """One curve for each kind; texts but the names in `takes` are addresses."""
+    """One curve for each kind."""
 
     takes: frozenset[str]
     """What of `Asked.own` says anything."""
-    run: str
-    """(problem, asked, path of the points, resume, watch) -> `Answer`."""
-    draw_table: str
-    """(answer)."""
-    front: str
-    """(answer) -> `show.front.Front`, for pictures and pages."""
+    run: Function[[Any, Asked, str | os.PathLike[str] | None, bool], Callable[[Watch], Answer]]
+    """Of a problem, with the path of its points, and whether they are read again first."""
+    draw_table: Function[[Any], None]
+    front: Function[[Any], Front]
+    """An answer as pictures and pages draw it."""
 
     def check(self, kind: str, asked: Asked) -> None:
         """A `UsageError` where something was said that means nothing here."""
@@ -50,5 +52,4 @@ class Study:
     ) -> Callable[[Watch], Answer]:
         """All that can be refused is refused here; then the watcher is all that is missing."""
         self.check(problem.kind, asked)
-        ready: Callable[[Watch], Answer] = load_address(self.run)(problem, asked, path, resume)
-        return ready
+        return self.run(problem, asked, path, resume)

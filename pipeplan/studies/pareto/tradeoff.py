@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from ...formulations.registry import FORMULATIONS
+from ...instances.base.kind import Function
 from ...instances.base.result import Result, Stop
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
@@ -55,9 +56,9 @@ _HERE = "pipeplan.studies.pareto"
 
 STUDY = Study(
     takes=frozenset({"latency_limit", "non_contiguous", "subgraphs_per_device"}),
-    run=f"{_HERE}.tradeoff:ready",
-    draw_table="pipeplan.show.terminal.tradeoff:draw_tradeoff",
-    front="pipeplan.show.front:of_placement",
+    run=Function(f"{_HERE}.tradeoff:ready"),
+    draw_table=Function("pipeplan.show.terminal.tradeoff:draw_tradeoff"),
+    front=Function("pipeplan.show.front:of_placement"),
 )
 
 

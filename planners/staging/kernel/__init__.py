@@ -19,6 +19,6 @@ from .decisions import decide_sums as decide_sums
 from .knapsack import exact_knapsack as exact_knapsack
 from .pairs import nested_pairs as nested_pairs
 from .pairs import number_rows as number_rows
+from .program import tabulate as tabulate
 from .quick import stage_at as stage_at
-from .table import tabulate as tabulate
 from .values import fill_values as fill_values

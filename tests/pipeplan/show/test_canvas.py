@@ -39,7 +39,7 @@ def test_other_endings_are_refused_in_one_sentence(name: str) -> None:
         format_of(name)
 
 
-@pytest.mark.parametrize(("most", "named"), [(60.0, b">20<"), (1e7, b">10000<")])
+@pytest.mark.parametrize(("most", "named"), [(60.0, b">20<"), (1e7, b">10,000<")])
 def test_logarithmic_axes_have_numbers_and_no_source_of_formulas(tmp_path: Path, most: float, named: bytes) -> None:
     with canvas() as figure:
         axes = figure.subplots()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,15 @@ def test_a_table_that_is_too_large_is_refused_before_the_search(
     said = plan("solve", "tiny-stages", "--planner", "dp-piper", "--table", tmp_path / "table.csv")
     assert (said.code, said.out) == (2, "")
     assert "ask for fewer devices or drop --table" in said.err
+
+
+def test_the_picture_gives_times_as_people_read_them(tmp_path: Path) -> None:
+    draw_table(DegreeTable(((None, 0.02), (0.01, 0.005)), True, time_unit="s"), tmp_path / "table.svg")
+    drawn = (tmp_path / "table.svg").read_text()
+    words = re.findall(r"<text[^>]*>([^<]*)<", drawn)
+    assert words.count("time per micro-batch (ms)") == 2
+    assert words.count("20") == 2, "on the scale of colours and on the axis of times"
+    assert "log10" not in drawn
 
 
 def test_places_without_a_plan_stay_empty(tmp_path: Path) -> None:

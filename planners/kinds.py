@@ -1,0 +1,51 @@
+"""What the planners know of each kind of problem, beside its methods: memory, and oddities of what was given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..instances.base.kind import Function
+
+if TYPE_CHECKING:
+    from ..instances.least_memory import SmallestMemory
+    from .memory.search import Watch
+    from .options import SolveOptions
+
+
+@dataclass(frozen=True)
+class PlannedKind:
+    """Absent is what nobody has anything to say of."""
+
+    why_none: Function[[Any, Mapping[str, Any], SolveOptions, bool], tuple[str, ...]] | None = None
+    """Sentences on why there is no plan; the last argument says whether that is proven."""
+    least_memory: Function[[Any, Mapping[str, Any], SolveOptions, Watch], SmallestMemory] | None = None
+    """The least memory with a plan."""
+    remarks: Function[[Any], Iterator[str]] | None = None
+    """What a reader should know of a problem as it was given."""
+
+
+def _in(module: str, explain: str) -> PlannedKind:
+    here = "pipeplan.planners"
+    return PlannedKind(Function(f"{here}.{explain}:explain"), Function(f"{here}.{module}:least_memory"))
+
+
+PLANNED: dict[str, PlannedKind] = {
+    "placement": PlannedKind(
+        Function("pipeplan.planners.memory.too_little:explain"),
+        Function("pipeplan.planners.memory.placement:least_memory"),
+        Function("pipeplan.planners.run.remarks:of_placement"),
+    ),
+    "chain": _in("chain.smallest_memory", "chain.too_little_memory"),
+    "staging": _in("memory.staging", "memory.no_stages"),
+    "graph-pipeline": _in("memory.graph_pipeline", "memory.graph_pipeline"),
+    "schedule": _in("memory.schedule", "memory.schedule"),
+}
+"""By the kind's name."""
+
+NOTHING = PlannedKind()
+
+
+def planned_kind(problem: Any) -> PlannedKind:
+    return PLANNED.get(problem.kind, NOTHING)
