@@ -337,8 +337,9 @@ def page(runs: Sequence[tuple[Row, Measured]]) -> list[str]:
     failed = sum(bool(faults(row, found)) for row, found in runs)
     lines = [
         f"Made by `python benchmarks/schedules.py --output docs` on {date.today():%Y-%m-%d}, {THREADS} threads: "
-        f"{len(runs)} problems, {sum(found.proven for _, found in runs)} proven, {failed} miss their target. *s* is "
-        "wall time, *MiB* the peak of a new process and its solvers together.",
+        f"{len(runs)} problems, {sum(found.proven for _, found in runs)} proven, {failed} miss their target, for which "
+        "the smaller one of wall and processor time counts. *s* is wall time, *MiB* the peak of a new process and its "
+        "solvers together.",
         "",
     ]
     for section in dict.fromkeys(row.section for row, _ in runs):

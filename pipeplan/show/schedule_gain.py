@@ -14,7 +14,8 @@ def gain(study: ScheduleStudy) -> str | None:
     value, peak = study.result.objective, study.peak
     if value is None or peak is None:
         return None
-    unit, memory = study.problem.time_unit, memory_unit(study.problem.memory_unit)
+    unit, limits = study.problem.time_unit, [device.memory for device in study.problem.devices]
+    memory = memory_unit(study.problem.memory_unit).like(limits)
     here = f"{_name(study.objective)} {amount(value, unit)}, at most {memory.text(peak)} on a device"
 
     def against(rival: Rival, what: str) -> str:

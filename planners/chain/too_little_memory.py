@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ...instances.base.quantities import in_thousands
 from ...instances.chain.allocation import given_allocation
 from ...instances.chain.problem import ChainProblem
 from ...instances.least_memory import option
@@ -122,8 +123,9 @@ def _of_allocation(problem: ChainProblem, allocation: tuple[int, ...]) -> Iterat
 
 
 def amount(count: float) -> str:
-    """Bytes, exactly where there are few, else in a larger unit as well."""
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= factor:
-            return f"{count / factor:.4g} {unit}"
+    """In binary multiples of a byte, or in those of a thousand where it was written so."""
+    base, units = (1000, "kB MB GB") if in_thousands(count) else (1024, "KiB MiB GiB")
+    for power, unit in reversed(list(enumerate(units.split(), 1))):
+        if count >= base**power:
+            return f"{count / base**power:.4g} {unit}"
     return f"{count:g} B"

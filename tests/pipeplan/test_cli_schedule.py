@@ -89,6 +89,17 @@ def test_memory_is_that_of_the_problem_unless_it_is_given(
     assert "more than there is" in plan(*asked, "--memory", "4B").out
 
 
+def test_memory_is_told_in_the_unit_in_which_it_was_given(plan: Plan, chain: tuple[Path, Path]) -> None:
+    """A stage keeps two billion bytes: with a limit in GB, the table and the line below it say GB."""
+    problem = json.loads(chain[0].read_text())
+    problem["activations"] = [1e9 * size for size in problem["activations"]]
+    problem["memory"] *= 1e9
+    chain[0].write_text(json.dumps(problem))
+    said = plan("schedule", *chain, "--micro-batches", 12, *IN_TURN)
+    assert "the plan's own schedule (225 ms, 8 GB)" in said.out
+    assert "GiB" not in said.out
+
+
 def test_without_micro_batches_the_answer_is_a_period(plan: Plan, chain: tuple[Path, Path]) -> None:
     data = plan("schedule", *chain, *LISTED, "--json").json
     assert data["objective"] == "period"

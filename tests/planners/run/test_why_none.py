@@ -71,6 +71,15 @@ def test_remedies_are_computed() -> None:
     assert run(problem.replace(weight_copies=1)).verified
 
 
+@pytest.mark.parametrize(("unit", "name"), [(2**20, "MiB"), (10**6, "MB")])
+def test_amounts_are_in_the_unit_in_which_they_were_written(unit: int, name: str) -> None:
+    weights = (2 * unit,) * 4
+    problem = ChainProblem((1,) * 4, (1,) * 4, (0,) * 5, weights, gpus=2, memory_bytes=6 * unit, name="heavy")
+    first, *_, last = explain(problem, {}, LIMITS, True)
+    assert first.startswith(f"no pattern fits 6 {name} of memory per GPU")
+    assert f"--devices 4, with which 6 {name} is enough" in last
+
+
 def test_the_binding_term_is_named() -> None:
     heavy = ChainProblem((1, 1), (1, 1), (1, 1, 1), (50, 1), gpus=2)
     wide = ChainProblem((1, 1), (1, 1), (50, 1, 1), (0, 0), gpus=2, memory_mode="inputs")
