@@ -6,10 +6,10 @@ import itertools
 from collections import Counter
 from dataclasses import asdict, replace
 
-from oracles import placement_definitions as definitions
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from oracles import placement_definitions as definitions
 from problems.strategies import (
     Case,
     added,
