@@ -10,8 +10,17 @@ from .instances.base.kind import Function, Later
 
 if TYPE_CHECKING:
     from .models.export.contract import Exported, ExportOptions
+    from .show.front import Front
     from .show.view import About, Views
     from .studies.pareto.study import Study
+
+
+@dataclass(frozen=True)
+class Curve:
+    study: Later[Study]
+    draw_table: Function[[Any], None]
+    front: Function[[Any], Front]
+    """The answer as pictures and pages draw it."""
 
 
 @dataclass(frozen=True)
@@ -24,28 +33,37 @@ class ShownKind:
     """What has to be computed to know a problem."""
     latency: Function[[Any, Any], Any] | None = None
     """How long one sample takes by a plan, or why that has no value."""
-    pareto: Later[Study] | None = None
+    pareto: Curve | None = None
     """What `plan pareto` makes of it."""
     exports: Mapping[str, Function[[Any, Any, ExportOptions], Exported]] = field(default_factory=dict)
     """Frameworks that are told of a plan by its problem, not by the model."""
 
 
-_VIEWS, _STUDIES = "pipeplan.show.views", "pipeplan.studies.pareto"
+_VIEWS = "pipeplan.show.views"
+
+
+def _curve(study: str, name: str) -> Curve:
+    return Curve(
+        Later(f"pipeplan.studies.pareto.{study}:STUDY"),
+        Function(f"pipeplan.show.terminal.pareto:draw_{name}s"),
+        Function(f"pipeplan.show.front:of_{name}"),
+    )
+
 
 SHOWN: dict[str, ShownKind] = {
     "placement": ShownKind(
         Later(f"{_VIEWS}.placement"),
         latency=Function(f"{_VIEWS}.latency:of_one_sample"),
-        pareto=Later(f"{_STUDIES}.tradeoff:STUDY"),
+        pareto=_curve("tradeoff", "placement"),
     ),
     "chain": ShownKind(
-        Later(f"{_VIEWS}.chain"), Function(f"{_VIEWS}.chain:about"), pareto=Later(f"{_STUDIES}.chains:STUDY")
+        Later(f"{_VIEWS}.chain"), Function(f"{_VIEWS}.chain:about"), pareto=_curve("chains", "chain")
     ),
-    "staging": ShownKind(Later(f"{_VIEWS}.staging"), pareto=Later(f"{_STUDIES}.stagings:STUDY")),
+    "staging": ShownKind(Later(f"{_VIEWS}.staging"), pareto=_curve("stagings", "staging")),
     "graph-pipeline": ShownKind(Later(f"{_VIEWS}.graph_pipeline"), Function(f"{_VIEWS}.graph_pipeline:about")),
     "schedule": ShownKind(
         Later(f"{_VIEWS}.schedule"),
-        pareto=Later(f"{_STUDIES}.schedules:STUDY"),
+        pareto=_curve("schedules", "schedule"),
         exports={"torch": Function("pipeplan.models.export.schedules:torch")},
     ),
 }

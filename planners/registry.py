@@ -40,7 +40,7 @@ from .staging.options import EQUI_OPTIONS, RESTRICTED_OPTIONS
 # The planner that hands a formulation to a solver.
 EXACT = "exact"
 
-_SCOPES = "pipeplan.planners.scopes"
+_SCOPES = "pipeplan.planners.families"
 _GRAPH_SCOPES = "pipeplan.planners.graph_pipeline.scope"
 _PLACEMENT = "pipeplan.planners.placement"
 _CHAINS = "pipeplan.planners.chain"

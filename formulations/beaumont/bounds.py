@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from ...instances.base.amounts import as_written, exact_sum
 from ...instances.chain.problem import ChainProblem
-from ..periods import float_below
+from ..least_periods import float_below
 from .draft import edge_is_cut, link_of
 
 

@@ -26,7 +26,7 @@ from .draft import Activity, Draft, Folded, edge_is_cut, fold, is_activity, plan
 from .instants import Relations
 from .integer_chain import integer_chain
 from .no_goods import NoGoods
-from .orders import orders_of, relations_of, shifts_at
+from .rankings import orders_of, relations_of, shifts_at
 from .scope import MOST_BATCHES
 
 BUFFER_STEPS = 1000

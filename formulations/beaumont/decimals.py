@@ -1,6 +1,6 @@
 """Times as exact fractions, and grids on which integer models of them lose nothing, or next to nothing.
 
-With whole times the periods that can be optimal are fractions with small denominators: see `formulations/periods.py`.
+Of whole times the periods that can be optimal are fractions with small denominators (`formulations/least_periods.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from ...instances.base.amounts import as_written
 from ...instances.chain.problem import ChainProblem
-from ..periods import largest_fraction, unit_of_times
+from ..least_periods import largest_fraction, unit_of_times
 
 FINE = Fraction(1, 10**7)
 """What a grid for arbitrary numbers may cost, relative to the period."""

@@ -30,10 +30,10 @@ from ..contract import (
 )
 from . import cp_iteration, cp_mixed, cp_model
 from .columns import Column, find_columns
-from .families import stage_sets
 from .iterations import Passes, delays, held_longer, within
 from .plans import decode, encode
 from .schedules import degrees, sizes, useful_groups
+from .stage_sets import stage_sets
 
 STEPS = 10**8
 """Of the largest time that can matter: what rounding costs is far below the tolerance of a proof."""

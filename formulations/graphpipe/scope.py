@@ -8,8 +8,8 @@ from typing import Any
 from ...instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ..family import Family, Outside
-from .families import stage_sets
 from .schedules import degrees, sizes, useful_groups
+from .stage_sets import stage_sets
 
 _STAGES = {"series-parallel": "stages of the decomposition", "convex": "any convex stages"}
 _DEVICES = {"divisors": "", "pow2": ", on powers of two of devices", "none": ", on one device each"}

@@ -15,7 +15,7 @@ from fractions import Fraction
 
 from ...instances.base.amounts import as_written
 from ...instances.schedule.problem import ScheduleProblem
-from ..periods import float_below
+from ..least_periods import float_below
 from ..timetable import Wait, tightest
 from .standstills import standstill_of
 

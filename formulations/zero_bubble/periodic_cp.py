@@ -22,7 +22,7 @@ from ..contract import (
     check_type,
     side_by_side,
 )
-from ..periods import float_below
+from ..least_periods import float_below
 from . import periodic_model
 from .period_bounds import lower_bound
 from .periodic_facts import PeriodGrid, PeriodicFacts, grid_for, moving_facts, next_question, payload

@@ -18,7 +18,7 @@ from typing import Any
 from ...instances.base.amounts import as_written, common_unit
 from ...instances.base.errors import InputError
 from ...instances.schedule.problem import ScheduleProblem
-from ..periods import largest_fraction, next_fraction, unit_of_times
+from ..least_periods import largest_fraction, next_fraction, unit_of_times
 from .period_bounds import (
     changes,
     exact_bound,

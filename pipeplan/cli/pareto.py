@@ -26,8 +26,9 @@ from .solve import Progress
 
 if TYPE_CHECKING:
     from ..instances.registry import Problem
+    from ..kinds import Curve as ShownCurve
     from ..studies.pareto.curve import Curve, Watch
-    from ..studies.pareto.study import Asked, Study
+    from ..studies.pareto.study import Asked
 
 OUTPUT = "Output"
 _curves = partial(typer.Option, rich_help_panel="Curves")
@@ -139,7 +140,8 @@ def command(
     """
     profile = instance is not None and holds_profile(instance)
     problem, named = load_asked(instance or EXAMPLE, replace(on, memory_bytes=math.inf) if profile else on)
-    study = _study(problem)
+    shown = _curve_of(problem)
+    study = shown.study.load()
     if profile and "memory" not in study.takes:
         say_note("memory has no limit here; plan convert makes a problem of the profile that has one")
     given = {
@@ -164,24 +166,24 @@ def command(
     if picture is not None:
         from ..show.pictures.front import draw_front
 
-        draw_front(study.front(answer), picture)
+        draw_front(shown.front(answer), picture)
     if report is not None:
         typed = {"points": points, **own, **({} if memory is None else {"memory": memory})}
-        _write_page(answer, study, command_of_curve(named, typed, asked.limits), report)
+        _write_page(answer, shown, command_of_curve(named, typed, asked.limits), report)
     if json:
         print_json(answer.to_json())
     else:
-        study.draw_table(answer)
+        shown.draw_table(answer)
     if any(point.plan is not None for point in answer.points):
         raise typer.Exit(OK)
     raise typer.Exit(NO_PLAN if answer.complete else INTERRUPTED)
 
 
-def _write_page(answer: Curve, study: Study, command: str, path: str) -> None:
+def _write_page(answer: Curve, shown: ShownCurve, command: str, path: str) -> None:
     from ..instances.base.json_file import write_text_atomically
     from ..show.page.pareto_page import pareto_page
 
-    write_text_atomically(path, pareto_page(answer, study.front(answer), command))
+    write_text_atomically(path, pareto_page(answer, shown.front(answer), command))
 
 
 def _answer(problem: Problem, ready: Callable[[Watch], Curve], progress: str | None, json: bool) -> Curve:
@@ -200,13 +202,13 @@ def _answer(problem: Problem, ready: Callable[[Watch], Curve], progress: str | N
         raise typer.Exit(NO_PLAN) from None
 
 
-def _study(problem: Problem) -> Study:
+def _curve_of(problem: Problem) -> ShownCurve:
     """The curve of this kind of problems, or a `UsageError` that lists the kinds with one."""
-    later = shown_kind(problem).pareto
-    if later is None:
+    curve = shown_kind(problem).pareto
+    if curve is None:
         kinds = " and ".join(name for name, kind in SHOWN.items() if kind.pareto is not None)
         raise UsageError(f"plan pareto is for {kinds} problems; {problem.name} is a {problem.kind} problem.")
-    return later.load()
+    return curve
 
 
 def _asked(problem: Problem, points: int | None, own: dict[str, Any], limits: dict[str, Any]) -> Asked:

@@ -32,7 +32,7 @@ from .signatures import one_of
 from .solve import OUTPUT, Progress
 
 if TYPE_CHECKING:
-    from ..studies.schedule import ScheduleStudy
+    from ..studies.stage_schedule import ScheduleStudy
 
 BLOCKS, METHOD = "Blocks", "Method"
 OBJECTIVES, SHAPES = ("makespan", "span", "period"), ("v",)
@@ -140,7 +140,7 @@ def command(
         one_of("--objective", objective, OBJECTIVES)
     if shape is not None:
         one_of("--shape", shape, SHAPES)
-    from ..studies.schedule import schedule_study
+    from ..studies.stage_schedule import schedule_study
 
     if memory is not None and on != Cluster():
         on = replace(on, memory_bytes=memory)

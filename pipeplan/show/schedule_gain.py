@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..studies.schedule import Rival, ScheduleStudy
+from ..studies.stage_schedule import Rival, ScheduleStudy
 from .words import amount, memory_unit, percent
 
 SAME = 1e-9

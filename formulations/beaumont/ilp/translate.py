@@ -9,7 +9,7 @@ from ....instances.chain.plan import PatternPlan
 from ...contract import Values
 from ..draft import Activity, Draft, Folded, edge_is_cut, fold, is_activity, link_of, plan_of
 from ..instants import timeless_pairs
-from ..orders import orders_of, relations_of, shifts_at
+from ..rankings import orders_of, relations_of, shifts_at
 from .facts import Facts
 
 

@@ -79,8 +79,6 @@ SAME = 1e-9
 STUDY = Study(
     takes=frozenset({"method", "memory"}),
     run=Function("pipeplan.studies.pareto.chains:ready"),
-    draw_table=Function("pipeplan.show.terminal.pareto:draw_chains"),
-    front=Function("pipeplan.show.front:of_chain"),
 )
 
 

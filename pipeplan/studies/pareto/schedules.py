@@ -16,7 +16,7 @@ from ...instances.registry import kind_of
 from ...instances.schedule.problem import ScheduleProblem
 from ...planners.run.solve import solve
 from ..journal import Journal
-from ..schedule import RuleSchedule, best_rule, objective_of, rule_schedules, start_among
+from ..stage_schedule import RuleSchedule, best_rule, objective_of, rule_schedules, start_among
 from .curve import Axes, Candidate, Curve, Ends, Settings, Watch, facts_of, places
 from .stagings import MemorySweep
 from .stored import opened
@@ -25,8 +25,6 @@ from .study import Asked, Study
 STUDY = Study(
     takes=frozenset({"memory", "objective"}),
     run=Function("pipeplan.studies.pareto.schedules:ready"),
-    draw_table=Function("pipeplan.show.terminal.pareto:draw_schedules"),
-    front=Function("pipeplan.show.front:of_schedule"),
 )
 
 

@@ -43,8 +43,6 @@ METHOD, EVEN = "dp-piper", "equi"
 STUDY = Study(
     takes=frozenset({"memory"}),
     run=Function("pipeplan.studies.pareto.stagings:ready"),
-    draw_table=Function("pipeplan.show.terminal.pareto:draw_stagings"),
-    front=Function("pipeplan.show.front:of_staging"),
 )
 
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...instances.base.errors import UsageError
 from ...instances.base.kind import Function
 from ...planners.options import SolveOptions
 from .curve import USUAL, Curve, Watch
-
-if TYPE_CHECKING:
-    from ...show.front import Front
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +33,6 @@ class Study:
     """What of `Asked.own` says anything."""
     run: Function[[Any, Asked, str | os.PathLike[str] | None, bool], Callable[[Watch], Curve]]
     """Of a problem, with the path of its points, and whether they are read again first."""
-    draw_table: Function[[Any], None]
-    front: Function[[Any], Front]
-    """A curve as pictures and pages draw it."""
 
     def check(self, kind: str, asked: Asked) -> None:
         """A `UsageError` where something was said that means nothing here."""

@@ -52,8 +52,6 @@ END = "an end"
 STUDY = Study(
     takes=frozenset({"latency_limit", "non_contiguous", "subgraphs_per_device"}),
     run=Function("pipeplan.studies.pareto.tradeoff:ready"),
-    draw_table=Function("pipeplan.show.terminal.pareto:draw_placements"),
-    front=Function("pipeplan.show.front:of_placement"),
 )
 
 

@@ -12,8 +12,8 @@ from problems.graph_pipelines import random_graph_pipeline
 from problems.nasty import in_fifteen_digits, nasty, scaled
 
 from pipeplan.formulations.graphpipe.columns import find_columns
-from pipeplan.formulations.graphpipe.families import stage_sets
 from pipeplan.formulations.graphpipe.formulation import FORMULATION
+from pipeplan.formulations.graphpipe.stage_sets import stage_sets
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.base.result import Found, Stop
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve

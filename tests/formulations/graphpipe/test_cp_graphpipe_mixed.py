@@ -12,9 +12,9 @@ from problems.graph_pipelines import random_graph_pipeline
 
 from pipeplan.formulations.graphpipe import columns as columns_module
 from pipeplan.formulations.graphpipe.columns import find_columns
-from pipeplan.formulations.graphpipe.families import stage_sets
 from pipeplan.formulations.graphpipe.formulation import FORMULATION
 from pipeplan.formulations.graphpipe.schedules import extra, useful_groups
+from pipeplan.formulations.graphpipe.stage_sets import stage_sets
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.result import Found, Stop
