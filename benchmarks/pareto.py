@@ -14,17 +14,18 @@ from pathlib import Path
 
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.planners.options import SolveOptions
-from pipeplan.show.console import number
-from pipeplan.show.front import of_chain
+from pipeplan.show.front import Front, of_chain
 from pipeplan.show.pictures.front import draw_front
+from pipeplan.show.words import Times, amount, measured, plain
 from pipeplan.studies.pareto.export import by_memory, verdict
 from pipeplan.studies.pareto.records import DEFAULT_METHODS, Pareto, Point, Settings
 from pipeplan.studies.pareto.stored import open_journal
 from pipeplan.studies.pareto.sweep import sweep
 
 CHAINS = "resnet18-4,resnet18-8,resnet34-4,resnet34-8,resnet50-4,resnet50-8"
-MIB = 2.0**20
 EXACT, PIPEDREAM = "exact-beaumont", "pipedream-eager"
+DIGITS = 5
+"""Of periods and bounds in the tables."""
 
 
 def run(chain: str, settings: Settings, keep: Path | None) -> Pareto:
@@ -37,39 +38,47 @@ def run(chain: str, settings: Settings, keep: Path | None) -> Pareto:
     return pareto
 
 
-def cell(point: Point | None) -> str:
+def cell(point: Point | None, times: Times) -> str:
     if point is None or point.period is None:
         return "-"
     several = point.batches_per_period or 1
-    return " ".join(filter(None, [f"{point.period:.6g}", verdict(point), f"({several}x)" if several > 1 else ""]))
+    period = times.text(point.period, digits=DIGITS)
+    return " ".join(filter(None, [period, verdict(point), f"({several}x)" if several > 1 else ""]))
 
 
-def bound(point: Point | None) -> str:
-    return "-" if point is None or point.bound is None else f"{point.bound:.6g}"
+def facts(pareto: Pareto, front: Front) -> str:
+    """What holds of the whole curve."""
+    frame, unit = pareto.frame, pareto.problem.time_unit
+    assert frame is not None
+    proven = ("not proven", "proven")
+    return (
+        f"The smallest memory with any pattern is {front.limit_text(frame.smallest_bytes)} "
+        f"({proven[frame.smallest_proven]}). The best period without a limit is "
+        f"{amount(frame.unlimited_period, unit, DIGITS)} ({proven[frame.unlimited_proven]})."
+    )
 
 
 def section(chain: str, pareto: Pareto, picture: str) -> str:
-    frame = pareto.frame
-    assert frame is not None
+    """The curve of a chain: its picture, and its table in the units of the picture."""
+    front = of_chain(pareto)
+    times, (step, memory_unit) = front.times(), front.scale()
     network, gpus = chain.rsplit("-", 1)
-    free = "proven" if frame.unlimited_proven else f"bound {number(frame.unlimited_bound, 'unknown')}"
-    head = ["memory (MiB)", "bound", *DEFAULT_METHODS, "s"]
+    head = [measured("memory", memory_unit), "bound", *DEFAULT_METHODS, "seconds"]
     lines = [
-        f"## {network}, {gpus} GPUs",
+        f"### {network}, {gpus} GPUs",
         "",
         f"![period against memory]({picture})",
         "",
-        f"Smallest memory with any pattern: {frame.smallest_bytes / MIB:.1f} MiB"
-        f" ({'proven' if frame.smallest_proven else 'not proven'}); without a limit: {frame.unlimited_period:.6g}"
-        f" ({free}).",
+        facts(pareto, front),
         "",
         "| " + " | ".join(head) + " |",
         "|---" * len(head) + "|",
     ]
     for level, points in by_memory(pareto):
-        periods = [cell(points.get(method)) for method in DEFAULT_METHODS]
-        seconds = f"{points[EXACT].seconds:.1f}"
-        lines.append(f"| {level / MIB:.1f} | " + " | ".join([bound(points[EXACT]), *periods, seconds]) + " |")
+        exact = points[EXACT]
+        periods = [cell(points.get(method), times) for method in DEFAULT_METHODS]
+        row = [plain(level / step, 4), times.text(exact.bound, digits=DIGITS), *periods, f"{exact.seconds:.1f}"]
+        lines.append("| " + " | ".join(row) + " |")
     return "\n".join([*lines, ""])
 
 
@@ -91,8 +100,8 @@ def summary(curves: dict[str, Pareto]) -> str:
 
 def page(curves: dict[str, Pareto], limit_s: float, introduction: str) -> str:
     sections = [section(chain, pareto, f"pareto-{chain}.svg") for chain, pareto in curves.items()]
-    measured = f"Here each point had {limit_s:g} s. {summary(curves)}"
-    return "\n".join([introduction, "## Measured", "", measured, "", *sections])
+    told = f"Each point had {limit_s:g} s. {summary(curves)}"
+    return "\n".join([introduction, "## Measured", "", told, "", *sections])
 
 
 def main() -> None:
