@@ -12,6 +12,10 @@ from .curve import Answer, CurvePoint
 from .records import Pareto, Point
 
 
+LEAST_GAP = 0.001
+"""A smaller gap is shown as smaller, never as nothing."""
+
+
 def write_csv(answer: Answer, path: str | os.PathLike[str]) -> None:
     """One line per point, everything except the plans; absent values are empty."""
     text = io.StringIO()
@@ -35,4 +39,6 @@ def verdict(point: CurvePoint | None) -> str:
         return ""
     if point.certified:
         return "*"
-    return "" if point.gap is None else f"{100 * point.gap:.1f}%"
+    if point.gap is None:
+        return ""
+    return f"{100 * point.gap:.1f}%" if point.gap >= LEAST_GAP else f"<{100 * LEAST_GAP:g}%"

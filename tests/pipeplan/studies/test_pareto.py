@@ -22,7 +22,7 @@ from pipeplan.studies.pareto import sweep as module
 from pipeplan.studies.pareto.candidates import best_within, front, measured, pipedream_front
 from pipeplan.studies.pareto.curve import bound_at, halving, no_more_than, proven, with_bounds_from_above
 from pipeplan.studies.pareto.curves import curves
-from pipeplan.studies.pareto.export import write_csv
+from pipeplan.studies.pareto.export import verdict, write_csv
 from pipeplan.studies.pareto.records import DEFAULT_METHODS, EXACT_METHODS, Candidate, Pareto, Point, Settings
 from pipeplan.studies.pareto.stored import open_journal
 from pipeplan.studies.pareto.sweep import sweep
@@ -43,6 +43,12 @@ def chain() -> ChainProblem:
 @pytest.fixture(scope="module")
 def swept(chain: ChainProblem) -> Pareto:
     return sweep(chain, settings())
+
+
+def test_a_gap_that_rounds_to_nothing_is_said_to_be_small(swept: Pareto) -> None:
+    proven_point = swept.of(EXACT)[-1]
+    near, far = (replace(proven_point, stop=Stop.TIME, bound=9 * (1 - gap)) for gap in (2e-5, 0.0512))
+    assert [verdict(point) for point in (proven_point, near, far)] == ["*", "<0.1%", "5.1%"]
 
 
 # ---- the curves ---------------------------------------------------------------------------------------------
