@@ -155,6 +155,7 @@ def test_pictures_of_lessons_follow_the_page_light_or_dark(monkeypatch: pytest.M
         figure, axes = course.plt.subplots()
         course.draw_bar(axes, 0, 0, 1, 1, course.FORWARD, ("F1",))
         axes.axhline(0, color="black", label="a line")
+        axes.plot([0], [0], "ko")
         axes.set_title("a title")
         axes.legend()
         svg = course.on_the_page(figure)
@@ -164,6 +165,7 @@ def test_pictures_of_lessons_follow_the_page_light_or_dark(monkeypatch: pytest.M
     assert re.findall(r'style="[^"]*fill: currentColor[^"]*"[^>]*>([^<]*)<', drawn)[-2:] == ["a title", "a line"]
     assert not re.search(r"(?:stroke|fill): (?:#ffffff|white)", drawn), "a patch that is white on a dark page"
     assert not re.search(r"stroke: (?:#000000|black)", drawn), "a line that is black on a dark page"
+    assert not re.search(r'style="stroke: ', drawn), "a shape that is black on a dark page"
 
 
 # ---- exercises -----------------------------------------------------------------------------------------
