@@ -226,12 +226,13 @@ def test_the_example_on_the_first_page_prints_what_stands_below_it(capsys: pytes
 
 def test_the_picture_on_the_first_page_shows_the_best_period_known() -> None:
     from pipeplan.instances.catalogue import best_known
+    from pipeplan.show.words import amount
 
     (command,) = [words for words in commands("index.md") if "--picture" in words]
     row = best_known(command[1], "general")
     assert row is not None
     assert row.proven
-    assert f"{row.value:g} µs" in (DOCS / "index.md").read_text("utf-8")
+    assert amount(row.value, "us") in (DOCS / "index.md").read_text("utf-8")
     assert (DOCS / command[-1]).stat().st_size > 10_000
 
 
