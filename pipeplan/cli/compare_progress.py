@@ -6,7 +6,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from ..show.console import clean, number, say_note
+from ..show.console import clean, say_note
+from ..show.words import amount_or
 
 if TYPE_CHECKING:
     from ..studies.compare.comparison import Progress
@@ -38,7 +39,7 @@ class Lines:
         parts = [
             record.run.title,
             word,
-            number(result.get("objective"), "no plan"),
+            amount_or(result.get("objective"), result.get("problem", {}).get("time_unit"), "no plan"),
             "" if record.wall_s is None else f"{record.wall_s:.1f} s",
             self._left(progress),
         ]

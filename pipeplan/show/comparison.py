@@ -12,7 +12,7 @@ from ..instances.json_file import csv_cell, write_bytes_atomically, write_text_a
 from ..instances.result import met
 from ..studies.compare.comparison import Comparison
 from ..studies.compare.table import CASE, absent_as_none, best_proven, faults, plain_rows, ratios, summary, values
-from .words import IN_BYTES, Times, amount_or, measured
+from .words import Times, amount_or, measured
 
 if TYPE_CHECKING:
     import pandas
@@ -238,7 +238,7 @@ def seconds(value: float | None) -> str:
 
 
 def memory(value: float | None) -> str:
-    return "" if value is None else IN_BYTES.text(value)
+    return "" if value is None else f"{value / 2**20:.0f} MiB"
 
 
 def _failure(own: pandas.DataFrame) -> str:
