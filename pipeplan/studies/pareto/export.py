@@ -11,7 +11,6 @@ from ...instances.json_file import csv_cell, write_text_atomically
 from .curve import Answer, CurvePoint
 from .records import Pareto, Point
 
-
 LEAST_GAP = 0.001
 """A smaller gap is shown as smaller, never as nothing."""
 
