@@ -5,6 +5,7 @@ Light is forward, dark is backward, in every picture; the number on a task is th
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 
 import matplotlib.pyplot as plt
@@ -54,7 +55,7 @@ plt.rcParams.update(
 def on_the_page(figure):
     """As an SVG in the colours of the page that shows it: lines in black and white are drawn in its ink and ground."""
     svg = print_figure(figure, fmt="svg", bbox_inches="tight")
-    svg = svg.replace('style="stroke: ', f'style="fill: {INK}; stroke: ')  # a shape without a colour is black
+    svg = re.sub('(<use [^>]*style=")(?=stroke)', rf"\1fill: {INK}; ", svg)  # a marker without a colour is black
     for line, becomes in (("#000000", INK), ("#ffffff", GROUND)):
         svg = svg.replace(f"stroke: {line}", f"stroke: {becomes}")
     return themed(svg)

@@ -165,7 +165,10 @@ def test_pictures_of_lessons_follow_the_page_light_or_dark(monkeypatch: pytest.M
     assert re.findall(r'style="[^"]*fill: currentColor[^"]*"[^>]*>([^<]*)<', drawn)[-2:] == ["a title", "a line"]
     assert not re.search(r"(?:stroke|fill): (?:#ffffff|white)", drawn), "a patch that is white on a dark page"
     assert not re.search(r"stroke: (?:#000000|black)", drawn), "a line that is black on a dark page"
-    assert not re.search(r'style="stroke: ', drawn), "a shape that is black on a dark page"
+    assert not re.search(r'<use [^>]*style="stroke: ', drawn), "a marker that is black on a dark page"
+    assert "fill: currentColor; stroke: currentColor" in drawn, "markers are drawn in the ink"
+    (bar,) = re.findall(r'id="PolyCollection_1">\s*<defs>\s*<path [^>]*?style="([^"]*)"', drawn)
+    assert "fill" not in bar, "a bar keeps its colour"
 
 
 # ---- exercises -----------------------------------------------------------------------------------------
