@@ -17,6 +17,7 @@ import itertools
 import random
 import statistics
 import sys
+import textwrap
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -46,7 +47,9 @@ ROW, ABLATION, GRAPH = "spp-pipedream", "graphpipe-parallel", "graphpipe"
 HALF_SAMPLES = 0.82
 """Case study: samples of a layer at half rate, from the published total gain; fixed before any plan was made."""
 RANDOM_GRAPHS = 40
-PUBLISHED = {"depth": "fastest", "cuts": "tree", "samples_held": "rule"}
+WIDTH = 118
+"""Of a line of the page."""
+PUBLISHED = {"depth": "fastest", "cuts": "tree"}
 WANTED_GAP = 0.02
 """Between the shortest iteration known and its bound, on packaged networks."""
 
@@ -56,17 +59,20 @@ METHOD = """\
 Operators are taken apart into a tree of series and parallel parts. A stage is a leaf, a run of children of a series
 node, any choice of branches of a parallel node, or (with `--join any`) the end of one branch with what follows the
 join. Where a graph is not series-parallel, the smallest set of operators that stands in the way becomes one leaf,
-which stays whole; the result names such regions. For one micro-batch size `graphpipe` then finds the least time per
-sample of the slowest stage, exactly over these stages: it searches among the times that stages can have, and asks for
-each how few samples the first stages can hold in flight. The simulator chooses among the sizes.
+which stays whole; the result names such leaves. For one micro-batch size `graphpipe` then finds the least time per
+sample of the slowest stage, exactly over these stages: it searches among the times that a stage can have, and asks for
+each time how few samples the first stages can hold in flight. The simulator chooses among the sizes.
 
-The time per sample knows nothing of bubbles, so the plan with the least one need not have the shortest iteration. With
-`--depth any`, the default, slower plans that hold fewer samples in flight are simulated as well, and with `--cuts any`,
-the default, stages that are cut from a row of all operators, across branches. `--depth fastest --cuts tree` is the
-published method. The paper's trends are shown for that, with the assumed network and with one that takes no time: gains
-come from the shape of the pipeline there, not from the transfers into the operator that joins the branches, which grow
-with their number whatever the stages are. All points are shown; below the tables stands where gains grow. With all that
-the planners do by default, sequential pipelines catch up where one stage with replicas of everything is best.
+The time per sample does not count bubbles, so the plan with the least one need not have the shortest iteration. By
+default (`--depth any --cuts any`) the planner therefore simulates slower plans that hold fewer samples in flight as
+well, and stages that are cut from a row of all operators, across branches. `--depth fastest --cuts tree` is the
+published method.
+
+The gains of the published method are shown with the assumed network and with one that takes no time: they come from the
+shape of the pipeline, not from the transfers into the operator that joins the branches, which grow with the number of
+branches whatever the stages are. All points are shown, and the lines below a table say where the gains grow. A third
+part shows the gains of the defaults. There sequential pipelines catch up where one stage with replicas of everything
+is best.
 """
 
 
@@ -80,9 +86,9 @@ def main() -> int:
     lines = [
         "# GraphPipe: measured",
         "",
-        "Made by `python benchmarks/graphpipe.py --output docs`. Hardware and sizes are those of the generators",
-        "(`pipeplan.instances.graph_pipeline.models`): assumed, not measured, so gains show trends, not the published "
-        "numbers.",
+        "Made by `python benchmarks/graphpipe.py --output docs`. Hardware and sizes are assumptions of the generators",
+        "(`pipeplan.instances.graph_pipeline.models`). Nothing was measured, so the gains show trends and not the "
+        "published numbers.",
         "",
         METHOD,
         *_search_times(arguments.patience),
@@ -120,9 +126,9 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _table(title: str, words: list[str], head: list[str], rows: list[list[object]]) -> list[str]:
+def _table(title: str, words: str, head: list[str], rows: list[list[object]]) -> list[str]:
     table = [f"| {' | '.join(map(str, row))} |" for row in (head, ["---"] * len(head), *rows)]
-    return [f"## {title}", "", *words, "", *table, ""]
+    return [f"## {title}", "", *textwrap.wrap(words, WIDTH, break_on_hyphens=False), "", *table, ""]
 
 
 # ---- iterations ------------------------------------------------------------------------------------------
@@ -138,11 +144,12 @@ def _iterations(limit: float) -> list[str]:
     for network in [*packaged, *larger]:
         rows.append(_iteration_row(network, limit, network in packaged))
         _say(str(rows[-1]))
-    words = [
-        "`cp-graphpipe --objective iteration`: bounds hold for stages of the decomposition, one micro-batch size",
-        "for all and k = 1.",
-        f"At most {limit:g} s. Published method: `graphpipe --depth fastest --cuts tree --samples-held rule`.",
-    ]
+    words = (
+        f"The shortest iterations that `cp-graphpipe --objective iteration` finds in at most {limit:g} s. The "
+        "bounds hold for stages of the decomposition with one micro-batch size for all and k = 1. `target` is "
+        "the gap that we want to reach at most. The last column is the published method, `graphpipe --depth "
+        "fastest --cuts tree`. `tiny-graph` has no unit of time."
+    )
     head = ["network", "devices", "iteration, ms", "bound, ms", "gap", "target", "seconds", "published method, ms"]
     return _table("Iterations: plans and proofs", words, head, rows)
 
@@ -177,14 +184,14 @@ def _search_times(patience: float) -> list[str]:
         for devices in DEVICES:
             rows.append(_search_row(name, build(devices=devices), patience))
             _say(str(rows[-1]))
-    words = [
-        "Seconds for the best plan with all micro-batch sizes (`plan`: with the simulations that choose among them) or",
-        "with one size (the chosen one). `row` is the sequential search by the same compiled program over a row of all",
-        "operators (`spp-pipedream`), about as fast as over the graph; `textbook` (`spp-textbook`) is the usual",
-        "memoised recursion over cuts, stages and devices for one size, in plain Python, given up after "
-        f"{patience:g} s.",
-        "Piper would have to go through all downsets.",
-    ]
+    words = (
+        "Seconds to find the best plan. `search` tries all micro-batch sizes, `plan` also simulates the plans "
+        "to choose among the sizes, and `one size` searches for the chosen size alone. `row` is the "
+        "sequential search (`spp-pipedream`): the same compiled program over a row of all operators. "
+        "`textbook` (`spp-textbook`) is the usual memoised recursion over cuts, stages and devices for one "
+        f"size, in plain Python; it is given up after {patience:g} s. Piper would have to go through all "
+        "downsets."
+    )
     head = [
         "model",
         "devices",
@@ -272,12 +279,13 @@ def _case_study() -> list[str]:
             gain = facts[ROW][0] / facts[GRAPH][0]
             paper = "no" if degrees == "none" else "yes"
             rows.append([where, paper, *shown, f"{facts[ROW][0] / same[0]:.3f}", f"{gain:.3f}"])
-    words = [
-        f"Two branches of four layers on eight devices, mini-batch 64; constants frozen before the run: {HALF_SAMPLES}",
-        "samples at half rate, memory for 25 samples of a layer. The published gain is 1.20 (1.10 from the warm-up).",
-        "Its depth of 4 needs the join outside of all stages; within a stage, the depth is 5. The published plans have",
-        "no data parallelism; where it is allowed, both planners find faster ones.",
-    ]
+    words = (
+        "Two branches of four layers on eight devices, with a mini-batch of 64. Two constants were fixed "
+        f"before the run: a layer reaches half of its rate at {HALF_SAMPLES} samples, and the memory holds 25 "
+        "samples of a layer. The published gain is 1.20, of which 1.10 comes from the shorter warm-up. The "
+        "published depth of 4 needs the join outside of all stages; with the join in a stage, the depth is 5. "
+        "The published plans have no data parallelism. Where it is allowed, both planners find faster plans."
+    )
     head = ["join", "data parallelism", "sequential", "graph", "gain at the sequential b", "gain"]
     return _table("Case study", words, head, rows)
 
@@ -317,7 +325,10 @@ def _gains(problem: GraphPipelineProblem, setting: Setting) -> tuple[list[object
 
 def _trends(setting: Setting) -> tuple[list[str], tuple[Curves, Curves]]:
     """Tables over devices and over branches, the curves in them, and in words where these grow."""
-    words = ["Stages that form a graph with the sequential pipeline's micro-batch size, and with their own."]
+    words = (
+        "Gains of stages that form a graph, with the sequential pipeline's micro-batch size (`same b`) and "
+        "with their own."
+    )
     rows, by_devices, by_branches = [], Curves(), Curves()
     for name, build in MODELS.items():
         for devices in DEVICES:
@@ -334,7 +345,7 @@ def _trends(setting: Setting) -> tuple[list[str], tuple[Curves, Curves]]:
             rows.append([name, count, branches, *shown])
             key = f"{name}, {devices} devices" if devices else f"{name}, a device for each branch"
             by_branches.setdefault(key, []).append(gains[1])
-    words = ["More branches, same layers. The published figure has 4, 8 and 16 branches on as many devices."]
+    words = "The same layers in more branches. The published figure has 4, 8 and 16 branches on as many devices."
     lines += _table(f"Branches: {setting.title}", words, ["model", "devices", "branches", *HEAD], rows)
     return [*lines, *map(_grows, by_branches, by_branches.values()), ""], (by_devices, by_branches)
 
@@ -356,13 +367,20 @@ def _grows(name: str, gains: list[float]) -> str:
 
 def _chains() -> list[str]:
     rows: list[list[object]] = []
+    asked = ((ROW, {"depth": "fastest"}), (GRAPH, PUBLISHED), (ROW, {}), (GRAPH, {}))
     for devices in DEVICES:
         problem = sequential(devices=devices)
-        values = [pipeplan.solve(problem, planner=name).objective for name in (ROW, GRAPH)]
-        samples = [problem.mini_batch / value for value in values if value]
-        rows.append([devices, *(f"{rate:.2f}" for rate in samples), "yes" if samples[0] == samples[1] else "no"])
-    words = ["A row of 32 layers: nothing to gain from graphs. Samples per second, and whether they are equal."]
-    return _table("Chains", words, ["devices", "sequential", "graph", "equal"], rows)
+        values = [pipeplan.solve(problem, planner=name, options=options).objective for name, options in asked]
+        rates = [problem.mini_batch / value for value in values if value]
+        first, second, *defaults = (f"{rate:.2f}" for rate in rates)
+        rows.append([devices, first, second, "yes" if rates[0] == rates[1] else "no", *defaults])
+    words = (
+        "Samples per second of a row of 32 layers, where no stages can run side by side. The published method is "
+        "compared with the sequential search for the same aim (`--depth fastest`). By default the graph planner "
+        "may hold more samples and tries the plans of `shortest-iteration`, and gains by that alone."
+    )
+    head = ["devices", "sequential, fastest", "published method", "equal", "sequential, default", "graph, default"]
+    return _table("Chains", words, head, rows)
 
 
 # ---- the price of the decomposition ----------------------------------------------------------------------
@@ -386,11 +404,12 @@ def _price() -> list[str]:
         dear = sum(price > 1 + 1e-6 for price in prices)
         middle, worst = statistics.mean(prices), max(prices)
         rows.append([title, RANDOM_GRAPHS, equal, infeasible, dear, f"{middle:.4f}", f"{worst:.3f}"])
-    words = [
-        "Random graphs of 8 operators on 4 devices, tight memory. `equal`: the dynamic program and `cp-graphpipe` over",
-        "the decomposition agree. Price: time per sample of the best plan over the decomposition, divided by that over",
-        "all convex sets.",
-    ]
+    words = (
+        "Random graphs of 8 operators on 4 devices with little memory. `equal` counts the graphs for which "
+        "the dynamic program and `cp-graphpipe` over the decomposition agree. The price is the time per "
+        "sample of the best plan over the decomposition, divided by that of the best plan over all convex "
+        "sets."
+    )
     head = ["graphs", "number", "equal", "no plan", "dearer", "mean price", "worst price"]
     return _table("Price of the decomposition", words, head, rows)
 

@@ -92,8 +92,8 @@ def main() -> int:
 def _summary(runs: Sequence[Run]) -> str:
     late, wrong = sum(run.is_late for run in runs), sum(not run.is_right for run in runs)
     return (
-        f"{len(runs)} runs, {late} more than {SHARE:.0%} + {SECONDS:g} s beyond the limit, "
-        f"{wrong} without what they owe"
+        f"Of {len(runs)} runs, {late} went more than {SHARE:.0%} + {SECONDS:g} s beyond the limit, "
+        f"and {wrong} ended without the answer that they owe"
     )
 
 
@@ -104,12 +104,12 @@ def _page(runs: Sequence[Run], arguments: argparse.Namespace) -> str:
     command = f"benchmarks/overrun.py --time-limit {arguments.time_limit:g} --cold {arguments.cold}"
     head = f"""# How far runs go beyond their time limit
 
-Each packaged instance was planned by the default method of its kind and by quick planners, each run in a process of its
-own with a limit of {arguments.time_limit:g} s and an empty folder for machine code, so that all that was needed was
-compiled. Compiling stands outside the limit; the start of Python, judging the plan and printing it count. A number
-below 0 says that the run ended before its limit.
+Each packaged instance was planned by the default method of its kind and by quick planners, each run in a
+process of its own with a limit of {arguments.time_limit:g} s and an empty folder for machine code, so that each
+run compiled all that it needed. The time for compiling does not count against the limit. The start of Python,
+judging the plan and printing it do. Where the time beyond the limit is below 0, the run ended before its limit.
 
-Made by `python {command}` on {date.today():%Y-%m-%d}: {_summary(runs)}.
+Made by `python {command}` on {date.today():%Y-%m-%d}. {_summary(runs)}.
 
 """
     lines = ["| " + " | ".join(COLUMNS) + " |", "|" + " --- |" * len(COLUMNS)]

@@ -14,17 +14,18 @@ from pathlib import Path
 
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.planners.options import SolveOptions
-from pipeplan.show.console import number
-from pipeplan.show.front import of_chain
+from pipeplan.show.front import Front, of_chain
 from pipeplan.show.pictures.front import draw_front
+from pipeplan.show.words import Times, amount, measured, plain
 from pipeplan.studies.pareto.chains import DEFAULT_METHODS, facts, sweep
 from pipeplan.studies.pareto.curve import Curve, CurvePoint, Settings
 from pipeplan.studies.pareto.export import by_memory, verdict
 from pipeplan.studies.pareto.stored import opened
 
 CHAINS = "resnet18-4,resnet18-8,resnet34-4,resnet34-8,resnet50-4,resnet50-8"
-MIB = 2.0**20
 EXACT, PIPEDREAM = "exact-beaumont", "pipedream-eager"
+DIGITS = 5
+"""Of periods and bounds in the tables."""
 
 
 def run(chain: str, settings: Settings, keep: Path | None) -> Curve:
@@ -37,39 +38,47 @@ def run(chain: str, settings: Settings, keep: Path | None) -> Curve:
     return pareto
 
 
-def cell(point: CurvePoint | None) -> str:
+def cell(point: CurvePoint | None, times: Times) -> str:
     if point is None or point.value is None:
         return "-"
     several = point.batches_per_period or 1
-    return " ".join(filter(None, [f"{point.value:.6g}", verdict(point), f"({several}x)" if several > 1 else ""]))
+    period = times.text(point.value, digits=DIGITS)
+    return " ".join(filter(None, [period, verdict(point), f"({several}x)" if several > 1 else ""]))
 
 
-def bound(point: CurvePoint | None) -> str:
-    return "-" if point is None or point.bound is None else f"{point.bound:.6g}"
+def ends_in_words(pareto: Curve, front: Front) -> str:
+    """What holds of the whole curve."""
+    ends, unit = pareto.ends, pareto.problem.time_unit
+    assert ends is not None
+    proven = ("not proven", "proven")
+    return (
+        f"The smallest memory with any pattern is {front.limit_text(ends.least.need)} "
+        f"({proven[ends.least_proven]}). The best period without a limit is "
+        f"{amount(ends.best.value, unit, DIGITS)} ({proven[ends.best_proven]})."
+    )
 
 
 def section(chain: str, pareto: Curve, picture: str) -> str:
-    ends = pareto.ends
-    assert ends is not None
+    """The curve of a chain: its picture, and its table in the units of the picture."""
+    front = of_chain(pareto)
+    times, (step, memory_unit) = front.times(), front.scale()
     network, gpus = chain.rsplit("-", 1)
-    free = "proven" if ends.best_proven else f"bound {number(ends.bound, 'unknown')}"
-    head = ["memory (MiB)", "bound", *DEFAULT_METHODS, "s"]
+    head = [measured("memory", memory_unit), "bound", *DEFAULT_METHODS, "seconds"]
     lines = [
-        f"## {network}, {gpus} GPUs",
+        f"### {network}, {gpus} GPUs",
         "",
         f"![period against memory]({picture})",
         "",
-        f"Smallest memory with any pattern: {ends.least.need / MIB:.1f} MiB"
-        f" ({'proven' if ends.least_proven else 'not proven'}); without a limit: {ends.best.value:.6g}"
-        f" ({free}).",
+        ends_in_words(pareto, front),
         "",
         "| " + " | ".join(head) + " |",
         "|---" * len(head) + "|",
     ]
     for level, points in by_memory(pareto):
-        periods = [cell(points.get(method)) for method in DEFAULT_METHODS]
-        seconds = f"{points[EXACT].seconds:.1f}"
-        lines.append(f"| {level / MIB:.1f} | " + " | ".join([bound(points[EXACT]), *periods, seconds]) + " |")
+        exact = points[EXACT]
+        periods = [cell(points.get(method), times) for method in DEFAULT_METHODS]
+        row = [plain(level / step, 4), times.text(exact.bound, digits=DIGITS), *periods, f"{exact.seconds:.1f}"]
+        lines.append("| " + " | ".join(row) + " |")
     return "\n".join([*lines, ""])
 
 
@@ -91,8 +100,8 @@ def summary(curves: dict[str, Curve]) -> str:
 
 def page(curves: dict[str, Curve], limit_s: float, introduction: str) -> str:
     sections = [section(chain, pareto, f"pareto-{chain}.svg") for chain, pareto in curves.items()]
-    measured = f"Here each point had {limit_s:g} s. {summary(curves)}"
-    return "\n".join([introduction, "## Measured", "", measured, "", *sections])
+    told = f"Each point had {limit_s:g} s. {summary(curves)}"
+    return "\n".join([introduction, "## Measured", "", told, "", *sections])
 
 
 def main() -> None:

@@ -31,6 +31,7 @@ import pipeplan
 from pipeplan.instances.base.json_file import write_text_atomically
 from pipeplan.instances.base.result import PROVEN_TOLERANCE, Stop, relative_gap
 from pipeplan.instances.catalogue import packaged_kinds, read_best_known
+from pipeplan.show.words import amount_or
 from pipeplan.studies.journal import Journal, line_of
 
 HERE = Path(__file__).parent
@@ -71,6 +72,7 @@ class Run:
     input: str = ""
     variant: str = ""
     hash: str = ""
+    time_unit: str | None = None
     method: str = ""
     value: float | None = None
     bound: float | None = None
@@ -189,6 +191,7 @@ def _run(item: Input, usual: Run) -> Run:
         input=item.name,
         variant=item.variant,
         hash=item.problem.hash,
+        time_unit=item.problem.time_unit,
         method=str(item.method.get("formulation") or item.method["planner"]),
         value=None if result.objective is None or not result.verified else float(result.objective),
         bound=None if result.bound is None else float(result.bound),
@@ -209,7 +212,8 @@ def commit() -> str:
 def best_of(runs: Iterable[Run], tables: Iterable[Any]) -> dict[tuple[str, str], Known]:
     """Of the tables and of all releases; a value is proven where a bound of anybody meets it.
 
-    A contiguous placement is also one of the other variant, and a bound on any placement one on contiguous ones.
+    A contiguous placement is also one of the other variant, and a bound on any placement one on contiguous ones. A
+    bound above the best value is one on fewer plans, and proves nothing of that value.
     """
     values: dict[tuple[str, str], float] = {}
     bounds: dict[tuple[str, str], float] = {}
@@ -225,7 +229,7 @@ def best_of(runs: Iterable[Run], tables: Iterable[Any]) -> dict[tuple[str, str],
         if free in bounds:
             bounds[chain] = max(bounds[free], bounds.get(chain, bounds[free]))
     return {
-        key: Known(value, key in bounds and value - bounds[key] <= PROVEN_TOLERANCE * abs(value))
+        key: Known(value, key in bounds and abs(value - bounds[key]) <= PROVEN_TOLERANCE * abs(value))
         for key, value in values.items()
     }
 
@@ -235,29 +239,28 @@ def best_of(runs: Iterable[Run], tables: Iterable[Any]) -> dict[tuple[str, str],
 WORDS = """\
 # What is proven
 
-How near each release comes to the best known value of every input and to a proof. An input is a variant of a packaged
-instance ([data](data.md)) or of a published one, whose name is then its path below the folder of published inputs;
-each is planned once, by the default exact method of its kind.
+This page tells for each release how near it comes to the best known value of every input, and to a proof. An input is a
+variant of a packaged instance ([data](data.md)) or of a published one. The name of a published input is its path below
+the folder of published inputs. Each input is planned once, by the default exact method of its kind.
 
-- *To best*: how far the value found is above the best known one. 0 % means the same value; below 0 cannot be, since
-  what is found counts as known.
-- *To bound*: how far it is above the bound of the same run, so how much better another plan of the method's scope
-  could be at most. 0 % is a proof; `-` means that the method knows no bound.
-- A proof speaks of the method's own family of plans (`scope` in a result), the best known value of every family. A plan
-  can therefore be *proven* in its family and stand above a better one of a wider family.
-- *Best known* is from `instances/packaged/best_known.csv`, `benchmarks/published_best_known.csv` and all releases.
+- *Best known* is the least value in `instances/packaged/best_known.csv`, in `benchmarks/published_best_known.csv` and
+  in all releases, whichever plans it was found among. *Proven* beside it says that a bound meets it, for the plans that
+  this bound is about.
+- *To best* says by which share the value found is above the best known one. 0 % means the same value.
+- *To bound* is the gap (value - bound) / value to the bound of the same run: the share that another plan of the
+  method's scope could save at most. 0 % is a proof; `-` means that the method knows no bound.
+- *Proven* as the stop of a run speaks of the plans that the method considers (`scope` in a result). A better plan may
+  be known that is not among them; then the table says *proven in its scope*.
 
-The page is made by
+One command makes the page, and continues after an interrupt. The figures of earlier releases stay.
 
     python benchmarks/proofs_page.py
 
-which goes on where it was interrupted; figures of earlier releases stay.
-
 ## Releases
 
-An input without a plan within the limit counts as neither met nor proven; means are over the inputs that have a figure.
-On a machine with other work a limit in seconds is worth less: gaps of what it cut short are then wider than they
-need be.
+*Best known met* counts the inputs with the best known value, and *proven* those whose run ended with a proof. An input
+without a plan within the limit counts as neither. Means are over the inputs that have a figure. If the machine has
+other work, runs get less done within their limit, and the gaps of those that were cut short are wider.
 
 """
 RELEASES = (
@@ -337,16 +340,23 @@ def _row(
     known: Mapping[tuple[str, str], Known],
 ) -> list[str]:
     newest, *older = (release.get(key) for release in newest_first)
+    unit = next(run.time_unit for run in (newest, *older) if run is not None)
     best = known.get(key)
     return [
         *key,
-        "no plan" if best is None else f"{best.value:.7g}",
+        amount_or(best and best.value, unit, "no plan"),
         "yes" if best is not None and best.proven else "no",
-        "" if newest is None else "no plan" if newest.value is None else f"{newest.value:.7g}",
+        "" if newest is None else amount_or(newest.value, unit, "no plan"),
         *_gaps(newest, known),
-        *(["", "", ""] if newest is None else [newest.method, newest.stop, f"{newest.seconds:.1f}"]),
+        *(["", "", ""] if newest is None else [newest.method, _stop(newest, known), f"{newest.seconds:.1f}"]),
         *(cell for run in older for cell in _gaps(run, known)),
     ]
+
+
+def _stop(run: Run, known: Mapping[tuple[str, str], Known]) -> str:
+    """A proof says less where a better plan of a wider scope is known."""
+    is_beaten = (_to_best(run, known) or 0.0) > PROVEN_TOLERANCE
+    return f"{run.stop} in its scope" if run.stop == Stop.PROVEN and is_beaten else run.stop
 
 
 def _gaps(run: Run | None, known: Mapping[tuple[str, str], Known]) -> list[str]:

@@ -5,12 +5,15 @@ Light is forward, dark is backward, in every picture; the number on a task is th
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 
 import matplotlib.pyplot as plt
 from cycler import cycler
 from IPython import get_ipython
+from IPython.core.pylabtools import print_figure
 from matplotlib.colors import to_hex, to_rgb
+from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from matplotlib_inline.backend_inline import set_matplotlib_formats
@@ -19,6 +22,7 @@ from pipeplan.instances.chain.referee.unrolled import unroll
 from pipeplan.instances.schedule.problem import KIND_NAMES
 from pipeplan.show.palette import BACKWARD, CATEGORIES, FORWARD, OTHER, PHASES, ink_on
 from pipeplan.show.palette import TERMS as TERM_COLOURS
+from pipeplan.show.pictures.canvas import GROUND, INK, themed
 from pipeplan.show.views.schedule import COLOUR_OF
 
 SMALL = 8
@@ -42,12 +46,24 @@ plt.rcParams.update(
         "legend.fontsize": SMALL,
         "legend.frameon": False,
         "svg.fonttype": "none",  # text stays text
+        **dict.fromkeys(("figure.facecolor", "axes.facecolor"), "none"),
+        **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
     }
 )
 
 
+def on_the_page(figure):
+    """As an SVG in the colours of the page that shows it: lines in black and white are drawn in its ink and ground."""
+    svg = print_figure(figure, fmt="svg", bbox_inches="tight")
+    svg = re.sub('(<use [^>]*style=")(?=stroke)', rf"\1fill: {INK}; ", svg)  # a marker without a colour is black
+    for line, becomes in (("#000000", INK), ("#ffffff", GROUND)):
+        svg = svg.replace(f"stroke: {line}", f"stroke: {becomes}")
+    return themed(svg)
+
+
 if get_ipython() is not None:
     set_matplotlib_formats("svg")
+    get_ipython().display_formatter.formatters["image/svg+xml"].for_type(Figure, on_the_page)
 
 
 def draw_pipeline(axes, problem, plan, until, title="", *, steady=False, links=False, label="name"):

@@ -147,6 +147,30 @@ def test_the_table_of_the_course_has_a_row_for_each_lesson_with_its_minutes() ->
         assert told is None or told[1] == minutes, name
 
 
+def test_pictures_of_lessons_follow_the_page_light_or_dark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(LESSONS)
+    with mpl.rc_context():
+        mpl.use("agg")
+        course = importlib.import_module("course")
+        figure, axes = course.plt.subplots()
+        course.draw_bar(axes, 0, 0, 1, 1, course.FORWARD, ("F1",))
+        axes.axhline(0, color="black", label="a line")
+        axes.plot([0], [0], "ko")
+        axes.set_title("a title")
+        axes.legend()
+        svg = course.on_the_page(figure)
+        course.plt.close(figure)
+    assert "prefers-color-scheme: dark" in svg
+    drawn = svg.partition("</style>")[2]
+    assert re.findall(r'style="[^"]*fill: currentColor[^"]*"[^>]*>([^<]*)<', drawn)[-2:] == ["a title", "a line"]
+    assert not re.search(r"(?:stroke|fill): (?:#ffffff|white)", drawn), "a patch that is white on a dark page"
+    assert not re.search(r"stroke: (?:#000000|black)", drawn), "a line that is black on a dark page"
+    assert not re.search(r'<use [^>]*style="stroke: ', drawn), "a marker that is black on a dark page"
+    assert "fill: currentColor; stroke: currentColor" in drawn, "markers are drawn in the ink"
+    (bar,) = re.findall(r'id="PolyCollection_1">\s*<defs>\s*<path [^>]*?style="([^"]*)"', drawn)
+    assert "fill" not in bar, "a bar keeps its colour"
+
+
 # ---- exercises -----------------------------------------------------------------------------------------
 
 

@@ -50,6 +50,20 @@ def test_a_value_is_proven_where_anybodys_bound_meets_it(proofs: ModuleType) -> 
     assert proofs.best_of([found, bounded], [])[KEY] == proofs.Known(6.0, True)
 
 
+def test_a_bound_on_fewer_plans_proves_nothing_of_a_better_plan_outside_them(proofs: ModuleType) -> None:
+    wide, narrow = run(proofs, value=6.0, bound=3.0), run(proofs, version="2.0", value=7.0, bound=7.0)
+    known = proofs.best_of([wide, narrow], [])
+    assert known[KEY] == proofs.Known(6.0, False)
+    assert "| proven in its scope |" in proofs.page([narrow], known)
+
+
+def test_values_are_in_the_unit_in_which_people_read_them(proofs: ModuleType) -> None:
+    found = run(proofs, value=0.0123, bound=0.0123, time_unit="s")
+    assert "| tiny-chain | contiguous | 12.3 ms | yes | 12.3 ms |" in proofs.page(
+        [found], proofs.best_of([found], [])
+    )
+
+
 def test_the_variants_of_a_placement_settle_each_other(proofs: ModuleType) -> None:
     chain, free = run(proofs, bound=3.0), run(proofs, variant="non-contiguous", value=7.0, bound=6.0)
     known = proofs.best_of([chain, free], [])

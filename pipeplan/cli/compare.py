@@ -111,9 +111,9 @@ def command(
         if quick:
             raise UsageError("--quick runs a part of a suite; name the suite with --suite, or drop --quick.")
         chosen = _own_suite(instances, method, seeds, _settings(devices, memory, common), limits)
+    from ..show.comparison import check_parquet, write_tables
     from ..show.pictures.profile import draw_profile
     from ..studies.compare.comparison import Where, compare
-    from ..studies.compare.write import check_parquet, write_tables
     from .compare_tables import Lines
 
     named = any(instance.published is not None for instance in chosen.instances)

@@ -1,29 +1,24 @@
-"""The tables of a comparison in the terminal."""
+"""The tables of a comparison in the terminal, and a line for each run that ends."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from string import ascii_uppercase
-from typing import TYPE_CHECKING, Any
-
-from ..show.console import clean, out, styled
-
-if TYPE_CHECKING:
-    from ..studies.compare.comparison import Comparison
 import sys
 import time
+from collections.abc import Iterator
+from string import ascii_uppercase
 from typing import TYPE_CHECKING
 
-from ..show.console import number, say_note
+from ..show.console import clean, out, say_note, styled
+from ..show.words import amount_or
 
 if TYPE_CHECKING:
-    from ..studies.compare.comparison import Progress
+    from ..studies.compare.comparison import Comparison, Progress
 
 
 def draw(comparison: Comparison) -> None:
     """Values of every case by method, then one line a method."""
-    from ..studies.compare.table import faults, plain_rows, summary
-    from ..studies.compare.write import LOSS, about, case_cells, told_otherwise
+    from ..show.comparison import LOSS, about, case_cells, method_cells, told_otherwise
+    from ..studies.compare.table import faults
 
     frame = comparison.table()
     if frame.empty:
@@ -33,38 +28,16 @@ def draw(comparison: Comparison) -> None:
     short, key = _shortened(head, rows, set(frame["method"]), out().width)
     _tables("values, recomputed by the referee", short, rows, len(head) - frame["method"].nunique())
     if any("%" in cell for row in rows for cell in row):
-        out().print(styled(f"in brackets: {LOSS.removeprefix('a percentage ')}", "dim"))
+        out().print(styled(LOSS, "dim"))
     if about(comparison):
         out().print(styled(about(comparison), "dim"))
     if key:
         out().print(styled(key))
-    methods = [_method(row) for row in plain_rows(summary(frame))]
-    _tables("methods, ratios to the best of each case", METHOD_HEAD, methods, 1)
+    _tables("methods, ratios to the best of each case", *method_cells(frame), 1)
     for claim in told_otherwise(comparison):
         out().print(styled(f"claims: {claim}", "bold red"), soft_wrap=True)
     for method, status, message in faults(frame):
         out().print(styled(f"{method}: {status}. {message}"), soft_wrap=True)
-
-
-METHOD_HEAD = ["method", "plans", "proven", "best in", "mean", "worst", "seconds", "wall", "memory"]
-
-
-def _method(row: dict[str, Any]) -> list[str]:
-    """How many runs have a plan, in how many cases it is the best; ratios where there is a value; medians of its own
-    seconds, of those of its process and of the most memory that this held."""
-    from ..studies.compare.write import memory, seconds
-
-    return [
-        str(row["method"]),
-        f"{row['verified']} of {row['runs']}",
-        str(row["proven"]),
-        f"{row['best_in_cases']} of {row['cases']}",
-        _ratio(row["mean_ratio_to_best"]),
-        _ratio(row["worst_ratio_to_best"]),
-        "-" if row["median_total_s"] is None else f"{row['median_total_s']:.2f}",
-        seconds(row["median_wall_s"]) or "-",
-        memory(row["median_peak_memory_bytes"]) or "-",
-    ]
 
 
 GAP = 2
@@ -99,10 +72,6 @@ def _blocks(head: list[str], rows: list[list[str]], labels: int, width: int) -> 
             block = first
         block = [*block, i]
     yield block
-
-
-def _ratio(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
 
 
 def _table(title: str, head: list[str], rows: list[list[str]]) -> None:
@@ -148,7 +117,7 @@ class Lines:
         parts = [
             record.run.title,
             word,
-            number(result.get("objective"), "no plan"),
+            amount_or(result.get("objective"), result.get("problem", {}).get("time_unit"), "no plan"),
             "" if record.wall_s is None else f"{record.wall_s:.1f} s",
             self._left(progress),
         ]

@@ -45,19 +45,21 @@ MEMORY: Mapping[str, str] = {
 }
 """The same by the words that plans of other kinds have for it."""
 
+COMPUTATION = "#00806a"
+
 LOADS: Mapping[str, str] = {
     "forward": FORWARD,
     "backward": BACKWARD,
-    "computation": "#4477aa",
-    "busy": "#4477aa",
-    "from start to finish": "#4477aa",
+    "computation": COMPUTATION,
+    "busy": COMPUTATION,
+    "from start to finish": COMPUTATION,
     "transfers": "#ccbb44",
     "transfers in": "#ccbb44",
     "transfers out": "#66ccee",
     "synchronisation": OTHER,
     "larger of links and inside": "#bbbbbb",
 }
-"""What the time of a device or a stage goes into."""
+"""What the time of a device or a stage goes into. Work has a colour that is no device's and no method's."""
 
 BLACK, WHITE = "#000000", "#ffffff"
 

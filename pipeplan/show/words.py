@@ -126,9 +126,9 @@ def amount(value: float, unit: str | None, digits: int = 7) -> str:
     return f"{text} {unit or ''}".rstrip()
 
 
-def amount_or(value: float | None, unit: str | None, missing: str = "-") -> str:
+def amount_or(value: float | None, unit: str | None, missing: str = "-", digits: int = 7) -> str:
     """The amount, or a word for an absent one."""
-    return missing if value is None else amount(value, unit)
+    return missing if value is None else amount(value, unit, digits)
 
 
 def is_visible(char: str) -> bool:

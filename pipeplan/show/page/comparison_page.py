@@ -7,8 +7,17 @@ from xml.etree.ElementTree import Element
 
 from ...studies.compare.comparison import Comparison
 from ...studies.compare.table import absent_as_none, faults, plain_rows, profile, ratios, summary
-from ...studies.compare.write import LOSS, TOLD_OTHERWISE, about, case_cells, run_cells, state, told_otherwise
-from .axes import number
+from ..comparison import (
+    LOSS,
+    METHODS,
+    TOLD_OTHERWISE,
+    about,
+    case_cells,
+    method_cells,
+    run_cells,
+    state,
+    told_otherwise,
+)
 from .bars import Bar, bars
 from .curves import Line, line_chart
 from .markup import tag
@@ -39,13 +48,10 @@ def _claims(comparison: Comparison) -> list[Element]:
 
 def _parts(frame: pandas.DataFrame, words: str) -> list[Element]:
     columns, rows = case_cells(frame)
-    methods = plain_rows(summary(frame))
-    names = [name.replace("_", " ") for name in methods[0]]
-    lines = [[_cell(row[name]) for name in methods[0]] for row in methods]
     failed = faults(frame)
     return [
         section("Values", table(columns, rows, f"Recomputed by the referee; {LOSS}"), tag("p", None, words)),
-        section("Methods", table(names, lines, "A run without a verified plan is counted and never averaged")),
+        section("Methods", table(*method_cells(frame), METHODS)),
         section("Profile", _profile(frame)),
         section("Ratios", *_ratios(frame)),
         section("Seconds", _seconds(frame)),
@@ -98,9 +104,3 @@ def _seconds(frame: pandas.DataFrame) -> Element:
         if row["median_total_s"] is not None
     ]
     return bars(rows, "Median seconds of each method", "median time", "s")
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    return number(value) if isinstance(value, float) else str(value)

@@ -116,20 +116,24 @@ def write_picture(figure: Figure, path: str | os.PathLike[str]) -> None:
     buffer = io.BytesIO()
     figure.savefig(buffer, format=ending, dpi=150, metadata=UNDATED[ending], transparent=ending == "svg")
     drawn = buffer.getvalue()
-    write_bytes_atomically(path, _themed(drawn.decode()).encode() if ending == "svg" else drawn)
+    write_bytes_atomically(path, _same_clips(themed(drawn.decode())).encode() if ending == "svg" else drawn)
 
 
-def _themed(svg: str) -> str:
+def themed(svg: str) -> str:
     """With the ink and the ground of the page, light or dark, without turns by nothing, and with titles where
     `with_titles` has put them."""
     svg = re.sub(r'style="([^"]*)' + GROUND, r'class="ground" style="\1currentColor', svg)
     svg = svg.replace(INK, "currentColor").replace("<svg ", '<svg class="pipeplan" ', 1)
     svg = re.sub(r' transform="rotate\(-0 [^"]*"', "", svg)
     svg = svg.replace("<defs>", f"{STYLE} <defs>", 1)
-    # The last digit of a clip's place, of which its id is made, differs from one drawing to the next.
+    return re.sub(r'<a xlink:href="([^"]*)"[^>]*>(.*?)</a>', r"<g><title>\1</title>\2</g>", svg, flags=re.DOTALL)
+
+
+def _same_clips(svg: str) -> str:
+    """The last digit of a clip's place, of which its id is made, differs from one drawing to the next."""
     for number, clip in enumerate(dict.fromkeys(re.findall(r"url\(#(p[0-9a-f]{10})\)", svg))):
         svg = svg.replace(clip, f"clip{number}")
-    return re.sub(r'<a xlink:href="([^"]*)"[^>]*>(.*?)</a>', r"<g><title>\1</title>\2</g>", svg, flags=re.DOTALL)
+    return svg
 
 
 def wrapped(text: str, width_in: float) -> str:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..palette import CATEGORIES, MEMORY, OTHER
+from ..palette import COMPUTATION, MEMORY, OTHER
 from ..view import Flow, PlanView, Row
 from ..words import several
 from .canvas import GROUND, INK, SMALL_PT, canvas, explain, legible, wrapped, write_picture
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MOST_NAMED = 24
 BOX_HEIGHT = 0.62
 SLOWEST_PT, USUAL_PT = 2.5, 0.8
-WIDTH_IN, LEVEL_IN = 11.0, 1.9
+WIDTH_IN, LEVEL_IN = 11.0, 2.1
 """Of all, at least, and of a level: its boxes have room for their words."""
 
 
@@ -68,7 +68,7 @@ def _draw_graph(axes: Axes, view: PlanView, flow: Flow, places: Sequence[tuple[i
     axes.set_axis_off()
     title = f"{legible(view.name)}: {view.headline}"
     axes.set_title(wrapped(title, WIDTH_IN))
-    axes.bar([0], [0], color=CATEGORIES[0], label="load, of the largest one (thick frame)")
+    axes.bar([0], [0], color=COMPUTATION, label="load, of the largest one (thick frame)")
     axes.bar([0], [0], color=MEMORY["held"], label="memory, of the limit")
 
 
@@ -76,8 +76,8 @@ def _box(axes: Axes, place: tuple[int, int], row: Row, load: float, memory: str)
     x, y = place
     held, cells = row.memory_held or 0.0, row.cells
     count, names = (0, "") if row.held is None else (row.held.count, legible(row.held.text(MOST_NAMED)))
-    settings = f"b {cells['b']}, k {cells['k']}, held {cells['held']}"
-    text = f"{row.title}: {several(count, 'operator')} on {cells['d']}\n{names}\n{settings}"
+    settings = ", ".join(f"{name} {cells[name]}" for name in ("d", "b", "k", "held"))
+    text = f"{row.title}: {several(count, 'operator')}\n{names}\n{settings}"
     # Ground and ink are of one element each: in the file a shape has one colour of the page.
     frame: dict[str, Any] = {
         "facecolor": "none",
@@ -87,7 +87,7 @@ def _box(axes: Axes, place: tuple[int, int], row: Row, load: float, memory: str)
     axes.bar(x, BOX_HEIGHT, 0.84, y - BOX_HEIGHT / 2, color=GROUND)
     axes.bar(x, BOX_HEIGHT, 0.84, y - BOX_HEIGHT / 2, **frame)
     axes.text(x, y + 0.06, f"{text}\n{memory}", ha="center", va="center", fontsize=SMALL_PT)
-    _bar(axes, place, -0.22, load, CATEGORIES[0])
+    _bar(axes, place, -0.22, load, COMPUTATION)
     if row.limit:
         _bar(axes, place, -0.27, min(1.0, held / row.limit), MEMORY["held"])
 

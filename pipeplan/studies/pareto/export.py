@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from ...instances.base.json_file import csv_cell, write_text_atomically
 from .curve import Curve, CurvePoint
 
+LEAST_GAP = 0.001
+"""A smaller gap is shown as smaller, never as nothing."""
+
 
 def write_csv(curve: Curve, path: str | os.PathLike[str]) -> None:
     """One line per point, everything except the plans; absent values are empty."""
@@ -34,4 +37,6 @@ def verdict(point: CurvePoint | None) -> str:
         return ""
     if point.certified:
         return "*"
-    return "" if point.gap is None else f"{100 * point.gap:.1f}%"
+    if point.gap is None:
+        return ""
+    return f"{100 * point.gap:.1f}%" if point.gap >= LEAST_GAP else f"<{100 * LEAST_GAP:g}%"

@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 
 from pipeplan.instances.chain.referee.memory import TERMS as CHAIN_TERMS
-from pipeplan.show.palette import CATEGORIES, MEMORY, PHASE_NAMES, PHASES, TERMS, contrast, ink_on, luminance
+from pipeplan.show.palette import (
+    CATEGORIES,
+    COMPUTATION,
+    LOADS,
+    MEMORY,
+    PHASE_NAMES,
+    PHASES,
+    TERMS,
+    contrast,
+    ink_on,
+    luminance,
+)
 
 SEEN_BY = {
     "all": np.eye(3),
@@ -56,12 +67,19 @@ def test_what_lies_side_by_side_is_told_apart_by_everyone(reader: str, colours: 
     assert min(difference(one, other, reader) for one, other in pairwise(colours)) > 18
 
 
+@pytest.mark.parametrize("reader", SEEN_BY)
+def test_work_is_told_apart_from_all_else_that_a_load_has_and_is_the_colour_of_no_device(reader: str) -> None:
+    others = {LOADS[name] for name in ("transfers", "transfers in", "transfers out", "larger of links and inside")}
+    assert min(difference(COMPUTATION, other, reader) for other in others) > 18
+    assert COMPUTATION not in (*CATEGORIES, *PHASES, *MEMORY.values())
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_phases_stand_out_from_light_and_dark_pages(page: str) -> None:
     assert min(contrast(colour, PAGES[page]) for colour in PHASES) > 3
 
 
-@pytest.mark.parametrize("colour", dict.fromkeys((*PHASES, *TERMS.values(), *CATEGORIES)))
+@pytest.mark.parametrize("colour", dict.fromkeys((*PHASES, *TERMS.values(), *CATEGORIES, *LOADS.values())))
 def test_what_is_written_on_a_colour_can_be_read(colour: str) -> None:
     assert contrast(colour, ink_on(colour)) >= 4.5
 

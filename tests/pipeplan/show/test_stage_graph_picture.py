@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from problems.graph_pipelines_with_plans import chain_plan, chain_problem, random_graph_problem, random_plan
 
+from pipeplan.instances.graph_pipeline.layer_stages import layer_stages
+from pipeplan.instances.graph_pipeline.models import case_study
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
 from pipeplan.instances.graph_pipeline.referee.evaluate import NotAStageGraphError
 from pipeplan.instances.graph_pipeline.rules import StageGraphRules
 from pipeplan.instances.simulate import simulate
+from pipeplan.show.pictures import stage_graph
 from pipeplan.show.pictures.plans import draw_plan
 from pipeplan.show.pictures.schedule import MOST_SHAPES
 from pipeplan.show.pictures.stage_graph import lanes_of
@@ -25,10 +29,26 @@ def drawn(problem: GraphPipelineProblem, plan: StageGraphPlan, path: Path) -> st
 
 def test_stages_and_times_stand_in_the_picture(tmp_path: Path) -> None:
     text = drawn(chain_problem(3, memory_bytes=100), chain_plan(3), tmp_path / "plan.svg")
-    assert "stage 2: 1 operator on 1" in text
-    assert "held 3" in text
+    assert "stage 2: 1 operator<" in text
+    assert "d 1, b 1, k 1, held 3" in text
     assert "depth 3" in text
     assert "idle 20.0 % of all devices' time" in text.replace("&#39;", "'")
+
+
+@pytest.mark.parametrize("in_a_row", [True, False])
+def test_the_words_of_a_stage_stay_in_its_box(
+    in_a_row: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures: list[Any] = []
+    monkeypatch.setattr(stage_graph, "write_picture", lambda figure, path: figures.append(figure))
+    problem = case_study()
+    draw_plan(problem, layer_stages(problem, 2, in_a_row), tmp_path / "plan.svg")
+    figures[0].draw_without_rendering()
+    top = figures[0].axes[0]
+    boxes = [bar.get_window_extent() for bar in top.patches if bar.get_height() == stage_graph.BOX_HEIGHT]
+    words = [text.get_window_extent() for text in top.texts if text.get_text()]
+    assert len(words) == 8
+    assert min(box.width for box in boxes) >= max(text.width for text in words)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -34,7 +34,7 @@ from pipeplan.studies.pareto.curve import (
     proven,
     with_bounds_from_above,
 )
-from pipeplan.studies.pareto.export import write_csv
+from pipeplan.studies.pareto.export import verdict, write_csv
 from pipeplan.studies.pareto.stored import opened
 
 EXACT, PIPEDREAM = "exact-beaumont", "pipedream-eager"
@@ -57,6 +57,12 @@ def chain() -> ChainProblem:
 @pytest.fixture(scope="module")
 def swept(chain: ChainProblem) -> Curve:
     return sweep(chain, settings())
+
+
+def test_a_gap_that_rounds_to_nothing_is_said_to_be_small(swept: Curve) -> None:
+    proven_point = swept.of(EXACT)[-1]
+    near, far = (replace(proven_point, stop=Stop.TIME, bound=9 * (1 - gap)) for gap in (2e-5, 0.0512))
+    assert [verdict(point) for point in (proven_point, near, far)] == ["*", "<0.1%", "5.1%"]
 
 
 # ---- the curves ---------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import pytest
 
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.planners.backends.process import child_environment
+from pipeplan.show.comparison import write_tables
 from pipeplan.show.pictures.profile import draw_profile, write_profile
 from pipeplan.studies.compare.comparison import (
     JOURNAL,
@@ -28,7 +29,6 @@ from pipeplan.studies.compare.comparison import (
 from pipeplan.studies.compare.run import Record, Status
 from pipeplan.studies.compare.suite import Instance, Suite, competitor
 from pipeplan.studies.compare.table import DETERMINISTIC, plain_rows
-from pipeplan.studies.compare.write import write_tables
 
 # One worker runs them all, so that the comparison which they share is made once.
 pytestmark = pytest.mark.xdist_group("comparison")

@@ -1,4 +1,4 @@
-"""The files of a comparison: tidy runs as CSV and Parquet, tables for papers as markdown."""
+"""A comparison as tables in words, and its files: tidy runs as CSV and Parquet, tables for papers as markdown."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...instances.base.errors import UsageError
-from ...instances.base.json_file import csv_cell, write_bytes_atomically, write_text_atomically
-from ...instances.base.result import met
-from .comparison import Comparison
-from .table import CASE, absent_as_none, best_proven, faults, plain_rows, ratios, summary, values
+from ..instances.base.errors import UsageError
+from ..instances.base.json_file import csv_cell, write_bytes_atomically, write_text_atomically
+from ..instances.base.result import met
+from ..studies.compare.comparison import Comparison
+from ..studies.compare.table import CASE, absent_as_none, best_proven, faults, plain_rows, ratios, summary, values
+from .words import Times, amount_or, measured
 
 if TYPE_CHECKING:
     import pandas
@@ -44,11 +45,11 @@ def markdown(comparison: Comparison, frame: pandas.DataFrame) -> str:
     lines = [f"# {clean(comparison.expanded.title)}", "", state(comparison), ""]
     if frame.empty:
         return "\n".join(lines)
-    lines += ["## Values", "", f"Recomputed by the referee; *proven* marks a proven optimum, {LOSS}.", ""]
+    lines += ["## Values", "", f"Recomputed by the referee; *proven* marks a proven optimum; {LOSS}.", ""]
     lines += [*_case_table(frame, values(frame), _value_cell), "", *_about(comparison)]
     lines += ["## Ratio to the best", ""]
     lines += [*_case_table(frame, ratios(frame), _ratio_cell), ""]
-    lines += ["## Methods", "", *_frame(summary(frame)), ""]
+    lines += ["## Methods", "", f"{METHODS}.", "", *lines_of(*method_cells(frame)), ""]
     lines += ["## Runs", "", "Seconds of the whole process, and the most memory that it held.", ""]
     lines += [*lines_of(*run_cells(frame)), ""]
     claims = told_otherwise(comparison)
@@ -75,7 +76,7 @@ def _about(comparison: Comparison) -> list[str]:
     return [clean(words), ""] if words else []
 
 
-LOSS = "a percentage how much more that is than the best proven value of the row"
+LOSS = "in brackets: how much more than the best proven value of the row"
 """What stands beside values. The gap to a method's own bound, which is another matter, is in the CSV alone."""
 
 TOLD_OTHERWISE = "Stored results that say otherwise than what was recomputed; the tables show the latter."
@@ -95,7 +96,7 @@ def state(comparison: Comparison) -> str:
 
 PROVEN = "proven"
 
-Cell = Callable[["pandas.DataFrame", tuple[Any, ...], str, float | None], str]
+Cell = Callable[["pandas.DataFrame", tuple[Any, ...], str, float | None, Times], str]
 
 
 def case_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
@@ -116,9 +117,11 @@ def _cells(frame: pandas.DataFrame, table: pandas.DataFrame, cell: Cell) -> tupl
     rows = []
     for case, row in zip(table.index, table.itertuples(index=False, name=None), strict=True):
         found = [absent_as_none(value) for value in row]
-        cells = [cell(frame, case, method, value) for method, value in zip(methods, found, strict=True)]
-        rows.append([_with_unit(frame, str(case[0])), *([str(case[1])] if settings else []), *cells])
-        printed = [_printed_value(frame, case, method) for method in methods] if cell is _value_cell else []
+        times = Times.of(found, _time_unit(frame, str(case[0])))
+        cells = [cell(frame, case, method, value, times) for method, value in zip(methods, found, strict=True)]
+        name = str(case[0]) if cell is _ratio_cell else measured(str(case[0]), times.unit)
+        rows.append([name, *([str(case[1])] if settings else []), *cells])
+        printed = [_printed_value(frame, case, method, times) for method in methods] if cell is _value_cell else []
         if any(printed):
             rows.append([PUBLISHED, *([""] if settings else []), *printed])
     return head, rows
@@ -128,10 +131,10 @@ PUBLISHED = "  published"
 """What opens the row of printed values, below the row of ours."""
 
 
-def _printed_value(frame: pandas.DataFrame, case: tuple[Any, ...], method: str) -> str:
+def _printed_value(frame: pandas.DataFrame, case: tuple[Any, ...], method: str, times: Times) -> str:
     """What somebody printed for this very case and method; empty: nothing."""
     found = _own(frame, case, method)["published"].dropna()
-    return number(float(found.iloc[0]), 6) if len(found) else ""
+    return times.text(float(found.iloc[0]), digits=DIGITS) if len(found) else ""
 
 
 def _own(frame: pandas.DataFrame, case: tuple[Any, ...], method: str) -> pandas.DataFrame:
@@ -140,21 +143,24 @@ def _own(frame: pandas.DataFrame, case: tuple[Any, ...], method: str) -> pandas.
     return own
 
 
-def _with_unit(frame: pandas.DataFrame, instance: str) -> str:
-    """The instance and, in brackets, the time unit of its values."""
+def _time_unit(frame: pandas.DataFrame, instance: str) -> str | None:
     units = frame[frame[CASE[0]] == instance]["time_unit"].dropna()
-    return f"{instance} ({units.iloc[0]})" if len(units) and units.iloc[0] else instance
+    return str(units.iloc[0]) if len(units) else None
 
 
-def _ratio_cell(frame: pandas.DataFrame, case: tuple[Any, ...], method: str, value: float | None) -> str:
+def _ratio_cell(
+    frame: pandas.DataFrame, case: tuple[Any, ...], method: str, value: float | None, times: Times
+) -> str:
     return number(value, 4)
 
 
-def _value_cell(frame: pandas.DataFrame, case: tuple[Any, ...], method: str, value: float | None) -> str:
+def _value_cell(
+    frame: pandas.DataFrame, case: tuple[Any, ...], method: str, value: float | None, times: Times
+) -> str:
     own = _own(frame, case, method)
     if own.empty:
         return ""
-    words = [number(value, 6) if value is not None else _failure(own)]
+    words = [times.text(value, digits=DIGITS) if value is not None else _failure(own)]
     if value is not None and (own["stop"] == "proven").all():
         words.append(PROVEN)
     words += _loss(value, best_proven(frame, case))
@@ -173,6 +179,33 @@ def _loss(value: float | None, best: float | None) -> list[str]:
 
 LEAST_LOSS = 0.01
 """Per cent: less is shown as less, never as nothing."""
+DIGITS = 6
+"""Of a value."""
+
+METHOD_HEAD = ("method", "plans", "proven", "best in", "mean", "worst", "seconds", "wall", "memory")
+METHODS = (
+    "Mean and worst are ratios to the best of each case, over the cases with a value; the seconds of a method, those "
+    "of its process and the most memory that this held are medians"
+)
+
+
+def method_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of the table of methods."""
+    return list(METHOD_HEAD), [_method(row) for row in plain_rows(summary(frame))]
+
+
+def _method(row: Mapping[str, Any]) -> list[str]:
+    total, mean, worst = row["median_total_s"], row["mean_ratio_to_best"], row["worst_ratio_to_best"]
+    return [
+        str(row["method"]),
+        f"{row['verified']} of {row['runs']}",
+        str(row["proven"]),
+        f"{row['best_in_cases']} of {row['cases']}",
+        *("-" if ratio is None else f"{ratio:.4f}" for ratio in (mean, worst)),
+        "-" if total is None else f"{total:.2f}",
+        seconds(row["median_wall_s"]) or "-",
+        memory(row["median_peak_memory_bytes"]) or "-",
+    ]
 
 
 RUN_HEAD = ("instance", "setting", "method", "seed", "value", "stop", "wall time", "peak memory")
@@ -192,7 +225,7 @@ def _run_cell(row: Mapping[str, Any], name: str) -> str:
         return memory(row["peak_memory_bytes"])
     if name == "stop":
         return str(row["stop"] or row["status"])
-    return number(row["value"], 6) if name == "value" else str(row[name])
+    return amount_or(row["value"], row["time_unit"], "", DIGITS) if name == "value" else str(row[name])
 
 
 def _printed_seconds(row: Mapping[str, Any]) -> str:
@@ -214,18 +247,6 @@ def _failure(own: pandas.DataFrame) -> str:
     if first["status"] != "done":
         return str(first["status"])
     return "no plan" if first["stop"] == "completed" else str(first["stop"])
-
-
-def _frame(frame: pandas.DataFrame) -> list[str]:
-    rows = [[_plain(value) for value in row] for row in frame.itertuples(index=False, name=None)]
-    return lines_of([str(name).replace("_", " ") for name in frame.columns], rows)
-
-
-def _plain(value: Any) -> str:
-    value = absent_as_none(value)
-    if value is None:
-        return ""
-    return number(value, 4) if isinstance(value, float) else clean(value)
 
 
 def lines_of(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

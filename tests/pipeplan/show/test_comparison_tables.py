@@ -6,16 +6,19 @@ from typing import Any
 
 import pytest
 
+from pipeplan.show.comparison import case_cells, method_cells, run_cells
 from pipeplan.studies.compare.run import Record, Run, Status
 from pipeplan.studies.compare.suite import Published
 from pipeplan.studies.compare.suite_file import load_suite
 from pipeplan.studies.compare.table import best_proven, plain_rows, summary, tidy
-from pipeplan.studies.compare.write import case_cells, run_cells
 
 
-def record(method: str, value: float | None, stop: str, gap: float | None = None) -> Record:
+def record(
+    method: str, value: float | None, stop: str, gap: float | None = None, unit: str | None = None
+) -> Record:
     run = Run("one", "", method, "placement", "hash", planner=method)
-    result = {"verified": value is not None, "objective": value, "stop": stop, "gap": gap}
+    problem = {"time_unit": unit}
+    result = {"verified": value is not None, "objective": value, "stop": stop, "gap": gap, "problem": problem}
     return Record(run, Status.DONE, result, wall_s=1.25, peak_memory_bytes=300 * 2**20)
 
 
@@ -78,6 +81,17 @@ def test_the_suite_of_graphpipe_carries_the_printed_seconds() -> None:
     printed = {(entry.instance, entry.method): entry.seconds for entry in load_suite("graphpipe-tables").published}
     assert printed["MMT, 8 devices", "published method"] == 0.76
     assert len(printed) == 6
+
+
+def test_values_of_a_row_are_in_the_unit_in_which_people_read_them() -> None:
+    runs = (record("good", 30568.0, "proven", unit="us"), record("bad", 63270.0, "completed", unit="us"))
+    assert case_cells(frame(*runs))[1] == [["one (ms)", "30.568 proven", "63.27 (+106.98 %)"]]
+    assert [row[3] for row in run_cells(frame(*runs))[1]] == ["30.568 ms", "63.27 ms"]
+
+
+def test_a_line_of_a_method_has_no_raw_bytes() -> None:
+    head, (row, *_) = method_cells(frame(*RUNS))
+    assert dict(zip(head, row, strict=True))["memory"] == "300 MiB"
 
 
 def test_the_summary_of_a_method_has_medians_of_both() -> None:
