@@ -9,11 +9,14 @@ is exact in floating point as well, in any order, so that they compare plainly a
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 Amount = int | float | Fraction
 """As read from a file, or derived from what was read by exact arithmetic."""
@@ -161,3 +164,19 @@ class _Numbers:
         most = copies * sum(whole)
         limits = tuple(None if limit is None else min(limit // unit, most) for limit in self.limits)
         return WholeAmounts(tuple(whole), limits, not any(left))
+
+
+# How problems are told apart: a digest of the facts that can change a plan's value.
+
+
+def canonical(amount: float) -> float:
+    """Equal amounts are written alike: 1 as 1.0, -0.0 as 0.0."""
+    return float(amount) + 0.0
+
+
+def canonical_or_none(amount: float | None) -> float | None:
+    return None if amount is None else canonical(amount)
+
+
+def digest(facts: Any) -> str:
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]

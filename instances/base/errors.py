@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
 Entry = TypeVar("Entry")
@@ -139,3 +140,17 @@ def show(value: object) -> str:
         return f"a whole number of {value.bit_length()} bits"
     text = repr(value)
     return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 3] + "..."
+
+
+# A broken rule, whatever the kind of problem.
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A broken rule, by its stable name, and how it is broken."""
+
+    rule: str
+    message: str
+
+    def __str__(self) -> str:
+        return self.message

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from ..timeline.model import Pipeline
     from .cluster import Cluster
-    from .violation import Violation
+    from .errors import Violation
 
 
 class Rules(Protocol):

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base.cluster import SECONDS, Cluster, changes, per_unit
-from ..base.errors import UsageError, show
+from ..base.errors import UsageError, Violation, show
 from ..base.facts import facts_of
-from ..base.violation import Violation
 from ..timeline.checks import check_tasks, given, refuse_broken
 from ..timeline.model import Pipeline
 from .files import FIELDS, chain_from_json

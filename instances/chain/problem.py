@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal, get_args
 
-from ..base.amounts import as_written
+from ..base.amounts import as_written, canonical, canonical_or_none, digest
 from ..base.checks import (
     MAX_DEVICES,
     check_amount,
@@ -23,7 +23,6 @@ from ..base.checks import (
     check_size,
 )
 from ..base.errors import InputError, show
-from ..base.identity import canonical, canonical_or_none, digest
 
 MemoryMode = Literal["reserved", "inputs", "weights", "strict"]
 Duplex = Literal["half", "full"]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from ..base.packaged import Packaged, Recipe
-from . import golden, guards, theory
+from . import theory
 from .from_workload import workload_to_chain
 from .known_answers import KnownChain
 from .problem import ChainProblem
@@ -22,7 +22,7 @@ def known_chains() -> tuple[KnownChain, ...]:
     """The packaged chains whose answers are known by proof or enumeration."""
     return (
         theory.three_chain(), theory.family(2), theory.lemma_2(), theory.lemma_3(), theory.figure_4(),
-        theory.figure_5(), golden.golden_chains()[3], guards.e5_overrun(),
+        theory.figure_5(), theory.golden_chains()[3], theory.e5_overrun(),
     )  # fmt: skip
 
 

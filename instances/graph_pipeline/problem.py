@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
+from ..base.amounts import canonical, canonical_or_none, digest
 from ..base.checks import (
     NodeId,
     check_amount,
@@ -27,7 +28,6 @@ from ..base.curve import TimeCurve as TimeCurve
 from ..base.curve import check_curve
 from ..base.errors import InputError, UsageError, show
 from ..base.graph import Graph, check_acyclic, check_ends
-from ..base.identity import canonical, canonical_or_none, digest
 
 MAX_OPERATORS = 100_000
 MAX_OPERATOR_EDGES = 1_000_000

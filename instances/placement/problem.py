@@ -13,7 +13,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from ..base.amounts import MOST_EXACT, WholeAmounts, exact_sum, fits, in_digits, whole_amounts
+from ..base.amounts import (
+    MOST_EXACT,
+    WholeAmounts,
+    canonical,
+    canonical_or_none,
+    digest,
+    exact_sum,
+    fits,
+    in_digits,
+    whole_amounts,
+)
 from ..base.checks import NodeId as NodeId
 from ..base.checks import (
     check_amount,
@@ -28,7 +38,6 @@ from ..base.checks import (
 )
 from ..base.errors import InputError, UsageError, show
 from ..base.graph import Graph, check_acyclic, check_ends
-from ..base.identity import canonical, canonical_or_none, digest
 from .cluster import AcceleratorType, Level, check_levels, check_types, is_flat
 
 MAX_NODES = 1_000_000

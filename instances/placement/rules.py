@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..base.errors import Violation
 from ..base.kind import Rules, chosen
-from ..base.violation import Violation
 from .plan import PlacementPlan
 from .problem import PlacementProblem
 from .referee.evaluate import OBJECTIVES, PlacementEvaluation, evaluate

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeVar, get_args
 
-from ..base.amounts import as_written, exact_sum, in_digits
+from ..base.amounts import as_written, canonical, canonical_or_none, digest, exact_sum, in_digits
 from ..base.checks import (
     MAX_AMOUNT,
     MAX_DEVICES,
@@ -29,7 +29,6 @@ from ..base.checks import (
 )
 from ..base.errors import InputError, nearest, show
 from ..base.graph import adjacency, find_cycle, heights_of, topological_order
-from ..base.identity import canonical, canonical_or_none, digest
 
 BlockKind = Literal["F", "B", "I", "W", "X"]
 BLOCK_KINDS: tuple[BlockKind, ...] = get_args(BlockKind)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..base.errors import InputError, UsageError
-from ..base.violation import Violation
+from ..base.errors import InputError, UsageError, Violation
 
 MAX_TASKS = 2_000_000
 """Passes whose start and end are told one by one."""

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...instances.base.errors import Violation
 from ...instances.base.kind import Rules
 from ...instances.base.result import Stop
-from ...instances.base.violation import Violation
 from ...instances.staging.plan import PlannedStage, StagedPlan
 from ...instances.staging.problem import StagingProblem
 from ...instances.staging.question import check_question

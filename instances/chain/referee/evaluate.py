@@ -13,7 +13,6 @@ from ..plan import PatternPlan
 from ..problem import ChainProblem
 from .layout import Layout, edge_name, lay_out
 from .memory import Profile, memory_profile, most_at_once
-from .verify import PATTERN_RULES as PATTERN_RULES
 from .verify import verify_pattern as verify_pattern
 
 

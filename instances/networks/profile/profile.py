@@ -12,13 +12,12 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ...base.amounts import exact_sum
+from ...base.amounts import digest, exact_sum
 from ...base.checks import check_amount, check_distinct, check_size, check_text, check_whole
 from ...base.cluster import SECONDS
 from ...base.curve import TimeCurve, check_curve
 from ...base.errors import InputError, show
 from ...base.graph import Graph, check_acyclic
-from ...base.identity import digest
 from .work import Work, check_work
 
 if TYPE_CHECKING:

@@ -26,9 +26,8 @@ from typing import Any
 
 from ...base.amounts import as_written
 from ...base.checks import NodeId
-from ...base.errors import show
+from ...base.errors import Violation, show
 from ...base.fields import plain_fields
-from ...base.violation import Violation
 from ..leveled_plan import LeveledPlan, LeveledStage
 from ..plan import PlannedStage
 from ..problem import Layer, StagingProblem
@@ -44,8 +43,6 @@ from .stages import (
     too_many_bytes,
     ways_of,
 )
-
-LEVELED_RULES = ("levels", "assignment", "configuration", "contiguity", "devices", "batches", "memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,3 +287,48 @@ def _memory(problem: StagingProblem, plan: LeveledPlan, variant: str) -> Iterato
             yield too_many_bytes(
                 f"the stage that begins with layer {show(leaf.nodes[0])}", held, cost.in_flight, limit
             )
+
+
+# A plan on devices within devices as rows, one per stage of each level: what tables and pictures of it show.
+
+
+@dataclass(frozen=True, slots=True)
+class LeveledRow:
+    """A stage of some level with what it costs."""
+
+    path: tuple[int, ...]
+    """Its number on its own level, behind those of the stages that it is inside of."""
+    stage: LeveledStage
+    cost: LevelCost
+    leaf: LeafCost | None
+    """On level 1, where the layers are; None higher up."""
+    share: float
+    """Of all micro-batches, what reaches one copy of the stage around it."""
+
+    @property
+    def name(self) -> str:
+        """As 0.1: stage 1 inside of stage 0."""
+        return ".".join(map(str, self.path))
+
+    @property
+    def load(self) -> float:
+        """Per micro-batch of the whole, so that rows of all levels can be compared."""
+        return self.cost.load * self.share
+
+
+def leveled_rows(plan: LeveledPlan, evaluation: LeveledEvaluation) -> Iterator[LeveledRow]:
+    """Depth first: a stage, then what is inside of it."""
+    return _rows(plan.stages, evaluation.stages, iter(evaluation.leaves), (), 1.0)
+
+
+def _rows(
+    stages: tuple[LeveledStage, ...],
+    costs: tuple[LevelCost, ...],
+    leaves: Iterator[LeafCost],
+    above: tuple[int, ...],
+    share: float,
+) -> Iterator[LeveledRow]:
+    for number, (stage, cost) in enumerate(zip(stages, costs, strict=True)):
+        path = (*above, number)
+        yield LeveledRow(path, stage, cost, next(leaves) if cost.level == 1 else None, share)
+        yield from _rows(stage.children, cost.children, leaves, path, share / stage.data_parallel)

@@ -15,9 +15,8 @@ from typing import Any
 
 from ...base.amounts import as_written, in_digits
 from ...base.checks import NodeId, check_known
-from ...base.errors import PipeplanError, show
+from ...base.errors import PipeplanError, Violation, show
 from ...base.fields import plain_fields
-from ...base.violation import Violation
 from ..plan import PlannedStage, StagedPlan
 from ..problem import Configuration, DeviceType, StagingProblem
 
@@ -30,17 +29,6 @@ SYNC_TRIPS = 4.0
 
 FULL = 0.95
 """Memory binds where this share of it is taken."""
-
-STAGE_RULES = (
-    "assignment",
-    "configuration",
-    "contiguity",
-    "devices",
-    "batches",
-    "replication",
-    "memory",
-    "divides",
-)
 
 
 class NotAStagingError(PipeplanError, ValueError):
