@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from .base.amounts import Amount, as_written, in_digits
+from .base.fields import to_record
 from .base.quantities import in_thousands
 from .base.result import Stop
 from .registry import Plan
@@ -42,21 +43,12 @@ class SmallestMemory:
     """In what: a schedule problem may count otherwise, activations say."""
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "memory_bytes": self.memory_bytes,
-            "lower_bytes": self.lower_bytes,
-            "proven": self.proven,
-            "stop": str(self.stop),
-            "reason": self.reason,
-            **({} if self.counted == BYTES else {"counted": self.counted}),
-        }
+        return {key: value for key, value in to_record(self, plan=None).items() if key != "plan"}
 
 
 def enough(amount: Fraction) -> float:
     """The least number that can be given as a memory and is not below the amount."""
-    if amount.denominator == 1:
-        return amount.numerator
-    value = float(amount)
+    value = amount.numerator if amount.denominator == 1 else float(amount)
     while as_written(value) < amount:
         value = math.nextafter(value, math.inf)
     return value
@@ -64,9 +56,7 @@ def enough(amount: Fraction) -> float:
 
 def at_most(amount: Fraction) -> float:
     """The largest number that is not above the amount."""
-    if amount.denominator == 1:
-        return amount.numerator
-    value = float(amount)
+    value = amount.numerator if amount.denominator == 1 else float(amount)
     while as_written(value) > amount:
         value = math.nextafter(value, 0.0)
     return value

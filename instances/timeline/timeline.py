@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
+
+from ..base.fields import plain_fields
 
 TaskKind = Literal["forward", "backward", "weights", "synchronisation"]
 """`weights`: the second part of a divided backward pass, of which `backward` is the first."""
@@ -92,17 +94,10 @@ class Simulation:
 
     def to_json(self, tasks: bool = True) -> dict[str, Any]:
         """The same for files; `tasks` false leaves the timeline out."""
-        stages = [asdict(stage) for stage in self.stages]
-        for stage in stages:
-            if not tasks:
+        derived = ("time_per_sample", "bubble", "peak_memory_bytes")
+        data = plain_fields(self) | {name: getattr(self, name) for name in derived}
+        del data["shared_devices"]
+        if not tasks:
+            for stage in data["stages"]:
                 del stage["tasks"]
-        return {
-            "iteration": self.iteration,
-            "time_per_sample": self.time_per_sample,
-            "mini_batch": self.mini_batch,
-            "depth": self.depth,
-            "bubble": self.bubble,
-            "peak_memory_bytes": self.peak_memory_bytes,
-            "time_unit": self.time_unit,
-            "stages": stages,
-        }
+        return data

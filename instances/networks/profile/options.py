@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from fractions import Fraction
@@ -93,19 +94,22 @@ class Lowered:
 # ---- what several lowerings need -----------------------------------------------------------------------
 
 
+# What is missing, as it is typed.
 EXAMPLES = {"--devices": "4", "--memory": "40GB", "--bandwidth": "300GB/s"}
-"""As they are typed."""
 
 
-def require_cluster(cluster: Cluster, *, links: bool = True) -> None:
-    """A profile names no cluster: what is missing is asked for, all at once."""
-    needed: dict[str, object] = {"--devices": cluster.devices or cluster.levels, "--memory": cluster.memory_bytes}
-    if links:
-        needed["--bandwidth"] = cluster.bandwidth if cluster.bandwidth is not None else cluster.levels or None
+def require_cluster(cluster: Cluster) -> tuple[int, float]:
+    """Number of devices and bandwidth; a profile names no cluster, so what is missing is asked for, all at once."""
+    levels = cluster.levels or ()
+    # With levels nothing goes by the bandwidth of a flat network.
+    bandwidth = levels[0][1] if levels else cluster.bandwidth
+    devices = cluster.devices or (math.prod(count for count, _ in levels) if levels else None)
+    needed = {"--devices": devices, "--memory": cluster.memory_bytes, "--bandwidth": bandwidth}
     missing = [option for option, value in needed.items() if value is None]
-    if missing:
+    if devices is None or bandwidth is None or missing:
         example = " ".join(f"{option} {EXAMPLES[option]}" for option in missing)
         raise InputError("cluster", "is missing: a model or a table of layers names none", f"add {example}")
+    return devices, bandwidth
 
 
 def copies_of(profile: Profile, options: ProfileOptions) -> int:
