@@ -23,11 +23,11 @@ class NativeOnlyError(UsageError):
         super().__init__(f"{name} is a model for CP-SAT alone; choose --solver cp-sat{self.instead}.")
 
 
+# Values of a model's variables by name.
 Values = Mapping[str, float]
-"""Values of a model's variables by name."""
 
+# What the user chose of a method's own options, by name.
 Options = Mapping[str, Any]
-"""What the user chose of a method's own options, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,13 @@ class OptionSpec:
     choices: tuple[str, ...] = ()
 
 
+# An option that formulations and heuristics have alike.
 LATENCY_LIMIT = OptionSpec(
     "latency_limit",
     "time",
     None,
     "Inference: only plans in which one sample alone takes no longer: 12ms, or a number in the problem's time unit.",
 )
-"""An option that formulations and heuristics have alike."""
 
 
 def check_type(name: str, problem: object, plans: type[Any]) -> None:
@@ -77,9 +77,10 @@ class NativeModel:
     backend: str = "cp-sat"
 
 
+# Relative: so far below a proven bound, and so far above a cut-off, lie the bounds that a float solver's model
+# knows of. A bound of a variable that lies within a solver's tolerance of what rows imply has led HiGHS to false
+# proofs.
 FLOAT_ROOM = 1e-4
-"""Relative: so far below a proven bound, and so far above a cut-off, lie the bounds that a float solver's model knows
-of. A bound of a variable that lies within a solver's tolerance of what rows imply has led HiGHS to false proofs."""
 
 
 @dataclass(frozen=True, slots=True)

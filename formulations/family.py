@@ -36,12 +36,12 @@ class Family:
     """Of a plan that the referee accepts by the method's rules: None where it is one of the family."""
 
 
+# From a problem and the method's options to its family.
 Describe = Callable[[Any, Mapping[str, Any]], Family]
-"""From a problem and the method's options to its family."""
 
+# By the referee's notion of contiguity, which is all that tells these families apart.
 PLACEMENTS: Mapping[str, str] = {
     "none": "all placements",
     "device": "plans whose devices are each contiguous",
     "chain": "contiguous plans: a chain of stages",
 }
-"""By the referee's notion of contiguity, which is all that tells these families apart."""

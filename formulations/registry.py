@@ -433,8 +433,8 @@ FORMULATIONS: Mapping[str, Entry] = {
     )
 }
 
+# Of the entry points by which other packages bring formulations, each the address of an `Entry`.
 GROUP = "pipeplan.formulations"
-"""Of the entry points by which other packages bring formulations, each the address of an `Entry`."""
 
 DUTIES = ("check", "contiguity", "portfolio", "lower_bound", "build")
 

@@ -18,8 +18,8 @@ from .base.result import Stop
 from .registry import Plan
 
 BYTES = "bytes"
+# A reason: no single part of the problem needs so much, yet all together do.
 SEARCHED = "a search with proofs"
-"""A reason: no single part of the problem needs so much, yet all together do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +65,11 @@ def at_most(amount: Fraction) -> float:
 # ---- in words -------------------------------------------------------------------------------------------
 
 BINARY = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20))
+# For amounts that somebody has written so.
 DECIMAL = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6))
-"""For amounts that somebody has written so."""
 DIGITS = 4
+# Amounts below are said in bytes alone.
 MOST_PLAIN = 2**20
-"""Amounts below are said in bytes alone."""
 
 
 def at_least(amount: float, counted: str = BYTES) -> str:

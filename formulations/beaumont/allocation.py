@@ -18,8 +18,8 @@ from .integer_chain import IntegerChain
 
 BUILDER = f"{__name__}:build"
 
+# Resolution of the AREA rows: products of times and sizes would overflow the solver's integers.
 AREA_STEPS = 2**36
-"""Resolution of the AREA rows: products of times and sizes would overflow the solver's integers."""
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,13 @@ from ...instances.base.amounts import WholeAmounts, as_written, whole_amounts
 if TYPE_CHECKING:
     from ...instances.chain.problem import ChainProblem
 
+# All copies of all sizes together stay below: solvers add them up in 64 bits.
 MOST_UNITS = 2**60
-"""All copies of all sizes together stay below: solvers add them up in 64 bits."""
+# Per task: more copies of a tensor than that are never counted at once, in patterns of up to 16 batches.
 MOST_COPIES = 100
-"""Per task: more copies of a tensor than that are never counted at once, in patterns of up to 16 batches."""
 
+# Relative: how far a period is from the fraction that it was rounded from, at most.
 ROUNDED = Fraction(1, 10**13)
-"""Relative: how far a period is from the fraction that it was rounded from, at most."""
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 BUILDER = f"{__name__}:build"
 
+# Sizes whose exact sum has more units than this are rounded down to this many.
 MOST_UNITS = 2**36
-"""Sizes whose exact sum has more units than this are rounded down to this many."""
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from ...instances.base.errors import TooLargeError
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from .schedules import degrees
 
+# Relative: a column that is slower than the cut-off by no more may be just as fast.
 ROUNDING = 1e-12
-"""Relative: a column that is slower than the cut-off by no more may be just as fast."""
 
+# Each is a literal of the model.
 MOST_COLUMNS = 400_000
-"""Each is a literal of the model."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,18 +22,18 @@ from .flush import add_flush, counts_of
 from .links import TRIPS
 from .stages import StageBook
 
+# In units: on the grid below, whole numbers of a row of loads stay far from where solvers lose digits.
 LARGEST_LOAD = 2.0**10
-"""In units: on the grid below, whole numbers of a row of loads stay far from where solvers lose digits."""
 
+# In rows of memory: what solvers hold to be met, up to their tolerances of about 1e-6, is.
 LARGEST_NUMBER = 1e6
-"""In rows of memory: what solvers hold to be met, up to their tolerances of about 1e-6, is."""
 
+# Variables u, above which the columns are the better model by far.
 MAX_CHOICES = 50_000
-"""Variables u, above which the columns are the better model by far."""
 
 
+# Of a load as large as the bound, for integer solvers.
 GRID_STEPS = 2**24
-"""Of a load as large as the bound, for integer solvers."""
 
 
 def load_unit(floor: float, highest: float) -> float:

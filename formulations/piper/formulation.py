@@ -175,13 +175,13 @@ def _build_compact(case: _Case, flushed: bool, floor: float, cutoff: float | Non
 # A lower bound without a solver: the largest load below which the columns already show that there is no plan.
 
 
+# Relative: how closely the largest such load is enclosed.
 PRECISION = 1e-4
-"""Relative: how closely the largest such load is enclosed."""
+# Of the worst load, and of every load that is possible: where the search goes on while nothing is known but 0.
 SMALL = 1e-6
-"""Of the worst load, and of every load that is possible: where the search goes on while nothing is known but 0."""
 GROWTH = 1.4
+# Where the bound is 0 no relative precision is ever reached.
 MAX_STEPS = 50
-"""Where the bound is 0 no relative precision is ever reached."""
 
 
 def work_bound(book: StageBook) -> float:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
+# Relative: what rounding may do to a sum of costs.
 TOLERANCE = 1e-12
-"""Relative: what rounding may do to a sum of costs."""
 
 
 class Option(NamedTuple):

@@ -247,22 +247,22 @@ def _encode_devices(groups: GroupProblem, device_of: Sequence[int], pinned: Sequ
 # needs some start-up and then grinds down the communication-bound ones. Most of these fall to column generation.
 
 
+# CP-SAT has the machine for itself.
 SPRINT = Stage("decide", ("cp-sat",), 5.0)
-"""CP-SAT has the machine for itself."""
 
+# A plan that is nearly good enough is worked on.
 IMPROVE = Stage("improve", ("cp-sat",), 10.0)
-"""A plan that is nearly good enough is worked on."""
 
+# Annealing, the first and the second time.
 SEARCHES = tuple(
     Stage("search", seconds=seconds, planner="lns", options={"cycles": 10_000}) for seconds in (4.0, 8.0)
 )
-"""Annealing, the first and the second time."""
 
+# Column generation over what one device can hold: where transfers are dear, bounds come from here.
 DEVICES = Stage("search", seconds=900.0, planner="device-sets", share=0.8)
-"""Column generation over what one device can hold: where transfers are dear, bounds come from here."""
 
+# The contiguous problem is much easier, and its plans are plans here, too.
 RESTRICT = Stage("restrict", seconds=6.0, options={"non_contiguous": False})
-"""The contiguous problem is much easier, and its plans are plans here, too."""
 
 
 def portfolio(options: Mapping[str, Any], near: bool, found: bool) -> tuple[Stage, ...]:

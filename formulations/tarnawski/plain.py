@@ -19,8 +19,8 @@ from .groups import accelerator_takes
 
 Arcs = Sequence[tuple[int, int]]
 
+# Section 5.3 calls contiguity constraint (16); the numbers of other rows are not printed outside of the appendix.
 EQUATIONS = dict.fromkeys(("inside", "reached", "no_return"), "16")
-"""Section 5.3 calls contiguity constraint (16); the numbers of other rows are not printed outside of the appendix."""
 
 
 def build(
@@ -103,8 +103,8 @@ def add_contiguity(model: Any, nodes: Sequence[int], arcs: Arcs, places: Sequenc
 # Rows that carry the number of their equation in the paper, in exported models, too.
 
 
+# From the name of a block of rows to the number of its equation, as the paper prints it.
 Equations = Mapping[str, str]
-"""From the name of a block of rows to the number of its equation, as the paper prints it."""
 
 
 def number_rows(model: Any, equations: Equations) -> None:

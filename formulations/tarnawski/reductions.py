@@ -16,15 +16,15 @@ from ..contract import Refuted
 from .bounds import SAFETY, accelerator_allowed, cpu_allowed
 from .groups import GroupProblem, merge
 
+# Merging raises minimum loads, which can allow more merging; it is cut short here.
 ROUNDS = 8
-"""Merging raises minimum loads, which can allow more merging; it is cut short here."""
 
+# Minimum cuts per call: beyond that the solver's own time is better spent.
 MAX_CUTS = 3_000
-"""Minimum cuts per call: beyond that the solver's own time is better spent."""
 
 
+# By group, the least load of any accelerator that holds it, with a set that attains it.
 Loads = Mapping[int, tuple[float, frozenset[int]]]
-"""By group, the least load of any accelerator that holds it, with a set that attains it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,8 +245,8 @@ def _clique(groups: GroupProblem, conflicts: set[tuple[int, int]], pinned: Seque
 # unlimited: if a pin is in S, so is `first`; if `second` is in S, so is every pin.
 
 
+# The whole of all costs in integer steps: capacities of the flow code are 32-bit.
 UNITS = 2**29
-"""The whole of all costs in integer steps: capacities of the flow code are 32-bit."""
 
 
 class CutNetwork:

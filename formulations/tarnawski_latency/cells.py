@@ -31,20 +31,20 @@ from ..tarnawski.order import topological_ranks
 from . import cell_kernel
 from .atoms import Atoms
 
+# Of one cell: pairs of them are looked at. A larger cell costs its longest path where it is divided.
 MAX_IDEALS = 12_000
-"""Of one cell: pairs of them are looked at. A larger cell costs its longest path where it is divided."""
 
+# Of all cells; those that are too many are taken for large ones.
 MAX_PAIRS = 1_000_000_000
-"""Of all cells; those that are too many are taken for large ones."""
 
+# Of memory, for the parts of a divided cell.
 STEPS = 24
-"""Of memory, for the parts of a divided cell."""
 
+# No single time counts more than this many longest paths, so that sums of floats stay precise.
 CAP = 100.0
-"""No single time counts more than this many longest paths, so that sums of floats stay precise."""
 
+# Steps of a loop from which on machine code pays.
 COMPILED_FROM = 20_000
-"""Steps of a loop from which on machine code pays."""
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from itertools import pairwise
 
 from .atoms import Atoms
 
+# Relative: what is compared after divisions and sums of floats has this margin.
 SLACK = 1e-9
-"""Relative: what is compared after divisions and sums of floats has this margin."""
 
+# Nodes beside a path join its covers from this share of the memory on.
 LARGE = 0.01
-"""Nodes beside a path join its covers from this share of the memory on."""
 
 MAX_PATHS = 4
 

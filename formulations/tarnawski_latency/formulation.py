@@ -21,8 +21,8 @@ from .cells import cell_bound
 from .path_bound import path_bound
 from .translate import Staged, held_columns, plan_of, read_staged, staged_of, write_staged
 
+# Relative: a bound that comes from sums of floats is lowered by this.
 SAFETY = 1e-9
-"""Relative: a bound that comes from sums of floats is lowered by this."""
 
 
 class TarnawskiLatency(FarCosts, CommonFormulation):

@@ -21,8 +21,8 @@ from ..tarnawski.reductions import Reduced
 from . import cp
 from .atoms import Atoms
 
+# Of the limit: a smaller load does not make the steps finer.
 FINEST = 1e-3
-"""Of the limit: a smaller load does not make the steps finer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,11 @@ from .finite_problem import SPAN, FiniteProblem, Node, finite_problem, for_integ
 
 NAME = "cp-schedule"
 
+# Blocks of all micro-batches together.
 MOST_RUNS = 20_000
-"""Blocks of all micro-batches together."""
 
+# Pairs of runs on a device on whose order its memory may hang.
 MOST_PAIRS = 2_000_000
-"""Pairs of runs on a device on whose order its memory may hang."""
 
 
 class CpSchedule(CommonFormulation):
@@ -177,8 +177,8 @@ def run_values(
 # is below it.
 
 
+# Devices: up to so many, one grid holds all possible fractions of a step (60 parts).
 MOST_FRACTIONS = 6
-"""Devices: up to so many, one grid holds all possible fractions of a step (60 parts)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,17 +14,17 @@ from ...instances.schedule.problem import ScheduleProblem
 from .finite_problem import SPAN, DeviceMemory, FiniteProblem, Node, finite_problem
 from .finite_warm_up import MOST_BLOCKS, counts_before, only_first, warm_up_bound, work_of
 
+# Blocks that may be the first on a device: with more of them its bound is that of its work.
 MOST_FIRST = 8
-"""Blocks that may be the first on a device: with more of them its bound is that of its work."""
 
+# Runs times devices: beyond it, work and whole paths have to do.
 MOST_RUNS_FOR_PATHS = 300_000
-"""Runs times devices: beyond it, work and whole paths have to do."""
 
+# By block and micro-batch; None: it does not follow.
 Starts = list[list[int | None]]
-"""By block and micro-batch; None: it does not follow."""
 
+# Release, time, and what remains at least after its end.
 Job = tuple[int, int, int]
-"""Release, time, and what remains at least after its end."""
 
 
 def lower_bound_of(problem: ScheduleProblem, objective: str) -> Fraction:

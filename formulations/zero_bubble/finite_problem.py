@@ -20,14 +20,14 @@ from ..contract import check_type
 
 SPAN = "span"
 
+# A block and a micro-batch.
 Node = tuple[int, int]
-"""A block and a micro-batch."""
 
+# Of the longest schedule on a grid for integer solvers; finer times are rounded down to one of so many steps.
 MOST_STEPS = 10**12
-"""Of the longest schedule on a grid for integer solvers; finer times are rounded down to one of so many steps."""
 
+# Of narrowing windows; each round is valid by itself.
 MOST_ROUNDS = 50
-"""Of narrowing windows; each round is valid by itself."""
 
 
 @dataclass(frozen=True, slots=True)

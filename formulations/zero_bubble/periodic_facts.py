@@ -30,26 +30,26 @@ from .period_bounds import (
 )
 from .standstills import Standstill, standstill_of
 
+# What a grid for arbitrary times may cost, relative to the period.
 FINE = Fraction(1, 10**9)
-"""What a grid for arbitrary times may cost, relative to the period."""
 
+# Whole units of memory in one row: sums stay within the integers of solvers.
 MOST_MEMORY = 2**60
-"""Whole units of memory in one row: sums stay within the integers of solvers."""
 
+# Blocks up to which distances around the period are computed: their number grows with the third power.
 MOST_LIFTED = 400
-"""Blocks up to which distances around the period are computed: their number grows with the third power."""
 
+# Cut-offs grow by at least so much of the first bound.
 GROWTH = Fraction(1, 50)
-"""Cut-offs grow by at least so much of the first bound."""
 
 
+# So far below the next fraction, as a share of the way to it, lies a cut-off that asks for the last one: what it
+# refutes counts as far as there.
 NEXT = Fraction(1, 10**9)
-"""So far below the next fraction, as a share of the way to it, lies a cut-off that asks for the last one: what it
-refutes counts as far as there."""
 
 
+# A cut-off that is longer than a fraction by so much, as floats are, is the fraction.
 AS_LONG = 1 + Fraction(1, 10**12)
-"""A cut-off that is longer than a fraction by so much, as floats are, is the fraction."""
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from ...instances.schedule.plan import PeriodicSchedulePlan
 from ..timetable import Wait, tightest
 from .periodic_facts import DeviceMemory, PeriodicFacts, anchor
 
+# Relative to the bound: what stands for "anything above nothing" between two blocks without time.
 HAIR = Fraction(1, 10**10)
-"""Relative to the bound: what stands for "anything above nothing" between two blocks without time."""
 
 
 @dataclass(frozen=True)

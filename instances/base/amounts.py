@@ -18,17 +18,17 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+# As read from a file, or derived from what was read by exact arithmetic.
 Amount = int | float | Fraction
-"""As read from a file, or derived from what was read by exact arithmetic."""
 
+# Floats hold every whole number up to here.
 MOST_EXACT = 2**53
-"""Floats hold every whole number up to here."""
 
+# Relative: sums of floats that are as near to a limit as this decide nothing.
 IN_DOUBT = 1e-12
-"""Relative: sums of floats that are as near to a limit as this decide nothing."""
 
+# Below, floats have fewer digits.
 LEAST_CLEAR = 1e-280
-"""Below, floats have fewer digits."""
 
 
 @lru_cache(maxsize=2**16)

@@ -7,15 +7,15 @@ from collections.abc import Collection, Sequence, Sized
 
 from .errors import InputError, show
 
+# Whole numbers and texts; 1 and "1" are two ids.
 NodeId = int | str
-"""Whole numbers and texts; 1 and "1" are two ids."""
 
 MAX_UNIT_CHARACTERS = 20
 MAX_DEVICES = 100_000
 MAX_ID_CHARACTERS = 10_000
 MAX_WHOLE_ID = 2**63 - 1
+# So that sums of amounts, and their products with small factors, stay finite.
 MAX_AMOUNT = 1e100
-"""So that sums of amounts, and their products with small factors, stay finite."""
 
 
 def check_count(field: str, value: object) -> None:

@@ -15,8 +15,8 @@ from typing import Any
 
 from . import clock
 
+# Two threads that import numba at the same time have waited for each other's locks without end.
 _loading = RLock()
-"""Two threads that import numba at the same time have waited for each other's locks without end."""
 
 
 def compiled(unit: ModuleType, entry: str) -> Callable[..., Any]:

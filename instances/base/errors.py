@@ -9,8 +9,8 @@ from typing import TypeVar
 
 Entry = TypeVar("Entry")
 
+# Longer texts are cut in messages: a message must fit a terminal whatever the input holds.
 SHOWN_CHARACTERS = 60
-"""Longer texts are cut in messages: a message must fit a terminal whatever the input holds."""
 
 SHOWN_DIGITS = 30
 

@@ -9,8 +9,8 @@ from heapq import heapify, heappop, heappush
 from .checks import NodeId, check_id
 from .errors import InputError, show
 
+# Nodes of a cycle that an error message names.
 SHOWN_CYCLE = 8
-"""Nodes of a cycle that an error message names."""
 
 
 class Graph:

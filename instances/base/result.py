@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "pipeplan.result/1"
 
+# Objective and bound that agree to this relative difference count as met: the answer is proven.
 PROVEN_TOLERANCE = 1e-6
-"""Objective and bound that agree to this relative difference count as met: the answer is proven."""
 
 
 class Stop(StrEnum):

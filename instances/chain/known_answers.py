@@ -10,9 +10,9 @@ from .problem import ChainProblem
 
 Variant = Literal["general", "contiguous", "unlimited", "two-batches", "fixed", "exclusive"]
 
+# Any allocation; each GPU a run of layers; no memory limit; two batches per period; the allocation that comes with
+# the chain; slots that are never overrun.
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
-"""Any allocation; each GPU a run of layers; no memory limit; two batches per period; the allocation that comes with
-the chain; slots that are never overrun."""
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from .problem import ChainProblem
 
 MIB = 2**20
 RESNET18_MEMORY = 220 * MIB
+# Depth to batch and pixels per side: the networks with which Beaumont et al. compare period and memory.
 UNLIMITED_RESNETS = {18: (8, 1000), 34: (32, 224), 50: (8, 224)}
-"""Depth to batch and pixels per side: the networks with which Beaumont et al. compare period and memory."""
 
 
 def known_chains() -> tuple[KnownChain, ...]:

@@ -163,6 +163,7 @@ GOLDEN_SOURCE = "random; integer program, constraint model and brute force agree
 
 Row = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...] | None, tuple[int, ...], int, int, int]
 
+# Durations of tasks 1..2L, a_0..a_2L, transfer times, weights, memory, shortest period, the same without limit.
 ROWS: tuple[Row, ...] = (
     ((1, 3, 3, 1, 3, 2, 3, 2), (4, 0, 4, 0, 3, 0, 4, 0, 4), None, (1, 2, 0, 0), 25, 11, 9),
     ((3, 1, 2, 2, 3, 1, 1, 1), (4, 3, 2, 2, 0, 2, 2, 3, 4), None, (1, 1, 0, 2), 24, 10, 7),
@@ -172,7 +173,6 @@ ROWS: tuple[Row, ...] = (
     ((1, 1, 1, 2, 1, 1), (3, 2, 2, 2, 2, 2, 3), (1, 1, 0, 1, 1), (1, 2, 1), 28, 5, 4),
     ((2, 2, 2, 1, 2, 1), (3, 1, 2, 2, 2, 1, 3), (1, 1, 0, 1, 1), (1, 1, 0), 17, 7, 6),
 )
-"""Durations of tasks 1..2L, a_0..a_2L, transfer times, weights, memory, shortest period, the same without limit."""
 
 
 def golden_chains() -> tuple[KnownChain, ...]:

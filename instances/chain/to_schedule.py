@@ -31,8 +31,8 @@ from .problem import ChainProblem
 from .referee.layout import shape_faults
 from .simulated import chain_pipeline, pipeline_of_runs, runs_of
 
+# Memory modes that count what tasks read and write, and tensors that cross a GPU's border.
 WITH_PASSING = ("reserved", "strict")
-"""Memory modes that count what tasks read and write, and tensors that cross a GPU's border."""
 
 Runs = Sequence[Sequence[int]]
 

@@ -20,8 +20,8 @@ from ..base.errors import unknown_name
 from .problem import GraphPipelineProblem, Link, Operator, TimeCurve
 
 GIB = 2.0**30
+# Picoseconds: files stay readable, and nothing that matters is rounded.
 DIGITS = 12
-"""Picoseconds: files stay readable, and nothing that matters is rounded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,16 +25,16 @@ from .problem import MAX_MINI_BATCH, GraphPipelineProblem
 MIB = 2**20
 
 TOKENS, HIDDEN, HEADS, INNER = 256, 1024, 16, 4096
+# Of dense layers in DLRM and CANDLE-Uno.
 WIDTH = 4096
-"""Of dense layers in DLRM and CANDLE-Uno."""
+# Of the tables of DLRM: 100 rows of 64 numbers, concatenated.
 ROWS, EMBEDDING, LOOKUPS = 1_000_000, 64, 100
-"""Of the tables of DLRM: 100 rows of 64 numbers, concatenated."""
 
+# Samples that run at half the rate.
 TRANSFORMER_HALF, DENSE_HALF = 0.6, 64.0
-"""Samples that run at half the rate."""
 
+# Room for 25 samples of a layer besides its weights and gradients: 8 x 2 and 5 x 4 fit, 8 x 4 does not.
 CASE_STUDY_MEMORY = 448.0 * MIB
-"""Room for 25 samples of a layer besides its weights and gradients: 8 x 2 and 5 x 4 fit, 8 x 4 does not."""
 CASE_STUDY_BATCH = 64
 
 MAX_BRANCHES = 1_000

@@ -18,8 +18,8 @@ from .referee.assignment import check_computable, device_of_nodes, time_of
 from .referee.stages import stage_order
 from .referee.tree import level_facts
 
+# Reduce-scatter and all-gather of the weights of replicas, each in and out.
 SYNC_TRIPS = 4.0
-"""Reduce-scatter and all-gather of the weights of replicas, each in and out."""
 
 
 def placement_pipeline(

@@ -44,10 +44,10 @@ class Action(NamedTuple):
         return f"{self.stage}{self.kind}{self.micro_batch}"
 
 
+# A pass, two that are overlapped, or none: a pause.
 Cell = tuple[Action, ...]
-"""A pass, two that are overlapped, or none: a pause."""
+# By rank its cells.
 Table = tuple[tuple[Cell, ...], ...]
-"""By rank its cells."""
 
 
 # ---- the text ------------------------------------------------------------------------------------------

@@ -15,12 +15,12 @@ from .planned_work import Holder, Part, PlannedWork
 from .problem import Block, BlockEdge, BlockKind, ScheduleDevice, ScheduleProblem
 
 HALF = Fraction(1, 2)
+# Of the longest time and the largest amount: what lies below is rounded, so that solvers can count in whole steps.
 TIME_DIGITS, MEMORY_DIGITS = 6, 12
-"""Of the longest time and the largest amount: what lies below is rounded, so that solvers can count in whole steps."""
 
 
+# From a number of micro-batches to the passes of all stages, in the order that the plan was made for.
 OwnSchedule = Callable[[int], Pipeline]
-"""From a number of micro-batches to the passes of all stages, in the order that the plan was made for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from ..timeline.model import Pipeline, Stage
 from .plan import SchedulePlan
 from .problem import ScheduleProblem, whole_times
 
+# A block, by its position in the problem, of a micro-batch.
 Run = tuple[int, int]
-"""A block, by its position in the problem, of a micro-batch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,8 @@ KIND_NAMES: Mapping[str, str] = {
 
 MAX_BLOCKS = 100_000
 MAX_MICRO_BATCHES = 100_000
+# Blocks of all micro-batches together.
 MAX_STARTS = 5_000_000
-"""Blocks of all micro-batches together."""
 MAX_OFFSET = 1_000
 
 

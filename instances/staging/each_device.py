@@ -14,8 +14,8 @@ from .referee.levels import evaluate_leveled
 from .referee.stages import evaluate_stages, held_bytes, ways_of
 from .rules import rules_of
 
+# The hierarchy in which memory is no matter.
 BASIC = "basic"
-"""The hierarchy in which memory is no matter."""
 
 
 def with_memory(problem: StagingProblem, memory_bytes: float | None) -> StagingProblem:

@@ -44,16 +44,16 @@ from .problem import Configuration, Edge, StagingProblem
 from .problem import Layer as StagingLayer
 
 VANILLA = "vanilla"
+# The ids of the published inputs, by which baselines tell recomputation.
 RECOMPUTE = "activation recomp"
-"""The ids of the published inputs, by which baselines tell recomputation."""
 
+# The name of transformer layers in the published inputs, by which even splits tell them.
 TRANSFORMER = "ParallelTransformerLayer"
-"""The name of transformer layers in the published inputs, by which even splits tell them."""
 
 MOMENT_BYTES = 2 * 4
 MASTER_BYTES = 4
+# Picoseconds: files stay readable, and nothing that matters is rounded.
 DIGITS = 12
-"""Picoseconds: files stay readable, and nothing that matters is rounded."""
 
 
 @dataclass(frozen=True, slots=True)

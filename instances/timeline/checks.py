@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from ..base.errors import InputError, UsageError, Violation
 
+# Passes whose start and end are told one by one.
 MAX_TASKS = 2_000_000
-"""Passes whose start and end are told one by one."""
 
+# Rules that a plan may break and still be run: the simulation shows what comes of it.
 HARMLESS = frozenset({"memory", "devices", "batches", "divides", "in-flight", "deadlock"})
-"""Rules that a plan may break and still be run: the simulation shows what comes of it."""
 
 
 def check_tasks(micro_batches: Iterable[int]) -> None:

@@ -10,8 +10,8 @@ from . import kernel
 from .engine import run
 from .model import Pipeline
 
+# Passes from which loading the compiled loop pays off.
 COMPILED_FROM = 20_000
-"""Passes from which loading the compiled loop pays off."""
 
 
 def iteration_time(pipeline: Pipeline) -> float:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from .orders import Order
 
+# A stage and the signed number of a micro-batch: +j forward, -j backward.
 Pass = tuple[int, int]
-"""A stage and the signed number of a micro-batch: +j forward, -j backward."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from ..base.errors import unknown_choice
 
 Order = tuple[int, ...]
 
+# As the plan says (1F1B where it says nothing); one forward, one backward; all forward, then all backward.
 SCHEDULES = ("planned", "1f1b", "gpipe")
-"""As the plan says (1F1B where it says nothing); one forward, one backward; all forward, then all backward."""
 
 
 @lru_cache(maxsize=32)

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from ..base.fields import plain_fields
 
+# `weights`: the second part of a divided backward pass, of which `backward` is the first.
 TaskKind = Literal["forward", "backward", "weights", "synchronisation"]
-"""`weights`: the second part of a divided backward pass, of which `backward` is the first."""
 
 
 @dataclass(frozen=True, slots=True)

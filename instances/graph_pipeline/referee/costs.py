@@ -15,8 +15,8 @@ from ...base.checks import NodeId
 from ..plan import GraphStage, StageGraphPlan
 from ..problem import GraphPipelineProblem
 
+# An activation goes forward, its gradient back.
 TRIPS = 2.0
-"""An activation goes forward, its gradient back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from .model import Layer, Workload
 
+# Channels, height, width.
 Shape = tuple[int, int, int]
-"""Channels, height, width."""
 
 
 class _Net:

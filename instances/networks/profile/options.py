@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from ...base.cluster import Cluster
     from .profile import Profile, ProfileNode
 
+# What a device holds of parameters, in copies of them: weights and gradients; Adam's two moments as well; the same
+# for weights of 2 bytes, with both moments and a master copy in 4 bytes each.
 COPIES = {"sgd": 2, "adam": 4, "adam-mixed": 8}
-"""What a device holds of parameters, in copies of them: weights and gradients; Adam's two moments as well; the same
-for weights of 2 bytes, with both moments and a master copy in 4 bytes each."""
 
 MAX_DEGREE = 65_536
 MAX_IN_FLIGHT = 10_000_000

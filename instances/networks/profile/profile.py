@@ -30,8 +30,8 @@ MAX_NODES = 100_000
 MAX_TENSORS = 1_000_000
 MAX_SAMPLES = 10_000_000
 
+# Of one micro-batch, or by the number of samples where several were measured; in the profile's time unit.
 Time = float | TimeCurve
-"""Of one micro-batch, or by the number of samples where several were measured; in the profile's time unit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from ...base.errors import show
 from ..plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from ..problem import MAX_STARTS, ScheduleProblem
 
+# Sentences of one sort.
 MOST_TOLD = 20
-"""Sentences of one sort."""
 
 
 @dataclass(frozen=True)

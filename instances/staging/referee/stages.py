@@ -21,14 +21,14 @@ from ..plan import PlannedStage, StagedPlan
 from ..problem import Configuration, DeviceType, StagingProblem
 
 SEMANTICS = ("paper", "reference")
+# A tensor crosses an edge forward, its gradient backward.
 TRIPS = 2.0
-"""A tensor crosses an edge forward, its gradient backward."""
 
+# Reduce-scatter and all-gather, each in and out.
 SYNC_TRIPS = 4.0
-"""Reduce-scatter and all-gather, each in and out."""
 
+# Memory binds where this share of it is taken.
 FULL = 0.95
-"""Memory binds where this share of it is taken."""
 
 
 class NotAStagingError(PipeplanError, ValueError):
