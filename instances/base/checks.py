@@ -29,10 +29,10 @@ def check_count(field: str, value: object) -> None:
         raise InputError(field, f"is {show(value)}, too many", remedy)
 
 
-def check_whole(field: str, value: object, most: int) -> None:
-    """A whole number from 1 to `most`."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise InputError(field, f"is {show(value)}", f"give a whole number from 1 to {most}")
+def check_whole(field: str, value: object, most: int, least: int = 1) -> None:
+    """A whole number from `least` to `most`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise InputError(field, f"is {show(value)}", f"give a whole number from {least} to {most}")
 
 
 def check_amount(field: str, value: object) -> None:

@@ -331,10 +331,7 @@ def _check_edges(problem: ScheduleProblem) -> None:
         for key, name in (("from", edge.source), ("to", edge.target)):
             _check_known(f"{where}.{key}", name, known, "block", "give the id of a block")
         check_amount(f"{where}.lag", edge.lag)
-        if isinstance(edge.offset, bool) or not isinstance(edge.offset, int) or not 0 <= edge.offset <= MAX_OFFSET:
-            raise InputError(
-                f"{where}.offset", f"is {show(edge.offset)}", f"give a whole number from 0 to {MAX_OFFSET}"
-            )
+        check_whole(f"{where}.offset", edge.offset, MAX_OFFSET, 0)
     successors = adjacency(len(problem.blocks), problem._within_batch)
     if topological_order(successors) is None:
         names = [problem.blocks[i].id for i in find_cycle(successors)]
