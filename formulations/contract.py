@@ -116,7 +116,7 @@ class BuiltModel:
     """Rows that a plan breaks which the model lets through and the referee refuses, and that every valid plan keeps;
     none where the plan is refused for something that no rows forbid. `native.with_rows` adds them to a native model."""
     bound: float | None = None
-    """Of a model that asks whether there is any plan within the cut-off and minimises nothing: the bound that is known
+    """For a model that asks whether there is any plan within the cut-off and minimises nothing: the bound that is known
     beside, since that of its objective says nothing."""
     rounding: float = 0.0
     """By how much a plan may be worth more than the model says, whose costs are rounded down; infinite where the model
@@ -147,7 +147,7 @@ class Stage:
     planner: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     share: float = 0.25
-    """Of the time that is left, so much at the most for a search or a restriction."""
+    """The largest share of the time that is left that a search or a restriction may take."""
 
 
 def side_by_side(*solvers: str) -> tuple[Stage, ...]:

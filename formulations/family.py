@@ -33,7 +33,7 @@ class Family:
     wider: str | None = None
     """Options of a command that asks for more plans than these; None: no method does."""
     outside: Callable[[Any], Outside | None] = _covers_all
-    """Of a plan that the referee accepts by the method's rules: None where it is one of the family."""
+    """Why a plan that the referee accepts by the method's rules is none of the family; None where it is one."""
 
 
 # From a problem and the method's options to its family.

@@ -40,7 +40,7 @@ class SmallestMemory:
     reason: str
     """Who says that no plan needs less than `lower_bytes`."""
     counted: str = field(default=BYTES, kw_only=True)
-    """In what: a schedule problem may count otherwise, activations say."""
+    """What memory is counted in: a schedule problem may count activations, say, in place of bytes."""
 
     def to_json(self) -> dict[str, Any]:
         return {key: value for key, value in to_record(self, plan=None).items() if key != "plan"}
@@ -73,12 +73,12 @@ MOST_PLAIN = 2**20
 
 
 def at_least(amount: float, counted: str = BYTES) -> str:
-    """Rounded down."""
+    """An amount in words, rounded down."""
     return _said(amount, counted, math.floor)
 
 
 def sufficient(amount: float, counted: str = BYTES) -> str:
-    """Rounded up."""
+    """An amount in words, rounded up."""
     return _said(amount, counted, math.ceil)
 
 
@@ -101,7 +101,7 @@ def _in_a_unit(exact: Fraction, rounding: Callable[[Fraction], int]) -> tuple[st
 
 
 def option(amount: Amount, counted: str = BYTES) -> str:
-    """As the command line takes it: never less than needed, and in a unit that can be read."""
+    """The amount as the command line takes it: never less than needed, and in a unit that can be read."""
     exact = as_written(amount)
     if counted != BYTES or exact < MOST_PLAIN:
         return f"--memory {math.ceil(exact)}"
@@ -109,7 +109,7 @@ def option(amount: Amount, counted: str = BYTES) -> str:
 
 
 def said(found: SmallestMemory) -> str:
-    """In one sentence without its full stop."""
+    """What is known of the least memory, in one sentence without its full stop."""
     if found.memory_bytes is None:
         if found.proven:
             return "no amount of memory is enough: something else is missing"

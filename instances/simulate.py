@@ -61,7 +61,7 @@ def pipeline_of(
     micro_batches: int | None = None,
     schedule: str = "planned",
 ) -> Pipeline:
-    """What `simulate` runs."""
+    """The stages and the orders of their passes that `simulate` runs."""
     check_schedule(schedule)
     if micro_batches is not None:
         check_whole("micro_batches", micro_batches, MAX_MICRO_BATCHES)

@@ -41,7 +41,7 @@ class Separation:
         return lifted(least, chain.durations[first], chain.durations[second], period)
 
     def life(self, layer: int) -> int:
-        """From the start of the forward to the end of the backward task."""
+        """Time from the start of a layer's forward task to the end of its backward task."""
         last = self.chain.backward(layer)
         return self(layer, last) + self.chain.durations[last]
 

@@ -39,7 +39,7 @@ class IntegerChain:
     activations: tuple[int, ...]
     """a_0..a_2L as they count in the memory mode: all 0 where only weights count."""
     weights: tuple[int, ...]
-    """Of each layer, all copies together."""
+    """Bytes of each layer's weights, all copies together."""
     gpus: int
     memory: int | None
     inputs_only: bool

@@ -48,7 +48,7 @@ class Column:
 
     @property
     def copies(self) -> int:
-        """On all levels."""
+        """Number of copies on all levels together."""
         return self.d * math.prod(self.above)
 
     @property

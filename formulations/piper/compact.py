@@ -126,12 +126,12 @@ class CompactModel:
         return self._ways(v, self.settings[c])[number]
 
     def memory(self, v: int, c: int, number: int) -> int:
-        """In whole units."""
+        """Memory of a layer's configuration, in whole units."""
         each, fixed = self.book.memory.ways[v][self.settings[c].t][number]
         return each * self.settings[c].q + fixed
 
     def _work(self, way: Configuration, setting: Setting) -> float:
-        """Of a layer, for the load of its stage."""
+        """What a layer adds to the load of its stage."""
         time = way.time / self.problem.types[setting.kind].speed
         return (time + self.book.sync_time(setting.d) * way.weight_bytes) / setting.d
 

@@ -53,7 +53,7 @@ class Cell:
 
     before: int | None
     inner: tuple[int, ...]
-    """In topological order."""
+    """Positions of the nodes between the two cut nodes, in topological order."""
     behind: int | None
 
 
@@ -76,7 +76,7 @@ def row_of(atoms: Atoms) -> Row | None:
 
 
 def cells_of(atoms: Atoms) -> tuple[Cell, ...]:
-    """In order; a single cell where the graph has no cut node."""
+    """The cells in topological order; a single one where the graph has no cut node."""
     rank = topological_ranks(atoms.nodes, atoms.arcs)
     order = sorted(range(atoms.nodes), key=rank.__getitem__)
     read, sent = {u for u, _ in atoms.arcs}, {v for _, v in atoms.arcs}
@@ -335,7 +335,7 @@ class Row:
 
 
 def function(name: str, steps: float) -> Any:
-    """Of the kernel, compiled where there is enough to do."""
+    """A function of the kernel, compiled where there is enough to do."""
     return compiled(cell_kernel, name) if repays_loading(steps, COMPILED_FROM) else getattr(cell_kernel, name)
 
 

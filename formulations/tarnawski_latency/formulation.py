@@ -85,7 +85,7 @@ def family(problem: PlacementProblem, options: Options) -> Family:
 
 @lru_cache(maxsize=8)
 def atoms_for(problem: PlacementProblem, pieces: int) -> Atoms:
-    """With classes that must share a piece as one atom."""
+    """The problem in atoms: classes of nodes that must share a piece are one atom."""
     return atoms_of(problem, pieces)
 
 

@@ -68,7 +68,7 @@ def native_model(
     cutoff: Fraction | None,
     start: SchedulePlan | None = None,
 ) -> BuiltModel | Refuted:
-    """Of all schedules of at most the cut-off; the plan `start` need not be one of them."""
+    """The CP-SAT model of all schedules of at most the cut-off; the plan `start` need not be one of them."""
     exact = finite_problem(problem, NAME)
     check_size(exact, NAME)
     finite = for_integers(exact)

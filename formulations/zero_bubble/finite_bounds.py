@@ -34,7 +34,7 @@ def lower_bound_of(problem: ScheduleProblem, objective: str) -> Fraction:
 
 
 def lower_bound(finite: FiniteProblem, objective: str) -> int:
-    """In steps."""
+    """A lower bound on makespan or span, in steps."""
     simple = max(work_bound(finite, objective), path_bound(finite, objective))
     if len(finite.times) * finite.batches * len(finite.on_device) > MOST_RUNS_FOR_PATHS:
         return simple
@@ -160,7 +160,7 @@ def _released(
 
 
 def _pass_on(finite: FiniteProblem, starts: Starts, b: int, n: int) -> None:
-    """To the later runs of the block, and to blocks that wait for it on their longest paths."""
+    """Hand a start on to later runs of the block and, on the longest paths, to blocks that wait for it."""
     start = starts[b][n]
     if start is None:
         return
@@ -205,7 +205,7 @@ def _wait_for_memory(
 
 
 def _remaining(finite: FiniteProblem) -> list[list[int]]:
-    """From the end of each run to the end of all that follows on the longest path."""
+    """Time from the end of each run to the end of all that follows it on the longest path."""
     found = [[0] * finite.batches for _ in finite.times]
     for b, n, following in reversed(finite.forward):
         for target, wait, offset in following:
@@ -247,10 +247,10 @@ def reversed_problem(finite: FiniteProblem) -> FiniteProblem:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Of a device, from its first start to the first run of one of its blocks."""
+    """How a device waits between its first start and the first run of one of its blocks."""
 
     idle: int
-    """At least."""
+    """Lower bound on the idle time."""
     ended: tuple[int, ...]
     """Runs of each block of the device that may have ended then, at most."""
 
@@ -279,7 +279,7 @@ def idle_bound(finite: FiniteProblem) -> int:
 
 
 def _waits(finite: FiniteProblem, d: int) -> dict[int, Wait]:
-    """By block, where anything is known."""
+    """The wait before each block's first run, where anything is known of it."""
     blocks = finite.on_device[d]
     first = only_first(finite, blocks)
     found = {}

@@ -39,7 +39,7 @@ def in_order(plan: SchedulePlan) -> SchedulePlan:
 
 
 def sequences_of(problem: ScheduleProblem, plan: SchedulePlan) -> Sequences:
-    """As the referee orders what happens on a device at one instant."""
+    """The runs of each device in their order; at one instant as the referee orders them."""
     return tuple(
         tuple(
             (b, n)

@@ -101,7 +101,7 @@ def _check_memory(i: int, held: Fraction, cluster: Cluster) -> None:
 
 
 def _transfer_time(profile: Profile, i: int, bandwidth: float, backward: bool) -> float:
-    """In the profile's unit; infinite bandwidth: none."""
+    """The transfer time of a node in the profile's unit; with infinite bandwidth there is none."""
     if bandwidth == float("inf"):
         return 0.0
     sent = exact_sum(

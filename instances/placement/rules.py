@@ -46,7 +46,7 @@ class LimitedRules(ThroughputRules):
     """The same, and one sample alone takes no longer than the limit."""
 
     latency_limit: float = math.inf
-    """In the problem's time unit."""
+    """Longest time of one sample alone, in the problem's time unit."""
     subgraphs_per_device: int | None = None
     """Pieces that an accelerator may run one sample in; None: any number."""
 

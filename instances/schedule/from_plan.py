@@ -57,7 +57,7 @@ class _Grid:
         return self._told(exact, self.step * math.floor(exact / self.step + HALF))
 
     def down(self, amount: Amount | Fraction) -> Fraction:
-        """So that what fits in truth fits here."""
+        """The amount rounded down to the grid: what fits in truth fits here."""
         exact = as_written(amount)
         return self._told(exact, self.step * math.floor(exact / self.step))
 
@@ -195,7 +195,7 @@ def _or_half(share: float | None) -> Fraction:
 
 
 def _number(amount: Fraction) -> float:
-    """As a problem holds it: whole where it is, else a float that prints as this very decimal."""
+    """The amount as a problem holds it: whole where it is, else a float that prints as this very decimal."""
     value = written(amount)
     assert not isinstance(value, str), "amounts lie on a grid of few decimals"
     return value

@@ -216,7 +216,7 @@ class _Work:
 
 
 def own_schedule(lowered: ScheduleProblem, pipeline: Pipeline) -> SchedulePlan | Deadlock:
-    """Of a problem with a block for each pass of each stage, every pass as early as the order of its stage lets it.
+    """The schedule of a problem with a block for each pass of each stage, as early as the orders of the stages let it.
 
     Replicas are one device there, so that their orders are taken pass by pass in turn.
     """
@@ -229,7 +229,7 @@ def own_schedule(lowered: ScheduleProblem, pipeline: Pipeline) -> SchedulePlan |
 
 
 def _in_turn(stage: Stage) -> Iterator[int]:
-    """By the place in the replica's order, and then by replica."""
+    """The passes of all replicas by the place in the replica's order, and then by replica."""
     placed = (((place, replica, j) for place, j in enumerate(order)) for replica, order in enumerate(stage.orders))
     return (j for _, _, j in merge(*placed))
 

@@ -53,7 +53,7 @@ class ScheduleDevice:
 
     name: str
     memory: float | None = None
-    """In the problem's memory unit; None: no limit, as for links."""
+    """Memory in the problem's memory unit; None: no limit, as for links."""
     standing: float = 0
     """What is held all the time: weights and the optimiser's state, say."""
 
@@ -133,17 +133,17 @@ class ScheduleProblem:
 
     @cached_property
     def times(self) -> tuple[Fraction, ...]:
-        """Of the blocks, exactly."""
+        """Times of the blocks, exactly."""
         return tuple(as_written(block.time) for block in self.blocks)
 
     @cached_property
     def lags(self) -> tuple[Fraction, ...]:
-        """Of the edges, exactly."""
+        """Lags of the edges, exactly."""
         return tuple(as_written(edge.lag) for edge in self.edges)
 
     @cached_property
     def ends(self) -> tuple[tuple[int, int], ...]:
-        """Of the edges, as positions of blocks."""
+        """Sources and targets of the edges, as positions of blocks."""
         index = self.block_index
         return tuple((index[edge.source], index[edge.target]) for edge in self.edges)
 

@@ -58,12 +58,12 @@ DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class _Cost:
-    """Of one block on each of t devices, for one micro-batch."""
+    """What one block costs on each of t devices, for one micro-batch."""
 
     forward: float
     backward: float
     parameters: float
-    """How many."""
+    """Number of parameters on each device."""
     inner_bytes: float
     """What its layers read from each other."""
 

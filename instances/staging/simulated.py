@@ -40,12 +40,12 @@ class _Part:
     stage: PlannedStage
     ways: Ways
     copies: int
-    """On all levels together."""
+    """Number of copies on all levels together."""
     in_flight: int
     """Micro-batches of one copy, as its memory was judged with."""
     synchronisation: float
     speed: float = 1.0
-    """Of its devices."""
+    """Speed of its devices."""
 
 
 def staged_pipeline(
@@ -101,7 +101,7 @@ def _sync(copies: int, weights: float, bandwidth: float) -> float:
 
 
 def _weights(ways: Ways) -> float:
-    """Of one device."""
+    """Bytes of the weights on one device."""
     return math.fsum(way.weight_bytes for way in ways.values())
 
 

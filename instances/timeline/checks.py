@@ -30,7 +30,7 @@ def refuse_broken(violations: Iterable[Violation], what: str = "simulated") -> N
 
 
 def given(count: int | None) -> int:
-    """Of kinds that do not say how many micro-batches there are."""
+    """The number of micro-batches, for kinds that do not say it themselves."""
     if count is None:
         raise InputError(
             "micro_batches", "is missing: this kind of problem does not say it", "give how many to run"

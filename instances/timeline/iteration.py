@@ -23,7 +23,7 @@ def iteration_time(pipeline: Pipeline) -> float:
 
 
 def compiled_iteration_time(pipeline: Pipeline) -> float:
-    """The same, however short it is."""
+    """The time of an iteration by machine code, however short it is."""
     import numpy as np
 
     stages = pipeline.stages

@@ -27,9 +27,9 @@ class Stage:
     orders: tuple[Order, ...]
     """For each replica, its passes: +j is the forward pass of micro-batch j, -j its backward pass."""
     devices: int = 1
-    """In all replicas together."""
+    """Number of devices in all replicas together."""
     synchronisation: float = 0.0
-    """Of the weights, after the last backward pass."""
+    """Time to synchronise the weights after the last backward pass."""
     fixed_bytes: float = 0.0
     """Memory of one device, whatever is in flight."""
     sample_bytes: float = 0.0

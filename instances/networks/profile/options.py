@@ -41,7 +41,7 @@ class ProfileOptions:
     efficiency: float | None = None
     """What is left of the ideal speed where several devices share a layer; None: all."""
     bytes_per_parameter: float | None = None
-    """For tables that count parameters."""
+    """Size of one parameter, for tables that count parameters."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensor_parallel", tuple(sorted(set(self.tensor_parallel))))
@@ -56,7 +56,7 @@ PROFILE_FIELDS = tuple(entry.name for entry in fields(ProfileOptions))
 
 
 def option_of(field: str) -> str:
-    """As it is written on the command line."""
+    """The option as it is written on the command line."""
     return "--" + field.replace("_", "-")
 
 
@@ -127,7 +127,7 @@ def about_copies(profile: Profile, options: ProfileOptions) -> tuple[str, ...]:
 
 
 def held_bytes(node: ProfileNode, copies: int) -> Fraction:
-    """By a node whatever is in flight: all copies of its parameters, and its buffers."""
+    """Bytes that a node holds whatever is in flight: all copies of its parameters, and its buffers."""
     return exact_sum(node.parameters.values()) * copies + as_written(node.buffer_bytes)
 
 

@@ -140,12 +140,12 @@ class Profile(Graph):
 
     @cached_property
     def tied_bytes(self) -> float:
-        """Of parameters that stand in a second node as well."""
+        """Bytes of the parameters that stand in a second node as well."""
         sizes = {name: size for node in self.nodes for name, size in node.parameters.items()}
         return float(exact_sum(sizes[second] for second in {second for _, second in self.tied}))
 
     def time(self, time: Time) -> float:
-        """Of one micro-batch."""
+        """A time for one micro-batch."""
         return time(self.micro_batch) if isinstance(time, TimeCurve) else time
 
     @cached_property

@@ -179,7 +179,7 @@ def _binary_rows(path: str | os.PathLike[str], suffix: str) -> Iterator[Sequence
 
 
 def _excel_rows(content: bytes) -> Iterator[Sequence[Any]]:
-    """Of the first sheet, with the values of its formulas."""
+    """Rows of the first sheet, with the values of its formulas."""
     openpyxl: Any = importlib.import_module("openpyxl")
 
     _check_unpacked(content)

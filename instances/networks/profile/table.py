@@ -117,7 +117,7 @@ class _Cells:
         return number
 
     def amount(self, name: str, per: Fraction = Fraction(1)) -> float:
-        """In units of `per` seconds or bytes."""
+        """The amount in a cell, in units of `per` seconds or bytes."""
         amount = self.number(name) * self.columns[name].factor / per
         if amount > MAX_AMOUNT:
             raise self.error(name, f"is too large ({show(self.get(name))})", f"give at most {MAX_AMOUNT:g}")

@@ -33,7 +33,7 @@ class Kernels:
     moved_bytes: float
     count: int = 1
     element_bytes: int = 4
-    """Of the numbers that they compute with, which decides a device's peak."""
+    """Bytes of the numbers that they compute with, which decides a device's peak."""
 
     def seconds(self, device: Hardware) -> float:
         """One after the other."""

@@ -55,7 +55,7 @@ class LeafCost(Share):
     suffix_sum: int
     """Copies on all levels of this and all later stages."""
     copies: int
-    """On all levels together."""
+    """Number of copies on all levels together."""
     in_flight: int
     """Micro-batches that one copy holds, as the variant counts them."""
     binds: tuple[str, ...]
@@ -83,14 +83,14 @@ class LeveledEvaluation:
 
     time_per_micro_batch: float
     stages: tuple[LevelCost, ...]
-    """Of the highest level."""
+    """Costs of the stages of the highest level."""
     leaves: tuple[LeafCost, ...]
     degrees: int
     """Copies on all levels, summed over the stages of level 1."""
 
     @property
     def loads(self) -> tuple[float, ...]:
-        """Of the stages of the highest level."""
+        """Loads of the stages of the highest level."""
         return tuple(stage.load for stage in self.stages)
 
     def to_json(self) -> dict[str, Any]:
@@ -307,7 +307,7 @@ class LeveledRow:
 
     @property
     def name(self) -> str:
-        """As 0.1: stage 1 inside of stage 0."""
+        """The path as a name: 0.1 is stage 1 inside of stage 0."""
         return ".".join(map(str, self.path))
 
     @property

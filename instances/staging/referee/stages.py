@@ -37,7 +37,7 @@ class NotAStagingError(PipeplanError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Of a load per micro-batch, what one of d copies takes, in the problem's time unit."""
+    """Parts of a stage's load per micro-batch, where d copies take turns, in the problem's time unit."""
 
     compute: float
     transfers: float
@@ -143,7 +143,7 @@ def held_bytes(ways: Iterable[Configuration], in_flight: int) -> Fraction:
 
 
 def too_many_bytes(where: str, held: Fraction, in_flight: int, limit: float) -> Violation:
-    """In all digits: a byte too much is too much."""
+    """A violation that names the bytes in all digits: a byte too much is too much."""
     more = held - as_written(limit)
     return Violation(
         "memory",
