@@ -9,8 +9,7 @@ from .base.checks import check_whole
 from .base.errors import UsageError
 from .registry import Plan, Problem, kind_of
 from .timeline.engine import run
-from .timeline.model import Pipeline
-from .timeline.orders import check_schedule
+from .timeline.model import Pipeline, check_schedule
 from .timeline.timeline import Simulation
 
 MAX_MICRO_BATCHES = 100_000

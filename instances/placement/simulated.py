@@ -10,8 +10,7 @@ import math
 from collections import defaultdict
 
 from ..base.errors import UsageError
-from ..timeline.model import Dependency, Pipeline, Stage
-from ..timeline.orders import Order, replica_orders
+from ..timeline.model import Dependency, Order, Pipeline, Stage, replica_orders
 from .plan import Device, PlacementPlan
 from .problem import PlacementProblem
 from .referee.assignment import check_computable, device_of_nodes, time_of

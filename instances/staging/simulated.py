@@ -18,8 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..base.checks import NodeId
-from ..timeline.model import Dependency, Pipeline, Stage
-from ..timeline.orders import replica_orders
+from ..timeline.model import Dependency, Pipeline, Stage, replica_orders
 from .leveled_plan import LeveledPlan, LeveledStage
 from .plan import PlannedStage, StagedPlan
 from .problem import Configuration, StagingProblem
