@@ -73,7 +73,7 @@ def load_profile(
 
 
 def without_backward_passes(profile: Profile) -> Profile:
-    """The same model where nothing is trained."""
+    """The profile of the same model where nothing is trained."""
     nodes = tuple(
         replace(
             node,

@@ -72,7 +72,7 @@ class Reading:
 
     problem: ScheduleProblem
     step: Fraction
-    """In the problem's time unit."""
+    """Length of a step in the problem's time unit."""
     times: tuple[int, ...]
     edges: tuple[tuple[int, int, int, int], ...]
     """Equation (1): from, to, time and lag, offset."""

@@ -38,7 +38,7 @@ class Standstill:
 
     @property
     def time(self) -> Fraction:
-        """In each period."""
+        """Time in each period that all devices spend on blocks that they run together."""
         return sum((self.problem.times[b] for b in self.together), Fraction(0))
 
     def compressed(self, plan: PeriodicSchedulePlan) -> PeriodicSchedulePlan:

@@ -145,7 +145,7 @@ class _Numbers:
         return Fraction(math.gcd(*self.amounts) or 1, self.parts)
 
     def total(self) -> Fraction:
-        """Of all amounts, each as far as some limit."""
+        """The sum of all amounts, each of them cut at the largest limit."""
         if self.ceiling is None:
             return Fraction(sum(self.amounts), self.parts)
         ceiling = math.ceil(self.ceiling * self.parts)

@@ -24,7 +24,7 @@ class TimeCurve:
     samples: tuple[float, ...]
     """Strictly increasing, above 0."""
     seconds: tuple[float, ...]
-    """In the time unit of what the curve belongs to, which is seconds by default."""
+    """Times in the unit of what the curve belongs to, which is seconds by default."""
 
     def __call__(self, q: float) -> float:
         samples, seconds = self.samples, self.seconds

@@ -226,7 +226,7 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
 
 
 def write_bytes_atomically(path: str | os.PathLike[str], raw: bytes) -> None:
-    """The same for what is not text: pictures."""
+    """Replace a file that is no text, such as a picture, in one step."""
     check_path(path)
     for announce in _announcements:
         announce()

@@ -99,7 +99,7 @@ def size_or_none(text: str) -> float:
 
 
 def written_bytes(amount: float) -> str:
-    """As `size` reads it, to the last digit, in the unit in which it is shortest."""
+    """The amount as `size` reads it, to the last digit, in the unit in which it is shortest."""
     texts = [f"{_short(amount / factor)}{unit}" for unit, factor in BYTES.items() if unit and amount >= factor]
     exact = [text for text in texts if size(text) == amount]
     return min(exact, key=len, default=f"{_short(amount)}B")
@@ -130,7 +130,7 @@ class TimeGap(NamedTuple):
 
 
 def time_gap(text: str) -> TimeGap:
-    """In a unit that problems have, or in none."""
+    """An amount of time in a unit that problems have, or in none."""
     match = _QUANTITY.fullmatch(text.strip())
     amount = parse_quantity(text, dict.fromkeys(GAP_UNITS, 1.0), "5ms or 5")
     return TimeGap(amount, match["unit"] if match else "")

@@ -103,7 +103,7 @@ def _activations(rows: Sequence[_Row], recompute: bool) -> tuple[float, ...]:
 
 
 def _transfer_times(rows: Sequence[_Row], bandwidth: float, time_unit: str) -> tuple[float, ...]:
-    """Of edges 1..2L-1; that of edge L, from the last forward to the first backward task, does not matter."""
+    """Times of edges 1..2L-1; that of edge L, from the last forward to the first backward task, does not matter."""
     if bandwidth == float("inf"):
         return (0.0,) * (2 * len(rows) - 1)
     rate = as_written(bandwidth) * SECONDS[time_unit]

@@ -56,7 +56,7 @@ def size(problem: ChainProblem) -> str:
 
 
 def pipeline(problem: ChainProblem, plan: PatternPlan, micro_batches: int | None, schedule: str) -> Pipeline:
-    """Of its allocation; the pattern's own starts do not count."""
+    """The pipeline of a pattern's allocation; its own starts do not count."""
     refuse_broken(Violation("shape", fault) for fault in shape_faults(problem, plan))
     check_tasks([given(micro_batches)] * problem.gpus)
     return chain_pipeline(problem, plan, given(micro_batches), schedule)

@@ -23,7 +23,7 @@ class KnownChain:
     answers: Mapping[Variant, float | None]
     source: str
     allocation: tuple[int, ...] | None = None
-    """For the variant `fixed`."""
+    """The GPU of each layer, for the variant `fixed`."""
     printed: float | None = None
     """What the model as printed answers where that is wrong."""
 

@@ -23,7 +23,7 @@ class PatternPlan:
     """
 
     period: float
-    """Of the pattern: k batches enter and leave in one period."""
+    """Period of the pattern, in which k batches enter and leave."""
     allocation: tuple[int, ...]
     """The GPU (from 0) of layers 1..L."""
     starts: tuple[tuple[float, ...], ...]

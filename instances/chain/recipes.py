@@ -43,7 +43,7 @@ def _recipes() -> Iterator[Recipe]:
 
 
 def _resnet(name: str, depth: int, batch: int, image: int, memory_bytes: float) -> ChainProblem:
-    """In whole microseconds, so that periods can be exact."""
+    """A ResNet as a chain, in whole microseconds, so that periods can be exact."""
     from ..networks.analytic import DEVICES, LINKS
     from ..networks.analytic.cnn import resnet
 

@@ -176,7 +176,7 @@ ROWS: tuple[Row, ...] = (
 
 
 def golden_chains() -> tuple[KnownChain, ...]:
-    """golden-1 to golden-7."""
+    """The chains golden-1 to golden-7."""
     return tuple(_golden(number, row) for number, row in enumerate(ROWS, start=1))
 
 
@@ -293,7 +293,7 @@ def _plain(times: tuple[int, ...], gpus: int, name: str) -> ChainProblem:
 
 
 def guard_chains() -> tuple[KnownChain, ...]:
-    """All of them."""
+    """All chains on which errors of the published model show."""
     return (
         e1_overlap(), e1_load(), e2_negative_shift(), e3_phantom_transfer(), e4_ties(), e5_overrun(),
         e6_sizes_as_printed(), e6_sizes_corrected(),

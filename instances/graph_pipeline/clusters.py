@@ -75,7 +75,7 @@ class OperatorCost:
     """Forward; a multiply-add counts as two."""
     parameters: int
     read_elements: float
-    """Of activations."""
+    """Elements of activations that a forward pass reads."""
     output_elements: int
     stash_elements: int
     """Kept for the backward pass, its output included; what it reads is counted where it is made."""

@@ -115,7 +115,7 @@ class _Graph:
         memory_bytes: float | None = None,
         half_samples: float | None = None,
     ) -> GraphPipelineProblem:
-        """On a cluster; without a mini-batch the evaluation's number of samples for each device."""
+        """The problem on a cluster; without a mini-batch the evaluation's number of samples for each device."""
         check_whole("devices", devices, MAX_DEVICES)
         batch = per_device * devices if mini_batch is None else mini_batch
         check_whole("mini_batch", batch, MAX_MINI_BATCH)
@@ -230,7 +230,7 @@ class GraphModel:
 
     @property
     def title(self) -> str:
-        """Its first sentence."""
+        """The first sentence of what builds it."""
         return (self.build.__doc__ or "").strip().splitlines()[0]
 
 

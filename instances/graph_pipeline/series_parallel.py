@@ -53,7 +53,7 @@ def decompose(count: int, arcs: Iterable[tuple[int, int]]) -> Tree:
 
 
 def leaves(tree: Tree) -> Iterator[Leaf]:
-    """From left to right."""
+    """The leaves of the tree, from left to right."""
     pending = [tree]
     while pending:
         node = pending.pop()

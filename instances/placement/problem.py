@@ -143,12 +143,12 @@ class PlacementProblem(Graph):
 
     @cached_property
     def safe_sizes(self) -> WholeAmounts:
-        """The same, rounded up where they are not exact: every plan that fits here fits in truth."""
+        """The whole sizes, rounded up where they are not exact: every plan that fits here fits in truth."""
         return self.whole_sizes if self.whole_sizes.exact else self._whole_sizes(upwards=True)
 
     @cached_property
     def exact_sizes(self) -> WholeAmounts:
-        """The same, exact in any case: Python's whole numbers, which may be too large for floats."""
+        """The whole sizes, exact in any case: Python's whole numbers, which may be too large for floats."""
         return self.whole_sizes if self.whole_sizes.exact else self._whole_sizes(upwards=False, most=math.inf)
 
     def _whole_sizes(self, upwards: bool, most: float = MOST_EXACT) -> WholeAmounts:

@@ -43,7 +43,7 @@ class ThroughputRules:
 
 @dataclass(frozen=True, slots=True)
 class LimitedRules(ThroughputRules):
-    """The same, and one sample alone takes no longer than the limit."""
+    """Loads and contiguity as for throughput, and one sample alone takes no longer than the limit."""
 
     latency_limit: float = math.inf
     """Longest time of one sample alone, in the problem's time unit."""

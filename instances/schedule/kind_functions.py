@@ -18,7 +18,7 @@ def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> ScheduleProble
 
 
 def adjusted(problem: ScheduleProblem, cluster: Cluster) -> ScheduleProblem:
-    """With other micro-batches, or another memory on every device that is no link."""
+    """The problem with other micro-batches, or another memory on every device that is no link."""
     refuse_others(KIND, cluster)
     if cluster.batch is not None:
         problem = problem.replace(micro_batches=cluster.batch)

@@ -85,7 +85,7 @@ class PatternEvaluation:
 
     @property
     def peak_bytes(self) -> float:
-        """Of the GPU that needs the most memory."""
+        """Peak of the GPU that needs the most memory."""
         return max(device.peak_bytes for device in self.devices)
 
     def to_json(self) -> dict[str, Any]:

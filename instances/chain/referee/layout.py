@@ -85,7 +85,7 @@ class Layout:
         return range(len(self.starts))
 
     def time(self, ticks: int) -> float:
-        """In the problem's unit: a whole number where it is one."""
+        """A time in the problem's unit: a whole number where it is one."""
         return plain(Fraction(ticks, self.ticks_per_unit))
 
     # ---- places ----------------------------------------------------------------------------------------

@@ -85,7 +85,7 @@ def _simulated(problem: GraphPipelineProblem, plan: StageGraphPlan) -> float | D
 
 
 def _successors(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[tuple[int, ...], ...]:
-    """Of the plan's edges and those that operators force."""
+    """The stages after each stage, by the plan's edges and those that operators force."""
     count = len(plan.stages)
     known = {(x, y) for x, y in plan.edges if x < count and y < count and x != y}
     return adjacency(count, sorted(known | set(forced_edges(problem, plan))))

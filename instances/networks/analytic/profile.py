@@ -48,7 +48,7 @@ def to_curves(
     merge: bool = True,
     name: str | None = None,
 ) -> Profile:
-    """The same with times at several numbers of samples, and amounts of one sample.
+    """The profile with times at several numbers of samples, and amounts of one sample.
 
     With `half_samples` the rate of arithmetic falls for few samples, as e(q) = q / (q + half_samples).
     """
