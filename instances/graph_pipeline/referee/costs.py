@@ -118,7 +118,7 @@ def in_flight_before(stage: GraphStage, successor: GraphStage, successor_in_flig
 
 
 def required_in_flight(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[int, ...]:
-    """Samples that each stage must hold, given those of the stages after it: whole micro-batches, at most the mini-batch.
+    """Samples that each stage must hold by those of the stages after it: whole micro-batches, at most the mini-batch.
 
     Edges that lead nowhere are left out: what is wrong with them is for the rules to say.
     """
