@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base.cluster import Cluster, refuse_others
+from ..base.facts import facts_of
 from .each_device import with_memory
 from .files import schedule_from_json
 from .kind import KIND
@@ -29,12 +30,7 @@ def adjusted(problem: ScheduleProblem, cluster: Cluster) -> ScheduleProblem:
 
 
 def facts(problem: ScheduleProblem) -> dict[str, Any]:
-    return {
-        "devices": len(problem.devices),
-        "blocks": len(problem.blocks),
-        "edges": len(problem.edges),
-        "micro_batches": problem.micro_batches,
-    }
+    return facts_of(problem, ("devices", "blocks", "edges"), ("micro_batches",))
 
 
 def size(problem: ScheduleProblem) -> str:
