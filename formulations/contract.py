@@ -23,11 +23,11 @@ class NativeOnlyError(UsageError):
         super().__init__(f"{name} is a model for CP-SAT alone; choose --solver cp-sat{self.instead}.")
 
 
+# Values of a model's variables by name.
 Values = Mapping[str, float]
-"""Values of a model's variables by name."""
 
+# What the user chose of a method's own options, by name.
 Options = Mapping[str, Any]
-"""What the user chose of a method's own options, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,13 @@ class OptionSpec:
     choices: tuple[str, ...] = ()
 
 
+# An option that formulations and heuristics have alike.
 LATENCY_LIMIT = OptionSpec(
     "latency_limit",
     "time",
     None,
     "Inference: only plans in which one sample alone takes no longer: 12ms, or a number in the problem's time unit.",
 )
-"""An option that formulations and heuristics have alike."""
 
 
 def check_type(name: str, problem: object, plans: type[Any]) -> None:
@@ -77,9 +77,10 @@ class NativeModel:
     backend: str = "cp-sat"
 
 
+# Relative: so far below a proven bound, and so far above a cut-off, lie the bounds that a float solver's model
+# knows of. A bound of a variable that lies within a solver's tolerance of what rows imply has led HiGHS to false
+# proofs.
 FLOAT_ROOM = 1e-4
-"""Relative: so far below a proven bound, and so far above a cut-off, lie the bounds that a float solver's model knows
-of. A bound of a variable that lies within a solver's tolerance of what rows imply has led HiGHS to false proofs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ class BuiltModel:
     """Rows that a plan breaks which the model lets through and the referee refuses, and that every valid plan keeps;
     none where the plan is refused for something that no rows forbid. `native.with_rows` adds them to a native model."""
     bound: float | None = None
-    """Of a model that asks whether there is any plan within the cut-off and minimises nothing: the bound that is known
+    """For a model that asks whether there is any plan within the cut-off and minimises nothing: the bound that is known
     beside, since that of its objective says nothing."""
     rounding: float = 0.0
     """By how much a plan may be worth more than the model says, whose costs are rounded down; infinite where the model
@@ -146,7 +147,7 @@ class Stage:
     planner: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     share: float = 0.25
-    """Of the time that is left, so much at the most for a search or a restriction."""
+    """The largest share of the time that is left that a search or a restriction may take."""
 
 
 def side_by_side(*solvers: str) -> tuple[Stage, ...]:

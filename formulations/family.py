@@ -33,15 +33,15 @@ class Family:
     wider: str | None = None
     """Options of a command that asks for more plans than these; None: no method does."""
     outside: Callable[[Any], Outside | None] = _covers_all
-    """Of a plan that the referee accepts by the method's rules: None where it is one of the family."""
+    """Why a plan that the referee accepts by the method's rules is none of the family; None where it is one."""
 
 
+# From a problem and the method's options to its family.
 Describe = Callable[[Any, Mapping[str, Any]], Family]
-"""From a problem and the method's options to its family."""
 
+# By the referee's notion of contiguity, which is all that tells these families apart.
 PLACEMENTS: Mapping[str, str] = {
     "none": "all placements",
     "device": "plans whose devices are each contiguous",
     "chain": "contiguous plans: a chain of stages",
 }
-"""By the referee's notion of contiguity, which is all that tells these families apart."""

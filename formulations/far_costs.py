@@ -7,8 +7,8 @@ from typing import Any
 
 from .contract import Options
 
+# So many times the lower bound: there plans are, in all but strange problems.
 FAR = 1e4
-"""So many times the lower bound: there plans are, in all but strange problems."""
 
 
 def near_cutoff(costs: Iterable[float], bound: float | None, cutoff: float | None) -> float | None:

@@ -12,8 +12,8 @@ from fractions import Fraction
 
 from ..instances.base.amounts import as_written, common_unit
 
+# Times that are whole multiples of a unit, but of more units than this together, count as arbitrary numbers.
 MOST_UNITS = 10**6
-"""Times that are whole multiples of a unit, but of more units than this together, count as arbitrary numbers."""
 
 
 def unit_of_times(times: Iterable[Fraction], most: int = MOST_UNITS) -> Fraction | None:

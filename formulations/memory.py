@@ -12,8 +12,8 @@ from ..instances.placement.plan import PlacementPlan
 from ..instances.placement.problem import PlacementProblem
 from .contract import ExtraRow
 
+# Of a row whose limit is 1: what solvers in floats may overlook, in either direction.
 TOLERANCE = 1e-6
-"""Of a row whose limit is 1: what solvers in floats may overlook, in either direction."""
 
 
 def memory_row(held: Iterable[tuple[float, Any]], memory: float) -> Any:

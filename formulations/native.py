@@ -53,7 +53,7 @@ class Steps:
     """Costs as whole numbers, rounded down, and the cut-off with them: no plan within it is lost."""
 
     scale: float
-    """Per unit of cost."""
+    """Steps in one unit of cost."""
     cutoff: int
 
     @classmethod

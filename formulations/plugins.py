@@ -120,8 +120,8 @@ def blamed(function: Callable[..., T], name: str, module: str, may_refuse: bool 
     return call
 
 
+# Functions of a built model and of a family.
 CALLED = ("decode", "encode", "exclude", "outside")
-"""Functions of a built model and of a family."""
 
 
 def blamed_fields(record: Any, name: str, module: str) -> Any:
@@ -132,8 +132,8 @@ def blamed_fields(record: Any, name: str, module: str) -> Any:
     )
 
 
+# Functions of a method that look at the problem first, and may refuse it by any error of ours.
 REFUSING = ("check", "plan")
-"""Functions of a method that look at the problem first, and may refuse it by any error of ours."""
 
 
 def blamed_method(method: Any, name: str, module: str) -> Any:

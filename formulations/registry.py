@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+from ..instances.base.fields import plain
 from ..instances.base.kind import load_address
 from .contract import LATENCY_LIMIT, OptionSpec
 from .family import Describe, Family
@@ -264,17 +265,13 @@ class Entry:
 
     def to_json(self) -> dict[str, Any]:
         told = ("name", "title", "problem_kind", "paper", "exact", "takes_start")
-        options = [_spec_to_json(spec) for spec in self.options]
-        facts = {**_fields(self, *told), "extensions": sorted(self.extensions), "options": options}
+        options = [_told(spec, "name", "type", "default", "choices", "help") for spec in self.options]
+        facts = {**_told(self, *told), "extensions": sorted(self.extensions), "options": options}
         return {**facts, "other_kinds": [twin.to_json() for twin in self.twins]} if self.twins else facts
 
 
-def _spec_to_json(spec: OptionSpec) -> dict[str, Any]:
-    return {**_fields(spec, "name", "type", "default"), "choices": list(spec.choices), "help": spec.help}
-
-
-def _fields(record: object, *names: str) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in names}
+def _told(record: object, *names: str) -> dict[str, Any]:
+    return {name: plain(getattr(record, name)) for name in names}
 
 
 FORMULATIONS: Mapping[str, Entry] = {
@@ -436,8 +433,8 @@ FORMULATIONS: Mapping[str, Entry] = {
     )
 }
 
+# Of the entry points by which other packages bring formulations, each the address of an `Entry`.
 GROUP = "pipeplan.formulations"
-"""Of the entry points by which other packages bring formulations, each the address of an `Entry`."""
 
 DUTIES = ("check", "contiguity", "portfolio", "lower_bound", "build")
 

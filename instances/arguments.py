@@ -36,7 +36,7 @@ def plan_of(given: object, argument: str = "plan") -> Plan:
 
 
 def plan_for(problem: Problem, given: object) -> Plan:
-    """The same, if it is one of the problem's kind."""
+    """The plan itself, if it is one of the problem's kind."""
     plan = plan_of(given)
     if plan.kind not in kind_of(problem).plans:
         raise misfit(problem, plan)
@@ -52,7 +52,7 @@ def misfit(problem: Problem, plan: Plan) -> UsageError:
 
 
 def result_of(given: object) -> Result:
-    """The result itself."""
+    """The result itself, or an error that says how to get one."""
     if not isinstance(given, Result):
         raise wrong_argument("result", given, "a result", RESULT)
     return given

@@ -35,7 +35,7 @@ class BestKnown:
     date: str
     """When it was found, where that was noted."""
     hash: str
-    """Of the problem that the value belongs to."""
+    """Hash of the problem that the value belongs to."""
 
 
 @cache

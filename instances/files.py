@@ -144,7 +144,7 @@ def load_on(
 
 
 def _profiled(path: str | os.PathLike[str], cluster: Cluster, kind: str | None, format: str | None) -> Lowered:
-    """By the module that knows profiles, which is imported where there is one."""
+    """The problem of a profile, by the module that knows profiles, which is imported only here."""
     from .lowering import lower_file
 
     if format not in (None, "own"):

@@ -12,13 +12,14 @@ from fractions import Fraction
 from typing import Any
 
 from .base.amounts import Amount, as_written, in_digits
+from .base.fields import to_record
 from .base.quantities import in_thousands
 from .base.result import Stop
 from .registry import Plan
 
 BYTES = "bytes"
+# A reason: no single part of the problem needs so much, yet all together do.
 SEARCHED = "a search with proofs"
-"""A reason: no single part of the problem needs so much, yet all together do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,24 +40,15 @@ class SmallestMemory:
     reason: str
     """Who says that no plan needs less than `lower_bytes`."""
     counted: str = field(default=BYTES, kw_only=True)
-    """In what: a schedule problem may count otherwise, activations say."""
+    """What memory is counted in: a schedule problem may count activations, say, in place of bytes."""
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "memory_bytes": self.memory_bytes,
-            "lower_bytes": self.lower_bytes,
-            "proven": self.proven,
-            "stop": str(self.stop),
-            "reason": self.reason,
-            **({} if self.counted == BYTES else {"counted": self.counted}),
-        }
+        return {key: value for key, value in to_record(self, plan=None).items() if key != "plan"}
 
 
 def enough(amount: Fraction) -> float:
     """The least number that can be given as a memory and is not below the amount."""
-    if amount.denominator == 1:
-        return amount.numerator
-    value = float(amount)
+    value = amount.numerator if amount.denominator == 1 else float(amount)
     while as_written(value) < amount:
         value = math.nextafter(value, math.inf)
     return value
@@ -64,9 +56,7 @@ def enough(amount: Fraction) -> float:
 
 def at_most(amount: Fraction) -> float:
     """The largest number that is not above the amount."""
-    if amount.denominator == 1:
-        return amount.numerator
-    value = float(amount)
+    value = amount.numerator if amount.denominator == 1 else float(amount)
     while as_written(value) > amount:
         value = math.nextafter(value, 0.0)
     return value
@@ -75,20 +65,20 @@ def at_most(amount: Fraction) -> float:
 # ---- in words -------------------------------------------------------------------------------------------
 
 BINARY = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20))
+# For amounts that somebody has written so.
 DECIMAL = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6))
-"""For amounts that somebody has written so."""
 DIGITS = 4
+# Amounts below are said in bytes alone.
 MOST_PLAIN = 2**20
-"""Amounts below are said in bytes alone."""
 
 
 def at_least(amount: float, counted: str = BYTES) -> str:
-    """Rounded down."""
+    """An amount in words, rounded down."""
     return _said(amount, counted, math.floor)
 
 
 def sufficient(amount: float, counted: str = BYTES) -> str:
-    """Rounded up."""
+    """An amount in words, rounded up."""
     return _said(amount, counted, math.ceil)
 
 
@@ -111,7 +101,7 @@ def _in_a_unit(exact: Fraction, rounding: Callable[[Fraction], int]) -> tuple[st
 
 
 def option(amount: Amount, counted: str = BYTES) -> str:
-    """As the command line takes it: never less than needed, and in a unit that can be read."""
+    """The amount as the command line takes it: never less than needed, and in a unit that can be read."""
     exact = as_written(amount)
     if counted != BYTES or exact < MOST_PLAIN:
         return f"--memory {math.ceil(exact)}"
@@ -119,7 +109,7 @@ def option(amount: Amount, counted: str = BYTES) -> str:
 
 
 def said(found: SmallestMemory) -> str:
-    """In one sentence without its full stop."""
+    """What is known of the least memory, in one sentence without its full stop."""
     if found.memory_bytes is None:
         if found.proven:
             return "no amount of memory is enough: something else is missing"

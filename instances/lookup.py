@@ -20,7 +20,7 @@ def load_instance(text: str, on: Cluster) -> Problem:
 
 
 def load_with_notes(text: str, on: Cluster) -> Lowered:
-    """The same, with what is to be said of a profile or a table that became a problem."""
+    """The problem, with what is to be said of a profile or a table that became a problem."""
     from .files import load_on
     from .networks.profile.options import Lowered
 
@@ -56,7 +56,7 @@ def holds_profile(text: str) -> bool:
 
 
 def _content(text: str) -> str:
-    """Of a file that may be one; empty where whoever reads it will say what is wrong."""
+    """The text of a file that may hold a profile; empty where whoever reads it will say what is wrong."""
     from .base.json_file import STDIN, read_text
 
     try:

@@ -21,8 +21,8 @@ from .networks.profile.profile import Profile
 from .networks.profile.table import read_table
 from .registry import KINDS
 
+# Options of profiles that every lowering knows.
 FOR_ALL = ("kind", "optimizer", "bytes_per_parameter")
-"""Options of profiles that every lowering knows."""
 FOR_STAGING = ("data_parallel", "tensor_parallel", "efficiency")
 CLUSTER_FOR_STAGING = ("levels", "exact_batches")
 
@@ -74,7 +74,7 @@ def load_profile(
 
 
 def without_backward_passes(profile: Profile) -> Profile:
-    """The same model where nothing is trained."""
+    """The profile of the same model where nothing is trained."""
     nodes = tuple(
         replace(
             node,

@@ -9,8 +9,7 @@ from .base.checks import check_whole
 from .base.errors import UsageError
 from .registry import Plan, Problem, kind_of
 from .timeline.engine import run
-from .timeline.model import Pipeline
-from .timeline.orders import check_schedule
+from .timeline.model import Pipeline, check_schedule
 from .timeline.timeline import Simulation
 
 MAX_MICRO_BATCHES = 100_000
@@ -61,7 +60,7 @@ def pipeline_of(
     micro_batches: int | None = None,
     schedule: str = "planned",
 ) -> Pipeline:
-    """What `simulate` runs."""
+    """The stages and the orders of their passes that `simulate` runs."""
     check_schedule(schedule)
     if micro_batches is not None:
         check_whole("micro_batches", micro_batches, MAX_MICRO_BATCHES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from enum import StrEnum
@@ -12,7 +11,19 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from .arguments import problem_of
 from .base.checks import check_flag
 from .base.errors import InputError, show
-from .base.fields import as_object, by_key, check_schema, checked, each, join, read_record, require, require_object
+from .base.fields import (
+    as_number,
+    as_object,
+    as_whole,
+    by_key,
+    check_schema,
+    checked,
+    each,
+    join,
+    read_record,
+    require,
+    require_object,
+)
 from .base.json_file import holds_json, read_json, read_text
 from .base.result import SCHEMA, Asked, Found, Moment, Proof, Result, StartOutcome, Stop, WarmStart
 from .registry import Plan, Problem, any_plan_from_json, kind_of, plan_kind
@@ -134,9 +145,9 @@ def result_from_json(data: object) -> Result:
         formulation=_text_or_none,
         planner=_text_or_none,
         plan=lambda where, plan: any_plan_from_json(plan, where),
-        objective=_number,
-        claimed=_number,
-        bound=_number,
+        objective=as_number,
+        claimed=as_number,
+        bound=as_number,
         scope=_text_or_none,
         wider=_text_or_none,
         proof=_proof,
@@ -146,12 +157,14 @@ def result_from_json(data: object) -> Result:
         backend=_facts,
         options=_facts,
         asked=partial(read_record, Asked, refuse=None, instance=_text, cluster=_facts, notes=each(_text)),
-        seconds=by_key(_number),
-        model_size=by_key(_whole),
+        seconds=by_key(as_number),
+        model_size=by_key(as_whole),
         messages=each(_text),
         cross_check=_facts,
         in_scope=_in_scope,
-        history=each(partial(read_record, Moment, refuse=None, seconds=_number, incumbent=_number, bound=_number)),
+        history=each(
+            partial(read_record, Moment, refuse=None, seconds=as_number, incumbent=as_number, bound=as_number)
+        ),
     )
 
 
@@ -184,7 +197,7 @@ def _proof(where: str, value: object) -> Proof:
 
 def _warm_start(where: str, value: object) -> WarmStart:
     outcome = partial(_word, StartOutcome)
-    return read_record(WarmStart, where, value, outcome=outcome, source=_text_or_none, value=_number)
+    return read_record(WarmStart, where, value, outcome=outcome, source=_text_or_none, value=as_number)
 
 
 def _word(words: type[Word], where: str, value: object) -> Word:
@@ -202,25 +215,6 @@ def _text(where: str, value: object, remedy: str = "give a text") -> str:
 
 def _text_or_none(where: str, value: object) -> str | None:
     return None if value is None else _text(where, value, "give a text or null")
-
-
-def _number(where: str, value: object) -> float:
-    """A finite number of either sign: bounds may be negative."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(where, f"is {show(value)}, not a number", "give a finite number")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise InputError(where, "is NaN" if number != number else "is infinite", "give a finite number")
-    return number
-
-
-def _whole(where: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InputError(where, f"is {show(value)}, not a whole number", "give a whole number")
-    return value
 
 
 def _facts(where: str, value: object) -> dict[str, Any]:

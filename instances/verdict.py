@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from .registry import kind_of
 
 if TYPE_CHECKING:
-    from .base.violation import Violation
+    from .base.errors import Violation
     from .registry import Plan, Problem
 
 

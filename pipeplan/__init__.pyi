@@ -4,13 +4,13 @@ from .formulations.contract import OptionSpec as OptionSpec
 from .instances.base.errors import InputError as InputError
 from .instances.base.errors import PipeplanError as PipeplanError
 from .instances.base.errors import UsageError as UsageError
+from .instances.base.errors import Violation as Violation
 from .instances.base.result import Found as Found
 from .instances.base.result import Proof as Proof
 from .instances.base.result import Result as Result
 from .instances.base.result import StartOutcome as StartOutcome
 from .instances.base.result import Stop as Stop
 from .instances.base.result import WarmStart as WarmStart
-from .instances.base.violation import Violation as Violation
 from .instances.catalogue import load_packaged as load_packaged
 from .instances.catalogue import packaged_names as packaged_names
 from .instances.chain.plan import PatternPlan as PatternPlan

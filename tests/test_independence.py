@@ -30,8 +30,8 @@ from .test_architecture import ROOT, holds_something, imported_at_run_time, know
 GROUND_FLOOR = {
     f"instances.base.{name}"
     for name in (
-        "amounts", "checks", "clock", "compiled", "curve", "errors", "fields", "graph", "identity", "json_file",
-        "quantities", "records", "result", "stopwatch", "violation",
+        "amounts", "checks", "clock", "compiled", "curve", "errors", "fields", "graph", "json_file",
+        "quantities", "result", "stopwatch",
     )
 }  # fmt: skip
 """What everything stands on. Exact amounts and the reading of a curve of times are in it, as docs/results.md says."""

@@ -18,8 +18,8 @@ from .integer_chain import IntegerChain
 
 BUILDER = f"{__name__}:build"
 
+# Resolution of the AREA rows: products of times and sizes would overflow the solver's integers.
 AREA_STEPS = 2**36
-"""Resolution of the AREA rows: products of times and sizes would overflow the solver's integers."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Separation:
         return lifted(least, chain.durations[first], chain.durations[second], period)
 
     def life(self, layer: int) -> int:
-        """From the start of the forward to the end of the backward task."""
+        """Time from the start of a layer's forward task to the end of its backward task."""
         last = self.chain.backward(layer)
         return self(layer, last) + self.chain.durations[last]
 

@@ -26,7 +26,7 @@ def lower_bound(problem: ChainProblem) -> float:
 
 
 def lower_bound_of(problem: ChainProblem, allocation: Sequence[int] | None) -> float:
-    """The same for a given allocation, whose loads are known."""
+    """A lower bound on the period of an allocation that is given, so that its loads are known."""
     bound = lower_bound(problem)
     return bound if allocation is None else max(bound, float_below(load_bound(problem, allocation)))
 

@@ -29,9 +29,9 @@ from .no_goods import NoGoods
 from .rankings import orders_of, relations_of, shifts_at
 from .scope import MOST_BATCHES
 
+# With exclusive buffers a pattern need not fit every longer period, so the grid is finer by this factor, and each
+# buffer may be held for one step too long: no pattern is lost by rounding its period up.
 BUFFER_STEPS = 1000
-"""With exclusive buffers a pattern need not fit every longer period, so the grid is finer by this factor, and each
-buffer may be held for one step too long: no pattern is lost by rounding its period up."""
 
 
 class BeaumontCp(CommonFormulation):

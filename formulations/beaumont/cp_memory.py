@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .cp_pattern import Node, PatternModel
 
+# Resolution of the area rows: products of times and sizes would overflow the solver's integers.
 AREA_STEPS = 2**36
-"""Resolution of the area rows: products of times and sizes would overflow the solver's integers."""
 
 
 def add_memory(pattern: PatternModel) -> None:

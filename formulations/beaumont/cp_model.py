@@ -15,7 +15,7 @@ BUILDER = f"{__name__}:build"
 
 
 def plain_chain(chain: IntegerChain) -> dict[str, Any]:
-    """Of the payload of `build`; a worker needs no fractions."""
+    """The chain as the payload of `build` holds it: a worker needs no fractions."""
     return {name: getattr(chain, name) for name in IntegerChain.__dataclass_fields__ if name != "steps"}
 
 

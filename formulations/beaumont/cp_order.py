@@ -62,7 +62,7 @@ class OrderBuilder(NativeBuilder, Generic[Task]):
         return self.before[a, at] + self.far.get((a, at), 0)
 
     def done(self, a: Task, at: Task) -> Any:
-        """The same for ends."""
+        """Ends of `a` up to the start of `at`, less those in earlier periods."""
         if a in self.timeless:
             return self.begun(a, at)
         if at in self.timeless:

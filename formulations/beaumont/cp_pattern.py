@@ -15,8 +15,8 @@ from typing import Any
 from .cp_order import OrderBuilder
 from .integer_chain import IntegerChain
 
+# (row, task), or (row, edge) for transfers.
 Node = tuple[int, int]
-"""(row, task), or (row, edge) for transfers."""
 
 
 class PatternModel(OrderBuilder[Node]):

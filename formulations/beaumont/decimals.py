@@ -13,11 +13,11 @@ from ...instances.base.amounts import as_written
 from ...instances.chain.problem import ChainProblem
 from ..least_periods import largest_fraction, unit_of_times
 
+# What a grid for arbitrary numbers may cost, relative to the period.
 FINE = Fraction(1, 10**7)
-"""What a grid for arbitrary numbers may cost, relative to the period."""
 
+# By how many periods one activity may lag behind the previous one of its batch, at most.
 STAGES = 2
-"""By how many periods one activity may lag behind the previous one of its batch, at most."""
 
 
 @dataclass(frozen=True, slots=True)

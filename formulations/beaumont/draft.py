@@ -19,8 +19,8 @@ from ...instances.chain.problem import ChainProblem
 from ..timetable import Timetable, Wait, tightest
 from .instants import Relations, relations_at
 
+# Ends that are later than the next start by less than this part of a period are taken for equal.
 TIE = Fraction(1, 10**6)
-"""Ends that are later than the next start by less than this part of a period are taken for equal."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

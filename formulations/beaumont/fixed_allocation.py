@@ -20,8 +20,8 @@ from .integer_chain import IntegerChain
 
 BUILDER = f"{__name__}:build"
 
+# Resolution of the area rows: products of times and sizes would overflow the solver's integers.
 AREA_STEPS = 2**40
-"""Resolution of the area rows: products of times and sizes would overflow the solver's integers."""
 
 
 @dataclass(frozen=True)

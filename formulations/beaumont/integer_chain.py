@@ -20,13 +20,13 @@ from ...instances.base.amounts import WholeAmounts, as_written, whole_amounts
 if TYPE_CHECKING:
     from ...instances.chain.problem import ChainProblem
 
+# All copies of all sizes together stay below: solvers add them up in 64 bits.
 MOST_UNITS = 2**60
-"""All copies of all sizes together stay below: solvers add them up in 64 bits."""
+# Per task: more copies of a tensor than that are never counted at once, in patterns of up to 16 batches.
 MOST_COPIES = 100
-"""Per task: more copies of a tensor than that are never counted at once, in patterns of up to 16 batches."""
 
+# Relative: how far a period is from the fraction that it was rounded from, at most.
 ROUNDED = Fraction(1, 10**13)
-"""Relative: how far a period is from the fraction that it was rounded from, at most."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class IntegerChain:
     activations: tuple[int, ...]
     """a_0..a_2L as they count in the memory mode: all 0 where only weights count."""
     weights: tuple[int, ...]
-    """Of each layer, all copies together."""
+    """Bytes of each layer's weights, all copies together."""
     gpus: int
     memory: int | None
     inputs_only: bool

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 BUILDER = f"{__name__}:build"
 
+# Sizes whose exact sum has more units than this are rounded down to this many.
 MOST_UNITS = 2**36
-"""Sizes whose exact sum has more units than this are rounded down to this many."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Sizes:
     """What counts in the problem's memory mode, exactly; layers from 0, border b between layers b - 1 and b."""
 
     weights: tuple[Fraction, ...]
-    """Of each layer, all copies."""
+    """Bytes of each layer's weights, all copies together."""
     kept: tuple[Fraction, ...]
     forward: tuple[Fraction, ...]
     """Held only while the forward task of a layer runs."""

@@ -14,10 +14,10 @@ from typing import Any
 from ...instances.chain.problem import ChainProblem
 from ..contract import ExtraRow, Values
 
+# Variables of the models for allocation and orders: any change counts.
 DECIDING = ("Z", "on", "w", "ended", "far")
-"""Variables of the models for allocation and orders: any change counts."""
+# Only a smaller shift counts.
 SHIFTS = ("v", "v2", "u", "u2")
-"""Only a smaller shift counts."""
 
 
 class NoGoods:

@@ -13,12 +13,12 @@ from ...instances.chain.problem import ChainProblem
 from .draft import Activity, Folded, is_activity, link_of, tasks_by_gpu
 from .instants import Relations, timeless_pairs
 
+# Is the variable of a family for two activities 1? Families: w and wc (tasks, transfers: the first one comes
+# first), ended and far (see `instants`).
 Holds = Callable[[str, Activity, Activity], bool]
-"""Is the variable of a family for two activities 1? Families: w and wc (tasks, transfers: the first one comes first),
-ended and far (see `instants`)."""
 
+# Before a transfer, and after it.
 MOST_SHIFTS = 2
-"""Before a transfer, and after it."""
 
 
 def orders_of(

@@ -10,8 +10,8 @@ from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ..family import Family, Outside
 
+# Per period, that `cp-beaumont` takes.
 MOST_BATCHES = 16
-"""Per period, that `cp-beaumont` takes."""
 
 PRINTED = Family("the paper's program as printed, whose plans are not those of the problem", "--variant corrected")
 

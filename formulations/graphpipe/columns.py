@@ -14,11 +14,11 @@ from ...instances.base.errors import TooLargeError
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from .schedules import degrees
 
+# Relative: a column that is slower than the cut-off by no more may be just as fast.
 ROUNDING = 1e-12
-"""Relative: a column that is slower than the cut-off by no more may be just as fast."""
 
+# Each is a literal of the model.
 MOST_COLUMNS = 400_000
-"""Each is a literal of the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Column:
     devices: int
     micro_batch: int
     time: float
-    """Per sample."""
+    """Time of one more sample on this stage."""
     most: int
     """Samples in flight, in whole micro-batches, for which the memory suffices; the mini-batch at most."""
     k: int = 1
@@ -80,11 +80,11 @@ class _Memory:
     """Written amounts over their common denominator, which Python adds exactly."""
 
     fixed: list[int]
-    """By operator: what each device holds of its weights."""
+    """Bytes of each operator's weights on one device."""
     stashes: list[int]
-    """By operator: what all devices hold for a sample."""
+    """Bytes that all devices together hold of each operator for one sample."""
     room: int | None
-    """Of one device, without its workspace; None: no limit."""
+    """Memory of one device without its workspace; None: no limit."""
 
     @classmethod
     def of(cls, problem: GraphPipelineProblem) -> _Memory:
@@ -99,7 +99,7 @@ class _Memory:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """Of a set of operators, whatever the schedule."""
+    """What is true of a set of operators under every schedule."""
 
     members: int
     inside: list[int]

@@ -82,7 +82,7 @@ class MixedStageModel(StageModel):
                 self.model.add(samples[u] >= samples[v] + more).only_enforce_if([cut, literal])
 
     def _schedules_of(self, v: int) -> dict[Schedule, Any]:
-        """The literals z[v,b,k]."""
+        """The literals z[v,b,k], which say the schedule of each operator's stage."""
         found: dict[Schedule, list[Any]] = {}
         for n in self.of[v]:
             found.setdefault((self.columns[n][2], self.columns[n][4]), []).append(self.x[n])

@@ -35,11 +35,11 @@ from .plans import decode, encode
 from .schedules import degrees, sizes, useful_groups
 from .stage_sets import stage_sets
 
+# Of the largest time that can matter: what rounding costs is far below the tolerance of a proof.
 STEPS = 10**8
-"""Of the largest time that can matter: what rounding costs is far below the tolerance of a proof."""
 
+# Knows more of iterations than the model, and sooner.
 SHORTEST = Stage("search", seconds=900.0, planner="shortest-iteration", share=0.8)
-"""Knows more of iterations than the model, and sooner."""
 
 
 class GraphPipeCp(CommonFormulation):

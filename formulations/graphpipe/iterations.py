@@ -19,7 +19,7 @@ from .schedules import Schedule
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """Of a column: forward and backward of one micro-batch, and all of an iteration."""
+    """Times of a column: the two passes of one micro-batch, and all passes of an iteration."""
 
     forward: float
     backward: float

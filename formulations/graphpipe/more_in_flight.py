@@ -13,8 +13,8 @@ from ...instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.verdict import evaluation_of, violations_of
 
+# Micro-batches that a stage takes at once: one more may shorten nothing before a second one does.
 MORE = (1, 2, 4)
-"""Micro-batches that a stage takes at once: one more may shorten nothing before a second one does."""
 
 
 def with_more_in_flight(

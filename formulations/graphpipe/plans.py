@@ -11,8 +11,8 @@ from .columns import Column
 from .schedules import Schedule, held
 
 Edges = set[tuple[int, int]]
+# The k that the model knows for each size.
 Groups = Mapping[int, tuple[int, ...]]
-"""The k that the model knows for each size."""
 
 
 def decode(problem: GraphPipelineProblem, columns: list[Column], values: Values) -> StageGraphPlan:

@@ -11,8 +11,8 @@ from typing import Any
 from ...instances.base.errors import InputError
 from ...instances.graph_pipeline.problem import GraphPipelineProblem, micro_batch_sizes
 
+# (b, k).
 Schedule = tuple[int, int]
-"""(b, k)."""
 
 
 def sizes(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> tuple[int, ...]:

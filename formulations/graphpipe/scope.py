@@ -16,7 +16,7 @@ _DEVICES = {"divisors": "", "pow2": ", on powers of two of devices", "none": ", 
 
 
 def family(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> Family:
-    """Of `cp-graphpipe`."""
+    """The plans of which the bounds of `cp-graphpipe` speak."""
     mixed, which = bool(options.get("mixed_micro_batches")), options["family"]
     k = f" and k up to {options.get('k', 1)}" if _groups_count(problem, options) else ""
     if _one_by_one(options):

@@ -10,8 +10,8 @@ from ...instances.base.errors import TooLargeError
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.graph_pipeline.series_parallel import Leaf, Parallel, Series, Tree, decompose, operators
 
+# The model has a column for each set and number of devices.
 MOST_SETS = 20_000
-"""The model has a column for each set and number of devices."""
 
 FAMILIES = ("series-parallel", "convex")
 

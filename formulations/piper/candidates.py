@@ -22,8 +22,8 @@ from .lattice import REMEDY, Lattice
 from .stages import Stage, StageBook, last_true, positions
 
 ROUNDING = 1e-9
+# Relative: costs that differ by less are one cost.
 SAME = 1e-11
-"""Relative: costs that differ by less are one cost."""
 ENDLESS = 10**15
 MAX_COLUMNS = 1_000_000
 
@@ -48,7 +48,7 @@ class Column:
 
     @property
     def copies(self) -> int:
-        """On all levels."""
+        """Number of copies on all levels together."""
         return self.d * math.prod(self.above)
 
     @property

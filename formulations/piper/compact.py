@@ -22,18 +22,18 @@ from .flush import add_flush, counts_of
 from .links import TRIPS
 from .stages import StageBook
 
+# In units: on the grid below, whole numbers of a row of loads stay far from where solvers lose digits.
 LARGEST_LOAD = 2.0**10
-"""In units: on the grid below, whole numbers of a row of loads stay far from where solvers lose digits."""
 
+# In rows of memory: what solvers hold to be met, up to their tolerances of about 1e-6, is.
 LARGEST_NUMBER = 1e6
-"""In rows of memory: what solvers hold to be met, up to their tolerances of about 1e-6, is."""
 
+# Variables u, above which the columns are the better model by far.
 MAX_CHOICES = 50_000
-"""Variables u, above which the columns are the better model by far."""
 
 
+# Of a load as large as the bound, for integer solvers.
 GRID_STEPS = 2**24
-"""Of a load as large as the bound, for integer solvers."""
 
 
 def load_unit(floor: float, highest: float) -> float:
@@ -126,12 +126,12 @@ class CompactModel:
         return self._ways(v, self.settings[c])[number]
 
     def memory(self, v: int, c: int, number: int) -> int:
-        """In whole units."""
+        """Memory of a layer's configuration, in whole units."""
         each, fixed = self.book.memory.ways[v][self.settings[c].t][number]
         return each * self.settings[c].q + fixed
 
     def _work(self, way: Configuration, setting: Setting) -> float:
-        """Of a layer, for the load of its stage."""
+        """What a layer adds to the load of its stage."""
         time = way.time / self.problem.types[setting.kind].speed
         return (time + self.book.sync_time(setting.d) * way.weight_bytes) / setting.d
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -11,7 +12,6 @@ from ...instances.base.errors import TooLargeError, UsageError, show
 from ...instances.staging.problem import StagingProblem
 from ...instances.staging.question import FLUSH, check_question
 from ..contract import FLOAT_ROOM, BuiltModel, CommonFormulation, Options, Refuted, Wanted, check_type
-from .bound import column_bound, work_bound
 from .candidates import find_candidates
 from .paths import PathTranslator
 from .stages import StageBook
@@ -170,3 +170,45 @@ def _build_compact(case: _Case, flushed: bool, floor: float, cutoff: float | Non
         {"stage_numbers": len(compact.stages), "settings": len(compact.settings)},
         exclude=partial(compact_values.exclude, compact),
     )
+
+
+# A lower bound without a solver: the largest load below which the columns already show that there is no plan.
+
+
+# Relative: how closely the largest such load is enclosed.
+PRECISION = 1e-4
+# Of the worst load, and of every load that is possible: where the search goes on while nothing is known but 0.
+SMALL = 1e-6
+GROWTH = 1.4
+# Where the bound is 0 no relative precision is ever reached.
+MAX_STEPS = 50
+
+
+def work_bound(book: StageBook) -> float:
+    """The devices share at best all device time, the replicas all time; what cannot run at all counts nothing."""
+    work, time = (math.fsum(filter(math.isfinite, values)) for values in (book.least_work, book.least_time))
+    return max(work / book.capacity, time / book.most)
+
+
+def column_bound(book: StageBook) -> float:
+    """The bound of the work, raised by bisection; of an infeasible problem it is the bound of the work."""
+    worst = book.worst_load
+    low = work_bound(book)
+    high = low or SMALL * worst
+    while not _possible(book, high):
+        if high > worst:
+            return work_bound(book)
+        low, high = high, GROWTH * high
+    for _ in range(MAX_STEPS):
+        if high - low <= PRECISION * high:
+            break
+        middle = (low + high) / 2 if low else SMALL * high
+        if _possible(book, middle):
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+def _possible(book: StageBook, load: float) -> bool:
+    return bool(find_candidates(book, load, load).columns)

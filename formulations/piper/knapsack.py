@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
+# Relative: what rounding may do to a sum of costs.
 TOLERANCE = 1e-12
-"""Relative: what rounding may do to a sum of costs."""
 
 
 class Option(NamedTuple):
     cost: float
     memory: int
     number: int = 0
-    """Which one it is to the caller."""
+    """The number by which the caller knows the option."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def _selection(chosen: Sequence[Option]) -> Selection:
 
 
 def undominated(choices: Iterable[_Choice]) -> list[_Choice]:
-    """By growing memory, falling cost."""
+    """The options that no other one beats in both, by growing memory and falling cost."""
     kept: list[_Choice] = []
     for choice in sorted(choices, key=lambda choice: (choice.memory, choice.cost)):
         if not kept or choice.cost < kept[-1].cost:

@@ -13,8 +13,8 @@ from ...instances.base.errors import InputError
 from ...instances.staging.problem import StagingProblem
 
 MAX_SETS = 30_000
+# With more sets not all stages between them are listed.
 LISTED_SETS = 5_000
-"""With more sets not all stages between them are listed."""
 MAX_STAGES = 150_000
 REMEDY = "coarsen the graph (merge layers that stay together), or plan it with --planner dp-piper"
 

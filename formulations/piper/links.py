@@ -6,11 +6,11 @@ import math
 
 from ...instances.staging.problem import Layer, StagingProblem
 
+# There and back: what a layer hands on, and the gradient of it.
 TRIPS = 2.0
-"""There and back: what a layer hands on, and the gradient of it."""
 
+# A copy sends and receives gradients, then sends and receives weights.
 SYNC_TRIPS = 4.0
-"""A copy sends and receives gradients, then sends and receives weights."""
 
 
 def full_weight(layer: Layer) -> float:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from ...instances.base.amounts import as_written
 from ...instances.staging.problem import StagingProblem
 
+# For each micro-batch in flight, and whatever is in flight; in a unit of our own.
 Bytes = tuple[int, int]
-"""For each micro-batch in flight, and whatever is in flight; in a unit of our own."""
 
+# Whole numbers of so many bits are exact as floats.
 EXACT_BITS = 53
-"""Whole numbers of so many bits are exact as floats."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,24 +23,24 @@ from .links import TRIPS
 from .memory import memory_of
 
 ROUNDING, LEAST = 1e-9, 1e-300
+# Limits are raised by so much until something is within them; then one that leaves few stages is sought, relatively
+# as closely as that.
 FASTER, CLOSE = 1.3, 1e-3
-"""Limits are raised by so much until something is within them; then one that leaves few stages is sought, relatively as
-closely as that."""
+# Of the highest limit: where the search starts if nothing is proven.
 SMALL = 1e-6
-"""Of the highest limit: where the search starts if nothing is proven."""
+# Sets; fewer are scanned faster than compiled loops are loaded.
 COMPILED_FROM = 41
-"""Sets; fewer are scanned faster than compiled loops are loaded."""
 
+# Sums up to so many times their least part are as exact as rounding needs them.
 ALIKE = 1e6
-"""Sums up to so many times their least part are as exact as rounding needs them."""
 
+# Stands for the time of what cannot run at all: infinity would spoil sums that leave it out.
 ENDLESS = 1e300
-"""Stands for the time of what cannot run at all: infinity would spoil sums that leave it out."""
 
+# Numbers of replicas that a stage may have, ascending, with the time per byte of weights that they synchronise.
 Degrees = Mapping[int, float]
-"""Numbers of replicas that a stage may have, ascending, with the time per byte of weights that they synchronise."""
+# Of each layer, the least device time and the least time that it takes.
 Least = tuple[Sequence[float], Sequence[float]]
-"""Of each layer, the least device time and the least time that it takes."""
 
 
 class NearStages:

@@ -52,7 +52,7 @@ Part = Column | Arc
 
 
 def highest_cost(candidates: Candidates, arcs: Arcs) -> float:
-    """Of all stages on all levels."""
+    """The highest cost of a stage, over all levels."""
     return max(max(column.cost for column in candidates.columns), max((arc.cost for arc in arcs), default=0.0))
 
 

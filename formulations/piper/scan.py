@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+# More devices than there are.
 FAR = 1 << 40
-"""More devices than there are."""
 
 
 class Layers(NamedTuple):

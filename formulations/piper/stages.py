@@ -202,7 +202,7 @@ class _Way:
     held: Bytes
 
     def memory(self, in_flight: int) -> int:
-        """In whole units."""
+        """Memory of a stage, in whole units."""
         return self.held[0] * in_flight + self.held[1]
 
 
@@ -246,7 +246,7 @@ class Stage:
         return priced is not None and priced.is_at_most(most)
 
     def configurations(self, d: int, in_flight: int) -> dict[int, str]:
-        """By layer, those of the least load; there is one."""
+        """The configuration of each layer that gives the least load; there is one."""
         priced = self._price(d, in_flight)
         selection = None if priced is None else priced.best()
         assert selection is not None, "the stage was priced before"

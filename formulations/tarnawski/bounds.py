@@ -9,8 +9,8 @@ from ...instances.placement.problem import Node, PlacementProblem
 from ..contract import FLOAT_ROOM
 from .groups import GroupProblem
 
+# Relative allowance for rounding in sums of floats: bounds are lowered, refutations need this margin.
 SAFETY = 1e-9
-"""Relative allowance for rounding in sums of floats: bounds are lowered, refutations need this margin."""
 
 
 def average_load_bound(groups: GroupProblem) -> float:

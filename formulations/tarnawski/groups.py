@@ -195,7 +195,7 @@ def costs_of(groups: GroupProblem) -> Iterator[float]:
 
 
 def capped(groups: GroupProblem, limit: float) -> GroupProblem:
-    """The same for all plans of value at most `limit`, without costs that are far above it.
+    """The problem for all plans of value at most `limit`, without costs that are far above it.
 
     A device that pays more than twice the limit at once makes a worse plan, however much more it is; and next to a
     "forbidden" that is written as 1e12 no solver would see the other costs.

@@ -6,22 +6,21 @@ for each other in a circle. The strong variant asks for a chain of stages.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import pyomo.environ as pyo
 
 from ...instances.placement.problem import PlacementProblem
-from ..equations import number_rows
 from ..memory import memory_row
 from .bounds import worst_value
 from .groups import accelerator_takes
 
 Arcs = Sequence[tuple[int, int]]
 
+# Section 5.3 calls contiguity constraint (16); the numbers of other rows are not printed outside of the appendix.
 EQUATIONS = dict.fromkeys(("inside", "reached", "no_return"), "16")
-"""Section 5.3 calls contiguity constraint (16); the numbers of other rows are not printed outside of the appendix."""
 
 
 def build(
@@ -99,3 +98,18 @@ def add_contiguity(model: Any, nodes: Sequence[int], arcs: Arcs, places: Sequenc
     model.inside = pyo.Constraint(nodes, places, rule=lambda m, v, i: m.z[v, i] >= m.x[v, i])
     model.reached = pyo.Constraint(arcs, places, rule=lambda m, u, v, i: m.z[v, i] <= m.z[u, i])
     model.no_return = pyo.Constraint(arcs, places, rule=lambda m, u, v, i: m.z[v, i] <= m.x[v, i] - m.x[u, i] + 1)
+
+
+# Rows that carry the number of their equation in the paper, in exported models, too.
+
+
+# From the name of a block of rows to the number of its equation, as the paper prints it.
+Equations = Mapping[str, str]
+
+
+def number_rows(model: Any, equations: Equations) -> None:
+    """Call them `eq_16_inside[...]` in the place of `inside[...]`."""
+    for name, number in equations.items():
+        block = model.component(name)
+        model.del_component(block)
+        model.add_component(f"eq_{number}_{name}", block)

@@ -36,7 +36,7 @@ class Atoms:
     transfer_times: tuple[float, ...]
     accelerators: int
     pieces: int
-    """Per accelerator, at most."""
+    """Largest number of pieces that an accelerator runs."""
     has_cpu: bool
     memory: float | None
 
@@ -140,7 +140,7 @@ def costs_of(atoms: Atoms) -> tuple[float, ...]:
 
 
 def capped(atoms: Atoms, limit: float) -> Atoms:
-    """The same for all plans of latency at most `limit`, without times that are far above it.
+    """The problem for all plans of latency at most `limit`, without times that are far above it.
 
     A path with more than twice the limit in one place is too long, however much more it is; and next to a "forbidden"
     that is written as 1e12 no solver would see the other times.

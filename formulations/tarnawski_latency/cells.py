@@ -31,20 +31,20 @@ from ..tarnawski.order import topological_ranks
 from . import cell_kernel
 from .atoms import Atoms
 
+# Of one cell: pairs of them are looked at. A larger cell costs its longest path where it is divided.
 MAX_IDEALS = 12_000
-"""Of one cell: pairs of them are looked at. A larger cell costs its longest path where it is divided."""
 
+# Of all cells; those that are too many are taken for large ones.
 MAX_PAIRS = 1_000_000_000
-"""Of all cells; those that are too many are taken for large ones."""
 
+# Of memory, for the parts of a divided cell.
 STEPS = 24
-"""Of memory, for the parts of a divided cell."""
 
+# No single time counts more than this many longest paths, so that sums of floats stay precise.
 CAP = 100.0
-"""No single time counts more than this many longest paths, so that sums of floats stay precise."""
 
+# Steps of a loop from which on machine code pays.
 COMPILED_FROM = 20_000
-"""Steps of a loop from which on machine code pays."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Cell:
 
     before: int | None
     inner: tuple[int, ...]
-    """In topological order."""
+    """Positions of the nodes between the two cut nodes, in topological order."""
     behind: int | None
 
 
@@ -76,7 +76,7 @@ def row_of(atoms: Atoms) -> Row | None:
 
 
 def cells_of(atoms: Atoms) -> tuple[Cell, ...]:
-    """In order; a single cell where the graph has no cut node."""
+    """The cells in topological order; a single one where the graph has no cut node."""
     rank = topological_ranks(atoms.nodes, atoms.arcs)
     order = sorted(range(atoms.nodes), key=rank.__getitem__)
     read, sent = {u for u, _ in atoms.arcs}, {v for _, v in atoms.arcs}
@@ -335,7 +335,7 @@ class Row:
 
 
 def function(name: str, steps: float) -> Any:
-    """Of the kernel, compiled where there is enough to do."""
+    """A function of the kernel, compiled where there is enough to do."""
     return compiled(cell_kernel, name) if repays_loading(steps, COMPILED_FROM) else getattr(cell_kernel, name)
 
 

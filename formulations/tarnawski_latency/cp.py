@@ -23,8 +23,8 @@ from .cuts import Cover, covers, critical_paths
 from .path_bound import joined_arcs
 
 RELIEF_UNITS = 100
+# Of each node: its work, its tensor read and its tensor sent.
 ROUNDED_PER_NODE = 3
-"""Of each node: its work, its tensor read and its tensor sent."""
 
 
 def payload(atoms: Atoms, *, cutoff: float, lower_bound: float, precision: float) -> dict[str, Any]:

@@ -14,11 +14,11 @@ from itertools import pairwise
 
 from .atoms import Atoms
 
+# Relative: what is compared after divisions and sums of floats has this margin.
 SLACK = 1e-9
-"""Relative: what is compared after divisions and sums of floats has this margin."""
 
+# Nodes beside a path join its covers from this share of the memory on.
 LARGE = 0.01
-"""Nodes beside a path join its covers from this share of the memory on."""
 
 MAX_PATHS = 4
 
@@ -116,7 +116,7 @@ def _between(atoms: Atoms, arcs: Iterable[tuple[int, int]]) -> tuple[tuple[int, 
 
 
 def _share(atoms: Atoms, v: int, memory: float) -> float:
-    """Of the memory. What never fits is on the CPUs anyway, and takes no part."""
+    """The share of the memory that an atom takes. What never fits is on the CPUs anyway, and takes no part."""
     size = _node_size(atoms, v)
     return size / memory if 0 < size <= memory else 0.0
 

@@ -21,8 +21,8 @@ from .cells import cell_bound
 from .path_bound import path_bound
 from .translate import Staged, held_columns, plan_of, read_staged, staged_of, write_staged
 
+# Relative: a bound that comes from sums of floats is lowered by this.
 SAFETY = 1e-9
-"""Relative: a bound that comes from sums of floats is lowered by this."""
 
 
 class TarnawskiLatency(FarCosts, CommonFormulation):
@@ -85,7 +85,7 @@ def family(problem: PlacementProblem, options: Options) -> Family:
 
 @lru_cache(maxsize=8)
 def atoms_for(problem: PlacementProblem, pieces: int) -> Atoms:
-    """With classes that must share a piece as one atom."""
+    """The problem in atoms: classes of nodes that must share a piece are one atom."""
     return atoms_of(problem, pieces)
 
 

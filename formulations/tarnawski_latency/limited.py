@@ -35,8 +35,8 @@ from .translate import Staged, held_columns, plan_of, read_staged, staged_of, wr
 
 NAME = "cp-tarnawski"
 
+# Relative: the referee sums floats, and forgives a latency so little above the limit.
 LIMIT_SLACK = 1e-9
-"""Relative: the referee sums floats, and forgives a latency so little above the limit."""
 
 
 class TarnawskiWithinLatency(CommonFormulation):

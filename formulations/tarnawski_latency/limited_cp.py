@@ -21,8 +21,8 @@ from ..tarnawski.reductions import Reduced
 from . import cp
 from .atoms import Atoms
 
+# Of the limit: a smaller load does not make the steps finer.
 FINEST = 1e-3
-"""Of the limit: a smaller load does not make the steps finer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Limits:
 
     latency: float
     cutoff: float
-    """Of the load."""
+    """The largest load that is asked for."""
     load: float
     """No plan has less."""
     least_latency: float = 0.0
@@ -86,7 +86,7 @@ class LimitedBuilder(cp.LatencyBuilder):
         self.model.minimize(self.largest)
 
     def load_of(self, i: int) -> Any:
-        """Of an accelerator with several pieces: each tensor is read or sent once, none between its own pieces."""
+        """Load of an accelerator with several pieces: each tensor is read or sent once, none between its own pieces."""
         data, held = self.data, [self.held[a][i] for a in self.data["atom_of"]]
         terms = [work * held[v] for v, work in enumerate(data["work"]) if work]
         for u in sorted({u for u, _ in self.arcs if data["transfer"][u]}):

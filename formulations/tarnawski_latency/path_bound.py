@@ -17,14 +17,14 @@ from itertools import pairwise
 from .atoms import Atoms
 from .cuts import SLACK, critical_paths
 
+# Larger graphs have the path alone as their bound: sets of nodes are bit masks here.
 MAX_NODES = 3000
-"""Larger graphs have the path alone as their bound: sets of nodes are bit masks here."""
 
+# Of one path; one with more is left out.
 MAX_INTERVALS = 100_000
-"""Of one path; one with more is left out."""
 
+# By end j of an interval path[i:j]: its starts i with the least loads and sizes of such pieces.
 _Loads = list[list[tuple[int, float, float]]]
-"""By end j of an interval path[i:j]: its starts i with the least loads and sizes of such pieces."""
 
 
 def path_bound(atoms: Atoms) -> float:

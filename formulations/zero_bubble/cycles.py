@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
+# (i, j, w, k): the start of j is at least the start of i, plus w, minus k times T.
 Wait = tuple[int, int, Fraction, int]
-"""(i, j, w, k): the start of j is at least the start of i, plus w, minus k times T."""
 
 
 def least(count: int, waits: Sequence[Wait], lower: Fraction) -> tuple[Fraction, list[Fraction]] | None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+# A row with digits below it is not broken by a unit within the tolerance of a float solver.
 BASE = 2**24
-"""A row with digits below it is not broken by a unit within the tolerance of a float solver."""
 
 
 def at_most(carries: Any, terms: Sequence[tuple[int, Any, int]], right: int) -> Iterator[Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
@@ -19,18 +20,17 @@ from ..contract import BuiltModel, CommonFormulation, NativeModel, NativeOnlyErr
 from . import finite_cp_model
 from .finite_bounds import lower_bound_of
 from .finite_cp_model import order_name, plain_data, rank_name, start_name
-from .finite_grid import Grid, grid_of
 from .finite_memory import MemoryRow, memory_rows
 from .finite_orders import Timing, in_order, sequences_of, tightest
-from .finite_problem import FiniteProblem, Node, finite_problem, for_integers
+from .finite_problem import SPAN, FiniteProblem, Node, finite_problem, for_integers
 
 NAME = "cp-schedule"
 
+# Blocks of all micro-batches together.
 MOST_RUNS = 20_000
-"""Blocks of all micro-batches together."""
 
+# Pairs of runs on a device on whose order its memory may hang.
 MOST_PAIRS = 2_000_000
-"""Pairs of runs on a device on whose order its memory may hang."""
 
 
 class CpSchedule(CommonFormulation):
@@ -68,7 +68,7 @@ def native_model(
     cutoff: Fraction | None,
     start: SchedulePlan | None = None,
 ) -> BuiltModel | Refuted:
-    """Of all schedules of at most the cut-off; the plan `start` need not be one of them."""
+    """The CP-SAT model of all schedules of at most the cut-off; the plan `start` need not be one of them."""
     exact = finite_problem(problem, NAME)
     check_size(exact, NAME)
     finite = for_integers(exact)
@@ -166,3 +166,43 @@ def run_values(
         timeless = [node for node in order if not finite.times[node[0]]]
         values |= {rank_name(b, n): i for i, (b, n) in enumerate(timeless)}
     return values
+
+
+# Grids on which models of given micro-batches lose nothing, or as little as is said.
+#
+# For makespan the best times of given orders are whole numbers of steps, as they are longest paths. For span they may
+# be fractions whose denominators are at most the number of devices (`finite_orders._least_span`: the mean of the paths
+# on a cycle that passes each device at most once). So the grid has parts of a step: fine enough for all of these
+# fractions where they are few, and else for the largest one that is below the cut-off, as everything that is asked for
+# is below it.
+
+
+# Devices: up to so many, one grid holds all possible fractions of a step (60 parts).
+MOST_FRACTIONS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Starts and values are whole numbers of parts of a step."""
+
+    factor: int
+    """Parts of a step."""
+    limit: int
+    """The largest value that is asked for, in parts."""
+    loss: int
+    """By how many parts the least value on the grid can exceed the true one."""
+
+
+def grid_of(finite: FiniteProblem, objective: str, cutoff: Fraction | None) -> Grid:
+    """The least span is the mean of the paths on a cycle through devices, each at most once: see `_least_span`."""
+    limit = Fraction(finite.longest)
+    if cutoff is not None:
+        limit = min(limit, cutoff * finite.steps)
+    devices = len(finite.on_device)
+    if objective != SPAN or devices <= 1:
+        return Grid(1, math.floor(limit), 0)
+    if devices <= MOST_FRACTIONS:
+        factor = math.lcm(*range(1, devices + 1))
+        return Grid(factor, math.floor(limit * factor), 0)
+    best = max((Fraction(math.floor(limit * q), q) for q in range(1, devices + 1)), default=limit)
+    return Grid(best.denominator, best.numerator, 1)

@@ -7,24 +7,24 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from ...instances.schedule.problem import ScheduleProblem
-from .finite_idle import idle_bound
 from .finite_problem import SPAN, DeviceMemory, FiniteProblem, Node, finite_problem
-from .finite_warm_up import warm_up_bound
+from .finite_warm_up import MOST_BLOCKS, counts_before, only_first, warm_up_bound, work_of
 
+# Blocks that may be the first on a device: with more of them its bound is that of its work.
 MOST_FIRST = 8
-"""Blocks that may be the first on a device: with more of them its bound is that of its work."""
 
+# Runs times devices: beyond it, work and whole paths have to do.
 MOST_RUNS_FOR_PATHS = 300_000
-"""Runs times devices: beyond it, work and whole paths have to do."""
 
+# By block and micro-batch; None: it does not follow.
 Starts = list[list[int | None]]
-"""By block and micro-batch; None: it does not follow."""
 
+# Release, time, and what remains at least after its end.
 Job = tuple[int, int, int]
-"""Release, time, and what remains at least after its end."""
 
 
 def lower_bound_of(problem: ScheduleProblem, objective: str) -> Fraction:
@@ -34,7 +34,7 @@ def lower_bound_of(problem: ScheduleProblem, objective: str) -> Fraction:
 
 
 def lower_bound(finite: FiniteProblem, objective: str) -> int:
-    """In steps."""
+    """A lower bound on makespan or span, in steps."""
     simple = max(work_bound(finite, objective), path_bound(finite, objective))
     if len(finite.times) * finite.batches * len(finite.on_device) > MOST_RUNS_FOR_PATHS:
         return simple
@@ -160,7 +160,7 @@ def _released(
 
 
 def _pass_on(finite: FiniteProblem, starts: Starts, b: int, n: int) -> None:
-    """To the later runs of the block, and to blocks that wait for it on their longest paths."""
+    """Hand a start on to later runs of the block and, on the longest paths, to blocks that wait for it."""
     start = starts[b][n]
     if start is None:
         return
@@ -205,7 +205,7 @@ def _wait_for_memory(
 
 
 def _remaining(finite: FiniteProblem) -> list[list[int]]:
-    """From the end of each run to the end of all that follows on the longest path."""
+    """Time from the end of each run to the end of all that follows it on the longest path."""
     found = [[0] * finite.batches for _ in finite.times]
     for b, n, following in reversed(finite.forward):
         for target, wait, offset in following:
@@ -240,3 +240,53 @@ def reversed_problem(finite: FiniteProblem) -> FiniteProblem:
     """The problem in reversed time. A schedule read backwards obeys its reversed edges, overlaps nowhere, and has the
     same span on every device; what a block took it gives back now. So a bound of one holds for both."""
     return finite.backwards
+
+
+# A bound on the span from how long a device idles while the pipeline fills, and again while it drains.
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """How a device waits between its first start and the first run of one of its blocks."""
+
+    idle: int
+    """Lower bound on the idle time."""
+    ended: tuple[int, ...]
+    """Runs of each block of the device that may have ended then, at most."""
+
+
+def idle_bound(finite: FiniteProblem) -> int:
+    """Work, and idle time at both ends of it, fit into no shorter span.
+
+    A path leads from the device's first start to the first run of block b, say from the first forward pass through all
+    later stages to the first gradient. Whatever the device runs meanwhile it must have memory for, so that it idles for
+    the rest of that time. The same is true in reversed time, from the last run of block c to the device's last end:
+    what is left to do then is what the memory held. Where not all runs of c can have ended before b runs for the
+    first time, the two waits do not overlap, and the device's span is at least its work and both idle times.
+    """
+    if len(finite.times) > MOST_BLOCKS:
+        return 0
+    best = 0
+    for d, blocks in enumerate(finite.on_device):
+        filling, draining = _waits(finite, d), _waits(finite.backwards, d)
+        idle = max((wait.idle for wait in (*filling.values(), *draining.values())), default=0)
+        for wait in filling.values():
+            for c, rest in draining.items():
+                if wait.ended[blocks.index(c)] < finite.batches:
+                    idle = max(idle, wait.idle + rest.idle)
+        best = max(best, finite.batches * finite.loads[d] + idle)
+    return best
+
+
+def _waits(finite: FiniteProblem, d: int) -> dict[int, Wait]:
+    """The wait before each block's first run, where anything is known of it."""
+    blocks = finite.on_device[d]
+    first = only_first(finite, blocks)
+    found = {}
+    for b in blocks if first is not None else ():
+        counts = counts_before(finite, d, b) if b != first else []
+        if first is not None and counts:
+            most = max(work_of(finite, d, chosen) for chosen in counts)
+            ended = tuple(map(max, zip(*counts, strict=True)))
+            found[b] = Wait(max(0, finite.distances(first)[b] - most), ended)
+    return found

@@ -38,7 +38,7 @@ def plain_data(
     factor: int,
     loss: int = 0,
 ) -> dict[str, Any]:
-    """Of the payload of `build`; starts are in parts of a step, `factor` of them to each."""
+    """The problem as the payload of `build` holds it; starts are in parts of a step, `factor` of them to each."""
     return {
         "times": list(finite.times),
         "arcs": [[arc.source, arc.target, arc.wait, arc.offset] for arc in finite.arcs],

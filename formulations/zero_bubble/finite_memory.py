@@ -22,7 +22,7 @@ class MemoryRow:
 
 
 def memory_rows(finite: FiniteProblem, windows: Windows) -> Iterator[MemoryRow]:
-    """Of all devices; none for what edges and windows rule out."""
+    """The rows of memory of all devices; none for what edges and windows rule out."""
     for blocks, memory in zip(finite.on_device, finite.memories, strict=True):
         for k in blocks:
             for u in range(finite.batches):
@@ -67,7 +67,7 @@ def _before(
 
 
 def must_precede(finite: FiniteProblem, windows: Windows, first: Node, second: Node) -> bool | None:
-    """Of two runs on one device: by edges, or because the other order does not fit the windows; None: it is open."""
+    """Must the first run precede the second, by edges or since the other order fits no windows? None: it is open."""
     known = finite.comes_before(first, second)
     if known is None:
         if _too_late(finite, windows, second, first):

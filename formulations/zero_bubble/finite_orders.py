@@ -16,12 +16,12 @@ from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
 from .finite_problem import SPAN, FiniteProblem, Node
 
+# The runs of each device that has any blocks, in their order.
 Sequences = tuple[tuple[Node, ...], ...]
-"""The runs of each device that has any blocks, in their order."""
 
+# Parts of a step. Blocks without time that share a device and an instant follow an order of the referee's own;
+# where another one is meant, one of these parts lies between them.
 FINE = 10**9
-"""Parts of a step. Blocks without time that share a device and an instant follow an order of the referee's own; where
-another one is meant, one of these parts lies between them."""
 
 
 def in_order(plan: SchedulePlan) -> SchedulePlan:
@@ -39,7 +39,7 @@ def in_order(plan: SchedulePlan) -> SchedulePlan:
 
 
 def sequences_of(problem: ScheduleProblem, plan: SchedulePlan) -> Sequences:
-    """As the referee orders what happens on a device at one instant."""
+    """The runs of each device in their order; at one instant as the referee orders them."""
     return tuple(
         tuple(
             (b, n)

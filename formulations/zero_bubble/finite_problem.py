@@ -20,14 +20,14 @@ from ..contract import check_type
 
 SPAN = "span"
 
+# A block and a micro-batch.
 Node = tuple[int, int]
-"""A block and a micro-batch."""
 
+# Of the longest schedule on a grid for integer solvers; finer times are rounded down to one of so many steps.
 MOST_STEPS = 10**12
-"""Of the longest schedule on a grid for integer solvers; finer times are rounded down to one of so many steps."""
 
+# Of narrowing windows; each round is valid by itself.
 MOST_ROUNDS = 50
-"""Of narrowing windows; each round is valid by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class FiniteProblem:
 
     problem: ScheduleProblem
     steps: Fraction
-    """Per time unit."""
+    """Steps in one time unit."""
     batches: int
     times: tuple[int, ...]
     arcs: tuple[Arc, ...]
@@ -57,7 +57,7 @@ class FiniteProblem:
 
     @cached_property
     def backwards(self) -> FiniteProblem:
-        """In reversed time: see `finite_bounds.py`."""
+        """The problem in reversed time: see `finite_bounds.py`."""
         times = self.times
         arcs = tuple(
             Arc(arc.target, arc.source, arc.wait - times[arc.source] + times[arc.target], arc.offset)
@@ -67,7 +67,7 @@ class FiniteProblem:
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """Of the blocks, so that every arc without offset leads forward."""
+        """Positions of the blocks in an order in which every arc without offset leads forward."""
         return self.problem.order[::-1] if self.reversed else self.problem.order
 
     @cached_property
@@ -264,7 +264,7 @@ class FiniteProblem:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """By block and micro-batch."""
+    """The earliest and the latest start of every block, by micro-batch."""
 
     early: tuple[tuple[int, ...], ...]
     late: tuple[tuple[int, ...], ...]
@@ -275,7 +275,7 @@ class DeviceMemory:
     """What the blocks of a device do to its memory, by block; only where they do anything."""
 
     room: int | None
-    """Beside what stands there; None: there is no limit."""
+    """Memory beside what stands there all the time; None: there is no limit."""
     standing: int
     """So much may be given back before it was taken."""
     changes: dict[int, int]
@@ -319,7 +319,7 @@ def _memory(finite: FiniteProblem, d: int) -> DeviceMemory:
 
 
 def finite_problem(problem: ScheduleProblem, method: str) -> FiniteProblem:
-    """On the grid of the problem's own times."""
+    """The problem in whole steps, on the grid of its own times."""
     check_type(method, problem, ScheduleProblem)
     if problem.micro_batches is None:
         raise UsageError(
@@ -335,7 +335,7 @@ def finite_problem(problem: ScheduleProblem, method: str) -> FiniteProblem:
 
 
 def for_integers(finite: FiniteProblem) -> FiniteProblem:
-    """On a grid that integer solvers can take: the same one, or a coarser one with times and lags rounded down.
+    """The problem on a grid for integer solvers: the same one, or a coarser one with times and lags rounded down.
 
     Rounded down, waits are shorter, and every schedule's orders are still possible at no greater value. So what is
     proven there holds for the true times.

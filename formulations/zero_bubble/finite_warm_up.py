@@ -10,8 +10,8 @@ from itertools import product
 from .finite_problem import FiniteProblem
 
 MOST_BLOCKS = 300
+# Ways to choose what runs before a block; where there are more, no gap between sums is known.
 MOST_SUMS = 20_000
-"""Ways to choose what runs before a block; where there are more, no gap between sums is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,20 +39,20 @@ from .exact_rows import at_most
 NAME = "ilp-zero-bubble"
 SPAN = "span"
 
+# Runs of one device whose order is open: a program with more of them is hopeless.
 MOST_PAIRS = 50_000
-"""Runs of one device whose order is open: a program with more of them is hopeless."""
 
+# Of the longest schedule; finer times are rounded down to steps that are as long as this allows.
 MOST_STEPS = 10**12
-"""Of the longest schedule; finer times are rounded down to steps that are as long as this allows."""
 
+# The same for solvers in floating point: the sums of a row differ by less than their tolerances.
 MOST_FLOAT_STEPS = 10**9
-"""The same for solvers in floating point: the sums of a row differ by less than their tolerances."""
 
+# Of the longest schedule, into which steps are divided for the sake of spans that are fractions.
 MOST_PARTS = 2**40
-"""Of the longest schedule, into which steps are divided for the sake of spans that are fractions."""
 
+# Of a step: between runs without time at one instant that follow another order than the referee's.
 HAIR = Fraction(1, 10**9)
-"""Of a step: between runs without time at one instant that follow another order than the referee's."""
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ class PeriodicCp(CommonFormulation):
 def built(
     still: Standstill, facts: PeriodicFacts, grid: PeriodGrid, cutoff: Fraction | None, model: object
 ) -> BuiltModel:
-    """With the ways between values and plans, which all models of a period share."""
+    """The model with the ways between values and plans, which all models of a period share."""
 
     def decode(values: Values) -> PeriodicSchedulePlan:
         plan = best_timed(laid_by(facts, values))

@@ -30,35 +30,35 @@ from .period_bounds import (
 )
 from .standstills import Standstill, standstill_of
 
+# What a grid for arbitrary times may cost, relative to the period.
 FINE = Fraction(1, 10**9)
-"""What a grid for arbitrary times may cost, relative to the period."""
 
+# Whole units of memory in one row: sums stay within the integers of solvers.
 MOST_MEMORY = 2**60
-"""Whole units of memory in one row: sums stay within the integers of solvers."""
 
+# Blocks up to which distances around the period are computed: their number grows with the third power.
 MOST_LIFTED = 400
-"""Blocks up to which distances around the period are computed: their number grows with the third power."""
 
+# Cut-offs grow by at least so much of the first bound.
 GROWTH = Fraction(1, 50)
-"""Cut-offs grow by at least so much of the first bound."""
 
 
+# So far below the next fraction, as a share of the way to it, lies a cut-off that asks for the last one: what it
+# refutes counts as far as there.
 NEXT = Fraction(1, 10**9)
-"""So far below the next fraction, as a share of the way to it, lies a cut-off that asks for the last one: what it
-refutes counts as far as there."""
 
 
+# A cut-off that is longer than a fraction by so much, as floats are, is the fraction.
 AS_LONG = 1 + Fraction(1, 10**12)
-"""A cut-off that is longer than a fraction by so much, as floats are, is the fraction."""
 
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """Of a device that blocks change or use."""
+    """The memory of a device that blocks change or use."""
 
     name: str
     room: int | None
-    """Beside what stands there; None: there is no limit."""
+    """Memory beside what stands there all the time; None: there is no limit."""
     standing: int
     changes: Mapping[int, int]
     workspace: Mapping[int, int]
@@ -94,7 +94,7 @@ class PeriodicFacts:
     bound: Fraction
     longest: Fraction
     unit: Fraction | None
-    """Of which all times and lags are whole multiples; None: there is no such unit."""
+    """The unit of which all times and lags are whole multiples; None: there is none."""
     most: int
     """The largest denominator that the shortest period has in units."""
     memory: tuple[DeviceMemory, ...]
@@ -219,7 +219,7 @@ class PeriodGrid:
     """One question: is there a schedule of this period?"""
 
     steps: Fraction
-    """Per time unit."""
+    """Steps in one time unit."""
     period: int
     times: tuple[int, ...]
     lags: tuple[int, ...]
@@ -227,7 +227,7 @@ class PeriodGrid:
 
 
 def grid_for(facts: PeriodicFacts, cutoff: Fraction | None) -> PeriodGrid:
-    """For all periods up to a cut-off; None: for all.
+    """The grid for all periods up to a cut-off; None: for all periods.
 
     Where blocks without time have an order that memory asks for, one may have to start before the other by anything
     above nothing. There is no least period then, only a limit that all of them exceed, and which is a fraction as

@@ -40,30 +40,30 @@ from .exact_rows import at_most
 
 NAME = "mip-periodic"
 
+# Blocks of one device whose order is open: a program with more of them is hopeless.
 MOST_PAIRS = 50_000
-"""Blocks of one device whose order is open: a program with more of them is hopeless."""
 
+# The number of distances between them grows with its square, and the time for them with its third power.
 MOST_BLOCKS = 1000
-"""The number of distances between them grows with its square, and the time for them with its third power."""
 
+# Periods that may be the shortest, as it were: the longest one in steps, times the square of the largest
+# denominator. Neighbouring ones then differ by more than the tolerances of float solvers.
 MOST_FRACTIONS = 10_000
-"""Periods that may be the shortest, as it were: the longest one in steps, times the square of the largest denominator.
-Neighbouring ones then differ by more than the tolerances of float solvers."""
 
+# Of narrowing: orders tell distances, and distances orders.
 ROUNDS = 5
-"""Of narrowing: orders tell distances, and distances orders."""
 
+# Questions about longer periods grow by at least so much of the first bound.
 GROWTH = Fraction(1, 50)
-"""Questions about longer periods grow by at least so much of the first bound."""
 
+# So far below the next period that may be the shortest a question ends, as a share of the way there.
 JUST_BELOW = Fraction(1, 10**7)
-"""So far below the next period that may be the shortest a question ends, as a share of the way there."""
 
+# A float that stands for a fraction is the fraction up to this.
 AS_LONG = 1 + Fraction(1, 10**12)
-"""A float that stands for a fraction is the fraction up to this."""
 
+# Of the bound: between runs without time at one instant that follow another order than the referee's.
 HAIR = Fraction(1, 10**10)
-"""Of the bound: between runs without time at one instant that follow another order than the referee's."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Reading:
 
     problem: ScheduleProblem
     step: Fraction
-    """In the problem's time unit."""
+    """Length of a step in the problem's time unit."""
     times: tuple[int, ...]
     edges: tuple[tuple[int, int, int, int], ...]
     """Equation (1): from, to, time and lag, offset."""

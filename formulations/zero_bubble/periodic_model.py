@@ -15,6 +15,10 @@ from ..native import NativeBuilder, NativeBuilt
 
 BUILDER = f"{__name__}:build"
 
+# These models are logic: clauses refute them many times faster than linear relaxations, but for some whose memory
+# is tight on average; so one worker has no relaxation, another one the strongest, and none looks for solutions at
+# random. Symmetries are not looked for, either: in ortools 9.15 that raises an IndexError on some models of
+# periods.
 SEARCH: Mapping[str, Any] = {
     "linearization_level": 0,
     "subsolvers": ["no_lp", "max_lp", "quick_restart_no_lp", "default_lp", "quick_restart", "reduced_costs"],
@@ -25,12 +29,9 @@ SEARCH: Mapping[str, Any] = {
     "num_violation_ls": 0,
     "symmetry_level": 0,
 }
-"""These models are logic: clauses refute them many times faster than linear relaxations, but for some whose memory is
-tight on average; so one worker has no relaxation, another one the strongest, and none looks for solutions at random.
-Symmetries are not looked for, either: in ortools 9.15 that raises an IndexError on some models of periods."""
 
+# Above, products of times and sizes would come near the limits of the solver's integers: no area rows are made.
 AREA_STEPS = 2**55
-"""Above, products of times and sizes would come near the limits of the solver's integers: no area rows are made."""
 
 
 def build(data: Mapping[str, Any]) -> NativeBuilt:

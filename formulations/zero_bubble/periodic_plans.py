@@ -10,8 +10,8 @@ from ...instances.schedule.plan import PeriodicSchedulePlan
 from ..timetable import Wait, tightest
 from .periodic_facts import DeviceMemory, PeriodicFacts, anchor
 
+# Relative to the bound: what stands for "anything above nothing" between two blocks without time.
 HAIR = Fraction(1, 10**10)
-"""Relative to the bound: what stands for "anything above nothing" between two blocks without time."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Laid:
         return group
 
     def _fits(self, device: DeviceMemory) -> bool:
-        """In the steady state, at the start of each block that takes or has a workspace."""
+        """Does memory suffice in the steady state, at the start of each block that takes or has a workspace?"""
         changes = device.changes
         for b in device.at if device.room is not None else ():
             held = device.workspace.get(b, 0) + changes.get(b, 0) * ((changes.get(b, 0) > 0) - self.heights[b])
@@ -139,7 +139,7 @@ def laid_out(facts: PeriodicFacts, plan: PeriodicSchedulePlan) -> Laid:
 
 
 def values_of(laid: Laid) -> dict[str, float]:
-    """Of heights and orders, by the names of the models; for positions their grid is too coarse."""
+    """Values of heights and orders, by the names of the models; for positions their grid is too coarse."""
     values = {f"h[{b}]": float(height) for b, height in enumerate(laid.heights)}
     for a, b in (*laid.facts.pairs, *laid.facts.instants):
         values[f"w[{a},{b}]"] = float(laid.is_before(a, b))

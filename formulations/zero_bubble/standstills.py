@@ -23,8 +23,8 @@ from itertools import accumulate
 from ...instances.schedule.plan import PeriodicSchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
 
+# Times as long as all else at most: periods are floats for solvers, and what is left has to keep its digits.
 MOST_SHARE = 1000
-"""Times as long as all else at most: periods are floats for solvers, and what is left has to keep its digits."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Standstill:
 
     @property
     def time(self) -> Fraction:
-        """In each period."""
+        """Time in each period that all devices spend on blocks that they run together."""
         return sum((self.problem.times[b] for b in self.together), Fraction(0))
 
     def compressed(self, plan: PeriodicSchedulePlan) -> PeriodicSchedulePlan:

@@ -9,23 +9,26 @@ is exact in floating point as well, in any order, so that they compare plainly a
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
+# As read from a file, or derived from what was read by exact arithmetic.
 Amount = int | float | Fraction
-"""As read from a file, or derived from what was read by exact arithmetic."""
 
+# Floats hold every whole number up to here.
 MOST_EXACT = 2**53
-"""Floats hold every whole number up to here."""
 
+# Relative: sums of floats that are as near to a limit as this decide nothing.
 IN_DOUBT = 1e-12
-"""Relative: sums of floats that are as near to a limit as this decide nothing."""
 
+# Below, floats have fewer digits.
 LEAST_CLEAR = 1e-280
-"""Below, floats have fewer digits."""
 
 
 @lru_cache(maxsize=2**16)
@@ -142,7 +145,7 @@ class _Numbers:
         return Fraction(math.gcd(*self.amounts) or 1, self.parts)
 
     def total(self) -> Fraction:
-        """Of all amounts, each as far as some limit."""
+        """The sum of all amounts, each of them cut at the largest limit."""
         if self.ceiling is None:
             return Fraction(sum(self.amounts), self.parts)
         ceiling = math.ceil(self.ceiling * self.parts)
@@ -161,3 +164,19 @@ class _Numbers:
         most = copies * sum(whole)
         limits = tuple(None if limit is None else min(limit // unit, most) for limit in self.limits)
         return WholeAmounts(tuple(whole), limits, not any(left))
+
+
+# How problems are told apart: a digest of the facts that can change a plan's value.
+
+
+def canonical(amount: float) -> float:
+    """Equal amounts are written alike: 1 as 1.0, -0.0 as 0.0."""
+    return float(amount) + 0.0
+
+
+def canonical_or_none(amount: float | None) -> float | None:
+    return None if amount is None else canonical(amount)
+
+
+def digest(facts: Any) -> str:
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]

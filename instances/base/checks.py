@@ -7,15 +7,15 @@ from collections.abc import Collection, Sequence, Sized
 
 from .errors import InputError, show
 
+# Whole numbers and texts; 1 and "1" are two ids.
 NodeId = int | str
-"""Whole numbers and texts; 1 and "1" are two ids."""
 
 MAX_UNIT_CHARACTERS = 20
 MAX_DEVICES = 100_000
 MAX_ID_CHARACTERS = 10_000
 MAX_WHOLE_ID = 2**63 - 1
+# So that sums of amounts, and their products with small factors, stay finite.
 MAX_AMOUNT = 1e100
-"""So that sums of amounts, and their products with small factors, stay finite."""
 
 
 def check_count(field: str, value: object) -> None:
@@ -29,10 +29,10 @@ def check_count(field: str, value: object) -> None:
         raise InputError(field, f"is {show(value)}, too many", remedy)
 
 
-def check_whole(field: str, value: object, most: int) -> None:
-    """A whole number from 1 to `most`."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise InputError(field, f"is {show(value)}", f"give a whole number from 1 to {most}")
+def check_whole(field: str, value: object, most: int, least: int = 1) -> None:
+    """A whole number from `least` to `most`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise InputError(field, f"is {show(value)}", f"give a whole number from {least} to {most}")
 
 
 def check_amount(field: str, value: object) -> None:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from ..networks.profile.options import ProfileOptions
     from .kind import Kind
 
+# Of the time units that rates per second can be turned into.
 SECONDS = {"s": Fraction(1), "ms": Fraction(1, 10**3), "us": Fraction(1, 10**6), "ns": Fraction(1, 10**9)}
-"""Of the time units that rates per second can be turned into."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ class Cluster:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
 
 
+# Fields that are written otherwise than they are held.
 _WRITTEN = ("memory_bytes", "bandwidth", "levels", "training", "profile")
-"""Fields that are written otherwise than they are held."""
 
 
 def _size(amount: float | None) -> str | None:
@@ -69,8 +69,8 @@ def _levels(levels: Sequence[tuple[int, float]] | None) -> str | None:
     return None if levels is None else ",".join(f"{count}x{_rate(rate)}" for count, rate in levels) or "none"
 
 
+# Fields that only staging problems have.
 STAGING_OPTIONS = ("exact_batches", "levels", "time_unit")
-"""Fields that only staging problems have."""
 PROFILE_OPTIONS = {"bandwidth": "--bandwidth", "cpu_slowdown": "--cpu-slowdown", "training": "--inference"}
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from . import clock
 
+# Two threads that import numba at the same time have waited for each other's locks without end.
 _loading = RLock()
-"""Two threads that import numba at the same time have waited for each other's locks without end."""
 
 
 def compiled(unit: ModuleType, entry: str) -> Callable[..., Any]:
@@ -87,7 +87,7 @@ def _modules(unit: ModuleType) -> list[ModuleType]:
 
 
 def _version(modules: list[ModuleType]) -> str:
-    """Of the source of the whole unit: machine code holds what it calls and the constants that it reads."""
+    """A digest of the source of the whole unit: machine code holds what it calls and the constants that it reads."""
     source = "\0".join(inspect.getsource(module) for module in modules)
     return hashlib.sha256(source.encode()).hexdigest()[:12]
 

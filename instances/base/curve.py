@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from .checks import check_amount
 from .errors import InputError, show
-from .fields import as_object, refuse_unknown, require_list
+from .fields import as_tuple, read_record
 
 MAX_CURVE_POINTS = 10_000
-CURVE_KEYS = ("samples", "seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +23,7 @@ class TimeCurve:
     samples: tuple[float, ...]
     """Strictly increasing, above 0."""
     seconds: tuple[float, ...]
-    """In the time unit of what the curve belongs to, which is seconds by default."""
+    """Times in the unit of what the curve belongs to, which is seconds by default."""
 
     def __call__(self, q: float) -> float:
         samples, seconds = self.samples, self.seconds
@@ -67,6 +66,6 @@ def check_curve(where: str, curve: TimeCurve) -> None:
 
 def curve_from_json(where: str, value: object) -> TimeCurve:
     """The points in JSON data; whoever holds the curve checks them."""
-    data = as_object(where, value, '{"samples": [...], "seconds": [...]}')
-    refuse_unknown(where, data, CURVE_KEYS)
-    return TimeCurve(*(tuple(require_list(where, data, key)) for key in CURVE_KEYS))
+    return read_record(
+        TimeCurve, where, value, '{"samples": [...], "seconds": [...]}', samples=as_tuple, seconds=as_tuple
+    )

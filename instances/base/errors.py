@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
 Entry = TypeVar("Entry")
 
+# Longer texts are cut in messages: a message must fit a terminal whatever the input holds.
 SHOWN_CHARACTERS = 60
-"""Longer texts are cut in messages: a message must fit a terminal whatever the input holds."""
 
 SHOWN_DIGITS = 30
 
@@ -139,3 +140,17 @@ def show(value: object) -> str:
         return f"a whole number of {value.bit_length()} bits"
     text = repr(value)
     return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 3] + "..."
+
+
+# A broken rule, whatever the kind of problem.
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A broken rule, by its stable name, and how it is broken."""
+
+    rule: str
+    message: str
+
+    def __str__(self) -> str:
+        return self.message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
@@ -58,6 +59,22 @@ def require_list(where: str, data: Mapping[str, Any], key: str) -> list[Any]:
 def as_tuple(where: str, value: object) -> tuple[Any, ...]:
     """The entries of a JSON list."""
     return tuple(as_list(where, value))
+
+
+def as_whole(where: str, value: object) -> int:
+    """The value if it is a whole number."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputError(where, f"is {show(value)}, not a whole number", "give a whole number")
+    return value
+
+
+def as_number(where: str, value: object) -> float:
+    """The value if it is a finite number, of either sign."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(where, f"is {show(value)}, not a number", "give a finite number")
+    if not abs(value) <= sys.float_info.max:
+        raise InputError(where, "is NaN" if value != value else "is infinite", "give a finite number")
+    return value
 
 
 def each(read: Callable[[str, Any], Read]) -> Callable[[str, Any], tuple[Read, ...]]:

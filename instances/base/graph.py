@@ -9,8 +9,8 @@ from heapq import heapify, heappop, heappush
 from .checks import NodeId, check_id
 from .errors import InputError, show
 
+# Nodes of a cycle that an error message names.
 SHOWN_CYCLE = 8
-"""Nodes of a cycle that an error message names."""
 
 
 class Graph:
@@ -18,12 +18,12 @@ class Graph:
 
     @property
     def ids(self) -> Sequence[NodeId]:
-        """Of the nodes, in the order of the input."""
+        """Ids of the nodes, in the order of the input."""
         raise NotImplementedError
 
     @property
     def ends(self) -> Iterable[tuple[NodeId, NodeId]]:
-        """Source and target of the edges, in the order of the input."""
+        """Sources and targets of the edges, in the order of the input."""
         raise NotImplementedError
 
     @cached_property

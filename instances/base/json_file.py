@@ -17,11 +17,11 @@ from typing import Any, BinaryIO, TextIO
 from .errors import InputError, nearest, wrong_argument
 from .fields import join, shorten
 
+# The path of standard input, which is kept when it is read: a pipe cannot be read again.
 STDIN = "/dev/stdin"
-"""The path of standard input, which is kept when it is read: a pipe cannot be read again."""
 
+# A larger file is refused before it is read, unless the caller asks for more.
 MAX_FILE_BYTES = 256 * 2**20
-"""A larger file is refused before it is read, unless the caller asks for more."""
 
 
 def read_json(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE_BYTES) -> Any:
@@ -82,8 +82,8 @@ def _beside(file: str) -> str:
     return "" if known is None else f" (did you mean {known!r}?)"
 
 
+# Names of files share their endings, so that they are alike before they are meant.
 NEAR = 0.8
-"""Names of files share their endings, so that they are alike before they are meant."""
 
 
 def _read_file(path: str | os.PathLike[str], max_bytes: int) -> bytes:
@@ -198,8 +198,8 @@ def _dump_entry(value: Any) -> str:
     return "[\n" + ",\n".join("    " + json.dumps(element, allow_nan=False) for element in value) + "\n  ]"
 
 
+# What a spreadsheet takes for the beginning of a formula, and the apostrophe that says that a text is none.
 FORMULA_MARKS = ("=", "+", "-", "@", "\t", "\r", "'")
-"""What a spreadsheet takes for the beginning of a formula, and the apostrophe that says that a text is none."""
 
 
 def csv_cell(value: Any) -> Any:
@@ -226,7 +226,7 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
 
 
 def write_bytes_atomically(path: str | os.PathLike[str], raw: bytes) -> None:
-    """The same for what is not text: pictures."""
+    """Replace a file that is no text, such as a picture, in one step."""
     check_path(path)
     for announce in _announcements:
         announce()

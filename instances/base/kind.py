@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from ..schedule.lowering_options import ScheduleOptions
     from ..timeline.model import Pipeline
     from .cluster import Cluster
+    from .errors import Violation
     from .generator import Generator
     from .packaged import Packaged
     from .step import Found, Step
-    from .violation import Violation
 
 ProblemT = TypeVar("ProblemT")
 PlanT = TypeVar("PlanT")

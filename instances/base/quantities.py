@@ -12,16 +12,16 @@ _QUANTITY = re.compile(_NUMBER + r"\s*(?P<unit>[A-Za-zµ/]*)")
 
 SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 GAP_UNITS = ("", "ns", "us", "ms", "s")
+# Of a sample; a number without a unit is in the problem's own.
 TIMES = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, **SECONDS}
-"""Of a sample; a number without a unit is in the problem's own."""
 BYTES = {
     "": 1.0,
     "B": 1.0,
     **{f"{prefix}B": 1000.0**power for power, prefix in enumerate("kMGT", start=1)},
     **{f"{prefix}iB": 1024.0**power for power, prefix in enumerate("KMGT", start=1)},
 }
+# What a file may call the unit of its sizes, where that is bytes.
 BYTE_NAMES = ("B", "byte", "bytes")
-"""What a file may call the unit of its sizes, where that is bytes."""
 BYTES_PER_SECOND = {"": 1.0} | {f"{unit}/s": factor for unit, factor in BYTES.items() if unit}
 
 
@@ -99,7 +99,7 @@ def size_or_none(text: str) -> float:
 
 
 def written_bytes(amount: float) -> str:
-    """As `size` reads it, to the last digit, in the unit in which it is shortest."""
+    """The amount as `size` reads it, to the last digit, in the unit in which it is shortest."""
     texts = [f"{_short(amount / factor)}{unit}" for unit, factor in BYTES.items() if unit and amount >= factor]
     exact = [text for text in texts if size(text) == amount]
     return min(exact, key=len, default=f"{_short(amount)}B")
@@ -130,7 +130,7 @@ class TimeGap(NamedTuple):
 
 
 def time_gap(text: str) -> TimeGap:
-    """In a unit that problems have, or in none."""
+    """An amount of time in a unit that problems have, or in none."""
     match = _QUANTITY.fullmatch(text.strip())
     amount = parse_quantity(text, dict.fromkeys(GAP_UNITS, 1.0), "5ms or 5")
     return TimeGap(amount, match["unit"] if match else "")

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "pipeplan.result/1"
 
+# Objective and bound that agree to this relative difference count as met: the answer is proven.
 PROVEN_TOLERANCE = 1e-6
-"""Objective and bound that agree to this relative difference count as met: the answer is proven."""
 
 
 class Stop(StrEnum):
@@ -74,7 +74,7 @@ class Proof:
     backend: str | None
     """The solver; None where the method needs none."""
     version: str | None
-    """Of the solver."""
+    """Version of the solver."""
     scope: str
     checks: tuple[str, ...] = ()
     """Short phrases: what was checked, by whom."""
@@ -146,7 +146,7 @@ class Result:
     backend: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     asked: Asked | None = None
-    """Of a command; None where a program asked, which has the problem itself."""
+    """What a command was given; None where a program asked, which has the problem itself."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     model_size: Mapping[str, int] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
@@ -171,7 +171,7 @@ class Result:
         return self.in_scope or self
 
     def unproven(self) -> Result:
-        """The same without its bound and all that speaks of one."""
+        """The result without its bound and all that speaks of one."""
         return replace(self, bound=None, scope=None, wider=None, proof=None)
 
     @property

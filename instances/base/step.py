@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+# What is better, in words, and the problem with it.
 Found = Iterator[tuple[str, Any]]
-"""What is better, in words, and the problem with it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,8 +109,8 @@ def part(name: str) -> Iterator[None]:
         yield
 
 
+# Packages that took less are told together.
 FEW_S = 0.002
-"""Packages that took less are told together."""
 STANDARD = "the standard library"
 
 

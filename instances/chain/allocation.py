@@ -63,7 +63,7 @@ def _from_file(path: str) -> list[Any]:
 
 
 def whole_numbers(values: Sequence[Any], gpus: int | None = None) -> tuple[int, ...]:
-    """As they are, where they are whole numbers from 0, below the number of GPUs where that is given."""
+    """The values as they are, where they are whole numbers from 0, below the number of GPUs where that is given."""
     for i, gpu in enumerate(values):
         whole = isinstance(gpu, int) and not isinstance(gpu, bool)
         if not whole or gpu < 0 or (gpus is not None and gpu >= gpus):

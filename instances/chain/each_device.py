@@ -13,5 +13,5 @@ from .referee.evaluate import evaluate_pattern
 
 
 def held(problem: ChainProblem, plan: PatternPlan, options: Mapping[str, Any]) -> Fraction:
-    """By the GPU with the highest peak."""
+    """What the GPU with the highest peak holds, in bytes."""
     return as_written(evaluate_pattern(problem, plan).peak_bytes)

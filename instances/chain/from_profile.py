@@ -40,11 +40,9 @@ from .problem import ChainProblem
 
 def lower(profile: Profile, cluster: Cluster, options: ProfileOptions) -> Lowered:
     """The chain of a profile; the rules stand at the top of this module."""
-    require_cluster(cluster)
+    devices, bandwidth = require_cluster(cluster)
     if not profile.training:
         raise UsageError("A chain is a training schedule and nothing is trained here; give --kind placement.")
-    assert cluster.devices is not None, "checked above"
-    assert cluster.bandwidth is not None, "checked above"
     order = by_depth(profile.topological_order, profile.successors)
     rows = [_row(profile, group) for group in cut_into_groups(order, profile.successors)]
     again = options.recompute
@@ -53,9 +51,9 @@ def lower(profile: Profile, cluster: Cluster, options: ProfileOptions) -> Lowere
         backward=tuple(float(row.backward + (row.forward if again else 0)) for row in rows),
         activations=_activations(rows, again),
         weights=tuple(float(row.weights) for row in rows),
-        gpus=cluster.devices,
+        gpus=devices,
         memory_bytes=without_limit(cluster.memory_bytes),
-        transfer_times=_transfer_times(rows, cluster.bandwidth, profile.time_unit),
+        transfer_times=_transfer_times(rows, bandwidth, profile.time_unit),
         weight_copies=float(copies_of(profile, options)),
         memory_mode="reserved" if again else "inputs",
         name=profile.name,
@@ -105,7 +103,7 @@ def _activations(rows: Sequence[_Row], recompute: bool) -> tuple[float, ...]:
 
 
 def _transfer_times(rows: Sequence[_Row], bandwidth: float, time_unit: str) -> tuple[float, ...]:
-    """Of edges 1..2L-1; that of edge L, from the last forward to the first backward task, does not matter."""
+    """Times of edges 1..2L-1; that of edge L, from the last forward to the first backward task, does not matter."""
     if bandwidth == float("inf"):
         return (0.0,) * (2 * len(rows) - 1)
     rate = as_written(bandwidth) * SECONDS[time_unit]

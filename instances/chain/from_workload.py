@@ -20,8 +20,8 @@ from .problem import ChainProblem
 
 MS_PER_S = 1e3
 
+# A run of nothing but these is no block of its own.
 LIGHT_KINDS = frozenset({"add", "batch-norm", "concat", "dropout", "gelu", "layer-norm", "pool", "relu", "softmax"})
-"""A run of nothing but these is no block of its own."""
 
 
 def workload_to_chain(

@@ -12,10 +12,10 @@ from .problem import MAX_LAYERS
 from .random_chains import resnet_like
 
 NUMBERS = "6,6,8,6,7,7"
+# Whether they split into triples is found by trying.
 MOST_NUMBERS = 24
-"""Whether they split into triples is found by trying."""
+# Chains have about 2 k^2 layers.
 LARGEST_K = 60
-"""Chains have about 2 k^2 layers."""
 
 
 def _resnet_like(layers: int, gpus: int, seed: int, memory_bytes: float | None) -> KnownChain:
@@ -58,6 +58,7 @@ _TRIPLES = Parameter(
     "numbers", "text", NUMBERS, "whole numbers, 3 m of them with sum m V, each between V/4 and V/2"
 )
 
+# By name; what is built names its source and the answers that are known.
 CHAIN_GENERATORS: Mapping[str, Generator[KnownChain]] = {
     generator.name: generator
     for generator in (
@@ -101,4 +102,3 @@ CHAIN_GENERATORS: Mapping[str, Generator[KnownChain]] = {
         Generator("figure-5", "Two batches per period take 8, one takes 5", theory.figure_5),
     )
 }
-"""By name; what is built names its source and the answers that are known."""

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base.cluster import SECONDS, Cluster, changes, per_unit
-from ..base.errors import UsageError, show
+from ..base.errors import UsageError, Violation, show
 from ..base.facts import facts_of
-from ..base.violation import Violation
 from ..timeline.checks import check_tasks, given, refuse_broken
 from ..timeline.model import Pipeline
 from .files import FIELDS, chain_from_json
@@ -57,7 +56,7 @@ def size(problem: ChainProblem) -> str:
 
 
 def pipeline(problem: ChainProblem, plan: PatternPlan, micro_batches: int | None, schedule: str) -> Pipeline:
-    """Of its allocation; the pattern's own starts do not count."""
+    """The pipeline of a pattern's allocation; its own starts do not count."""
     refuse_broken(Violation("shape", fault) for fault in shape_faults(problem, plan))
     check_tasks([given(micro_batches)] * problem.gpus)
     return chain_pipeline(problem, plan, given(micro_batches), schedule)

@@ -10,9 +10,9 @@ from .problem import ChainProblem
 
 Variant = Literal["general", "contiguous", "unlimited", "two-batches", "fixed", "exclusive"]
 
+# Any allocation; each GPU a run of layers; no memory limit; two batches per period; the allocation that comes with
+# the chain; slots that are never overrun.
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
-"""Any allocation; each GPU a run of layers; no memory limit; two batches per period; the allocation that comes with
-the chain; slots that are never overrun."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class KnownChain:
     answers: Mapping[Variant, float | None]
     source: str
     allocation: tuple[int, ...] | None = None
-    """For the variant `fixed`."""
+    """The GPU of each layer, for the variant `fixed`."""
     printed: float | None = None
     """What the model as printed answers where that is wrong."""
 

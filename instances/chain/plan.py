@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from ..base.errors import InputError, show
-from ..base.fields import as_list, as_object, each, join, read_plan
+from ..base.fields import as_list, as_number, as_object, as_whole, each, join, read_plan
 
 EXAMPLE = '{"kind": "pattern", "period": ..., "allocation": [...], "starts": [...], "transfers": {...}}'
 
@@ -24,7 +23,7 @@ class PatternPlan:
     """
 
     period: float
-    """Of the pattern: k batches enter and leave in one period."""
+    """Period of the pattern, in which k batches enter and leave."""
     allocation: tuple[int, ...]
     """The GPU (from 0) of layers 1..L."""
     starts: tuple[tuple[float, ...], ...]
@@ -56,15 +55,15 @@ class PatternPlan:
     def from_json(cls, data: object, where: str = "plan") -> PatternPlan:
         """Read a plan object; shape and types are checked, merits are not. `where` is its path in the file."""
         batches = as_object(where, data, EXAMPLE).get("batches_per_period", 1)
-        _whole(join(where, "batches_per_period"), batches)
+        as_whole(join(where, "batches_per_period"), batches)
         return read_plan(
             cls,
             cls.kind,
             where,
             data,
             EXAMPLE,
-            period=_finite,
-            allocation=each(_whole),
+            period=as_number,
+            allocation=each(as_whole),
             starts=partial(_starts, batches=batches),
             transfers=partial(_transfers, batches=batches),
         )
@@ -77,20 +76,6 @@ def _number(value: float | Fraction) -> float:
     if isinstance(value, Fraction):
         return int(value) if value.denominator == 1 else float(value)
     return float(value)
-
-
-def _finite(where: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(where, f"is {show(value)}, not a number", "give a finite number")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise InputError(where, f"is {show(value)}", "give a finite number")
-    return value
-
-
-def _whole(where: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InputError(where, f"is {show(value)}, not a whole number", "give a whole number")
-    return value
 
 
 def _rows(where: str, value: object, batches: int, flat: bool) -> Sequence[tuple[str, object]]:
@@ -106,7 +91,7 @@ def _rows(where: str, value: object, batches: int, flat: bool) -> Sequence[tuple
 def _starts(where: str, value: object, batches: int) -> tuple[tuple[float, ...], ...]:
     flat = not any(isinstance(entry, list) for entry in as_list(where, value))
     rows = [(place, as_list(place, row)) for place, row in _rows(where, value, batches, flat)]
-    return tuple(tuple(_finite(f"{place}[{i}]", time) for i, time in enumerate(row)) for place, row in rows)
+    return tuple(tuple(as_number(f"{place}[{i}]", time) for i, time in enumerate(row)) for place, row in rows)
 
 
 def _transfers(where: str, value: object, batches: int) -> tuple[Mapping[int, float], ...]:
@@ -120,5 +105,5 @@ def _transfer_row(where: str, value: object) -> Mapping[int, float]:
     for key, time in row.items():
         if not (key.isascii() and key.isdecimal() and len(key) < 10):
             raise InputError(where, f"has the key {show(key)}, not an edge", "give the number of an edge")
-        starts[int(key)] = _finite(join(where, key), time)
+        starts[int(key)] = as_number(join(where, key), time)
     return starts

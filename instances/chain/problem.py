@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal, get_args
 
-from ..base.amounts import as_written
+from ..base.amounts import as_written, canonical, canonical_or_none, digest
 from ..base.checks import (
     MAX_DEVICES,
     check_amount,
@@ -21,9 +21,9 @@ from ..base.checks import (
     check_limit,
     check_positive,
     check_size,
+    check_whole,
 )
 from ..base.errors import InputError, show
-from ..base.identity import canonical, canonical_or_none, digest
 
 MemoryMode = Literal["reserved", "inputs", "weights", "strict"]
 Duplex = Literal["half", "full"]
@@ -205,11 +205,7 @@ def _check_lengths(problem: ChainProblem) -> None:
 
 
 def _check_cluster(problem: ChainProblem) -> None:
-    remedy = f"give a whole number from 1 to {MAX_DEVICES}"
-    if isinstance(problem.gpus, bool) or not isinstance(problem.gpus, int):
-        raise InputError("gpus", f"is {show(problem.gpus)}, not a whole number", remedy)
-    if not 1 <= problem.gpus <= MAX_DEVICES:
-        raise InputError("gpus", f"is {show(problem.gpus)}", remedy)
+    check_whole("gpus", problem.gpus, MAX_DEVICES)
     check_limit("memory_bytes", problem.memory_bytes)
     check_amount("weight_copies", problem.weight_copies)
 

@@ -14,8 +14,8 @@ from ..base.checks import check_amount
 from ..base.errors import InputError
 from .problem import ChainProblem
 
+# Layers and GPUs of the benchmark.
 SIZES: tuple[tuple[int, int], ...] = ((6, 2), (6, 4), (8, 4), (10, 4), (12, 4), (15, 4), (18, 4), (18, 8))
-"""Layers and GPUs of the benchmark."""
 
 SEEDS = (1, 2, 3, 4, 5)
 

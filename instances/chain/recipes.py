@@ -7,22 +7,22 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from ..base.packaged import Packaged, Recipe
-from . import golden, guards, theory
+from . import theory
 from .from_workload import workload_to_chain
 from .known_answers import KnownChain
 from .problem import ChainProblem
 
 MIB = 2**20
 RESNET18_MEMORY = 220 * MIB
+# Depth to batch and pixels per side: the networks with which Beaumont et al. compare period and memory.
 UNLIMITED_RESNETS = {18: (8, 1000), 34: (32, 224), 50: (8, 224)}
-"""Depth to batch and pixels per side: the networks with which Beaumont et al. compare period and memory."""
 
 
 def known_chains() -> tuple[KnownChain, ...]:
     """The packaged chains whose answers are known by proof or enumeration."""
     return (
         theory.three_chain(), theory.family(2), theory.lemma_2(), theory.lemma_3(), theory.figure_4(),
-        theory.figure_5(), golden.golden_chains()[3], guards.e5_overrun(),
+        theory.figure_5(), theory.golden_chains()[3], theory.e5_overrun(),
     )  # fmt: skip
 
 
@@ -43,7 +43,7 @@ def _recipes() -> Iterator[Recipe]:
 
 
 def _resnet(name: str, depth: int, batch: int, image: int, memory_bytes: float) -> ChainProblem:
-    """In whole microseconds, so that periods can be exact."""
+    """A ResNet as a chain, in whole microseconds, so that periods can be exact."""
     from ..networks.analytic import DEVICES, LINKS
     from ..networks.analytic.cnn import resnet
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..base.errors import Violation
 from ..base.kind import Rules
-from ..base.violation import Violation
 from .allocation import canonical, stored_allocation
 from .plan import PatternPlan
 from .problem import ChainProblem

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from ..base.errors import UsageError
-from ..timeline.model import Dependency, Pipeline, Stage
-from ..timeline.orders import replica_orders
+from ..timeline.model import Dependency, Pipeline, Stage, replica_orders
 from .plan import PatternPlan
 from .problem import ChainProblem
 

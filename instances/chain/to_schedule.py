@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from ..base.errors import UsageError
-from ..base.violation import Violation
+from ..base.errors import UsageError, Violation
 from ..schedule.from_plan import LoweredSchedule, schedule_of
 from ..schedule.lowering_options import ScheduleOptions
 from ..schedule.planned_work import (
@@ -32,8 +31,8 @@ from .problem import ChainProblem
 from .referee.layout import shape_faults
 from .simulated import chain_pipeline, pipeline_of_runs, runs_of
 
+# Memory modes that count what tasks read and write, and tensors that cross a GPU's border.
 WITH_PASSING = ("reserved", "strict")
-"""Memory modes that count what tasks read and write, and tensors that cross a GPU's border."""
 
 Runs = Sequence[Sequence[int]]
 

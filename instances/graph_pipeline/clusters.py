@@ -20,8 +20,8 @@ from ..base.errors import unknown_name
 from .problem import GraphPipelineProblem, Link, Operator, TimeCurve
 
 GIB = 2.0**30
+# Picoseconds: files stay readable, and nothing that matters is rounded.
 DIGITS = 12
-"""Picoseconds: files stay readable, and nothing that matters is rounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class OperatorCost:
     """Forward; a multiply-add counts as two."""
     parameters: int
     read_elements: float
-    """Of activations."""
+    """Elements of activations that a forward pass reads."""
     output_elements: int
     stash_elements: int
     """Kept for the backward pass, its output included; what it reads is counted where it is made."""

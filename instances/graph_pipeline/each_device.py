@@ -12,5 +12,5 @@ from .referee.costs import held_bytes
 
 
 def held(problem: GraphPipelineProblem, plan: StageGraphPlan, options: Mapping[str, Any]) -> Fraction:
-    """By a device of the fullest stage."""
+    """What a device of the fullest stage holds, in bytes."""
     return max(held_bytes(problem, stage) for stage in plan.stages)

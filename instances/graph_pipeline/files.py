@@ -34,7 +34,7 @@ def graph_pipeline_from_json(data: object) -> GraphPipelineProblem:
         GRAPH_PIPELINE_SCHEMA,
         data,
         operators=each(_operator_from_json),
-        edges=each(_edge_from_json),
+        edges=each(partial(as_entries, count=2, remedy="give two operator ids: [source, target]")),
         link=link,
         node_link=link,
     )
@@ -43,8 +43,3 @@ def graph_pipeline_from_json(data: object) -> GraphPipelineProblem:
 def _operator_from_json(where: str, value: object) -> Operator:
     example = '{"id": ..., "forward": {...}, "backward": {...}}'
     return read_record(Operator, where, value, example, forward=curve_from_json, backward=curve_from_json)
-
-
-def _edge_from_json(where: str, value: object) -> tuple[Any, Any]:
-    source, target = as_entries(where, value, 2, "give two operator ids: [source, target]")
-    return source, target

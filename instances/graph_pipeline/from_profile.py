@@ -35,19 +35,17 @@ from .problem import GraphPipelineProblem, Link, Operator
 
 def lower(profile: Profile, cluster: Cluster, options: ProfileOptions) -> Lowered:
     """The graph-pipeline problem of a profile; the rules stand at the top of this module."""
-    require_cluster(cluster)
+    devices, bandwidth = require_cluster(cluster)
     if not profile.training:
         raise UsageError("A graph pipeline is a training step and nothing is trained here; give --kind placement.")
-    assert cluster.devices is not None, "checked above"
-    assert cluster.bandwidth is not None, "checked above"
     inputs = {i for i in range(len(profile.nodes)) if _is_input(profile, i)}
     problem = GraphPipelineProblem(
         operators=tuple(_operators(profile, inputs)),
         edges=tuple((profile.nodes[u].id, profile.nodes[v].id) for u, v in profile.arcs if u not in inputs),
-        mini_batch=cluster.batch or cluster.devices * profile.micro_batch,
-        devices=cluster.devices,
+        mini_batch=cluster.batch or devices * profile.micro_batch,
+        devices=devices,
         memory_bytes=without_limit(cluster.memory_bytes),
-        link=Link(without_limit(per_unit(cluster.bandwidth, profile.time_unit))),
+        link=Link(without_limit(per_unit(bandwidth, profile.time_unit))),
         weight_copies=float(copies_of(profile, options)),
         name=profile.name,
         time_unit=profile.time_unit,

@@ -25,16 +25,16 @@ from .problem import MAX_MINI_BATCH, GraphPipelineProblem
 MIB = 2**20
 
 TOKENS, HIDDEN, HEADS, INNER = 256, 1024, 16, 4096
+# Of dense layers in DLRM and CANDLE-Uno.
 WIDTH = 4096
-"""Of dense layers in DLRM and CANDLE-Uno."""
+# Of the tables of DLRM: 100 rows of 64 numbers, concatenated.
 ROWS, EMBEDDING, LOOKUPS = 1_000_000, 64, 100
-"""Of the tables of DLRM: 100 rows of 64 numbers, concatenated."""
 
+# Samples that run at half the rate.
 TRANSFORMER_HALF, DENSE_HALF = 0.6, 64.0
-"""Samples that run at half the rate."""
 
+# Room for 25 samples of a layer besides its weights and gradients: 8 x 2 and 5 x 4 fit, 8 x 4 does not.
 CASE_STUDY_MEMORY = 448.0 * MIB
-"""Room for 25 samples of a layer besides its weights and gradients: 8 x 2 and 5 x 4 fit, 8 x 4 does not."""
 CASE_STUDY_BATCH = 64
 
 MAX_BRANCHES = 1_000
@@ -115,7 +115,7 @@ class _Graph:
         memory_bytes: float | None = None,
         half_samples: float | None = None,
     ) -> GraphPipelineProblem:
-        """On a cluster; without a mini-batch the evaluation's number of samples for each device."""
+        """The problem on a cluster; without a mini-batch the evaluation's number of samples for each device."""
         check_whole("devices", devices, MAX_DEVICES)
         batch = per_device * devices if mini_batch is None else mini_batch
         check_whole("mini_batch", batch, MAX_MINI_BATCH)
@@ -230,7 +230,7 @@ class GraphModel:
 
     @property
     def title(self) -> str:
-        """Its first sentence."""
+        """The first sentence of what builds it."""
         return (self.build.__doc__ or "").strip().splitlines()[0]
 
 

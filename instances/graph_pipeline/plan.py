@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from ..base.checks import NodeId, check_count
-from ..base.errors import InputError, show
+from ..base.checks import NodeId, check_count, check_whole
 from ..base.fields import as_entries, as_object, checked, each, plain_fields, read_plan, read_record, require
 from ..placement.plan import ids_from_json
 
@@ -68,10 +68,7 @@ def _stage(where: str, entry: object) -> GraphStage:
     )
 
 
-def _samples(where: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_SAMPLES:
-        raise InputError(where, f"is {show(value)}", f"give a whole number from 0 to {MAX_SAMPLES}")
-    return value
+_samples = checked(partial(check_whole, most=MAX_SAMPLES, least=0))
 
 
 def _edge(where: str, entry: object) -> tuple[int, int]:

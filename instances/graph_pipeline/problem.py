@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
+from ..base.amounts import canonical, canonical_or_none, digest
 from ..base.checks import (
     NodeId,
     check_amount,
@@ -27,7 +28,6 @@ from ..base.curve import TimeCurve as TimeCurve
 from ..base.curve import check_curve
 from ..base.errors import InputError, UsageError, show
 from ..base.graph import Graph, check_acyclic, check_ends
-from ..base.identity import canonical, canonical_or_none, digest
 
 MAX_OPERATORS = 100_000
 MAX_OPERATOR_EDGES = 1_000_000
@@ -44,9 +44,9 @@ class Operator:
     weight_bytes: float = 0.0
     """One copy of its parameters; every device of its stage holds all of them."""
     stash_bytes: float = 0.0
-    """Per sample, kept from the forward to the backward pass."""
+    """Bytes per sample that are kept from the forward to the backward pass."""
     output_bytes: float = 0.0
-    """Per sample, the one tensor that every consumer reads."""
+    """Bytes per sample of the one tensor that every consumer reads."""
     name: str | None = None
 
 
@@ -85,7 +85,7 @@ class GraphPipelineProblem(Graph):
     weight_copies: float = 2.0
     """What a device holds for each byte of weights: the weights, their gradients, optimiser states."""
     workspace_bytes: float = 0.0
-    """Per device, whatever it runs."""
+    """Bytes that a device needs beside, whatever it runs."""
     name: str = "graph-pipeline"
     time_unit: str | None = "s"
 

@@ -16,11 +16,11 @@ from itertools import accumulate
 
 from ..base.graph import adjacency, topological_order
 
+# Candidates for a contraction that are compared, the smallest first.
 TRIED_REGIONS = 8
-"""Candidates for a contraction that are compared, the smallest first."""
 
+# Operators of a contracted region that the text names.
 SHOWN_OPERATORS = 6
-"""Operators of a contracted region that the text names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def decompose(count: int, arcs: Iterable[tuple[int, int]]) -> Tree:
 
 
 def leaves(tree: Tree) -> Iterator[Leaf]:
-    """From left to right."""
+    """The leaves of the tree, from left to right."""
     pending = [tree]
     while pending:
         node = pending.pop()

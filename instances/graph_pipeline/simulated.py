@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ..timeline.model import Dependency, Pipeline, Stage
-from ..timeline.orders import Order, gpipe_order, kfkb_order
+from ..timeline.model import Dependency, Order, Pipeline, Stage, gpipe_order, kfkb_order
 from .plan import GraphStage, StageGraphPlan
 from .problem import GraphPipelineProblem
 from .referee.costs import GraphStageCost, forced_edges, stage_costs, stage_of_operators

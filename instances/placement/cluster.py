@@ -12,8 +12,8 @@ from ..base.errors import InputError, show
 MAX_LEVELS = 6
 MAX_OTHER_TYPES = 100
 
+# So that bytes divided by it stay finite.
 LEAST_BANDWIDTH = 1e-100
-"""So that bytes divided by it stay finite."""
 
 
 @dataclass(frozen=True, slots=True)

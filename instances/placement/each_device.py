@@ -13,13 +13,13 @@ from .problem import PlacementProblem
 
 
 def with_memory(problem: PlacementProblem, memory_bytes: float | None) -> PlacementProblem:
-    """So much on accelerators of every type."""
+    """The problem with so much memory on accelerators of every type."""
     others = tuple(replace(other, memory_bytes=memory_bytes) for other in problem.other_types)
     return problem.replace(memory_bytes=memory_bytes, other_types=others)
 
 
 def held(problem: PlacementProblem, plan: PlacementPlan, options: Mapping[str, Any]) -> Fraction:
-    """By the fullest accelerator."""
+    """What the fullest accelerator holds, in bytes."""
     sizes = (
         exact_sum(problem.nodes[problem.index[node_id]].size_bytes for node_id in device.nodes)
         for device in plan.devices

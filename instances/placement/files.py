@@ -31,7 +31,7 @@ def placement_from_json(data: object) -> PlacementProblem:
         SCHEMA,
         data,
         nodes=each(_node),
-        edges=each(_edge),
+        edges=each(partial(as_entries, count=2, remedy="give two node ids: [source, target]")),
         other_types=each(partial(read_record, AcceleratorType)),
         levels=each(partial(read_record, Level)),
     )
@@ -40,8 +40,3 @@ def placement_from_json(data: object) -> PlacementProblem:
 def _node(where: str, entry: object) -> Node:
     example = '{"id": ..., "accelerator_time": ..., "cpu_time": ...}'
     return read_record(Node, where, entry, example, other_times=as_tuple)
-
-
-def _edge(where: str, entry: object) -> tuple[Any, Any]:
-    source, target = as_entries(where, entry, 2, "give two node ids: [source, target]")
-    return source, target

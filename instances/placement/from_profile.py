@@ -40,16 +40,13 @@ BACKWARD_SUFFIX = "/backward"
 
 def lower(profile: Profile, cluster: Cluster, options: ProfileOptions) -> Lowered:
     """The placement problem of a profile; the rules stand at the top of this module."""
-    require_cluster(cluster)
-    assert cluster.devices is not None, "checked above"
-    assert cluster.memory_bytes is not None, "checked above"
-    assert cluster.bandwidth is not None, "checked above"
+    devices, bandwidth = require_cluster(cluster)
     _check_cluster(cluster)
-    in_flight = options.in_flight or cluster.devices
+    in_flight = options.in_flight or devices
     problem = PlacementProblem(
-        nodes=tuple(_nodes(profile, cluster, in_flight, copies_of(profile, options))),
+        nodes=tuple(_nodes(profile, cluster, bandwidth, in_flight, copies_of(profile, options))),
         edges=tuple(_edges(profile)),
-        accelerators=cluster.devices,
+        accelerators=devices,
         cpus=cluster.cpus or 0,
         memory_bytes=without_limit(cluster.memory_bytes),
         name=profile.name,
@@ -72,8 +69,7 @@ def _check_cluster(cluster: Cluster) -> None:
         )
 
 
-def _nodes(profile: Profile, cluster: Cluster, in_flight: int, copies: int) -> Iterator[Node]:
-    assert cluster.bandwidth is not None, "checked above"
+def _nodes(profile: Profile, cluster: Cluster, bandwidth: float, in_flight: int, copies: int) -> Iterator[Node]:
     parts = 2 if profile.training else 1
     for backward in (False, True) if profile.training else (False,):
         for i, node in enumerate(profile.nodes):
@@ -86,7 +82,7 @@ def _nodes(profile: Profile, cluster: Cluster, in_flight: int, copies: int) -> I
                 # Without a CPU the factor is of no consequence, and none has to be given.
                 cpu_time=time * (cluster.cpu_slowdown or 1.0),
                 size_bytes=float(held / parts),
-                transfer_time=_transfer_time(profile, i, cluster.bandwidth, backward),
+                transfer_time=_transfer_time(profile, i, bandwidth, backward),
                 backward=backward,
                 color=node.id if profile.training else None,
                 name=node.label,
@@ -105,7 +101,7 @@ def _check_memory(i: int, held: Fraction, cluster: Cluster) -> None:
 
 
 def _transfer_time(profile: Profile, i: int, bandwidth: float, backward: bool) -> float:
-    """In the profile's unit; infinite bandwidth: none."""
+    """The transfer time of a node in the profile's unit; with infinite bandwidth there is none."""
     if bandwidth == float("inf"):
         return 0.0
     sent = exact_sum(

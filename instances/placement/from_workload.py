@@ -20,8 +20,8 @@ from ..networks.analytic.model import Layer, Workload
 from .problem import Node, PlacementProblem
 
 MS_PER_S = 1e3
+# Parameters, gradients, and the two moments of Adam.
 TRAINING_COPIES = 4
-"""Parameters, gradients, and the two moments of Adam."""
 
 
 def to_placement(

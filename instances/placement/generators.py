@@ -249,6 +249,7 @@ def random_dag(asked: Asked, density: float, ties: bool) -> PlacementProblem:
     return _loosen_colours(_with_backward(problem, _any_transfer(rng)), rng) if asked.training else problem
 
 
+# A block of a transformer as its operators: `name: what it puts out, then what it reads`; @: weights of its own.
 _BLOCK = (
     "q.product: hidden input @; q.bias: hidden q.product; q.shape: hidden q.bias; q.turned: hidden q.shape; "
     "k.product: hidden input @; k.bias: hidden k.product; k.shape: hidden k.bias; k.turned: hidden k.shape; "
@@ -261,7 +262,6 @@ _BLOCK = (
     "narrow.bias: hidden narrow.product; narrow.dropped: hidden narrow.bias; added: hidden norm narrow.dropped; "
     "output: hidden added @"
 )
-"""A block of a transformer as its operators: `name: what it puts out, then what it reads`; @: weights of its own."""
 
 
 @_family(
@@ -313,8 +313,8 @@ def transformer(asked: Asked, transfers: float) -> PlacementProblem:
     return _with_backward(problem, lambda node: node.transfer_time) if asked.training else problem
 
 
+# The work of one block of `transformer`.
 BLOCK_MS = 10.0
-"""The work of one block of `transformer`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ def size(problem: PlacementProblem) -> str:
 
 
 def pipeline(problem: PlacementProblem, plan: PlacementPlan, micro_batches: int | None, schedule: str) -> Pipeline:
-    """Of a contiguous split, device by device."""
+    """The pipeline of a contiguous split, a stage for each device."""
     from ..timeline.checks import check_tasks, given
     from .simulated import placement_pipeline
 

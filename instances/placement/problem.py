@@ -13,7 +13,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from ..base.amounts import MOST_EXACT, WholeAmounts, exact_sum, fits, in_digits, whole_amounts
+from ..base.amounts import (
+    MOST_EXACT,
+    WholeAmounts,
+    canonical,
+    canonical_or_none,
+    digest,
+    exact_sum,
+    fits,
+    in_digits,
+    whole_amounts,
+)
 from ..base.checks import NodeId as NodeId
 from ..base.checks import (
     check_amount,
@@ -28,7 +38,6 @@ from ..base.checks import (
 )
 from ..base.errors import InputError, UsageError, show
 from ..base.graph import Graph, check_acyclic, check_ends
-from ..base.identity import canonical, canonical_or_none, digest
 from .cluster import AcceleratorType, Level, check_levels, check_types, is_flat
 
 MAX_NODES = 1_000_000
@@ -134,12 +143,12 @@ class PlacementProblem(Graph):
 
     @cached_property
     def safe_sizes(self) -> WholeAmounts:
-        """The same, rounded up where they are not exact: every plan that fits here fits in truth."""
+        """The whole sizes, rounded up where they are not exact: every plan that fits here fits in truth."""
         return self.whole_sizes if self.whole_sizes.exact else self._whole_sizes(upwards=True)
 
     @cached_property
     def exact_sizes(self) -> WholeAmounts:
-        """The same, exact in any case: Python's whole numbers, which may be too large for floats."""
+        """The whole sizes, exact in any case: Python's whole numbers, which may be too large for floats."""
         return self.whole_sizes if self.whole_sizes.exact else self._whole_sizes(upwards=False, most=math.inf)
 
     def _whole_sizes(self, upwards: bool, most: float = MOST_EXACT) -> WholeAmounts:

@@ -15,6 +15,7 @@ from ..base.fields import as_object, join, require, require_list
 from .plan import Device, DeviceType, PlacementPlan, ids_from_json
 from .problem import Node, NodeId, PlacementProblem
 
+# Our names -> the file's.
 FIELD_NAMES: Mapping[str, str] = {
     "accelerators": "maxFPGAs",
     "cpus": "maxCPUs",
@@ -29,7 +30,6 @@ FIELD_NAMES: Mapping[str, str] = {
     "source": "sourceId",
     "target": "destId",
 }
-"""Our names -> the file's."""
 
 
 def placement_from_published(data: object, *, name: str = "placement") -> PlacementProblem:

@@ -66,6 +66,7 @@ def _networks() -> Iterator[Recipe]:
         yield Recipe(name, source, partial(_lowered, name, workload, batch, device, link, cluster))
 
 
+# Contiguous: a chain of stages; non-contiguous: any sets of nodes.
 PACKAGED = Packaged(
     recipes=(
         Recipe("tiny-chain", "six layers by hand, for teaching", _tiny_chain),
@@ -79,4 +80,3 @@ PACKAGED = Packaged(
     variants={"contiguous": "contiguous", "non-contiguous": "free"},
     note="contiguous, free: best known values of contiguous and of all plans (`plan instances --json` says more)",
 )
-"""Contiguous: a chain of stages; non-contiguous: any sets of nodes."""

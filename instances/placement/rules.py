@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..base.errors import Violation
 from ..base.kind import Rules, chosen
-from ..base.violation import Violation
 from .plan import PlacementPlan
 from .problem import PlacementProblem
 from .referee.evaluate import OBJECTIVES, PlacementEvaluation, evaluate
@@ -43,10 +43,10 @@ class ThroughputRules:
 
 @dataclass(frozen=True, slots=True)
 class LimitedRules(ThroughputRules):
-    """The same, and one sample alone takes no longer than the limit."""
+    """Loads and contiguity as for throughput, and one sample alone takes no longer than the limit."""
 
     latency_limit: float = math.inf
-    """In the problem's time unit."""
+    """Longest time of one sample alone, in the problem's time unit."""
     subgraphs_per_device: int | None = None
     """Pieces that an accelerator may run one sample in; None: any number."""
 

@@ -76,7 +76,7 @@ def work_in_pieces(problem: PlacementProblem, plan: PlacementPlan) -> PlannedWor
 
 
 def _pieces(problem: PlacementProblem, owner: Sequence[int], devices: int) -> Units:
-    """As on twice as many devices, each with one direction alone."""
+    """The pieces, found as on twice as many devices, each with one direction alone."""
     flow = _Flow(problem)
     apart = PlacementPlan(tuple(Device(str(number), "accelerator", ()) for number in range(2 * devices)))
     halves = [2 * device + node.backward for device, node in zip(owner, problem.nodes, strict=True)]

@@ -10,16 +10,15 @@ import math
 from collections import defaultdict
 
 from ..base.errors import UsageError
-from ..timeline.model import Dependency, Pipeline, Stage
-from ..timeline.orders import Order, replica_orders
+from ..timeline.model import Dependency, Order, Pipeline, Stage, replica_orders
 from .plan import Device, PlacementPlan
 from .problem import PlacementProblem
 from .referee.assignment import check_computable, device_of_nodes, time_of
 from .referee.stages import stage_order
 from .referee.tree import level_facts
 
+# Reduce-scatter and all-gather of the weights of replicas, each in and out.
 SYNC_TRIPS = 4.0
-"""Reduce-scatter and all-gather of the weights of replicas, each in and out."""
 
 
 def placement_pipeline(

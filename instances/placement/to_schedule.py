@@ -27,7 +27,7 @@ HELD = "what nodes hold counts all the time, as in a placement, so that the sche
 
 
 def lower(problem: PlacementProblem, plan: PlacementPlan, options: ScheduleOptions) -> LoweredSchedule:
-    """Of a placement for training, on one level."""
+    """The schedule problem of a placement for training, on one level."""
     check_computable(problem, plan)
     device_of_nodes(problem, plan)
     if not any(node.backward for node in problem.nodes):

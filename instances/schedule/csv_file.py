@@ -44,10 +44,10 @@ class Action(NamedTuple):
         return f"{self.stage}{self.kind}{self.micro_batch}"
 
 
+# A pass, two that are overlapped, or none: a pause.
 Cell = tuple[Action, ...]
-"""A pass, two that are overlapped, or none: a pause."""
+# By rank its cells.
 Table = tuple[tuple[Cell, ...], ...]
-"""By rank its cells."""
 
 
 # ---- the text ------------------------------------------------------------------------------------------
@@ -116,9 +116,9 @@ class CsvStages:
     ranks: tuple[int, ...]
     """Positions of the devices that run blocks."""
     rank_of: tuple[int, ...]
-    """Of each stage."""
+    """The rank of each stage."""
     block_of: dict[tuple[int, str], int]
-    """By stage and kind of pass."""
+    """Position of the block of each stage and kind of pass."""
 
     @cached_property
     def chain(self) -> ScheduleProblem:

@@ -15,12 +15,12 @@ from .planned_work import Holder, Part, PlannedWork
 from .problem import Block, BlockEdge, BlockKind, ScheduleDevice, ScheduleProblem
 
 HALF = Fraction(1, 2)
+# Of the longest time and the largest amount: what lies below is rounded, so that solvers can count in whole steps.
 TIME_DIGITS, MEMORY_DIGITS = 6, 12
-"""Of the longest time and the largest amount: what lies below is rounded, so that solvers can count in whole steps."""
 
 
+# From a number of micro-batches to the passes of all stages, in the order that the plan was made for.
 OwnSchedule = Callable[[int], Pipeline]
-"""From a number of micro-batches to the passes of all stages, in the order that the plan was made for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class _Grid:
         return self._told(exact, self.step * math.floor(exact / self.step + HALF))
 
     def down(self, amount: Amount | Fraction) -> Fraction:
-        """So that what fits in truth fits here."""
+        """The amount rounded down to the grid: what fits in truth fits here."""
         exact = as_written(amount)
         return self._told(exact, self.step * math.floor(exact / self.step))
 
@@ -195,7 +195,7 @@ def _or_half(share: float | None) -> Fraction:
 
 
 def _number(amount: Fraction) -> float:
-    """As a problem holds it: whole where it is, else a float that prints as this very decimal."""
+    """The amount as a problem holds it: whole where it is, else a float that prints as this very decimal."""
     value = written(amount)
     assert not isinstance(value, str), "amounts lie on a grid of few decimals"
     return value

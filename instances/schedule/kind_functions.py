@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base.cluster import Cluster, refuse_others
+from ..base.facts import facts_of
 from .each_device import with_memory
 from .files import schedule_from_json
 from .kind import KIND
@@ -18,7 +19,7 @@ def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> ScheduleProble
 
 
 def adjusted(problem: ScheduleProblem, cluster: Cluster) -> ScheduleProblem:
-    """With other micro-batches, or another memory on every device that is no link."""
+    """The problem with other micro-batches, or another memory on every device that is no link."""
     refuse_others(KIND, cluster)
     if cluster.batch is not None:
         problem = problem.replace(micro_batches=cluster.batch)
@@ -29,12 +30,7 @@ def adjusted(problem: ScheduleProblem, cluster: Cluster) -> ScheduleProblem:
 
 
 def facts(problem: ScheduleProblem) -> dict[str, Any]:
-    return {
-        "devices": len(problem.devices),
-        "blocks": len(problem.blocks),
-        "edges": len(problem.edges),
-        "micro_batches": problem.micro_batches,
-    }
+    return facts_of(problem, ("devices", "blocks", "edges"), ("micro_batches",))
 
 
 def size(problem: ScheduleProblem) -> str:

@@ -37,7 +37,7 @@ class ScheduleOptions:
 
     @property
     def chunks(self) -> int:
-        """On each device."""
+        """Number of chunks on each device."""
         return self.virtual or (2 if self.shape == V_SHAPE else 1)
 
     def device_of(self, chunk: int, devices: int) -> int:
@@ -45,7 +45,7 @@ class ScheduleOptions:
         return device_of(chunk, devices, self.shape or LOOP)
 
     def share_of(self, stage: int, stages: int) -> Fraction | None:
-        """Of the backward pass of a stage, what is for its inputs."""
+        """The share of a stage's backward pass that is for its inputs."""
         if not isinstance(self.split_backward, tuple):
             return None if self.split_backward is None else as_written(self.split_backward)
         if len(self.split_backward) != stages:

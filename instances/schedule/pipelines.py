@@ -16,11 +16,11 @@ class StagePasses:
 
     forward: float
     inputs: float
-    """Of the backward pass for inputs; of the whole backward pass where it is not divided."""
+    """Time of the backward pass for inputs; of the whole backward pass where it is not divided."""
     weights: float | None
-    """Of the backward pass for weights; None: the backward pass is not divided."""
+    """Time of the backward pass for weights; None: the backward pass is not divided."""
     taken: float = 2
-    """By the forward pass."""
+    """Memory that the forward pass takes."""
     given: float = 1
     """Back at the end of the backward pass for inputs; the rest comes back with that for weights."""
 
@@ -30,7 +30,7 @@ LAYOUTS = (LOOP, V_SHAPE)
 
 
 def device_of(stage: int, devices: int, layout: str = LOOP) -> int:
-    """Of a stage in a chain of several on each device: around in a loop, or there and back again."""
+    """The device of a stage in a chain of several on each device: around in a loop, or there and back again."""
     turn, place = divmod(stage, devices)
     return devices - 1 - place if layout == V_SHAPE and turn % 2 else place
 

@@ -26,7 +26,7 @@ class SchedulePlan:
     """A start for every block of every micro-batch; exact, and judged by the referee alone."""
 
     starts: Mapping[str, tuple[Fraction, ...]]
-    """By the id of the block, one for each micro-batch."""
+    """Starts by the id of the block, one for each micro-batch."""
 
     kind = "schedule"
 
@@ -63,7 +63,7 @@ AnySchedule = SchedulePlan | PeriodicSchedulePlan
 
 
 def written(time: Fraction) -> int | float | str:
-    """As JSON holds it without loss: a number where its decimals are the exact time, else a text like "37/3"."""
+    """The time as JSON holds it without loss: a number where its decimals are exact, else a text like "37/3"."""
     if time.denominator == 1:
         return int(time)
     near = float(time)

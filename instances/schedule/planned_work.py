@@ -36,7 +36,7 @@ class Part:
     inputs: Amount = 0
     """... and of these, where activations are computed again."""
     passes: int = 1
-    """In a row, each over an equal share of the micro-batch."""
+    """Number of passes in a row, each over an equal share of the micro-batch."""
     forward_workspace: Amount = 0
     backward_workspace: Amount = 0
 
@@ -129,7 +129,7 @@ def together(amounts: Iterable[tuple[int, Amount]], devices: int) -> list[Fracti
 def parts_of(
     pipeline: Pipeline, devices: Sequence[int], inputs: Sequence[Amount] | None = None
 ) -> tuple[Part, ...]:
-    """Of the simulator's stages, on these devices; `inputs`: bytes of a sample that computing again keeps.
+    """The parts of the simulator's stages, on these devices; `inputs`: bytes of a sample that computing again keeps.
 
     Replicas take turns, so that one of d has d times as long for a micro-batch and holds every d-th.
     """

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeVar, get_args
 
-from ..base.amounts import as_written, exact_sum, in_digits
+from ..base.amounts import as_written, canonical, canonical_or_none, digest, exact_sum, in_digits
 from ..base.checks import (
     MAX_AMOUNT,
     MAX_DEVICES,
@@ -29,7 +29,6 @@ from ..base.checks import (
 )
 from ..base.errors import InputError, nearest, show
 from ..base.graph import adjacency, find_cycle, heights_of, topological_order
-from ..base.identity import canonical, canonical_or_none, digest
 
 BlockKind = Literal["F", "B", "I", "W", "X"]
 BLOCK_KINDS: tuple[BlockKind, ...] = get_args(BlockKind)
@@ -43,8 +42,8 @@ KIND_NAMES: Mapping[str, str] = {
 
 MAX_BLOCKS = 100_000
 MAX_MICRO_BATCHES = 100_000
+# Blocks of all micro-batches together.
 MAX_STARTS = 5_000_000
-"""Blocks of all micro-batches together."""
 MAX_OFFSET = 1_000
 
 
@@ -54,7 +53,7 @@ class ScheduleDevice:
 
     name: str
     memory: float | None = None
-    """In the problem's memory unit; None: no limit, as for links."""
+    """Memory in the problem's memory unit; None: no limit, as for links."""
     standing: float = 0
     """What is held all the time: weights and the optimiser's state, say."""
 
@@ -134,17 +133,17 @@ class ScheduleProblem:
 
     @cached_property
     def times(self) -> tuple[Fraction, ...]:
-        """Of the blocks, exactly."""
+        """Times of the blocks, exactly."""
         return tuple(as_written(block.time) for block in self.blocks)
 
     @cached_property
     def lags(self) -> tuple[Fraction, ...]:
-        """Of the edges, exactly."""
+        """Lags of the edges, exactly."""
         return tuple(as_written(edge.lag) for edge in self.edges)
 
     @cached_property
     def ends(self) -> tuple[tuple[int, int], ...]:
-        """Of the edges, as positions of blocks."""
+        """Sources and targets of the edges, as positions of blocks."""
         index = self.block_index
         return tuple((index[edge.source], index[edge.target]) for edge in self.edges)
 
@@ -332,10 +331,7 @@ def _check_edges(problem: ScheduleProblem) -> None:
         for key, name in (("from", edge.source), ("to", edge.target)):
             _check_known(f"{where}.{key}", name, known, "block", "give the id of a block")
         check_amount(f"{where}.lag", edge.lag)
-        if isinstance(edge.offset, bool) or not isinstance(edge.offset, int) or not 0 <= edge.offset <= MAX_OFFSET:
-            raise InputError(
-                f"{where}.offset", f"is {show(edge.offset)}", f"give a whole number from 0 to {MAX_OFFSET}"
-            )
+        check_whole(f"{where}.offset", edge.offset, MAX_OFFSET, 0)
     successors = adjacency(len(problem.blocks), problem._within_batch)
     if topological_order(successors) is None:
         names = [problem.blocks[i].id for i in find_cycle(successors)]

@@ -76,7 +76,7 @@ def _block(i: int, names: list[str], chosen: random.Random, ingredients: Ingredi
 
 
 def _take(i: int, block: Block, found: list[Block], changes: list[dict[str, float]], chosen: random.Random) -> None:
-    """On one of its devices, to be given back by a later block there, if there is one."""
+    """Let the block take memory on one of its devices, to be given back by a later block there, if there is one."""
     device = chosen.choice(block.devices)
     later = [j for j in range(i + 1, len(found)) if device in found[j].devices]
     if not later or chosen.random() < 0.3:

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..base.errors import InputError, UsageError
+from ..base.errors import InputError, UsageError, Violation
 from ..base.kind import Rules, chosen
-from ..base.violation import Violation
 from ..timeline.checks import refuse_broken
 from .kind import KIND
 from .plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan

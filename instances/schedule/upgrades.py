@@ -8,8 +8,8 @@ from ..base.quantities import BYTE_NAMES
 from ..base.step import Found, Step
 from .problem import ScheduleDevice, ScheduleProblem
 
+# Of times and lags after a division, lest a schedule have to be counted in steps of a billionth.
 TIME_DIGITS = 4
-"""Of times and lags after a division, lest a schedule have to be counted in steps of a billionth."""
 MEMORY_DIGITS = 12
 
 

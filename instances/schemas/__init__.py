@@ -8,6 +8,7 @@ from typing import Any
 
 _ENDING = ".schema.json"
 
+# Of the files in this folder.
 NAMES = tuple(
     sorted(
         entry.name.removesuffix(_ENDING)
@@ -15,7 +16,6 @@ NAMES = tuple(
         if entry.name.endswith(_ENDING)
     )
 )
-"""Of the files in this folder."""
 
 
 def read_schema(name: str) -> dict[str, Any]:

@@ -14,12 +14,12 @@ from .referee.levels import evaluate_leveled
 from .referee.stages import evaluate_stages, held_bytes, ways_of
 from .rules import rules_of
 
+# The hierarchy in which memory is no matter.
 BASIC = "basic"
-"""The hierarchy in which memory is no matter."""
 
 
 def with_memory(problem: StagingProblem, memory_bytes: float | None) -> StagingProblem:
-    """So much on devices of every type."""
+    """The problem with so much memory on devices of every type."""
     if not problem.device_types:
         return problem.replace(memory_bytes=memory_bytes)
     return problem.replace(
@@ -28,7 +28,7 @@ def with_memory(problem: StagingProblem, memory_bytes: float | None) -> StagingP
 
 
 def held(problem: StagingProblem, plan: StagedPlan | LeveledPlan, options: Mapping[str, Any]) -> Fraction:
-    """By a device of the fullest stage."""
+    """What a device of the fullest stage holds, in bytes."""
     if isinstance(plan, StagedPlan):
         costs = evaluate_stages(problem, plan).stages
         return _largest(problem, plan.stages, [cost.in_flight for cost in costs])

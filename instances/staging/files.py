@@ -130,6 +130,7 @@ def staging_from_published(data: object, name: str = "staging", time_unit: str |
         raise InputError(place, error.problem, error.remedy) from None
 
 
+# Ours and theirs: a message names a field as it stands in the file.
 _PUBLISHED_NAMES = {
     "layers": "nodes",
     "configurations": "TMPCs",
@@ -146,7 +147,6 @@ _PUBLISHED_NAMES = {
     "memory_bytes": "maxMemoryPerDevice",
     "micro_batches": "mbsInBatch",
 }
-"""Ours and theirs: a message names a field as it stands in the file."""
 
 
 def _published_layer(ids: Mapping[str, NodeId], where: str, value: object) -> Layer:

@@ -22,7 +22,6 @@ between sizes of micro-batches nothing is chosen.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -41,20 +40,16 @@ RECOMPUTE = "activation recomp"
 
 def lower(profile: Profile, cluster: Cluster, options: ProfileOptions) -> Lowered:
     """The staging problem of a profile; the rules stand at the top of this module."""
-    require_cluster(cluster)
+    devices, bandwidth = require_cluster(cluster)
     if options.recompute and not profile.training:
         raise UsageError("--recompute is for training, and nothing is trained here; drop --recompute.")
     if options.efficiency is not None and max(options.tensor_parallel, default=1) == 1:
         raise UsageError("--efficiency is of layers that devices share; give --tensor-parallel 1,2, or drop it.")
-    devices = cluster.devices or math.prod(count for count, _ in cluster.levels or ())
-    # With levels nothing goes by the flat network's bandwidth.
-    rate = cluster.levels[0][1] if cluster.levels else cluster.bandwidth
-    assert rate is not None, "checked above"
     problem = StagingProblem(
         layers=_layers(profile, options),
         edges=_edges(profile),
         devices=devices,
-        bandwidth=per_unit(rate, profile.time_unit),
+        bandwidth=per_unit(bandwidth, profile.time_unit),
         micro_batches=cluster.batch or devices,
         replication=options.data_parallel,
         name=profile.name,

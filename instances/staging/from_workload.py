@@ -44,26 +44,26 @@ from .problem import Configuration, Edge, StagingProblem
 from .problem import Layer as StagingLayer
 
 VANILLA = "vanilla"
+# The ids of the published inputs, by which baselines tell recomputation.
 RECOMPUTE = "activation recomp"
-"""The ids of the published inputs, by which baselines tell recomputation."""
 
+# The name of transformer layers in the published inputs, by which even splits tell them.
 TRANSFORMER = "ParallelTransformerLayer"
-"""The name of transformer layers in the published inputs, by which even splits tell them."""
 
 MOMENT_BYTES = 2 * 4
 MASTER_BYTES = 4
+# Picoseconds: files stay readable, and nothing that matters is rounded.
 DIGITS = 12
-"""Picoseconds: files stay readable, and nothing that matters is rounded."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Cost:
-    """Of one block on each of t devices, for one micro-batch."""
+    """What one block costs on each of t devices, for one micro-batch."""
 
     forward: float
     backward: float
     parameters: float
-    """How many."""
+    """Number of parameters on each device."""
     inner_bytes: float
     """What its layers read from each other."""
 

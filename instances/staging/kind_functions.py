@@ -63,7 +63,7 @@ def _levels(problem: StagingProblem, cluster: Cluster) -> dict[str, Any]:
 
 
 def _in_unit(problem: StagingProblem, unit: str) -> StagingProblem:
-    """Of a problem that does not say in which unit its times are; its bandwidth is per second until now."""
+    """The problem in a unit of time that its file does not name; its bandwidth is per second until now."""
     if problem.time_unit is not None and problem.time_unit != unit:
         raise UsageError(
             f"--time-unit is for files that name no unit of time, and this problem is in {problem.time_unit}; "

@@ -12,8 +12,8 @@ from ..base.errors import InputError
 from ..base.fields import as_object, each, read_pairs, read_plan, require
 from ..placement.plan import ids_from_json
 
+# Deeper trees than any cluster are refused before they exhaust the stack.
 MAX_DEPTH = 20
-"""Deeper trees than any cluster are refused before they exhaust the stack."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from ..base.amounts import as_written
+from ..base.amounts import as_written, canonical_or_none, digest
 from ..base.checks import (
     NodeId,
     check_amount,
@@ -30,7 +30,6 @@ from ..base.checks import (
 )
 from ..base.errors import InputError, show
 from ..base.graph import Graph, check_acyclic, check_ends
-from ..base.identity import canonical_or_none, digest
 
 MAX_LAYERS = 100_000
 MAX_LAYER_EDGES = 1_000_000

@@ -9,13 +9,13 @@ from ..base.checks import check_known
 from ..base.errors import InputError
 from .problem import StagingProblem
 
+# The objective that counts how the pipeline fills and drains once per batch.
 FLUSH = "flush"
-"""The objective that counts how the pipeline fills and drains once per batch."""
 
 VARIANTS = ("basic", "crude", "precise")
 
+# The recursion over levels is defined for these alone.
 _NEEDED = {"semantics": "paper", "knapsack": "exact", "objective": "throughput"}
-"""The recursion over levels is defined for these alone."""
 
 
 def check_question(problem: StagingProblem, options: Mapping[str, Any]) -> None:

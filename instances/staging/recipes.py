@@ -99,6 +99,7 @@ def _degrees(problem: StagingProblem) -> dict[str, Any]:
     return {"tensor_degrees": list(problem.degrees)}
 
 
+# Semantics of weight synchronisation: once per d micro-batches (paper); once per batch (reference).
 PACKAGED = Packaged(
     recipes=RECIPES,
     more=_degrees,
@@ -107,4 +108,3 @@ PACKAGED = Packaged(
     variants={"paper": "paper", "reference": "reference"},
     note="stagings: best known times per micro-batch in the paper's and the published program's semantics",
 )
-"""Semantics of weight synchronisation: once per d micro-batches (paper); once per batch (reference)."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..base.errors import Violation
 from ..base.kind import Rules, chosen
-from ..base.violation import Violation
 from .kind import KIND
 from .leveled_plan import LeveledPlan
 from .plan import StagedPlan

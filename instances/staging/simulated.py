@@ -18,8 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..base.checks import NodeId
-from ..timeline.model import Dependency, Pipeline, Stage
-from ..timeline.orders import replica_orders
+from ..timeline.model import Dependency, Pipeline, Stage, replica_orders
 from .leveled_plan import LeveledPlan, LeveledStage
 from .plan import PlannedStage, StagedPlan
 from .problem import Configuration, StagingProblem
@@ -40,12 +39,12 @@ class _Part:
     stage: PlannedStage
     ways: Ways
     copies: int
-    """On all levels together."""
+    """Number of copies on all levels together."""
     in_flight: int
     """Micro-batches of one copy, as its memory was judged with."""
     synchronisation: float
     speed: float = 1.0
-    """Of its devices."""
+    """Speed of its devices."""
 
 
 def staged_pipeline(
@@ -101,7 +100,7 @@ def _sync(copies: int, weights: float, bandwidth: float) -> float:
 
 
 def _weights(ways: Ways) -> float:
-    """Of one device."""
+    """Bytes of the weights on one device."""
     return math.fsum(way.weight_bytes for way in ways.values())
 
 

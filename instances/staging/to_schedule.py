@@ -24,7 +24,7 @@ AnyStage = PlannedStage | LeveledStage
 
 
 def lower(problem: StagingProblem, plan: StagedPlan | LeveledPlan, options: ScheduleOptions) -> LoweredSchedule:
-    """On devices within devices: each stage of level 1."""
+    """The schedule problem of a plan; on devices within devices, of each stage of level 1."""
     if isinstance(plan, LeveledPlan):
         refuse_broken(verify_leveled(problem, plan), "lowered to a schedule problem")
         if options.chunks > 1:

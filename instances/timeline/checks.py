@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..base.errors import InputError, UsageError
-from ..base.violation import Violation
+from ..base.errors import InputError, UsageError, Violation
 
+# Passes whose start and end are told one by one.
 MAX_TASKS = 2_000_000
-"""Passes whose start and end are told one by one."""
 
+# Rules that a plan may break and still be run: the simulation shows what comes of it.
 HARMLESS = frozenset({"memory", "devices", "batches", "divides", "in-flight", "deadlock"})
-"""Rules that a plan may break and still be run: the simulation shows what comes of it."""
 
 
 def check_tasks(micro_batches: Iterable[int]) -> None:
@@ -31,7 +30,7 @@ def refuse_broken(violations: Iterable[Violation], what: str = "simulated") -> N
 
 
 def given(count: int | None) -> int:
-    """Of kinds that do not say how many micro-batches there are."""
+    """The number of micro-batches, for kinds that do not say it themselves."""
     if count is None:
         raise InputError(
             "micro_batches", "is missing: this kind of problem does not say it", "give how many to run"

@@ -13,11 +13,11 @@ from ..base.graph import adjacency, heights_of
 from .model import Pass, Pipeline, Stage
 from .timeline import Simulation, StageRun, Task
 
+# What runs one pass after the other: a replica of a stage, or a device that holds several stages.
 Worker = int
-"""What runs one pass after the other: a replica of a stage, or a device that holds several stages."""
 
+# Of a stage: samples of a micro-batch, and replicas.
 Size = tuple[int, int]
-"""Of a stage: samples of a micro-batch, and replicas."""
 
 
 class DeadlockError(PipeplanError):

@@ -10,8 +10,8 @@ from . import kernel
 from .engine import run
 from .model import Pipeline
 
+# Passes from which loading the compiled loop pays off.
 COMPILED_FROM = 20_000
-"""Passes from which loading the compiled loop pays off."""
 
 
 def iteration_time(pipeline: Pipeline) -> float:
@@ -23,7 +23,7 @@ def iteration_time(pipeline: Pipeline) -> float:
 
 
 def compiled_iteration_time(pipeline: Pipeline) -> float:
-    """The same, however short it is."""
+    """The time of an iteration by machine code, however short it is."""
     import numpy as np
 
     stages = pipeline.stages

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
+from ..base.fields import plain_fields
+
+# `weights`: the second part of a divided backward pass, of which `backward` is the first.
 TaskKind = Literal["forward", "backward", "weights", "synchronisation"]
-"""`weights`: the second part of a divided backward pass, of which `backward` is the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +36,13 @@ class StageRun:
     peak_in_flight: int
     """Samples that one replica had run forward (or begun to) and not yet finished backward, at most."""
     memory_bytes: float
-    """Of one device at that moment."""
+    """Bytes of one device at that moment."""
     warm_up: int
     """Forward passes of the first replica before its first backward pass."""
     fixed_bytes: float = 0.0
-    """Of one device, whatever is in flight."""
+    """Bytes of one device, whatever is in flight."""
     micro_batch_bytes: float = 0.0
-    """Of one device, for each micro-batch in flight on its replica."""
+    """Bytes of one device for each micro-batch in flight on its replica."""
 
     def memory_over_time(self, replica: int = 0) -> tuple[tuple[float, float], ...]:
         """When the memory of a device changes, and to how many bytes.
@@ -91,18 +93,11 @@ class Simulation:
         return max(stage.memory_bytes for stage in self.stages)
 
     def to_json(self, tasks: bool = True) -> dict[str, Any]:
-        """The same for files; `tasks` false leaves the timeline out."""
-        stages = [asdict(stage) for stage in self.stages]
-        for stage in stages:
-            if not tasks:
+        """The simulation as JSON data; `tasks` false leaves the timeline out."""
+        derived = ("time_per_sample", "bubble", "peak_memory_bytes")
+        data = plain_fields(self) | {name: getattr(self, name) for name in derived}
+        del data["shared_devices"]
+        if not tasks:
+            for stage in data["stages"]:
                 del stage["tasks"]
-        return {
-            "iteration": self.iteration,
-            "time_per_sample": self.time_per_sample,
-            "mini_batch": self.mini_batch,
-            "depth": self.depth,
-            "bubble": self.bubble,
-            "peak_memory_bytes": self.peak_memory_bytes,
-            "time_unit": self.time_unit,
-            "stages": stages,
-        }
+        return data

@@ -15,9 +15,9 @@ from .arguments import input_file
 from .signatures import flag_of, one_of, option, shared
 
 if TYPE_CHECKING:
+    from ..instances.base.errors import Violation
     from ..instances.base.kind import Rules
     from ..instances.base.result import Result
-    from ..instances.base.violation import Violation
     from ..instances.registry import Plan, Problem
 
 PlanArgument = Annotated[

@@ -16,7 +16,7 @@ from .limits import limits_for, with_limits
 from .referee_options import Case, PlanArgument, read_case, with_rules
 
 if TYPE_CHECKING:
-    from ..instances.base.violation import Violation
+    from ..instances.base.errors import Violation
     from ..instances.registry import Problem
 
 _Proof = Annotated[

@@ -16,7 +16,7 @@ from ..instances.base.result import Result
 from ..instances.registry import Plan, Problem
 from ..instances.schedule.each_device import held, with_memory
 from ..instances.schedule.from_plan import LoweredSchedule
-from ..instances.schedule.own_order import own_schedule
+from ..instances.schedule.order import own_schedule
 from ..instances.schedule.plan import AnySchedule, SchedulePlan
 from ..instances.schedule.problem import ScheduleProblem
 from ..instances.schedule.referee.evaluate import evaluate_schedule

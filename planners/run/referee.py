@@ -7,8 +7,7 @@ from typing import overload
 
 from ...formulations.contract import Plan, Problem
 from ...instances.arguments import misfit, plan_of, problem_of
-from ...instances.base.errors import UsageError, unknown_name
-from ...instances.base.violation import Violation
+from ...instances.base.errors import UsageError, Violation, unknown_name
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import PatternEvaluation

@@ -12,9 +12,9 @@ from itertools import pairwise
 from typing import Any
 
 from ...instances.base.checks import NodeId
+from ...instances.base.errors import Violation
 from ...instances.base.kind import Rules
 from ...instances.base.result import Stop
-from ...instances.base.violation import Violation
 from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from ...instances.staging.plan import PlannedStage, StagedPlan
 from ...instances.staging.problem import Configuration, StagingLevel, StagingProblem

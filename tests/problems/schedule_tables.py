@@ -8,7 +8,7 @@ from pipeplan.instances.schedule.order import Deadlock, earliest_starts
 from pipeplan.instances.schedule.pipelines import V_SHAPE, divided_pipeline, equal_stages
 from pipeplan.instances.schedule.plan import SchedulePlan
 from pipeplan.instances.schedule.problem import ScheduleProblem
-from pipeplan.instances.timeline.orders import kfkb_order
+from pipeplan.instances.timeline.model import kfkb_order
 from pipeplan.planners.schedule.list_schedule import better_and_better
 
 MICRO_BATCHES = 6

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pipeplan.instances.base.errors import Violation
 from pipeplan.instances.base.kind import Rules
-from pipeplan.instances.base.violation import Violation
 from toy_kind.problem import ToyPlan, ToyProblem
 
 

@@ -13,11 +13,11 @@ from ..bounds import areas, lives, lower_bound, sequential_period
 from ..decimals import FINE, unit_of
 from ..integer_chain import whole_sizes
 
+# Numbers in natural units are kept up to here; others are scaled to a largest value of about this size.
 LARGEST = 20_000
-"""Numbers in natural units are kept up to here; others are scaled to a largest value of about this size."""
 
+# Memory beyond the limit in sizes that were scaled so: what a solver's tolerances may make of a pattern that fits.
 RELAXED = 1e-5
-"""Memory beyond the limit in sizes that were scaled so: what a solver's tolerances may make of a pattern that fits."""
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from .errata import CORRECTED, PRINTED
 from .facts import Facts, facts_of
 from .frame import Frame
 
+# The largest time in smallest ones that the program is built for: tolerances of solvers are about a millionth.
 WIDEST = 10**8
-"""The largest time in smallest ones that the program is built for: tolerances of solvers are about a millionth."""
 
 PRINTED_NOTE = "the printed program is not right: its bound and its proofs hold for itself, not for the problem"
 

@@ -120,7 +120,7 @@ class Frame:
         return self.w(t, at)
 
     def done(self, t: int, at: int) -> Any:
-        """The same for ends."""
+        """Ends of a task up to the start of another one, less those in earlier periods."""
         if at in self.timeless and t not in self.timeless:
             return self.model.ended[t, at]
         return self.begun(t, at)

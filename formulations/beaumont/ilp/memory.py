@@ -7,8 +7,8 @@ from typing import Any
 from .errata import SIGN
 from .frame import Frame
 
+# More batches than the shifts and orders of one edge can add up to.
 MOST_WAITING = 8
-"""More batches than the shifts and orders of one edge can add up to."""
 
 
 def add(frame: Frame) -> None:

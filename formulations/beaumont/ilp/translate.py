@@ -122,7 +122,7 @@ class _Writer:
         return float(pair in self.relations.order) if self.relations.concern(*pair) else self._before(*pair)
 
     def _instants(self) -> None:
-        """Of tasks that take no time."""
+        """Set the variables of tasks that take no time."""
         facts, relations = self.facts, self.relations
         timeless = _timeless(facts)
         for x, z in timeless_pairs([range(1, facts.tasks + 1)], timeless):

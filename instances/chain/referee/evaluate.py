@@ -13,7 +13,6 @@ from ..plan import PatternPlan
 from ..problem import ChainProblem
 from .layout import Layout, edge_name, lay_out
 from .memory import Profile, memory_profile, most_at_once
-from .verify import PATTERN_RULES as PATTERN_RULES
 from .verify import verify_pattern as verify_pattern
 
 
@@ -86,7 +85,7 @@ class PatternEvaluation:
 
     @property
     def peak_bytes(self) -> float:
-        """Of the GPU that needs the most memory."""
+        """Peak of the GPU that needs the most memory."""
         return max(device.peak_bytes for device in self.devices)
 
     def to_json(self) -> dict[str, Any]:

@@ -20,14 +20,14 @@ from ..names import plain, task_name
 from ..plan import PatternPlan
 from ..problem import ChainProblem
 
+# Relative to the period.
 TOLERANCE = Fraction(1, 10**9)
-"""Relative to the period."""
 
+# More ticks in a period come from rounded numbers.
 EXACT_TICKS = 10**12
-"""More ticks in a period come from rounded numbers."""
 
+# A plan in which one batch takes more periods is not laid out.
 MAX_PERIODS = 10_000
-"""A plan in which one batch takes more periods is not laid out."""
 
 Number = float | Fraction
 
@@ -85,7 +85,7 @@ class Layout:
         return range(len(self.starts))
 
     def time(self, ticks: int) -> float:
-        """In the problem's unit: a whole number where it is one."""
+        """A time in the problem's unit: a whole number where it is one."""
         return plain(Fraction(ticks, self.ticks_per_unit))
 
     # ---- places ----------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ TERMS = ("weights", "kept", "current", "direct", "buffers")
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """From `time` (in the problem's unit, from the start of the period) until the next instant."""
+    """What a GPU holds from `time` (in the problem's unit, since the start of the period) to the next instant."""
 
     time: float
     bytes: float

@@ -27,9 +27,9 @@ class Activity:
     name: str
     """F3 or B3; of transfers the tasks at both ends."""
     layer: int
-    """From 1; of a transfer, that of the task before it."""
+    """Number of the layer, from 1; of a transfer, that of the task before it."""
     backward: bool
-    """Of transfers: do they carry a gradient?"""
+    """Is it a backward task, or a transfer of a gradient?"""
 
 
 def unroll(

@@ -6,28 +6,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...base.amounts import as_written, in_digits
-from ...base.violation import Violation
+from ...base.errors import Violation
 from ..names import task_name
 from ..plan import PatternPlan
 from ..problem import ChainProblem
 from .layout import Layout, edge_name, lay_out, shape_faults
 from .memory import memory_profile
 
-PATTERN_RULES = (
-    "shape",
-    "gpus",
-    "precedence",
-    "transfer",
-    "exclusive-gpu",
-    "exclusive-link",
-    "order",
-    "memory",
-    "buffer-overrun",
-)
-
 
 def verify_pattern(problem: ChainProblem, plan: PatternPlan) -> tuple[Violation, ...]:
-    """Every broken rule of `PATTERN_RULES`; an empty tuple is a valid plan.
+    """Every broken rule; an empty tuple is a valid plan.
+
+    Rules: shape, gpus, precedence, transfer, exclusive-gpu, exclusive-link, order, memory and buffer-overrun.
 
     A plan that cannot be laid out breaks `shape` and is judged no further. Where cut edges have no transfer,
     what concerns transfers is judged for the others.

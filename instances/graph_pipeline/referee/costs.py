@@ -15,8 +15,8 @@ from ...base.checks import NodeId
 from ..plan import GraphStage, StageGraphPlan
 from ..problem import GraphPipelineProblem
 
+# An activation goes forward, its gradient back.
 TRIPS = 2.0
-"""An activation goes forward, its gradient back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +24,17 @@ class GraphStageCost:
     """One stage: times in the problem's time unit, memory of one device in bytes."""
 
     forward: float
-    """Of one micro-batch."""
+    """Time of the forward pass of one micro-batch."""
     backward: float
     transfers: float
-    """Of one micro-batch: each tensor that enters or leaves, forward and its gradient back."""
+    """Time of one micro-batch's transfers: each tensor that enters or leaves, forward and its gradient back."""
     synchronisation: float
-    """Of the weights, once for each mini-batch."""
+    """Time to synchronise the weights, once for each mini-batch."""
     time_per_sample: float
     weight_bytes: float
     """One copy."""
     sample_bytes: float
-    """Of one device for each sample in flight."""
+    """Bytes of one device for each sample in flight."""
     memory_bytes: float
     required_in_flight: int
     """Samples that the schedules of this and the following stages ask for."""
@@ -118,7 +118,7 @@ def in_flight_before(stage: GraphStage, successor: GraphStage, successor_in_flig
 
 
 def required_in_flight(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[int, ...]:
-    """Of each stage, given what the stages after it hold: whole micro-batches, at most the mini-batch.
+    """Samples that each stage must hold by those of the stages after it: whole micro-batches, at most the mini-batch.
 
     Edges that lead nowhere are left out: what is wrong with them is for the rules to say.
     """

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...base.amounts import as_written, in_digits
-from ...base.errors import PipeplanError, show
+from ...base.errors import PipeplanError, Violation, show
 from ...base.fields import plain_fields
 from ...base.graph import adjacency, find_cycle, heights_of, topological_order
-from ...base.violation import Violation
 from ...timeline.engine import DeadlockError
 from ...timeline.iteration import iteration_time
 from ..plan import GraphStage, StageGraphPlan
@@ -19,20 +18,8 @@ from ..problem import GraphPipelineProblem
 from ..simulated import stage_graph_pipeline
 from .costs import GraphStageCost, forced_edges, overfull, required_in_flight, stage_costs
 
-STAGE_GRAPH_RULES = (
-    "assignment",
-    "shape",
-    "convexity",
-    "edges",
-    "acyclic",
-    "devices",
-    "micro-batch",
-    "in-flight",
-    "memory",
-    "deadlock",
-)
+# Of all stages in one iteration, forward and backward: more are not simulated, so such plans are refused.
 MAX_PASSES = 10_000_000
-"""Of all stages in one iteration, forward and backward: more are not simulated, so such plans are refused."""
 
 
 class NotAStageGraphError(PipeplanError, ValueError):
@@ -98,7 +85,7 @@ def _simulated(problem: GraphPipelineProblem, plan: StageGraphPlan) -> float | D
 
 
 def _successors(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[tuple[int, ...], ...]:
-    """Of the plan's edges and those that operators force."""
+    """The stages after each stage, by the plan's edges and those that operators force."""
     count = len(plan.stages)
     known = {(x, y) for x, y in plan.edges if x < count and y < count and x != y}
     return adjacency(count, sorted(known | set(forced_edges(problem, plan))))
@@ -116,7 +103,7 @@ def stage_levels(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[i
 
 
 def verify_stage_graph(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[Violation, ...]:
-    """Every broken rule of `STAGE_GRAPH_RULES`, in words with numbers; an empty tuple is a valid plan.
+    """Every broken rule, in words with numbers; an empty tuple is a valid plan.
 
     A schedule is run only where nothing else is wrong with it; memory is judged wherever the stages have costs.
     """

@@ -6,17 +6,18 @@ from dataclasses import dataclass
 
 from .model import Layer, Workload
 
+# By outputs: every device reads the whole input, and their input gradients are summed.
 SPLIT_COLUMNS = "columns"
-"""By outputs: every device reads the whole input, and their input gradients are summed."""
+# By inputs: the outputs of the devices are summed.
 SPLIT_ROWS = "rows"
-"""By inputs: the outputs of the devices are summed."""
+# Two matrices, by columns and then by rows: an all-reduce forward and one backward.
 SPLIT_BOTH = "both"
-"""Two matrices, by columns and then by rows: an all-reduce forward and one backward."""
+# Between columns and rows: every device works on its own part and speaks to nobody.
 SPLIT_INSIDE = "inside"
-"""Between columns and rows: every device works on its own part and speaks to nobody."""
+# By outputs, which all devices collect at once.
 SPLIT_GATHERED = "gathered"
-"""By outputs, which all devices collect at once."""
 
+# By the last part of a layer's name inside a transformer layer.
 _TRANSFORMER_SPLITS = {
     "attention": SPLIT_BOTH,
     "query": SPLIT_COLUMNS,
@@ -30,8 +31,8 @@ _TRANSFORMER_SPLITS = {
     "gelu": SPLIT_INSIDE,
     "down": SPLIT_ROWS,
 }
-"""By the last part of a layer's name inside a transformer layer."""
 
+# By kind: vocabularies are split by words, other weights by outputs. What is not named runs whole on every device.
 _OTHER_SPLITS = {
     "embedding": SPLIT_ROWS,
     "conv": SPLIT_GATHERED,
@@ -39,7 +40,6 @@ _OTHER_SPLITS = {
     "lstm": SPLIT_GATHERED,
     "matmul": SPLIT_GATHERED,
 }
-"""By kind: vocabularies are split by words, other weights by outputs. What is not named runs whole on every device."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from ...base.errors import named
 from . import cnn, sequence
 from .model import Workload
 
+# Name -> builder; all take `batch`.
 WORKLOADS: Mapping[str, Callable[..., Workload]] = {
     **{f"resnet{depth}": partial(cnn.resnet, depth) for depth in (18, 34, 50, 101)},
     "vgg16": cnn.vgg16,
@@ -22,7 +23,6 @@ WORKLOADS: Mapping[str, Callable[..., Workload]] = {
     "gnmt": sequence.gnmt,
     "gnmt-operators": sequence.gnmt_operators,
 }
-"""Name -> builder; all take `batch`."""
 
 
 def build(name: str, batch: int | None = None) -> Workload:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from .model import Layer, Workload
 
+# Channels, height, width.
 Shape = tuple[int, int, int]
-"""Channels, height, width."""
 
 
 class _Net:
@@ -56,7 +56,7 @@ class _Net:
 
     def unit(self, name: str, source: str, channels: int, kernel: int | tuple[int, int], stride: int = 1,
              padding: int | tuple[int, int] = 0) -> str:  # fmt: skip
-        """Convolution, normalisation, rectifier."""
+        """Add a convolution, a normalisation and a rectifier."""
         x = self.conv(f"{name}.conv", source, channels, kernel, stride, padding)
         return self.relu(f"{name}.relu", self.norm(f"{name}.bn", x))
 

@@ -20,10 +20,10 @@ from .blocks import Block, blocks
 from .hardware import Hardware
 from .model import Layer, Workload
 
+# What a pass moves, in what the forward pass moves.
 PASSES = {"forward": 1, "backward": 2}
-"""What a pass moves, in what the forward pass moves."""
+# Picoseconds: files stay readable, and nothing that matters is rounded.
 DIGITS = 12
-"""Picoseconds: files stay readable, and nothing that matters is rounded."""
 
 
 def to_profile(workload: Workload, device: Hardware, *, merge: bool = True, name: str | None = None) -> Profile:
@@ -48,7 +48,7 @@ def to_curves(
     merge: bool = True,
     name: str | None = None,
 ) -> Profile:
-    """The same with times at several numbers of samples, and amounts of one sample.
+    """The profile with times at several numbers of samples, and amounts of one sample.
 
     With `half_samples` the rate of arithmetic falls for few samples, as e(q) = q / (q + half_samples).
     """

@@ -60,6 +60,7 @@ def bert(size: str, operators: bool = False, tokens: int = 384, batch: int = 1) 
     return Workload(f"bert-{size}{suffix}", tuple(net.layers), batch)
 
 
+# Sizes of the papers' tables (GPT-3 13B has the odd width 5140 there).
 GPT = {
     model.name: model
     for model in (
@@ -74,7 +75,6 @@ GPT = {
         Transformer("gpt3-175b", 12288, 96, 96, 50257, 2048),
     )
 }
-"""Sizes of the papers' tables (GPT-3 13B has the odd width 5140 there)."""
 
 
 def gpt(name: str, operators: bool = False, tokens: int | None = None, batch: int = 1) -> Workload:

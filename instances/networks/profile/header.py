@@ -12,8 +12,8 @@ from ...base.cluster import SECONDS
 from ...base.errors import InputError, nearest, show
 from ...base.quantities import BYTES, unit_like
 
+# Both signs that stand for micro.
 TIME_UNITS: Mapping[str, Fraction] = {**SECONDS, "µs": SECONDS["us"], "μs": SECONDS["us"]}
-"""Both signs that stand for micro."""
 BYTE_UNITS: Mapping[str, Fraction] = {unit: as_written(factor) for unit, factor in BYTES.items() if unit}
 
 EXPECTED = "layer, forward [ms], backward [ms], parameters [MB], activation [MB], output [MB]"
@@ -44,8 +44,8 @@ COLUMNS: Mapping[str, ColumnType] = {
 _NAMES: Mapping[str, str] = {
     word: name for name, column in COLUMNS.items() for word in (name, *column.synonyms.split())
 }
+# Columns for people.
 IGNORED = ("comment", "comments", "note", "notes", "remark", "remarks", "description")
-"""Columns for people."""
 _HEADER = re.compile(r"(?P<name>[^\[\](){}]*?)\s*(?:[\[({]\s*(?P<unit>[^\[\](){}]*?)\s*[\])}])?")
 
 

@@ -10,8 +10,8 @@ from ...base.errors import InputError
 from ...base.json_file import parse_json
 
 PROFILE_SCHEMA = "pipeplan.profile/1"
+# Who reads tables that are no text.
 PACKAGES: Mapping[str, str] = {".xlsx": "openpyxl", ".parquet": "pyarrow"}
-"""Who reads tables that are no text."""
 SUFFIXES = (".csv", ".tsv", *PACKAGES)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from fractions import Fraction
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
     from ...base.cluster import Cluster
     from .profile import Profile, ProfileNode
 
+# What a device holds of parameters, in copies of them: weights and gradients; Adam's two moments as well; the same
+# for weights of 2 bytes, with both moments and a master copy in 4 bytes each.
 COPIES = {"sgd": 2, "adam": 4, "adam-mixed": 8}
-"""What a device holds of parameters, in copies of them: weights and gradients; Adam's two moments as well; the same
-for weights of 2 bytes, with both moments and a master copy in 4 bytes each."""
 
 MAX_DEGREE = 65_536
 MAX_IN_FLIGHT = 10_000_000
@@ -40,7 +41,7 @@ class ProfileOptions:
     efficiency: float | None = None
     """What is left of the ideal speed where several devices share a layer; None: all."""
     bytes_per_parameter: float | None = None
-    """For tables that count parameters."""
+    """Size of one parameter, for tables that count parameters."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensor_parallel", tuple(sorted(set(self.tensor_parallel))))
@@ -55,7 +56,7 @@ PROFILE_FIELDS = tuple(entry.name for entry in fields(ProfileOptions))
 
 
 def option_of(field: str) -> str:
-    """As it is written on the command line."""
+    """The option as it is written on the command line."""
     return "--" + field.replace("_", "-")
 
 
@@ -93,19 +94,22 @@ class Lowered:
 # ---- what several lowerings need -----------------------------------------------------------------------
 
 
+# What is missing, as it is typed.
 EXAMPLES = {"--devices": "4", "--memory": "40GB", "--bandwidth": "300GB/s"}
-"""As they are typed."""
 
 
-def require_cluster(cluster: Cluster, *, links: bool = True) -> None:
-    """A profile names no cluster: what is missing is asked for, all at once."""
-    needed: dict[str, object] = {"--devices": cluster.devices or cluster.levels, "--memory": cluster.memory_bytes}
-    if links:
-        needed["--bandwidth"] = cluster.bandwidth if cluster.bandwidth is not None else cluster.levels or None
+def require_cluster(cluster: Cluster) -> tuple[int, float]:
+    """Number of devices and bandwidth; a profile names no cluster, so what is missing is asked for, all at once."""
+    levels = cluster.levels or ()
+    # With levels nothing goes by the bandwidth of a flat network.
+    bandwidth = levels[0][1] if levels else cluster.bandwidth
+    devices = cluster.devices or (math.prod(count for count, _ in levels) if levels else None)
+    needed = {"--devices": devices, "--memory": cluster.memory_bytes, "--bandwidth": bandwidth}
     missing = [option for option, value in needed.items() if value is None]
-    if missing:
+    if devices is None or bandwidth is None or missing:
         example = " ".join(f"{option} {EXAMPLES[option]}" for option in missing)
         raise InputError("cluster", "is missing: a model or a table of layers names none", f"add {example}")
+    return devices, bandwidth
 
 
 def copies_of(profile: Profile, options: ProfileOptions) -> int:
@@ -123,7 +127,7 @@ def about_copies(profile: Profile, options: ProfileOptions) -> tuple[str, ...]:
 
 
 def held_bytes(node: ProfileNode, copies: int) -> Fraction:
-    """By a node whatever is in flight: all copies of its parameters, and its buffers."""
+    """Bytes that a node holds whatever is in flight: all copies of its parameters, and its buffers."""
     return exact_sum(node.parameters.values()) * copies + as_written(node.buffer_bytes)
 
 

@@ -20,7 +20,7 @@ def _found() -> dict[str, Any]:
 
 
 def packaged_profile_names() -> tuple[str, ...]:
-    """Sorted."""
+    """Names of the packaged profiles, sorted."""
     return tuple(_found())
 
 

@@ -53,7 +53,7 @@ class _Edge:
 
 
 def profile_name(path: str | os.PathLike[str]) -> str:
-    """vgg16 for vgg16.graph.txt."""
+    """The name of a profile by that of its file: vgg16 for vgg16.graph.txt."""
     stem = Path(path).stem
     return stem.removesuffix(".graph") or stem
 

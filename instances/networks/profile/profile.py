@@ -12,13 +12,12 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ...base.amounts import exact_sum
+from ...base.amounts import digest, exact_sum
 from ...base.checks import check_amount, check_distinct, check_size, check_text, check_whole
 from ...base.cluster import SECONDS
 from ...base.curve import TimeCurve, check_curve
 from ...base.errors import InputError, show
 from ...base.graph import Graph, check_acyclic
-from ...base.identity import digest
 from .work import Work, check_work
 
 if TYPE_CHECKING:
@@ -31,8 +30,8 @@ MAX_NODES = 100_000
 MAX_TENSORS = 1_000_000
 MAX_SAMPLES = 10_000_000
 
+# Of one micro-batch, or by the number of samples where several were measured; in the profile's time unit.
 Time = float | TimeCurve
-"""Of one micro-batch, or by the number of samples where several were measured; in the profile's time unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +140,12 @@ class Profile(Graph):
 
     @cached_property
     def tied_bytes(self) -> float:
-        """Of parameters that stand in a second node as well."""
+        """Bytes of the parameters that stand in a second node as well."""
         sizes = {name: size for node in self.nodes for name, size in node.parameters.items()}
         return float(exact_sum(sizes[second] for second in {second for _, second in self.tied}))
 
     def time(self, time: Time) -> float:
-        """Of one micro-batch."""
+        """A time for one micro-batch."""
         return time(self.micro_batch) if isinstance(time, TimeCurve) else time
 
     @cached_property

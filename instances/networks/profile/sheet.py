@@ -22,15 +22,15 @@ INSTALL = "pip install 'pipeplan[tables]'"
 MAX_ROWS = 10_000
 MAX_COLUMNS = 1_000
 MAX_CELLS = 1_000_000
+# A compressed table that is larger when it is unpacked is refused before it is read.
 MAX_UNPACKED_BYTES = 32 * 2**20
-"""A compressed table that is larger when it is unpacked is refused before it is read."""
+# Of a spreadsheet's XML, in which a cell has four: more take longer than ten seconds to read.
 MAX_MARKS = 1_000_000
-"""Of a spreadsheet's XML, in which a cell has four: more take longer than ten seconds to read."""
+# Rows of a parquet file that are in memory at once.
 BATCH_ROWS = 8
-"""Rows of a parquet file that are in memory at once."""
 
+# None: empty.
 Cell = str | int | float | None
-"""None: empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ def _binary_rows(path: str | os.PathLike[str], suffix: str) -> Iterator[Sequence
 
 
 def _excel_rows(content: bytes) -> Iterator[Sequence[Any]]:
-    """Of the first sheet, with the values of its formulas."""
+    """Rows of the first sheet, with the values of its formulas."""
     openpyxl: Any = importlib.import_module("openpyxl")
 
     _check_unpacked(content)

@@ -24,8 +24,8 @@ from .header import EXPECTED, Column, read_header
 from .profile import Profile, ProfileNode, ProfileTensor
 from .sheet import Cell, Row, Sheet, read_sheet
 
+# With all repetitions.
 MAX_LAYERS = 10_000
-"""With all repetitions."""
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _LONGEST_NUMBER = 400
@@ -117,7 +117,7 @@ class _Cells:
         return number
 
     def amount(self, name: str, per: Fraction = Fraction(1)) -> float:
-        """In units of `per` seconds or bytes."""
+        """The amount in a cell, in units of `per` seconds or bytes."""
         amount = self.number(name) * self.columns[name].factor / per
         if amount > MAX_AMOUNT:
             raise self.error(name, f"is too large ({show(self.get(name))})", f"give at most {MAX_AMOUNT:g}")
@@ -156,10 +156,10 @@ def _layers(sheet: Sheet, columns: Mapping[str, Column], training: bool) -> list
     return layers
 
 
+# What people call a row that adds up the others.
 SUMS = ("total", "totals", "sum", "sums", "summe", "gesamt", "total:", "sum:")
-"""What people call a row that adds up the others."""
+# Layers above a row that can be told to be their sum by its numbers.
 FEWEST = 3
-"""Layers above a row that can be told to be their sum by its numbers."""
 
 
 def _refuse_sum(layers: Sequence[_Layer], cells: _Cells) -> None:

@@ -7,14 +7,14 @@ but for their launches: that is true on every device, so only their sums are kep
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from ...base.checks import check_amount, check_whole
 from ...base.errors import InputError
-from ...base.fields import as_list, as_object, refuse_unknown
+from ...base.fields import as_entries, each, read_record, to_record
 
 if TYPE_CHECKING:
     from ..analytic.hardware import Hardware
@@ -33,7 +33,7 @@ class Kernels:
     moved_bytes: float
     count: int = 1
     element_bytes: int = 4
-    """Of the numbers that they compute with, which decides a device's peak."""
+    """Bytes of the numbers that they compute with, which decides a device's peak."""
 
     def seconds(self, device: Hardware) -> float:
         """One after the other."""
@@ -117,12 +117,11 @@ def check_work(where: str, work: Work) -> None:
 
 def work_to_json(work: Work) -> dict[str, Any]:
     """Each entry as flops, bytes, number, bytes of an element; passes without kernels are left out."""
-    sides = {side: getattr(work, side) for side in ("forward", "backward")}
-    return {
-        side: [[_short(getattr(entry, column)) for column in _COLUMNS] for entry in entries]
-        for side, entries in sides.items()
-        if entries
+    rows: dict[str, Any] = {
+        side: [[_short(getattr(entry, column)) for column in _COLUMNS] for entry in getattr(work, side)]
+        for side in ("forward", "backward")
     }
+    return to_record(work, **rows)
 
 
 def _short(value: float) -> float:
@@ -132,16 +131,9 @@ def _short(value: float) -> float:
 
 def work_from_json(where: str, value: object) -> Work:
     """The kernels in JSON data; whoever holds them checks them."""
-    data = as_object(where, value, '{"forward": [[flops, bytes, kernels, bytes of an element], ...]}')
-    refuse_unknown(where, data, ("forward", "backward"))
-    return Work(*(tuple(_entries(f"{where}.{side}", data.get(side, []))) for side in ("forward", "backward")))
+    example = '{"forward": [[flops, bytes, kernels, bytes of an element], ...]}'
+    return read_record(Work, where, value, example, forward=each(_kernels), backward=each(_kernels))
 
 
-def _entries(where: str, value: object) -> Iterable[Kernels]:
-    for i, entry in enumerate(as_list(where, value)):
-        numbers: Sequence[Any] = as_list(f"{where}[{i}]", entry)
-        if len(numbers) != len(_COLUMNS):
-            raise InputError(
-                f"{where}[{i}]", f"has {len(numbers)} entries", "give flops, bytes, kernels, bytes of an element"
-            )
-        yield Kernels(*numbers)
+def _kernels(where: str, value: object) -> Kernels:
+    return Kernels(*as_entries(where, value, len(_COLUMNS), "give flops, bytes, kernels, bytes of an element"))

@@ -158,7 +158,7 @@ def _share(problem: PlacementProblem, tree: Tree, unit: int, held: Iterable[int]
 
 @dataclass(frozen=True, slots=True)
 class _Times:
-    """Of a unit and one sample that it sees: what it works, receives and sends."""
+    """How long a unit works, receives and sends for one sample that it sees."""
 
     work: Mapping[int, float]
     received: Mapping[int, float]

@@ -53,7 +53,7 @@ class LatencyEvaluation:
     finish: Mapping[NodeId, float]
     """When each node's result is in host memory."""
     pieces: tuple[Piece, ...]
-    """By device, in processing order."""
+    """The pieces of each device, in processing order."""
     reason: str | None = None
 
     def to_json(self) -> dict[str, Any]:

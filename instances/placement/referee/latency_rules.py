@@ -6,15 +6,14 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ...base.errors import show
-from ...base.violation import Violation
+from ...base.errors import Violation, show
 from ..plan import NotAnAssignmentError, PlacementPlan
 from ..problem import PlacementProblem
 from .latency import evaluate_latency
 from .verify import verify
 
+# Relative: a latency is a sum of floats, and one that is the limit in exact numbers must not be above it here.
 LIMIT_SLACK = 1e-9
-"""Relative: a latency is a sum of floats, and one that is the limit in exact numbers must not be above it here."""
 
 
 def within_limit(limit: float) -> float:
@@ -53,7 +52,7 @@ def _too_late(problem: PlacementProblem, plan: PlacementPlan, limit: float) -> I
 def verify_latency(
     problem: PlacementProblem, plan: PlacementPlan, subgraphs_per_device: int | None = None
 ) -> tuple[Violation, ...]:
-    """Every broken rule of `RULES`, and `latency`; an empty tuple is a valid plan for latency.
+    """Every broken rule of `verify`, and `latency`; an empty tuple is a valid plan for latency.
 
     All CPUs are one pool, so nodes of one colour may be on several of them. `subgraphs_per_device`: how many pieces
     an accelerator may hold (None: any number); where the plan states none, the fewest that can be run are counted.

@@ -11,8 +11,8 @@ from ...base.graph import Graph
 from ..plan import Device, PlacementPlan
 from ..problem import PlacementProblem
 
+# (device, number, level): pieces of one device run in this order.
 Key = tuple[int, int, int]
-"""(device, number, level): pieces of one device run in this order."""
 
 
 @dataclass(frozen=True, slots=True)

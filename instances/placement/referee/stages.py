@@ -12,8 +12,8 @@ from ..problem import PlacementProblem
 from .assignment import device_of_nodes
 from .tree import Tree, tree_of
 
+# Positions (u, v) of two nodes with stage(u) <= stage(v).
 Arc = tuple[int, int]
-"""Positions (u, v) of two nodes with stage(u) <= stage(v)."""
 
 
 def topological_ranks(problem: PlacementProblem) -> list[int]:

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ...base.amounts import as_written, exact_sum, fits, in_digits
 from ...base.checks import check_known
-from ...base.errors import show
-from ...base.violation import Violation
+from ...base.errors import Violation, show
 from ..plan import Device, PlacementPlan
 from ..problem import NodeId, PlacementProblem, refuse_other_kinds
 from .assignment import DEVICE_TYPES, other_type_of
@@ -18,22 +17,12 @@ from .tree import Tree, capacity_faults, in_words, replication_faults, structure
 
 CONTIGUITIES = ("none", "device", "chain")
 
-RULES = (
-    "devices",
-    "replication",
-    "hierarchy",
-    "assignment",
-    "memory",
-    "support",
-    "colocation",
-    "contiguity-device",
-    "contiguity-chain",
-    "subgraphs",
-)
-
 
 def verify(problem: PlacementProblem, plan: PlacementPlan, contiguity: str = "none") -> tuple[Violation, ...]:
-    """Every broken rule of `RULES`; an empty tuple is a valid plan.
+    """Every broken rule; an empty tuple is a valid plan.
+
+    Rules: devices, replication, hierarchy, assignment, memory, support, colocation, contiguity-device, contiguity-chain
+    and subgraphs.
 
     `contiguity`: "none"; "device", the published notion, of each device alone; or "chain", which asks that
     the devices can be put in an order in which no edge leads back (and implies "device"). Both are asked of groups

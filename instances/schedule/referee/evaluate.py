@@ -86,7 +86,7 @@ def _written(value: Fraction | None) -> int | float | str | None:
 
 
 def evaluate_schedule(problem: ScheduleProblem, plan: AnySchedule) -> ScheduleEvaluation:
-    """Of a plan that has a start for every block; its rules are judged by `verify_schedule`."""
+    """What a plan costs that has a start for every block; its rules are judged by `verify_schedule`."""
     unrolled = unroll(problem, plan)
     peaks = [fullest(unrolled, d) for d in range(len(problem.devices))]
     period = plan.period if isinstance(plan, PeriodicSchedulePlan) else None

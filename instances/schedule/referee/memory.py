@@ -22,14 +22,14 @@ class Held:
     """What the device holds from an instant on, as far as the next one."""
 
     time: int
-    """In steps."""
+    """The instant, in steps."""
     block: int
-    """Which block changes it."""
+    """Position of the block that changes what is held."""
     micro_batch: int
     changes: Fraction
     """Taken and not yet given back; less than nothing where a give comes first."""
     workspace: Fraction
-    """Of the block that runs."""
+    """Workspace of the block that runs."""
 
     @property
     def amount(self) -> Fraction:
@@ -37,7 +37,7 @@ class Held:
 
 
 def held_over_time(unrolled: Unrolled, device: int) -> Iterator[Held]:
-    """Beside what stands there all the time, in the order of time."""
+    """What the device holds beside what stands there all the time, in the order of time."""
     problem = unrolled.problem
     name, none = problem.devices[device].name, Fraction(0)
     change, workspace = {}, {}

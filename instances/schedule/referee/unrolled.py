@@ -12,8 +12,8 @@ from ...base.errors import show
 from ..plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from ..problem import MAX_STARTS, ScheduleProblem
 
+# Sentences of one sort.
 MOST_TOLD = 20
-"""Sentences of one sort."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Unrolled:
     steps: int
     """Per time unit; every start and every time is a whole number of them."""
     starts: tuple[tuple[int, ...], ...]
-    """Of each block, for each micro-batch."""
+    """Starts of each block, one for each micro-batch, in steps."""
     times: tuple[int, ...]
-    """Of the blocks."""
+    """Times of the blocks, in steps."""
     lags: tuple[int, ...]
     period: int | None = None
 
@@ -86,7 +86,7 @@ def _spanned(problem: ScheduleProblem, plan: PeriodicSchedulePlan) -> int:
 
 
 def unroll(problem: ScheduleProblem, plan: AnySchedule) -> Unrolled:
-    """Of a plan without faults of its shape."""
+    """The starts of a plan without faults of its shape, in whole steps."""
     period = plan.period if isinstance(plan, PeriodicSchedulePlan) else None
     if isinstance(plan, PeriodicSchedulePlan):
         batches = range(_spanned(problem, plan))

@@ -6,18 +6,15 @@ from collections.abc import Iterator
 from itertools import islice
 
 from ...base.amounts import as_written, in_digits
-from ...base.errors import show
-from ...base.violation import Violation
+from ...base.errors import Violation, show
 from ..plan import AnySchedule
 from ..problem import ScheduleProblem
 from .memory import emptiest, fullest
 from .unrolled import MOST_TOLD, Unrolled, shape_faults, unroll
 
-SCHEDULE_RULES = ("shape", "precedence", "exclusive", "memory")
-
 
 def verify_schedule(problem: ScheduleProblem, plan: AnySchedule) -> tuple[Violation, ...]:
-    """Every broken rule of `SCHEDULE_RULES`; an empty tuple is a valid plan.
+    """Every broken rule (shape, precedence, exclusive, memory); an empty tuple is a valid plan.
 
     A periodic schedule is judged from its first micro-batch on until everything repeats, and as it drains.
     """

@@ -26,9 +26,8 @@ from typing import Any
 
 from ...base.amounts import as_written
 from ...base.checks import NodeId
-from ...base.errors import show
+from ...base.errors import Violation, show
 from ...base.fields import plain_fields
-from ...base.violation import Violation
 from ..leveled_plan import LeveledPlan, LeveledStage
 from ..plan import PlannedStage
 from ..problem import Layer, StagingProblem
@@ -45,8 +44,6 @@ from .stages import (
     ways_of,
 )
 
-LEVELED_RULES = ("levels", "assignment", "configuration", "contiguity", "devices", "batches", "memory")
-
 
 @dataclass(frozen=True, slots=True)
 class LeafCost(Share):
@@ -58,7 +55,7 @@ class LeafCost(Share):
     suffix_sum: int
     """Copies on all levels of this and all later stages."""
     copies: int
-    """On all levels together."""
+    """Number of copies on all levels together."""
     in_flight: int
     """Micro-batches that one copy holds, as the variant counts them."""
     binds: tuple[str, ...]
@@ -86,14 +83,14 @@ class LeveledEvaluation:
 
     time_per_micro_batch: float
     stages: tuple[LevelCost, ...]
-    """Of the highest level."""
+    """Costs of the stages of the highest level."""
     leaves: tuple[LeafCost, ...]
     degrees: int
     """Copies on all levels, summed over the stages of level 1."""
 
     @property
     def loads(self) -> tuple[float, ...]:
-        """Of the stages of the highest level."""
+        """Loads of the stages of the highest level."""
         return tuple(stage.load for stage in self.stages)
 
     def to_json(self) -> dict[str, Any]:
@@ -290,3 +287,48 @@ def _memory(problem: StagingProblem, plan: LeveledPlan, variant: str) -> Iterato
             yield too_many_bytes(
                 f"the stage that begins with layer {show(leaf.nodes[0])}", held, cost.in_flight, limit
             )
+
+
+# A plan on devices within devices as rows, one per stage of each level: what tables and pictures of it show.
+
+
+@dataclass(frozen=True, slots=True)
+class LeveledRow:
+    """A stage of some level with what it costs."""
+
+    path: tuple[int, ...]
+    """Its number on its own level, behind those of the stages that it is inside of."""
+    stage: LeveledStage
+    cost: LevelCost
+    leaf: LeafCost | None
+    """On level 1, where the layers are; None higher up."""
+    share: float
+    """Of all micro-batches, what reaches one copy of the stage around it."""
+
+    @property
+    def name(self) -> str:
+        """The path as a name: 0.1 is stage 1 inside of stage 0."""
+        return ".".join(map(str, self.path))
+
+    @property
+    def load(self) -> float:
+        """Per micro-batch of the whole, so that rows of all levels can be compared."""
+        return self.cost.load * self.share
+
+
+def leveled_rows(plan: LeveledPlan, evaluation: LeveledEvaluation) -> Iterator[LeveledRow]:
+    """Depth first: a stage, then what is inside of it."""
+    return _rows(plan.stages, evaluation.stages, iter(evaluation.leaves), (), 1.0)
+
+
+def _rows(
+    stages: tuple[LeveledStage, ...],
+    costs: tuple[LevelCost, ...],
+    leaves: Iterator[LeafCost],
+    above: tuple[int, ...],
+    share: float,
+) -> Iterator[LeveledRow]:
+    for number, (stage, cost) in enumerate(zip(stages, costs, strict=True)):
+        path = (*above, number)
+        yield LeveledRow(path, stage, cost, next(leaves) if cost.level == 1 else None, share)
+        yield from _rows(stage.children, cost.children, leaves, path, share / stage.data_parallel)

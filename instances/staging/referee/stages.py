@@ -15,32 +15,20 @@ from typing import Any
 
 from ...base.amounts import as_written, in_digits
 from ...base.checks import NodeId, check_known
-from ...base.errors import PipeplanError, show
+from ...base.errors import PipeplanError, Violation, show
 from ...base.fields import plain_fields
-from ...base.violation import Violation
 from ..plan import PlannedStage, StagedPlan
 from ..problem import Configuration, DeviceType, StagingProblem
 
 SEMANTICS = ("paper", "reference")
+# A tensor crosses an edge forward, its gradient backward.
 TRIPS = 2.0
-"""A tensor crosses an edge forward, its gradient backward."""
 
+# Reduce-scatter and all-gather, each in and out.
 SYNC_TRIPS = 4.0
-"""Reduce-scatter and all-gather, each in and out."""
 
+# Memory binds where this share of it is taken.
 FULL = 0.95
-"""Memory binds where this share of it is taken."""
-
-STAGE_RULES = (
-    "assignment",
-    "configuration",
-    "contiguity",
-    "devices",
-    "batches",
-    "replication",
-    "memory",
-    "divides",
-)
 
 
 class NotAStagingError(PipeplanError, ValueError):
@@ -49,7 +37,7 @@ class NotAStagingError(PipeplanError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Of a load per micro-batch, what one of d copies takes, in the problem's time unit."""
+    """Parts of a stage's load per micro-batch, where d copies take turns, in the problem's time unit."""
 
     compute: float
     transfers: float
@@ -155,7 +143,7 @@ def held_bytes(ways: Iterable[Configuration], in_flight: int) -> Fraction:
 
 
 def too_many_bytes(where: str, held: Fraction, in_flight: int, limit: float) -> Violation:
-    """In all digits: a byte too much is too much."""
+    """A violation that names the bytes in all digits: a byte too much is too much."""
     more = held - as_written(limit)
     return Violation(
         "memory",

@@ -10,8 +10,7 @@ import csv
 import io
 
 from ...instances.base.errors import show
-from ...instances.timeline.model import Dependency, Pass, Pipeline, Stage
-from ...instances.timeline.orders import kfkb_order
+from ...instances.timeline.model import Dependency, Pass, Pipeline, Stage, kfkb_order
 from ...instances.timeline.sharing import share_devices
 from .contract import ToExport
 

@@ -9,8 +9,7 @@ from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from ...instances.staging.plan import PlannedStage, StagedPlan, counted
 from ...instances.staging.problem import StagingProblem
 from ...instances.staging.question import FLUSH
-from ...instances.staging.referee.levels import LeafCost, LeveledEvaluation
-from ...instances.staging.referee.rows import LeveledRow, leveled_rows
+from ...instances.staging.referee.levels import LeafCost, LeveledEvaluation, LeveledRow, leveled_rows
 from ...instances.staging.referee.stages import StageCost, StagedEvaluation, type_of
 from ..even import staging_blocks, staging_plans
 from ..names import Order, order_of

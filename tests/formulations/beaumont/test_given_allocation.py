@@ -13,7 +13,7 @@ from problems.chains import random_chain
 from pipeplan.formulations.beaumont.bounds import load_bound
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import Result, Stop
-from pipeplan.instances.chain import golden, guards, theory
+from pipeplan.instances.chain import theory
 from pipeplan.instances.chain.allocation import canonical, given_allocation
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.rules import PatternRules
@@ -26,7 +26,7 @@ METHODS: tuple[dict[str, Any], ...] = (
     {"formulation": "cp-beaumont"},
     {"planner": "exact-beaumont"},
 )
-G4 = golden.golden_chains()[3].problem
+G4 = theory.golden_chains()[3].problem
 
 
 def scheduled(problem: ChainProblem, allocation: tuple[int, ...], **method: Any) -> Result:
@@ -52,8 +52,8 @@ def shortest(problem: ChainProblem, allocation: tuple[int, ...], **method: Any) 
 
 
 THEOREM_3 = {
-    "printed-no-split": guards.e6_sizes_as_printed(),
-    "corrected-no-split": guards.e6_sizes_corrected(),
+    "printed-no-split": theory.e6_sizes_as_printed(),
+    "corrected-no-split": theory.e6_sizes_corrected(),
     "corrected-split": theory.theorem_3((6, 6, 8, 6, 7, 7)),
 }
 LONG = "corrected-no-split"
@@ -111,7 +111,7 @@ def test_without_a_memory_limit_the_loads_decide(method: dict[str, Any]) -> None
 
 def test_exclusive_buffers_are_kept() -> None:
     """E5: with this allocation 7 overruns a slot, and 8 is the shortest period that does not."""
-    problem = guards.e5_overrun().problem
+    problem = theory.e5_overrun().problem
     assert shortest(problem, (0, 1, 0), formulation="ilp-beaumont") == 7
     problem = problem.replace(exclusive_buffers=True)
     assert shortest(problem, (0, 1, 0), formulation="ilp-beaumont") == pytest.approx(8, rel=1e-6)

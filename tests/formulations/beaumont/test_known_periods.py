@@ -9,21 +9,24 @@ import pytest
 from pipeplan.formulations.beaumont.ilp import build
 from pipeplan.formulations.contract import Refuted
 from pipeplan.instances.base.result import Found, Stop
-from pipeplan.instances.chain.golden import golden_chains
-from pipeplan.instances.chain.guards import (
+from pipeplan.instances.chain.known_answers import KnownChain
+from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan.instances.chain.referee.evaluate import evaluate_pattern
+from pipeplan.instances.chain.referee.verify import verify_pattern
+from pipeplan.instances.chain.theory import (
     e1_load,
     e1_overlap,
     e2_negative_shift,
     e3_phantom_transfer,
     e4_ties,
     e5_overrun,
+    figure_4,
+    figure_5,
+    golden_chains,
     guard_chains,
+    lemma_2,
+    theory_chains,
 )
-from pipeplan.instances.chain.known_answers import KnownChain
-from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.chain.referee.evaluate import evaluate_pattern
-from pipeplan.instances.chain.referee.verify import verify_pattern
-from pipeplan.instances.chain.theory import figure_4, figure_5, lemma_2, theory_chains
 from pipeplan.planners.backends import compile_pyomo
 from pipeplan.planners.backends import solve as solve_matrix
 from pipeplan.planners.run.solve import solve

@@ -13,8 +13,8 @@ from problems.nasty import in_fifteen_digits, nasty, scaled
 
 from pipeplan.formulations.contract import BuiltModel, ExtraRow, Refuted
 from pipeplan.formulations.piper import FORMULATION
-from pipeplan.formulations.piper.bound import column_bound
 from pipeplan.formulations.piper.compact import LARGEST_LOAD, load_unit
+from pipeplan.formulations.piper.formulation import column_bound
 from pipeplan.formulations.piper.knapsack import Option, enclosure, select
 from pipeplan.formulations.piper.stages import StageBook
 from pipeplan.instances.base.result import Found, Stop

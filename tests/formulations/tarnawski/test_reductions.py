@@ -14,8 +14,7 @@ from pipeplan.formulations.contract import Refuted
 from pipeplan.formulations.far_costs import near_cutoff
 from pipeplan.formulations.tarnawski.bounds import average_load_bound
 from pipeplan.formulations.tarnawski.groups import GroupProblem, capped, contract, merge, transitive_reduction
-from pipeplan.formulations.tarnawski.min_cut import CutNetwork
-from pipeplan.formulations.tarnawski.reductions import absorb_free_groups, reduce_groups
+from pipeplan.formulations.tarnawski.reductions import CutNetwork, absorb_free_groups, reduce_groups
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 
 

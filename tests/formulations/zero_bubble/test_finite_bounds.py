@@ -7,12 +7,12 @@ import pytest
 
 from pipeplan.formulations.zero_bubble.finite_bounds import (
     device_bound,
+    idle_bound,
     interrupted,
     lower_bound,
     path_bound,
     work_bound,
 )
-from pipeplan.formulations.zero_bubble.finite_idle import idle_bound
 from pipeplan.formulations.zero_bubble.finite_problem import FiniteProblem, finite_problem
 from pipeplan.formulations.zero_bubble.finite_warm_up import warm_up_bound
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages, measured_even, measured_uneven

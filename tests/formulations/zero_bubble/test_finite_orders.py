@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from pipeplan.formulations.zero_bubble.finite_grid import grid_of
+from pipeplan.formulations.zero_bubble.finite import grid_of
 from pipeplan.formulations.zero_bubble.finite_orders import in_order, sequences_of, tightest
 from pipeplan.formulations.zero_bubble.finite_problem import MOST_STEPS, finite_problem, for_integers
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.chain.golden import golden_chains
-from pipeplan.instances.chain.guards import e5_overrun, guard_chains
 from pipeplan.instances.chain.known_answers import VARIANTS, KnownChain
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
@@ -18,9 +16,12 @@ from pipeplan.instances.chain.random_chains import SEEDS, SIZES, resnet_like, ti
 from pipeplan.instances.chain.referee.evaluate import evaluate_pattern
 from pipeplan.instances.chain.referee.verify import verify_pattern
 from pipeplan.instances.chain.theory import (
+    e5_overrun,
     family,
     figure_4,
     figure_5,
+    golden_chains,
+    guard_chains,
     lemma_2,
     lemma_3,
     splits_into_triples,

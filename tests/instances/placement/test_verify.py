@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipeplan.instances.base.violation import Violation
+from pipeplan.instances.base.errors import Violation
 from pipeplan.instances.placement.plan import Device, DeviceType, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.referee.verify import verify

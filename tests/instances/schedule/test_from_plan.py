@@ -26,7 +26,7 @@ from pipeplan.instances.placement.schedule_pieces import work_in_pieces
 from pipeplan.instances.registry import Plan, Problem
 from pipeplan.instances.schedule.from_plan import schedule_of
 from pipeplan.instances.schedule.lowering_options import ScheduleOptions
-from pipeplan.instances.schedule.own_order import own_schedule
+from pipeplan.instances.schedule.order import own_schedule
 from pipeplan.instances.schedule.plan import SchedulePlan
 from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule

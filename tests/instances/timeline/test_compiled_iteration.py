@@ -10,8 +10,7 @@ import pytest
 
 from pipeplan.instances.timeline.engine import DeadlockError, run
 from pipeplan.instances.timeline.iteration import COMPILED_FROM, compiled_iteration_time, iteration_time
-from pipeplan.instances.timeline.model import Dependency, Pipeline, Stage
-from pipeplan.instances.timeline.orders import replica_orders
+from pipeplan.instances.timeline.model import Dependency, Pipeline, Stage, replica_orders
 from pipeplan.instances.timeline.timeline import Simulation
 
 

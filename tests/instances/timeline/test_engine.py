@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeplan.instances.timeline.engine import DeadlockError, run
-from pipeplan.instances.timeline.model import Dependency, Pipeline, Stage
-from pipeplan.instances.timeline.orders import gpipe_order, kfkb_order, replica_orders
+from pipeplan.instances.timeline.model import Dependency, Pipeline, Stage, gpipe_order, kfkb_order, replica_orders
 
 
 def stage(name: str, count: int, warm_up: int, f: float = 1.0, b: float = 2.0, size: int = 1, k: int = 1) -> Stage:

@@ -9,8 +9,7 @@ import pytest
 from pipeplan.instances.graph_pipeline.plan import GraphStage
 from pipeplan.instances.graph_pipeline.referee.costs import in_flight_before
 from pipeplan.instances.timeline.engine import DeadlockError, run
-from pipeplan.instances.timeline.model import Dependency, Pipeline, Stage
-from pipeplan.instances.timeline.orders import kfkb_order
+from pipeplan.instances.timeline.model import Dependency, Pipeline, Stage, kfkb_order
 
 SAMPLES = 64
 SIZES = (1, 2, 4)

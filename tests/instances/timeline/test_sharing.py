@@ -10,8 +10,7 @@ import pytest
 
 from pipeplan.instances.timeline.engine import DeadlockError, run
 from pipeplan.instances.timeline.iteration import iteration_time
-from pipeplan.instances.timeline.model import Dependency, Pipeline, Stage
-from pipeplan.instances.timeline.orders import kfkb_order
+from pipeplan.instances.timeline.model import Dependency, Pipeline, Stage, kfkb_order
 from pipeplan.instances.timeline.sharing import share_devices
 
 

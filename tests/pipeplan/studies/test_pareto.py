@@ -12,8 +12,8 @@ import pytest
 
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import Stop
-from pipeplan.instances.chain import golden, theory
 from pipeplan.instances.chain import random_chains as recipe
+from pipeplan.instances.chain import theory
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
 from pipeplan.planners.options import Progress, SolveOptions
@@ -51,7 +51,7 @@ def settings(levels: int = 4, methods: tuple[str, ...] = DEFAULT_METHODS) -> Set
 
 @pytest.fixture(scope="module")
 def chain() -> ChainProblem:
-    return golden.golden_chains()[3].problem
+    return theory.golden_chains()[3].problem
 
 
 @pytest.fixture(scope="module")

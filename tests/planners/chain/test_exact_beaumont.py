@@ -12,8 +12,8 @@ import pytest
 from pipeplan.formulations.beaumont.integer_chain import integer_chain
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import StartOutcome, Stop
-from pipeplan.instances.chain import golden, guards, theory
 from pipeplan.instances.chain import random_chains as recipe
+from pipeplan.instances.chain import theory
 from pipeplan.instances.chain.known_answers import KnownChain
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
@@ -25,7 +25,7 @@ from pipeplan.planners.contract import Board, Outcome, Request
 from pipeplan.planners.options import Progress, SolveOptions
 from pipeplan.planners.run.solve import solve
 
-KNOWN = [*golden.golden_chains(), *theory.theory_chains()]
+KNOWN = [*theory.golden_chains(), *theory.theory_chains()]
 
 
 def answer(problem: ChainProblem, **limits: float) -> Outcome:
@@ -125,7 +125,7 @@ def test_the_search_finds_what_all_allocations_one_by_one_give(seed: int) -> Non
 
 
 def test_times_that_are_no_whole_numbers_are_proven_within_the_tolerance() -> None:
-    problem = golden.golden_chains()[0].problem
+    problem = theory.golden_chains()[0].problem
     scaled = problem.replace(
         forward=tuple(time * 0.1234567 for time in problem.forward),
         backward=tuple(time * 0.1234567 for time in problem.backward),
@@ -134,7 +134,7 @@ def test_times_that_are_no_whole_numbers_are_proven_within_the_tolerance() -> No
 
 
 def test_exclusive_buffers_cost_nothing_or_time_but_never_overrun() -> None:
-    problem = golden.golden_chains()[6].problem.replace(exclusive_buffers=True)
+    problem = theory.golden_chains()[6].problem.replace(exclusive_buffers=True)
     outcome = answer(problem)
     assert outcome.plan is not None
     assert verify_pattern(problem, outcome.plan) == ()
@@ -143,7 +143,7 @@ def test_exclusive_buffers_cost_nothing_or_time_but_never_overrun() -> None:
 
 def test_periods_that_only_overrun_slots_reach_are_refuted() -> None:
     """E5: 7 with overruns; without them intervals of periods are refuted, as not every longer period need fit."""
-    known = guards.e5_overrun()
+    known = theory.e5_overrun()
     assert_optimal(known.problem.replace(exclusive_buffers=True), known.answers["exclusive"])
 
 
@@ -197,7 +197,7 @@ def test_a_limit_leaves_a_plan_and_a_bound() -> None:
 
 
 def test_strict_memory_is_refused_with_a_remedy() -> None:
-    problem = golden.golden_chains()[0].problem.replace(memory_mode="strict")
+    problem = theory.golden_chains()[0].problem.replace(memory_mode="strict")
     with pytest.raises(InputError, match="exclusive buffers"):
         answer(problem)
 

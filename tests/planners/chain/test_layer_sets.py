@@ -17,7 +17,7 @@ from pipeplan.formulations.beaumont.fixed_allocation import Known
 from pipeplan.formulations.beaumont.integer_chain import IntegerChain, integer_chain
 from pipeplan.instances.base.compiled import compiled
 from pipeplan.instances.base.result import Stop
-from pipeplan.instances.chain import golden
+from pipeplan.instances.chain import theory
 from pipeplan.instances.chain.known_answers import KnownChain
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee.evaluate import verify_pattern
@@ -113,7 +113,7 @@ def test_compiled_loops_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_refuted_at_a_period_is_not_asked_again_below_it() -> None:
-    chain = whole(golden.golden_chains()[0].problem)
+    chain = whole(theory.golden_chains()[0].problem)
     facts = every(chain)
     assert facts.refuted((0b1111,), chain.load(0), 1000)
     assert facts.longest_refuted == {(0b1111,): chain.load(0)}
@@ -268,7 +268,7 @@ def test_long_chains_have_hopeless_sets_to_walk(monkeypatch: pytest.MonkeyPatch)
     assert course_of(problem).walk(20, 60) is None
 
 
-@pytest.mark.parametrize("known", golden.golden_chains()[:7], ids=lambda known: known.name)
+@pytest.mark.parametrize("known", theory.golden_chains()[:7], ids=lambda known: known.name)
 def test_walks_prove_the_known_answers(known: KnownChain, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "BRIEF_S", 0.0)
     outcome = PLANNER.plan(Request(known.problem, limits=SolveOptions(threads=2)))
