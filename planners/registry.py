@@ -30,10 +30,7 @@ from .graph_pipeline.options import (
     TEXTBOOK_OPTIONS,
 )
 from .graph_pipeline.options import PIPER_OPTIONS as DOWNSET_OPTIONS
-from .placement.dp.options import OPTIONS as DP_OPTIONS
-from .placement.latency.options import COMMON as LATENCY_OPTIONS
-from .placement.latency.options import EXPERT_OPTIONS, LNS_OPTIONS
-from .placement.options import OPTIONS
+from .placement.options import DP_OPTIONS, LATENCY_CYCLES, LATENCY_OPTIONS, LATENCY_STEPS, OPTIONS, SPLIT
 from .staging.options import DP_OPTIONS as PIPER_OPTIONS
 from .staging.options import EQUI_OPTIONS, RESTRICTED_OPTIONS
 
@@ -154,7 +151,9 @@ PLANNERS: Mapping[str, Entry] = {
         ),
         _latency("latency-greedy", "List scheduling for the latency of one sample", "baselines:GREEDY"),
         _latency("latency-cpu", "Everything on the CPUs, for latency", "baselines:CPU"),
-        _latency("latency-expert", "A split given in a file, for latency", "baselines:EXPERT", *EXPERT_OPTIONS),
+        _latency(
+            "latency-expert", "A split given in a file, for latency", "baselines:EXPERT", *LATENCY_OPTIONS, SPLIT
+        ),
         _latency("latency-dp", "The throughput DP's split, for latency", "baselines:DP"),
         _latency("latency-linear-dp", "The linearised DP's split, for latency", "baselines:LINEAR_DP"),
         _latency("latency-partition", "Balanced graph partition, for latency", "baselines:PARTITION"),
@@ -162,7 +161,9 @@ PLANNERS: Mapping[str, Entry] = {
             "latency-lns",
             "Large-neighbourhood search for latency",
             "lns:PLANNER",
-            *LNS_OPTIONS,
+            *LATENCY_OPTIONS,
+            LATENCY_CYCLES,
+            LATENCY_STEPS,
             arithmetic=_GROUPS | TARNAWSKI_MODELS,
             takes_start=True,
             starts={"dp": ("latency-dp",)},

@@ -1,4 +1,4 @@
-"""The options of every heuristic, apart from the modules that obey them: lists of planners load no numerics."""
+"""Options of the planners of placements, apart from the modules that obey them: lists of planners load no numerics."""
 
 from __future__ import annotations
 
@@ -44,3 +44,31 @@ OPTIONS: Mapping[str, tuple[OptionSpec, ...]] = {
     "lns": (*COMMON, CYCLES, STEPS),
     "device-sets": COMMON,
 }
+
+# ---- The dynamic program over ideals ------------------------------------------------------------------------
+
+MAX_IDEALS = OptionSpec(
+    "max_ideals",
+    "int",
+    2_000_000,
+    "Largest number of ideals to use; on graphs with more, the plan is no longer proven optimal.",
+)
+DP_OPTIONS = (OBJECTIVE, MAX_IDEALS)
+
+# ---- The latency of one sample ------------------------------------------------------------------------------
+
+LATENCY = OptionSpec(
+    "objective",
+    "choice",
+    "latency",
+    "What to minimise. latency: the time from a sample's arrival to its last result.",
+    ("latency",),
+)
+SUBGRAPHS_PER_DEVICE = OptionSpec(
+    "subgraphs_per_device", "int", 1, "Largest number of pieces that an accelerator may run one after the other."
+)
+LATENCY_CYCLES = OptionSpec("cycles", "int", 4, "Number of annealing cycles; the time limit may end them earlier.")
+LATENCY_STEPS = OptionSpec(
+    "steps", "int", 100_000, "Annealing steps of the first cycle; each cycle adds half as many again."
+)
+LATENCY_OPTIONS = (SUBGRAPHS_PER_DEVICE, LATENCY)

@@ -11,6 +11,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from ...formulations.contract import Problem
 from ...instances.base.errors import InputError
 from ...instances.base.json_file import write_bytes_atomically
@@ -50,8 +52,6 @@ class DegreeTable:
 
 def table_of(search: Search) -> DegreeTable:
     """The table for the model of a search, which brings the stages and what is known of their knapsacks."""
-    import numpy as np
-
     model, tables = search.model, search.tables
     check_size(model)
     values = np.empty((model.downsets, _most(model.problem) + 1, model.problem.devices + 1))

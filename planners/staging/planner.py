@@ -22,9 +22,8 @@ from .extended import is_extended, plan_extended
 from .hierarchy import plan_levels
 from .model import Restriction, model_of
 from .options import ROUNDED_MEMORY, TABLE
-from .search import Search, TooManySumsError
+from .search import Search, Step, TooManySumsError
 from .tables import TooManyPairsError
-from .trace import Step
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ...instances.staging.problem import Configuration, StagingProblem
 from .links import SYNC_TRIPS, TRIPS
 from .memory import Bytes, StagingMemory
@@ -259,8 +261,6 @@ def _hull(costs: Sequence[float], memories: Sequence[int], v: int, first: int) -
 def _merge(
     costs: Sequence[Sequence[float]], memories: Sequence[Sequence[int]], limit: int, price: float, greedy: Choice
 ) -> Choice:
-    import numpy as np
-
     # What the layers still to come cost at least, memory priced; and the least memory they need. Whole numbers add up
     # exactly as floats; prices may make sums far larger than the costs that are compared, and their rounding with them.
     priced = [min(c + price * m for c, m in zip(*row, strict=True)) for row in zip(costs, memories, strict=True)]
@@ -289,8 +289,6 @@ def _merge(
 
 def _undominated(cost: Any, memory: Any) -> Any:
     """Positions, by memory, of what costs less than everything that needs no more memory."""
-    import numpy as np
-
     order = np.lexsort((cost, memory))
     least = np.minimum.accumulate(np.append(np.inf, cost[order][:-1]))
     return order[cost[order] < least * (1 - EQUAL)]

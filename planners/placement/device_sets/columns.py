@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from ....formulations.tarnawski.groups import GroupProblem
 from .pricing import PRICE_STEPS, DeviceSet, Pricer, Quick, Tick, whole_prices
 
@@ -169,7 +171,6 @@ def best_mixture(
     sets: Sequence[DeviceSet], devices: int, cpu: Any, cpu_room: int, limit: int, taken: Any
 ) -> Mixture:
     """`taken`: groups that are placed already, and in none of the sets."""
-    import numpy as np
     from scipy.optimize import linprog
     from scipy.sparse import csc_array
 

@@ -116,8 +116,6 @@ def narrow_order(groups: GroupProblem, tick: Tick = idle) -> list[int]:
 def _expanded(
     groups: GroupProblem, net_costs: Sequence[int], order: Sequence[int], tick: Tick, most_states: int
 ) -> SetGraph | None:
-    import numpy as np
-
     left = [len(net.pins) for net in groups.nets]
     open_nets: list[int] = []
     current: Iterable[_State] = [()]

@@ -26,12 +26,12 @@ from ....instances.verdict import evaluation_of, violations_of
 from ...contract import Outcome, Request
 from ...referee import BOUND_SLACK, rule, rules_of
 from ...search import OutOfTimeError, tick_of
+from ..options import MAX_IDEALS
 from ..orders import various_orders
 from .lattice import Lattice, TooManyIdealsError, all_ideals, bytes_per_ideal, cheapest
 from .limits import Absorption
 from .magnitudes import first_limit, next_limit, rounding, within
 from .model import Model, build
-from .options import MAX_IDEALS
 from .plans import as_plan, nested
 from .search import Progress
 

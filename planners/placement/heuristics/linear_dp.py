@@ -260,9 +260,7 @@ class _Cuts:
     """One order; `fast[i, j]` and `slow[i, j]`: load of an accelerator and of a CPU with order[i:j]."""
 
     def __init__(self, groups: Groups, order: Sequence[int], limit: float) -> None:
-        import numpy as np
-
-        self.groups, self.order, self.limit, self.np = groups, order, limit, np
+        self.groups, self.order, self.limit = groups, order, limit
         self.fast = interval_loads(groups, order, 0)
         self.fast[blocked(groups, order)] = np.inf
         places = len(self.fast)
@@ -283,7 +281,7 @@ class _Cuts:
 
     def _within(self, load: float) -> list[int] | None:
         """Devices of at most this load, with the least sum; None where that is above the limit."""
-        np, groups = self.np, self.groups
+        groups = self.groups
         kinds = [np.where(loads <= load, loads, np.inf) for loads in (self.fast, self.slow)]
         start = np.full(len(self.fast), np.inf)
         start[0] = 0.0

@@ -13,9 +13,8 @@ from ....instances.placement.plan import PlacementPlan
 from ....instances.placement.problem import PlacementProblem
 from ....instances.verdict import evaluation_of
 from ...contract import Board, Outcome, Request
-from ..dp.options import OPTIONS as DP_OPTIONS
 from ..heuristics.expert import Expert
-from ..options import OPTIONS
+from ..options import DP_OPTIONS, OPTIONS
 from ..orders import in_turn
 from .world import UNPLACED, Incumbent, World, world_of
 

@@ -16,8 +16,8 @@ from ....formulations.tarnawski_latency.cell_plan import stages_of_row
 from ....instances.placement.plan import PlacementPlan
 from ...contract import Board, Outcome, Request
 from ..heuristics.neighbourhood import LargeNeighbourhoodSearch, Run
+from ..options import LATENCY_CYCLES, LATENCY_STEPS
 from .baselines import GREEDY, LINEAR_DP
-from .options import CYCLES, STEPS
 from .world import Annealing, Incumbent, World, world_of
 
 # Temperatures relative to the value: from elsewhere, from the best plan, at the end.
@@ -44,8 +44,10 @@ PLANNER = LatencyLns()
 class _Search(LargeNeighbourhoodSearch):
     def __init__(self, request: Request) -> None:
         self.world = world_of(request)
-        super().__init__(request, Incumbent(request, self.world), request.options.get("cycles", CYCLES.default))
-        self.steps: int = request.options.get("steps", STEPS.default)
+        super().__init__(
+            request, Incumbent(request, self.world), request.options.get("cycles", LATENCY_CYCLES.default)
+        )
+        self.steps: int = request.options.get("steps", LATENCY_STEPS.default)
         self.starts: list[list[int]] = []
 
     # ---- starts ---------------------------------------------------------------------------------------
