@@ -102,8 +102,6 @@ class Kind:
     """problem -> sentences on what a reader should know of it as it was given."""
     periodic: bool = False
     """Do its plans repeat themselves, so that they can be shown from the first batch on?"""
-    memory_by_schedule: bool = False
-    """Does another order of the passes take another amount of its memory?"""
     stage_order: str | None = None
     """(problem, plan) -> the names of what holds its stages, in their order; None where they have none."""
     latency: str | None = None

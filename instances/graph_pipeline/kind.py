@@ -20,7 +20,6 @@ KIND = kind_in(
     about="pipeplan.show.views.graph_pipeline:about",
     network=f"{_HERE}.from_workload:to_graph_pipeline",
     network_arguments={"mini_batch": 32},
-    memory_by_schedule=True,
     why_none="pipeplan.planners.memory.graph_pipeline:explain",
     least_memory="pipeplan.planners.memory.graph_pipeline:least_memory",
     held=f"{_HERE}.each_device:held",

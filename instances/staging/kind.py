@@ -41,6 +41,5 @@ KIND = kind_in(
     held=f"{_HERE}.each_device:held",
     to_schedule=f"{_HERE}.to_schedule:lower",
     batch_grows=True,
-    memory_by_schedule=True,
     pareto="pipeplan.studies.pareto.stagings:STUDY",
 )
