@@ -137,8 +137,6 @@ class Kind(Generic[ProblemT, PlanT]):
     """Families of its problems by name, each with its parameters."""
     periodic: bool = False
     """Do its plans repeat themselves, so that they can be shown from the first batch on?"""
-    memory_by_schedule: bool = False
-    """Does another order of the passes take another amount of its memory?"""
     stage_order: Function[[ProblemT, PlanT], tuple[str, ...] | None] | None = None
     """The names of what holds a plan's stages, in their order; None where they have none."""
     network: Function[..., ProblemT] | None = None

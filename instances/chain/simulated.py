@@ -49,6 +49,7 @@ def pipeline_of_runs(
                 orders=replica_orders(micro_batches, 1, held),
                 fixed_bytes=problem.weight_copies * math.fsum(problem.weights[i] for i in run),
                 sample_bytes=math.fsum(problem.activations[i] for i in run),
+                limit_bytes=problem.memory_bytes,
             )
         )
     return Pipeline(tuple(stages), _dependencies(problem, runs), micro_batches, problem.name, problem.time_unit)

@@ -17,7 +17,6 @@ KIND = kind_in(
     runs_on="a graph pipeline runs on devices",
     network=Function("from_workload:to_graph_pipeline"),
     network_arguments={"mini_batch": 32},
-    memory_by_schedule=True,
     held=Function("each_device:held"),
     to_schedule=Function("to_schedule:lower"),
 )

@@ -36,6 +36,7 @@ def _stage(
         synchronisation=cost.synchronisation,
         fixed_bytes=problem.weight_copies * cost.weight_bytes + problem.workspace_bytes,
         sample_bytes=cost.sample_bytes,
+        limit_bytes=problem.memory_bytes,
     )
 
 

@@ -67,7 +67,16 @@ def _stage(problem: PlacementProblem, device: Device, orders: tuple[Order, ...])
         devices=device.replicas,
         synchronisation=shared,
         fixed_bytes=math.fsum(problem.nodes[i].size_bytes for i in held),
+        limit_bytes=limit_of(problem, device),
     )
+
+
+def limit_of(problem: PlacementProblem, device: Device) -> float | None:
+    """Of an accelerator of its type; CPUs have none."""
+    kind = device.accelerator_type
+    if device.type == "cpu":
+        return None
+    return problem.memory_bytes if kind is None else problem.other_types[problem.type_index[kind]].memory_bytes
 
 
 def _dependencies(problem: PlacementProblem, plan: PlacementPlan, devices: list[Device]) -> tuple[Dependency, ...]:

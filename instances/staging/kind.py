@@ -37,5 +37,4 @@ KIND = kind_in(
     held=Function("each_device:held"),
     to_schedule=Function("to_schedule:lower"),
     batch_grows=True,
-    memory_by_schedule=True,
 )

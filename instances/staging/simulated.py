@@ -43,6 +43,8 @@ class _Part:
     in_flight: int
     """Micro-batches of one copy, as its memory was judged with."""
     synchronisation: float
+    limit_bytes: float | None
+    """Memory of one of its devices."""
     speed: float = 1.0
     """Speed of its devices."""
 
@@ -58,7 +60,7 @@ def staged_pipeline(
         kind = type_of(problem, stage)
         assert kind is not None, "plans with other types are refused before"
         after = _sync(d, _weights(ways), problem.bandwidth)
-        parts.append(_Part((number,), stage, ways, d, cost.in_flight, after, kind.speed))
+        parts.append(_Part((number,), stage, ways, d, cost.in_flight, after, kind.memory_bytes, kind.speed))
     return _pipeline(problem, parts, (problem.bandwidth,), micro_batches, schedule)
 
 
@@ -73,7 +75,7 @@ def leveled_pipeline(
         stage = PlannedStage(leaf.nodes, leaf.data_parallel, leaf.tensor_parallel, leaf.configurations)
         ways, path = ways_of(problem, stage), tuple(number for number, _ in above)
         time = _sync_on_levels(problem, [around.data_parallel for _, around in above[::-1]], ways)
-        parts.append(_Part(path, stage, ways, cost.copies, cost.in_flight, time))
+        parts.append(_Part(path, stage, ways, cost.copies, cost.in_flight, time, problem.memory_bytes))
     return _pipeline(problem, parts, [level.bandwidth for level in problem.levels], micro_batches, schedule)
 
 
@@ -130,6 +132,7 @@ def _stage(part: _Part, count: int, warm_up: int) -> Stage:
         synchronisation=part.synchronisation,
         fixed_bytes=math.fsum(way.memory_fixed for way in ways),
         sample_bytes=math.fsum(way.memory_per_batch for way in ways),
+        limit_bytes=part.limit_bytes,
     )
 
 

@@ -200,6 +200,7 @@ def _stage_run(pipeline: Pipeline, x: int, spans: dict[Pass, tuple[float, float]
         next((i for i, j in enumerate(stage.orders[0]) if j < 0), len(stage.orders[0])),
         stage.fixed_bytes,
         stage.micro_batch * stage.sample_bytes,
+        stage.limit_bytes,
     )
 
 

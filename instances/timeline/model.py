@@ -80,6 +80,8 @@ class Stage:
     """Memory of one device, whatever is in flight."""
     sample_bytes: float = 0.0
     """Memory of one device for each sample in flight on its replica."""
+    limit_bytes: float | None = None
+    """Memory that one device has; None: as much as it takes."""
 
     @property
     def replicas(self) -> int:

@@ -43,6 +43,12 @@ class StageRun:
     """Bytes of one device, whatever is in flight."""
     micro_batch_bytes: float = 0.0
     """Bytes of one device for each micro-batch in flight on its replica."""
+    limit_bytes: float | None = None
+    """Memory that one device has; None: as much as it takes."""
+
+    @property
+    def is_over_memory(self) -> bool:
+        return self.limit_bytes is not None and self.memory_bytes > self.limit_bytes
 
     def memory_over_time(self, replica: int = 0) -> tuple[tuple[float, float], ...]:
         """When the memory of a device changes, and to how many bytes.

@@ -74,13 +74,12 @@ def command(
 
 
 def _show(problem: Problem, simulation: Simulation, json: bool, picture: str | None) -> None:
-    from ..show.views.simulated import limit_of, view_of_simulation
+    from ..show.views.simulated import view_of_simulation
 
     view = view_of_simulation(problem, simulation)
     if json:
-        limit = limit_of(problem)
-        over = [stage.name for stage in simulation.stages if limit is not None and stage.memory_bytes > limit]
-        print_json({**simulation.to_json(), **({"memory_limit_bytes": limit, "over_memory": over} if over else {})})
+        over = [stage.name for stage in simulation.stages if stage.is_over_memory]
+        print_json({**simulation.to_json(), **({"over_memory": over} if over else {})})
     else:
         from ..show.terminal.plan import draw
 
@@ -97,15 +96,11 @@ def _say_what_is_broken(case: Case, simulation: Simulation) -> None:
     if violations:
         rest = f" (and {several(len(violations) - 1, 'more violation')})" if len(violations) > 1 else ""
         say_note(f"the plan breaks a rule of the problem{rest}: {violations[0]}")
-    from ..show.views.simulated import limit_of
-
-    limit = limit_of(case.problem)
-    if limit is None:
-        return
-    most = max(simulation.stages, key=lambda stage: stage.memory_bytes)
-    unit = IN_BYTES.like([limit])
-    if most.memory_bytes > limit:
-        say_note(
-            f"with this schedule a device of {most.name} holds {unit.text(most.memory_bytes)}, "
-            f"more than its memory of {unit.text(limit)}"
-        )
+    for stage in sorted(simulation.stages, key=lambda stage: -stage.memory_bytes):
+        if stage.limit_bytes is not None and stage.is_over_memory:
+            unit = IN_BYTES.like([stage.limit_bytes])
+            say_note(
+                f"with this schedule a device of {stage.name} holds {unit.text(stage.memory_bytes)}, "
+                f"more than its memory of {unit.text(stage.limit_bytes)}"
+            )
+            return

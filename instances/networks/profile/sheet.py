@@ -17,6 +17,7 @@ from ...base.errors import InputError, UsageError, show
 from ...base.json_file import MAX_FILE_BYTES, read_bytes, read_text
 from .header import letters
 from .marks import PACKAGES, SUFFIXES
+from .parquet_pages import unpacked_bytes
 
 INSTALL = "pip install 'pipeplan[tables]'"
 MAX_ROWS = 10_000
@@ -219,9 +220,10 @@ def _parquet_rows(content: bytes) -> Iterator[Sequence[Any]]:
         raise InputError(f"row {MAX_ROWS + 2}", f"is one too many: at most {MAX_ROWS}", "join layers")
     if about.num_rows * about.num_columns > MAX_CELLS:
         raise _too_many_cells(about.num_rows, about.num_columns)
-    size = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
+    size = unpacked_bytes(content, about, MAX_UNPACKED_BYTES)
     if size > MAX_UNPACKED_BYTES:
-        raise InputError("content", f"unpacks to {size} bytes", f"give at most {MAX_UNPACKED_BYTES}")
+        what = f"unpacks to {size} bytes or more"
+        raise InputError("content", what, f"give at most {MAX_UNPACKED_BYTES}")
     yield file.schema_arrow.names
     for batch in file.iter_batches(BATCH_ROWS):
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)

@@ -45,7 +45,7 @@ def read_layout(text: str, layers: int, predictors: int = 0) -> Layout:
     """The layout in a text, of a model with so many transformer layers."""
     text = text.strip()
     if _LIST.fullmatch(text):
-        counts = [int(digits) for digits in re.findall(r"\d+", text)]
+        counts = [_count(digits) for digits in re.findall(r"\d+", text)]
         return _checked(_of_counts(counts, predictors), layers, predictors, len(counts))
     if "--" not in text:
         return _checked(expanded(text), layers, predictors, None)
@@ -75,8 +75,15 @@ def expanded(text: str) -> tuple[str, ...]:
 
 
 def _repeated(found: re.Match[str]) -> str:
-    _refuse_long(len(found[1]) * int(found[2][:12]))
-    return found[1] * int(found[2])
+    count = _count(found[2])
+    _refuse_long(len(found[1]) * count)
+    return found[1] * count
+
+
+def _count(digits: str) -> int:
+    """More digits than Python reads, or zeros before them, are nothing that a layout needs."""
+    significant = digits.lstrip("0")
+    return MAX_LETTERS + 1 if len(significant) > len(str(MAX_LETTERS)) else int(significant or "0")
 
 
 def _refuse_long(letters: int) -> None:

@@ -128,7 +128,7 @@ def _iteration(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[Tim
         simulation = simulate(problem, plan)
     except PipeplanError as error:
         return Timeline("One iteration", (), (), 0.0, summary=str(error)), ()
-    return timeline_of(simulation), memory_of(simulation, problem.memory_bytes)
+    return timeline_of(simulation), memory_of(simulation)
 
 
 def _levels_in_a_line(levels: tuple[int, ...]) -> str:

@@ -9,11 +9,12 @@ from collections.abc import Iterator, Sequence
 from ...instances.base.checks import NodeId
 from ...instances.base.errors import UsageError
 from ...instances.base.kind import Rules
-from ...instances.placement.plan import Device, PlacementPlan
+from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ...instances.placement.referee.evaluate import NotAnAssignmentError
 from ...instances.placement.referee.latency import LatencyEvaluation, Piece
 from ...instances.placement.rules import LatencyRules
+from ...instances.placement.simulated import limit_of
 from ..names import Order, order_of
 from ..view import Bar, Graph, PlanView, Row, Table, Timeline
 from ..words import IN_BYTES, amount, several
@@ -70,14 +71,6 @@ def of_one_sample(problem: PlacementProblem, plan: PlacementPlan) -> LatencyEval
         return LatencyRules().evaluation(problem, plan)
     except NotAnAssignmentError as error:
         return LatencyEvaluation(None, {}, (), str(error))
-
-
-def limit_of(problem: PlacementProblem, device: Device) -> float | None:
-    """Of an accelerator of its type; CPUs have none."""
-    kind = device.accelerator_type
-    if device.type == "cpu":
-        return None
-    return problem.memory_bytes if kind is None else problem.other_types[problem.type_index[kind]].memory_bytes
 
 
 def graph_of(problem: PlacementProblem, plan: PlacementPlan) -> Graph:

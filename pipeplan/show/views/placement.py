@@ -11,6 +11,7 @@ from ...instances.placement.problem import PlacementProblem
 from ...instances.placement.referee.evaluate import DeviceLoad, PlacementEvaluation
 from ...instances.placement.referee.stages import stage_order
 from ...instances.placement.rules import LATENCY
+from ...instances.placement.simulated import limit_of
 from ..even import placed_blocks, placements
 from ..names import Order, order_of
 from ..view import MOST_TOLD, PlanView, Row, Table
@@ -133,7 +134,7 @@ def _device_row(
         parts=parts | ({"synchronisation": load.sync} if any(other.sync for other in evaluation.devices) else {}),
         cells=cells,
         memory={"held": load.size_bytes},
-        limit=latency.limit_of(problem, device),
+        limit=limit_of(problem, device),
         slowest=load.name == evaluation.bottleneck,
         held=nodes.fold(device.nodes, _implied(problem, device)),
     )

@@ -33,14 +33,9 @@ def view_of_simulation(problem: Problem, simulation: Simulation) -> PlanView:
         sentences=(),
         time_unit=simulation.time_unit,
         timelines=(timeline,),
-        memory=memory_of(simulation, limit_of(problem)),
+        memory=memory_of(simulation),
     )
     return in_units_that_suit(view)
-
-
-def limit_of(problem: Problem) -> float | None:
-    """Of a device's memory, where the schedule decides how full it gets."""
-    return problem.memory_bytes if kind_of(problem).memory_by_schedule else None
 
 
 def _row(stage: StageRun, iteration: float) -> Row:
@@ -112,12 +107,12 @@ def bar_of(lane: str, task: Task) -> Bar:
     return Bar(lane, task.start, task.end, mark, label, title, COLOUR_OF[task.kind])
 
 
-def memory_of(simulation: Simulation, limit: float | None = None) -> tuple[Curve, ...]:
+def memory_of(simulation: Simulation) -> tuple[Curve, ...]:
     """By stage, of a device of its first replica; empty where nothing changes."""
     if not any(stage.micro_batch_bytes for stage in simulation.stages):
         return ()
     curves = []
     for stage in simulation.stages:
         times, held = zip(*stage.memory_over_time(), strict=True)
-        curves.append(Curve(stage.name, times, {"memory": held}, simulation.iteration, limit))
+        curves.append(Curve(stage.name, times, {"memory": held}, simulation.iteration, stage.limit_bytes))
     return tuple(curves)

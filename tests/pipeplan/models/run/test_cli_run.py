@@ -88,6 +88,17 @@ def test_a_run_in_words(plan: Plan, files: dict[str, str]) -> None:
     assert "1 measured |" in words
 
 
+def test_files_beside_the_run_are_no_modules_of_its_ranks(
+    plan: Plan, files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("random", "torch"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(9)\n", encoding="utf-8")
+    words = ("run", files["gpt-plan"], files["gpt"], "--model", model("gpt"), "--micro-batches", 2, "--steps", 1)
+    said = plan(*words, "--json")
+    assert said.code == 0, said.err
+
+
 def test_a_plan_that_is_the_even_split_is_not_run_twice(files: dict[str, str]) -> None:
     from pipeplan.models.run.run import even_split
 
