@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Iterator
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
-from ..show.console import clean, out, styled
+from ..show.console import clean, number, out, say_note, styled
 
 if TYPE_CHECKING:
-    from ..studies.compare.comparison import Comparison
-import sys
-import time
-from typing import TYPE_CHECKING
-
-from ..show.console import number, say_note
-
-if TYPE_CHECKING:
-    from ..studies.compare.comparison import Progress
+    from ..studies.compare.comparison import Comparison, Progress
 
 
 def draw(comparison: Comparison) -> None:

@@ -28,8 +28,8 @@ from .solve import Progress
 
 if TYPE_CHECKING:
     from ..instances.registry import Problem
-    from ..studies.pareto.curve import Curve, Watch
-    from ..studies.pareto.study import Asked, Study
+    from ..studies.pareto.curve import Asked, Curve, Watch
+    from ..studies.pareto.study import Study
 
 OUTPUT = "Output"
 _curves = partial(option, rich_help_panel="Curves")
@@ -195,7 +195,6 @@ def _study(problem: Problem) -> Study:
 
 
 def _asked(problem: Problem, points: int | None, own: dict[str, Any], limits: dict[str, Any]) -> Asked:
-    from ..studies.pareto.curve import TIME_LIMIT_S
-    from ..studies.pareto.study import Asked
+    from ..studies.pareto.curve import TIME_LIMIT_S, Asked
 
     return Asked(points, own, limits_for(problem, {"time_limit_s": TIME_LIMIT_S, **limits}))

@@ -10,7 +10,7 @@ import typer
 
 from ..instances.base.errors import UsageError
 from ..instances.base.result import Asked
-from ..show.console import print_json, say_note
+from ..show.console import say_note
 from . import quantities
 from .arguments import (
     CLUSTER_OPTIONS,
@@ -29,7 +29,7 @@ from .limits import limits_for, with_limits
 from .progress import reporter
 from .referee_options import PlanArgument, read_case
 from .signatures import one_of, option, shared
-from .solve import OUTPUT, Progress
+from .solve import OUTPUT, Progress, show_result
 
 if TYPE_CHECKING:
     from ..studies.schedule import ScheduleStudy
@@ -169,27 +169,12 @@ def _save(study: ScheduleStudy, output: str | None, problem_output: str | None) 
 
 
 def _show(study: ScheduleStudy, json: bool, verbose: bool, picture: str | None) -> None:
-    from ..planners.referee import rules_of
     from ..show.console import out, styled
     from ..show.schedule_gain import gain
-    from ..show.view import view_of
 
-    result = study.result
-    for message in (*study.lowered.notes, *result.messages):
-        say_note(message)
-    view = None
-    if result.verified and result.plan is not None and (picture is not None or not json):
-        view = view_of(study.problem, result.plan, rules_of(study.problem, result.options))
-    if json:
-        print_json(study.to_json())
-    else:
-        from ..show.terminal.drawing import draw_result
-
-        draw_result(study.problem, result, view, verbose)
-        sentence = gain(study)
-        if sentence is not None:
-            out().print(styled(sentence, "bold"), soft_wrap=True)
-    if picture is not None and view is not None:
-        from ..show.pictures.plans import draw_view
-
-        draw_view(view, picture)
+    for note in study.lowered.notes:
+        say_note(note)
+    show_result(study.problem, study.result, study.to_json(), json=json, verbose=verbose, picture=picture)
+    sentence = None if json else gain(study)
+    if sentence is not None:
+        out().print(styled(sentence, "bold"), soft_wrap=True)

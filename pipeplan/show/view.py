@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..instances.base.kind import Rules
+from ..instances.base.result import Result
 from ..instances.registry import Plan, Problem, kind_of
 from .names import Held
 from .palette import PHASE_NAMES, PHASES
@@ -284,6 +285,15 @@ def view_of(problem: Problem, plan: Plan, rules: Rules) -> PlanView:
     """Evaluates the plan; raises what the referee raises where it has no value."""
     view: PlanView = module_of(problem).view(problem, plan, rules)
     return in_units_that_suit(view)
+
+
+def view_of_result(problem: Problem, result: Result) -> PlanView | None:
+    """The view of a result's plan; None where the referee does not accept it."""
+    from ..planners.referee import rules_of
+
+    if result.plan is None or not result.verified:
+        return None
+    return view_of(problem, result.plan, rules_of(problem, result.options))
 
 
 def in_units_that_suit(view: PlanView) -> PlanView:

@@ -224,7 +224,7 @@ TARGETS: Mapping[str, Target] = {
         ("rename", "micro_batches"),
     ),
     "torchtitan": Target(
-        "torchtitan:export",
+        "torch_pipelining:torchtitan",
         "module_fqns_per_model_part and schedule",
         ("rename", "micro_batches", "legacy"),
     ),

@@ -7,7 +7,6 @@ where that plan meets a bound nothing is searched.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -32,29 +31,28 @@ from ...planners.chain.solver import Solver
 from ...planners.options import SolveOptions
 from ...planners.run.solve import solve
 from ..journal import Journal
+from . import curve
 from .candidates import PIPEDREAM, best_within, measured, pipedream_front, renumbered, single
 from .curve import (
+    Asked,
     Axes,
     Candidate,
-    Curve,
     CurvePoint,
     Ends,
     NothingKnownError,
     Settings,
     Sweep,
-    Watch,
     between,
     bound_at,
     facts_of,
     halving,
     no_more_than,
-    places,
     proven,
     with_bounds_from_above,
     with_plans_from_below,
 )
-from .stored import ANEW, lines_of, opened
-from .study import Asked, Study
+from .stored import ANEW, lines_of
+from .study import Study
 
 # Their bounds hold for every pattern with one batch per period.
 EXACT_METHODS = ("exact-beaumont", "ilp-beaumont", "cp-beaumont")
@@ -77,7 +75,7 @@ SAME = 1e-9
 
 STUDY = Study(
     takes=frozenset({"method", "memory"}),
-    run="pipeplan.studies.pareto.chains:ready",
+    sweep="pipeplan.studies.pareto.chains:Chains",
     draw_table="pipeplan.show.terminal.pareto:draw_chains",
     front="pipeplan.show.front:of_chain",
 )
@@ -113,54 +111,39 @@ AXES = Axes(
 )
 
 
-def ready(problem: ChainProblem, asked: Asked, path: str | os.PathLike[str] | None, resume: bool) -> partial[Curve]:
-    """The sweep with its checked settings and its journal; a watcher is missing."""
-    methods = tuple(dict.fromkeys(asked.own.get("method") or DEFAULT_METHODS))
-    places_of = places("--memory", asked.own.get("memory"), asked.levels)
-    settings = Settings(*places_of, asked.limits, methods=methods)
-    check(problem, settings)
-    return partial(sweep, problem, settings, opened(path, facts(problem), settings.to_json(), resume))
-
-
-def check(problem: ChainProblem, settings: Settings) -> None:
-    """Settings that make no sense are refused before any work is done."""
-    methods = _methods(settings)
-    unknown = [name for name in methods if name not in METHODS]
-    if unknown:
-        guess = did_you_mean(unknown[0], METHODS)
-        raise UsageError(f"plan pareto knows no method {unknown[0]!r}{guess}; choose from {', '.join(METHODS)}.")
-    if not methods:
-        raise UsageError(f"There is no method to compare; choose from {', '.join(METHODS)}.")
-    settings.check_levels()
-    if problem.memory_mode == "strict":
-        raise InputError(
-            "memory_mode",
-            'is "strict", which the exact methods have no model for',
-            'take "reserved" with exclusive buffers: such plans never need more than strict memory allows',
-        )
-    exact.check(problem.replace(memory_bytes=None))
-
-
-def sweep(
-    problem: ChainProblem,
-    settings: Settings | None = None,
-    journal: Journal | None = None,
-    on_progress: Watch = None,
-) -> Curve:
-    """Period against memory; an interrupt keeps the points that are done, and the plan of the one under way."""
-    settings = settings or Settings(methods=DEFAULT_METHODS)
-    check(problem, settings)
-    return _Chains(problem.replace(memory_bytes=None), settings, journal or opened(None), on_progress).curve()
-
-
 def _methods(settings: Settings) -> tuple[str, ...]:
     return DEFAULT_METHODS if settings.methods is None else settings.methods
 
 
-class _Chains(Sweep):
+class Chains(Sweep):
     """Every method at every level."""
 
     axes = AXES
+
+    @classmethod
+    def settings_for(cls, problem: ChainProblem, asked: Asked) -> Settings:
+        methods = tuple(dict.fromkeys(asked.own.get("method") or DEFAULT_METHODS))
+        return replace(super().settings_for(problem, asked), methods=methods)
+
+    @classmethod
+    def check(cls, problem: ChainProblem, settings: Settings) -> None:
+        methods = _methods(settings)
+        unknown = [name for name in methods if name not in METHODS]
+        if unknown:
+            guess = did_you_mean(unknown[0], METHODS)
+            raise UsageError(
+                f"plan pareto knows no method {unknown[0]!r}{guess}; choose from {', '.join(METHODS)}."
+            )
+        if not methods:
+            raise UsageError(f"There is no method to compare; choose from {', '.join(METHODS)}.")
+        settings.check_levels()
+        if problem.memory_mode == "strict":
+            raise InputError(
+                "memory_mode",
+                'is "strict", which the exact methods have no model for',
+                'take "reserved" with exclusive buffers: such plans never need more than strict memory allows',
+            )
+        exact.check(problem.replace(memory_bytes=None))
 
     def measured(self, plan: Any, source: str = "") -> Candidate | None:
         return measured(self.problem, plan, source)
@@ -251,6 +234,9 @@ class _Chains(Sweep):
 
     def along_curves(self, ends: Ends) -> list[CurvePoint]:
         return curves(self.points.values(), ends, self.candidates, _methods(self.settings))
+
+
+sweep = partial(curve.sweep, Chains)
 
 
 def stored_candidates(problem: ChainProblem, journal: Journal) -> tuple[Candidate, ...] | None:

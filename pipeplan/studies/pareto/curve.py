@@ -14,10 +14,10 @@ from ...instances.base.clock import now
 from ...instances.base.errors import InputError, UsageError
 from ...instances.base.fields import require, require_list
 from ...instances.base.result import Found, Stop, met, relative_gap
-from ...instances.registry import any_plan_from_json
+from ...instances.registry import any_plan_from_json, kind_of
 from ...planners.options import Progress, SolveOptions
 from ..journal import Journal
-from .stored import ANEW, SCHEMA, as_it_was, level_of, lines_of, number_of, number_or_none
+from .stored import ANEW, SCHEMA, as_it_was, level_of, lines_of, number_of, number_or_none, opened
 
 LEVELS = 8
 TIME_LIMIT_S = 60.0
@@ -199,6 +199,18 @@ class Settings:
             raise InputError("points", f"is {self.levels}", "give at least 2: both ends of the curve are points")
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the user says of the curve."""
+
+    levels: int | None = None
+    """None: the usual number."""
+    own: Mapping[str, Any] = field(default_factory=dict)
+    """What only some kinds have a meaning for, by name; only what was given."""
+    limits: SolveOptions = USUAL
+    """Of each point."""
+
+
 def places(flag: str, given: Iterable[float] | None, levels: int | None) -> tuple[int, tuple[float, ...]]:
     """How many levels, or the limits in their place."""
     chosen = tuple(sorted(set(given or ())))
@@ -315,6 +327,25 @@ class Sweep:
         self.interrupted = False
         self.begun = now()
 
+    @classmethod
+    def settings_for(cls, problem: Any, asked: Asked) -> Settings:
+        """What the user says of the curve, with the usual values where nothing is said."""
+        return Settings(*places("--memory", asked.own.get("memory"), asked.levels), asked.limits)
+
+    @classmethod
+    def check(cls, problem: Any, settings: Settings) -> None:
+        """What makes no sense is refused before any work is done."""
+        raise NotImplementedError
+
+    @classmethod
+    def free(cls, problem: Any) -> Any:
+        """The problem without a limit of its own."""
+        return kind_of(problem).with_memory(problem, None)
+
+    def shown(self, asked: Any) -> Any:
+        """The problem that the answer names."""
+        return self.problem
+
     def measured(self, plan: Any, source: str = "") -> Candidate | None:
         """The referee's numbers; None for no plan, or one that is none of the curve, whatever the limit."""
         raise NotImplementedError
@@ -346,12 +377,12 @@ class Sweep:
         """The points after each has taken what is known from the others."""
         return with_bounds_from_above(with_plans_from_below(self.points.values()), ends.bound)
 
-    def curve(self, asked: Any = None) -> Curve:
-        """The answer; an interrupt keeps the points that are done. `asked`: the problem that the answer names."""
+    def curve(self, asked: Any) -> Curve:
+        """The answer; an interrupt keeps the points that are done."""
         complete = self._run()
         points = [] if self.ends is None else self.along_curves(self.ends)
-        settled, problem = tuple(point.settled() for point in points), self.problem if asked is None else asked
-        return Curve(problem, self.settings, self.ends, settled, complete, self.axes)
+        settled = tuple(point.settled() for point in points)
+        return Curve(self.shown(asked), self.settings, self.ends, settled, complete, self.axes)
 
     def _run(self) -> bool:
         """Was nothing interrupted? What was done before stays."""
@@ -417,6 +448,19 @@ class Sweep:
                 limit, candidate=candidate, rival=rival, method=method, **as_it_was(where, line)
             )
         return points
+
+
+def sweep(
+    kind: type[Sweep],
+    problem: Any,
+    settings: Settings | None = None,
+    journal: Journal | None = None,
+    on_progress: Watch = None,
+) -> Curve:
+    """The curve of a problem, point by point."""
+    settings = settings or kind.settings_for(problem, Asked())
+    kind.check(problem, settings)
+    return kind(kind.free(problem), settings, journal or opened(None), on_progress).curve(problem)
 
 
 def _ends_record(ends: Ends) -> dict[str, Any]:

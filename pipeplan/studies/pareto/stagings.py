@@ -5,7 +5,6 @@ A point is solved only where the best plan that fits does not meet what is prove
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import Any
 
@@ -16,32 +15,28 @@ from ...instances.registry import kind_of
 from ...instances.staging.problem import StagingProblem
 from ...planners.memory.smallest import smallest_memory
 from ...planners.run.solve import solve
-from ..journal import Journal
+from . import curve
 from .curve import (
     Axes,
     Candidate,
-    Curve,
     CurvePoint,
     Ends,
     NothingKnownError,
     Settings,
     Sweep,
-    Watch,
     between,
     bound_at,
     facts_of,
     no_more_than,
-    places,
     proven,
 )
-from .stored import opened
-from .study import Asked, Study
+from .study import Study
 
 METHOD, EVEN = "dp-piper", "equi"
 
 STUDY = Study(
     takes=frozenset({"memory"}),
-    run="pipeplan.studies.pareto.stagings:ready",
+    sweep="pipeplan.studies.pareto.stagings:Stagings",
     draw_table="pipeplan.show.terminal.pareto:draw_stagings",
     front="pipeplan.show.front:of_staging",
 )
@@ -73,34 +68,6 @@ AXES = Axes(
     facts=facts,
     ends=_ends_to_json,
 )
-
-
-def ready(
-    problem: StagingProblem, asked: Asked, path: str | os.PathLike[str] | None, resume: bool
-) -> partial[Curve]:
-    """The sweep with its checked settings and its journal; a watcher is missing."""
-    settings = Settings(*places("--memory", asked.own.get("memory"), asked.levels), asked.limits)
-    check(problem, settings)
-    return partial(sweep, problem, settings, opened(path, facts(problem), settings.to_json(), resume))
-
-
-def check(problem: StagingProblem, settings: Settings) -> None:
-    """What makes no sense is refused before any work is done."""
-    settings.check_levels()
-    if problem.device_types:
-        raise InputError("device_types", "have memories of their own", "draw the curve for devices that are alike")
-
-
-def sweep(
-    problem: StagingProblem,
-    settings: Settings | None = None,
-    journal: Journal | None = None,
-    on_progress: Watch = None,
-) -> Curve:
-    """Time against memory; an interrupt keeps the points that are done."""
-    settings = settings or Settings()
-    check(problem, settings)
-    return _Stagings(problem.replace(memory_bytes=None), settings, journal or opened(None), on_progress).curve()
 
 
 class MemorySweep(Sweep):
@@ -178,10 +145,17 @@ class MemorySweep(Sweep):
         return min(within, key=lambda plan: (plan.value, plan.need), default=None)
 
 
-class _Stagings(MemorySweep):
+class Stagings(MemorySweep):
     """The exact program and the even split at every level."""
 
     axes = AXES
+
+    @classmethod
+    def check(cls, problem: StagingProblem, settings: Settings) -> None:
+        settings.check_levels()
+        if problem.device_types:
+            remedy = "draw the curve for devices that are alike"
+            raise InputError("device_types", "have memories of their own", remedy)
 
     def exact(self, problem: StagingProblem, what: str, start: Candidate | None) -> Result:
         return self._solved(problem, what, METHOD)
@@ -194,6 +168,9 @@ class _Stagings(MemorySweep):
         if result.stop == Stop.INTERRUPTED:
             raise KeyboardInterrupt
         return result
+
+
+sweep = partial(curve.sweep, Stagings)
 
 
 def _levels(least: float, most: float, count: int) -> tuple[float, ...]:

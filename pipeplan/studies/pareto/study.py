@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ...instances.base.errors import UsageError
 from ...instances.base.kind import load_address
-from ...planners.options import SolveOptions
-from .curve import USUAL, Curve, Watch
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What the user says of the curve."""
-
-    levels: int | None = None
-    """None: the usual number."""
-    own: Mapping[str, Any] = field(default_factory=dict)
-    """What only some kinds have a meaning for, by name; only what was given."""
-    limits: SolveOptions = USUAL
-    """Of each point."""
+from .curve import Asked, Curve, Sweep, Watch, sweep
+from .stored import opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +20,8 @@ class Study:
 
     takes: frozenset[str]
     """What of `Asked.own` says anything."""
-    run: str
-    """(problem, asked, path of the points, resume, watch) -> `Curve`."""
+    sweep: str
+    """The class of its sweep."""
     draw_table: str
     """(answer)."""
     front: str
@@ -50,5 +39,8 @@ class Study:
     ) -> Callable[[Watch], Curve]:
         """All that can be refused is refused here; then the watcher is all that is missing."""
         self.check(problem.kind, asked)
-        ready: Callable[[Watch], Curve] = load_address(self.run)(problem, asked, path, resume)
-        return ready
+        kind: type[Sweep] = load_address(self.sweep)
+        settings = kind.settings_for(problem, asked)
+        kind.check(problem, settings)
+        journal = opened(path, kind.axes.facts(problem), settings.to_json(), resume)
+        return partial(sweep, kind, problem, settings, journal)

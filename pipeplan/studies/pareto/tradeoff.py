@@ -6,7 +6,6 @@ Each search starts from the best plan that is within its limit, and where that m
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
@@ -21,19 +20,18 @@ from ...instances.placement.rules import LatencyRules, LimitedRules, ThroughputR
 from ...planners.options import SolveOptions
 from ...planners.run.choose import check_extensions, time_of
 from ...planners.run.solve import solve
-from ..journal import Journal
+from . import curve
 from .curve import (
     LEVELS,
     USUAL,
+    Asked,
     Axes,
     Candidate,
-    Curve,
     CurvePoint,
     Ends,
     NothingKnownError,
     Settings,
     Sweep,
-    Watch,
     between,
     bound_at,
     facts_of,
@@ -41,8 +39,7 @@ from .curve import (
     places,
     proven,
 )
-from .stored import opened
-from .study import Asked, Study
+from .study import Study
 
 METHOD, QUICKEST, FREE, QUICK = "cp-tarnawski", "ip-tarnawski-latency", "ip-tarnawski", "linear-dp-limited"
 # The source of the plans at both ends.
@@ -50,7 +47,7 @@ END = "an end"
 
 STUDY = Study(
     takes=frozenset({"latency_limit", "non_contiguous", "subgraphs_per_device"}),
-    run="pipeplan.studies.pareto.tradeoff:ready",
+    sweep="pipeplan.studies.pareto.tradeoff:Placements",
     draw_table="pipeplan.show.terminal.pareto:draw_placements",
     front="pipeplan.show.front:of_placement",
 )
@@ -101,41 +98,27 @@ def rules_within(settings: Settings, limit: float = math.inf) -> LimitedRules:
     )
 
 
-def ready(
-    problem: PlacementProblem, asked: Asked, path: str | os.PathLike[str] | None, resume: bool
-) -> partial[Curve]:
-    """The sweep with its checked settings and its journal; a watcher is missing."""
-    own = dict(asked.own)
-    limits = [time_of(problem, "latency_limit", text) for text in own.pop("latency_limit", ())]
-    settings = settings_of(*places("--latency-limit", limits, asked.levels), asked.limits, **own)
-    check(problem, settings)
-    return partial(sweep, problem, settings, opened(path, facts(problem), settings.to_json(), resume))
-
-
-def check(problem: PlacementProblem, settings: Settings) -> None:
-    """Settings that make no sense are refused before any work is done."""
-    settings.check_levels()
-    check_extensions(FORMULATIONS[METHOD], problem)
-    for limit in settings.chosen or (1.0,):
-        FORMULATIONS[METHOD].load().check(problem, {"latency_limit": limit, **settings.options})
-
-
-def sweep(
-    problem: PlacementProblem,
-    settings: Settings | None = None,
-    journal: Journal | None = None,
-    on_progress: Watch = None,
-) -> Curve:
-    """Load against latency; an interrupt keeps the points that are done, and the plan of the one under way."""
-    settings = settings or settings_of()
-    check(problem, settings)
-    return _Placements(problem, settings, journal or opened(None), on_progress).curve()
-
-
-class _Placements(Sweep):
+class Placements(Sweep):
     """The limited model at every limit, from the best plan that keeps it."""
 
     axes = AXES
+
+    @classmethod
+    def settings_for(cls, problem: PlacementProblem, asked: Asked) -> Settings:
+        own = dict(asked.own)
+        limits = [time_of(problem, "latency_limit", text) for text in own.pop("latency_limit", ())]
+        return settings_of(*places("--latency-limit", limits, asked.levels), asked.limits, **own)
+
+    @classmethod
+    def check(cls, problem: PlacementProblem, settings: Settings) -> None:
+        settings.check_levels()
+        check_extensions(FORMULATIONS[METHOD], problem)
+        for limit in settings.chosen or (1.0,):
+            FORMULATIONS[METHOD].load().check(problem, {"latency_limit": limit, **settings.options})
+
+    @classmethod
+    def free(cls, problem: PlacementProblem) -> PlacementProblem:
+        return problem
 
     def measured(self, plan: Any, source: str = "") -> Candidate | None:
         rules = rules_within(self.settings)
@@ -224,6 +207,9 @@ class _Placements(Sweep):
         known += [self.measured(quick.plan, QUICK), *(point.candidate for point in self.points.values())]
         within = [plan for plan in known if plan is not None and self.fits(plan, limit)]
         return min(within, key=lambda plan: (plan.value, plan.need), default=None)
+
+
+sweep = partial(curve.sweep, Placements)
 
 
 def _levels(least: float, most: float, count: int) -> tuple[float, ...]:
