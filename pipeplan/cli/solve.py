@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -34,7 +37,6 @@ from .interrupt import graceful
 from .limits import limits_for, with_limits
 from .method_options import with_method_options
 from .progress import reporter
-from .table_picture import pictured_table
 
 METHOD, OUTPUT = "Method", "Output"
 _method = partial(typer.Option, rich_help_panel=METHOD)
@@ -195,3 +197,24 @@ def _warm_start(text: str, problem: Problem) -> Any:
     from ..instances.stored_results import load_plan
 
     return load_plan(text, problem)
+
+
+# Endings of `--table` that are drawn: the planner writes the numbers beside the picture.
+PICTURES = (".svg", ".png", ".pdf")
+
+
+@contextmanager
+def pictured_table(problem: Problem, options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The options to plan with; what they let the planner write is drawn at the end."""
+    path = options.get("table")
+    if path is None or Path(path).suffix.lower() not in PICTURES:
+        yield dict(options)
+        return
+    with TemporaryDirectory() as folder:
+        numbers = Path(folder) / "table.csv"
+        yield {**options, "table": str(numbers)}
+        if numbers.exists():
+            from ..planners.staging.degree_table import read_table
+            from ..show.pictures.degree_table import draw_table
+
+            draw_table(read_table(numbers, problem), path)
