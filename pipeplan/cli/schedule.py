@@ -11,6 +11,7 @@ import typer
 from ..instances.base.errors import UsageError
 from ..instances.base.result import Asked
 from ..show.console import say_note
+from ..show.words import amount, memory_unit, percent
 from . import quantities
 from .arguments import (
     CLUSTER_OPTIONS,
@@ -32,10 +33,12 @@ from .signatures import one_of, option, shared
 from .solve import OUTPUT, Progress, show_result
 
 if TYPE_CHECKING:
-    from ..studies.schedule import ScheduleStudy
+    from ..studies.schedule import Rival, ScheduleStudy
 
 BLOCKS, METHOD = "Blocks", "Method"
 OBJECTIVES, SHAPES = ("makespan", "span", "period"), ("v",)
+# Relative difference of values that count as the same.
+SAME = 1e-9
 OWN = ("memory_bytes", "recompute")
 """Words of the cluster's options that mean the schedule here; a table planned with them has them in its result."""
 _block, _method = (partial(option, rich_help_panel=panel) for panel in (BLOCKS, METHOD))
@@ -170,11 +173,40 @@ def _save(study: ScheduleStudy, output: str | None, problem_output: str | None) 
 
 def _show(study: ScheduleStudy, json: bool, verbose: bool, picture: str | None) -> None:
     from ..show.console import out, styled
-    from ..show.schedule_gain import gain
 
     for note in study.lowered.notes:
         say_note(note)
     show_result(study.problem, study.result, study.to_json(), json=json, verbose=verbose, picture=picture)
-    sentence = None if json else gain(study)
+    sentence = None if json else _gain(study)
     if sentence is not None:
         out().print(styled(sentence, "bold"), soft_wrap=True)
+
+
+def _gain(study: ScheduleStudy) -> str | None:
+    """What the schedule gains over the plan's own and over the best named rule; None where there is no schedule."""
+    value, peak = study.result.objective, study.peak
+    if value is None or peak is None:
+        return None
+    unit, memory = study.problem.time_unit, memory_unit(study.problem.memory_unit)
+    name = {"period": "a micro-batch every"}.get(study.objective, study.objective)
+    here = f"{name} {amount(value, unit)}, at most {memory.text(peak)} on a device"
+
+    def against(rival: Rival, what: str) -> str:
+        more = "" if rival.fits else ", more than there is"
+        told = f"{amount(rival.value, unit)}, {memory.text(rival.peak)}{more}"
+        return f"{_difference(value, rival.value)} {what} ({told})"
+
+    told = [against(study.own, "the plan's own schedule")] if study.own is not None else []
+    if study.rule is None:
+        told.append("no named rule is made for this shape and memory")
+    else:
+        told.append(against(study.rule, f"{study.rule.name}, the best named rule that fits"))
+    return f"{here}: {'; '.join(told)}"
+
+
+def _difference(value: float, other: float) -> str:
+    if abs(value - other) <= SAME * max(abs(value), abs(other)):
+        return "as long as"
+    if not other:
+        return "more than"
+    return f"{percent(abs(other - value) / other)} {'less' if value < other else 'more'} than"

@@ -33,24 +33,7 @@ from ...planners.run.solve import solve
 from ..journal import Journal
 from . import curve
 from .candidates import PIPEDREAM, best_within, measured, pipedream_front, renumbered, single
-from .curve import (
-    Asked,
-    Axes,
-    Candidate,
-    CurvePoint,
-    Ends,
-    NothingKnownError,
-    Settings,
-    Sweep,
-    between,
-    bound_at,
-    facts_of,
-    halving,
-    no_more_than,
-    proven,
-    with_bounds_from_above,
-    with_plans_from_below,
-)
+from .curve import Asked, Axes, Candidate, CurvePoint, Ends, NothingKnownError, Settings, Sweep
 from .stored import ANEW, lines_of
 from .study import Study
 
@@ -82,7 +65,7 @@ STUDY = Study(
 
 
 def facts(problem: ChainProblem) -> dict[str, Any]:
-    return facts_of(problem.replace(memory_bytes=None), gpus=problem.gpus, layers=problem.layers)
+    return curve.facts_of(problem.replace(memory_bytes=None), gpus=problem.gpus, layers=problem.layers)
 
 
 def _ends_to_json(ends: Ends | None) -> dict[str, Any]:
@@ -189,13 +172,13 @@ class Chains(Sweep):
             least=replace(least, need=memory.memory_bytes),
             lower=memory.memory_bytes if memory.proven else 0.0,
             best=replace(best, source=UNLIMITED),
-            bound=no_more_than(result.bound, best.value),
+            bound=curve.no_more_than(result.bound, best.value),
         )
 
     def keys(self, ends: Ends) -> list[tuple[str, float]]:
         """Quick methods first, so that their plans can be starts."""
         methods = sorted(dict.fromkeys(_methods(self.settings)), key=lambda name: name in EXACT_METHODS)
-        return [(method, memory) for method in methods for memory in halving(sorted(ends.levels))]
+        return [(method, memory) for method in methods for memory in curve.halving(sorted(ends.levels))]
 
     def point(self, method: str, limit: float, ends: Ends) -> CurvePoint:
         if method == PIPEDREAM:
@@ -208,9 +191,9 @@ class Chains(Sweep):
             start = best_within(single(rival for rival in rivals if rival is not None), limit)
         if start is not None:
             own = [point for point in self.points.values() if point.method == method]
-            bound = bound_at(own, limit, ends.bound)
-            if proven(start.value, bound):
-                return CurvePoint(limit, Stop.PROVEN, start, no_more_than(bound, start.value), method=method)
+            bound = curve.bound_at(own, limit, ends.bound)
+            if curve.proven(start.value, bound):
+                return CurvePoint(limit, Stop.PROVEN, start, curve.no_more_than(bound, start.value), method=method)
         return self._judged(method, limit, self._solve(method, limit, start), start)
 
     def _solve(self, method: str, limit: float, start: Candidate | None) -> Result:
@@ -262,9 +245,9 @@ def curves(
     everything = list(points)
     answer: list[CurvePoint] = []
     for method in dict.fromkeys(methods):
-        own = with_plans_from_below(point for point in everything if point.method == method)
+        own = curve.with_plans_from_below(point for point in everything if point.method == method)
         if method in EXACT_METHODS:
-            own = with_bounds_from_above(own, ends.bound)
+            own = curve.with_bounds_from_above(own, ends.bound)
             own = [_with_several_batches(point, ends, candidates) for point in own]
         answer += own
     return answer
@@ -282,7 +265,7 @@ def _with_several_batches(point: CurvePoint, ends: Ends, candidates: Sequence[Ca
     if best.plan.batches_per_period == 1:
         return shown
     stop = Stop.COMPLETED if point.certified else point.stop
-    return replace(shown, stop=stop, bound=no_more_than(ends.bound, best.value))
+    return replace(shown, stop=stop, bound=curve.no_more_than(ends.bound, best.value))
 
 
 # ---- the ends --------------------------------------------------------------------------------------------------
@@ -290,7 +273,7 @@ def _with_several_batches(point: CurvePoint, ends: Ends, candidates: Sequence[Ca
 
 def _levels(smallest: float, unlimited: float, count: int) -> tuple[float, ...]:
     """In whole bytes, both ends among them."""
-    ends, inner = {float(smallest), float(unlimited)}, between(smallest, unlimited, count)
+    ends, inner = {float(smallest), float(unlimited)}, curve.between(smallest, unlimited, count)
     return tuple(sorted(ends | {min(float(math.ceil(level)), float(unlimited)) for level in inner}))
 
 

@@ -16,20 +16,7 @@ from ...instances.staging.problem import StagingProblem
 from ...planners.memory.smallest import smallest_memory
 from ...planners.run.solve import solve
 from . import curve
-from .curve import (
-    Axes,
-    Candidate,
-    CurvePoint,
-    Ends,
-    NothingKnownError,
-    Settings,
-    Sweep,
-    between,
-    bound_at,
-    facts_of,
-    no_more_than,
-    proven,
-)
+from .curve import Axes, Candidate, CurvePoint, Ends, NothingKnownError, Settings, Sweep
 from .study import Study
 
 METHOD, EVEN = "dp-piper", "equi"
@@ -44,7 +31,7 @@ STUDY = Study(
 
 def facts(problem: StagingProblem) -> dict[str, Any]:
     free = problem.replace(memory_bytes=None)
-    return facts_of(free, devices=free.devices, layers=len(free.layers))
+    return curve.facts_of(free, devices=free.devices, layers=len(free.layers))
 
 
 def _ends_to_json(ends: Ends | None) -> dict[str, Any]:
@@ -120,19 +107,19 @@ class MemorySweep(Sweep):
             least=least,
             lower=memory.lower_bytes,
             best=best,
-            bound=no_more_than(free.bound, best.value),
+            bound=curve.no_more_than(free.bound, best.value),
         )
 
     def point(self, method: str, limit: float, ends: Ends) -> CurvePoint:
         if limit < ends.lower:
             return CurvePoint(limit, Stop.INFEASIBLE)
         problem, known = kind_of(self.problem).with_memory(self.problem, limit), self._known(limit, ends)
-        bound = bound_at(self.points.values(), limit, ends.bound)
+        bound = curve.bound_at(self.points.values(), limit, ends.bound)
         where = f"at {limit:.6g} {self.unit}".rstrip()
         rival = self.rival(problem, where)
         beside = None if rival is None else rival.value
-        if known is not None and proven(known.value, bound):
-            return CurvePoint(limit, Stop.PROVEN, known, no_more_than(bound, known.value), beside)
+        if known is not None and curve.proven(known.value, bound):
+            return CurvePoint(limit, Stop.PROVEN, known, curve.no_more_than(bound, known.value), beside)
         result = self.exact(problem, where, known)
         plans = [self.measured(result.plan) if result.verified else None, known]
         best = min((plan for plan in plans if plan is not None), key=lambda plan: plan.value, default=None)
@@ -177,5 +164,5 @@ def _levels(least: float, most: float, count: int) -> tuple[float, ...]:
     """In whole bytes where there are many, both ends among them."""
     if not 0 < least < most:
         return (most,)
-    inner = (float(round(level)) if level > 100 else level for level in between(least, most, count))
+    inner = (float(round(level)) if level > 100 else level for level in curve.between(least, most, count))
     return tuple(sorted({least, *inner, most}))

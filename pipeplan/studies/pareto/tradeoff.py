@@ -21,24 +21,7 @@ from ...planners.options import SolveOptions
 from ...planners.run.choose import check_extensions, time_of
 from ...planners.run.solve import solve
 from . import curve
-from .curve import (
-    LEVELS,
-    USUAL,
-    Asked,
-    Axes,
-    Candidate,
-    CurvePoint,
-    Ends,
-    NothingKnownError,
-    Settings,
-    Sweep,
-    between,
-    bound_at,
-    facts_of,
-    no_more_than,
-    places,
-    proven,
-)
+from .curve import Asked, Axes, Candidate, CurvePoint, Ends, NothingKnownError, Settings, Sweep
 from .study import Study
 
 METHOD, QUICKEST, FREE, QUICK = "cp-tarnawski", "ip-tarnawski-latency", "ip-tarnawski", "linear-dp-limited"
@@ -54,7 +37,7 @@ STUDY = Study(
 
 
 def facts(problem: PlacementProblem) -> dict[str, Any]:
-    return facts_of(problem, nodes=len(problem.nodes), accelerators=problem.accelerators, cpus=problem.cpus)
+    return curve.facts_of(problem, nodes=len(problem.nodes), accelerators=problem.accelerators, cpus=problem.cpus)
 
 
 def _ends_to_json(ends: Ends | None) -> dict[str, Any]:
@@ -77,9 +60,9 @@ AXES = Axes(
 
 
 def settings_of(
-    levels: int = LEVELS,
+    levels: int = curve.LEVELS,
     latency_limits: Iterable[float] = (),
-    limits: SolveOptions = USUAL,
+    limits: SolveOptions = curve.USUAL,
     *,
     non_contiguous: bool = False,
     subgraphs_per_device: int = 1,
@@ -107,7 +90,7 @@ class Placements(Sweep):
     def settings_for(cls, problem: PlacementProblem, asked: Asked) -> Settings:
         own = dict(asked.own)
         limits = [time_of(problem, "latency_limit", text) for text in own.pop("latency_limit", ())]
-        return settings_of(*places("--latency-limit", limits, asked.levels), asked.limits, **own)
+        return settings_of(*curve.places("--latency-limit", limits, asked.levels), asked.limits, **own)
 
     @classmethod
     def check(cls, problem: PlacementProblem, settings: Settings) -> None:
@@ -175,9 +158,9 @@ class Placements(Sweep):
     def point(self, method: str, limit: float, ends: Ends) -> CurvePoint:
         if ends.lower > limit * (1 + 1e-9):
             return CurvePoint(limit, Stop.INFEASIBLE)
-        start, bound = self._start(limit, ends), bound_at(self.points.values(), limit, ends.bound)
-        if start is not None and proven(start.value, bound):
-            return CurvePoint(limit, Stop.PROVEN, start, no_more_than(bound, start.value))
+        start, bound = self._start(limit, ends), curve.bound_at(self.points.values(), limit, ends.bound)
+        if start is not None and curve.proven(start.value, bound):
+            return CurvePoint(limit, Stop.PROVEN, start, curve.no_more_than(bound, start.value))
         return self._searched(limit, start)
 
     def _searched(self, limit: float, start: Candidate | None) -> CurvePoint:
@@ -216,4 +199,4 @@ def _levels(least: float, most: float, count: int) -> tuple[float, ...]:
     """Both ends, and what lies between."""
     if not 0 < least < most:
         return (most,) if most > 0 else (1.0,)
-    return tuple(sorted({least, *between(least, most, count), most}))
+    return tuple(sorted({least, *curve.between(least, most, count), most}))
