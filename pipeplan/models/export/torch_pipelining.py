@@ -16,17 +16,7 @@ from ...instances.base.errors import show
 from ...instances.timeline.model import Dependency, Pass, Pipeline, Stage
 from ...instances.timeline.orders import kfkb_order
 from ...instances.timeline.sharing import share_devices
-from .contract import (
-    Exported,
-    ToExport,
-    check_accelerators,
-    check_in_model_order,
-    check_neighbours,
-    check_ordered,
-    check_round_robin,
-    degrees_of,
-    usual_notes,
-)
+from .contract import Exported, ToExport, check_round_robin, check_row, degrees_of, usual_notes
 from .names import NodeNames, around_of
 
 STAGES, SCHEDULE = "stages.json", "schedule.csv"
@@ -35,10 +25,7 @@ TIES = "torch adds up no gradients between stages; untie them, or all-reduce the
 
 def export(job: ToExport) -> Exported:
     """Rows, with one or several stages on a rank."""
-    check_accelerators(job)
-    check_ordered(job)
-    check_neighbours(job)
-    check_in_model_order(job)
+    check_row(job)
     degrees_of(job, replicas=False, tensor=False)
     check_one_micro_batch(job)
     stages = modules_by_stage(job)
@@ -113,11 +100,7 @@ TOML = "parallelism.toml"
 
 def torchtitan(job: ToExport) -> Exported:
     """Rows, with one or several stages on a rank; stage i is on rank i mod the number of ranks."""
-    check_accelerators(job)
-    check_ordered(job)
-    check_round_robin(job)
-    check_neighbours(job)
-    check_in_model_order(job)
+    check_row(job, check_round_robin)
     replicas, tensor = degrees_of(job)
     check_one_micro_batch(job)
     stages = modules_by_stage(job)
