@@ -39,8 +39,9 @@ BLOCKS, METHOD = "Blocks", "Method"
 OBJECTIVES, SHAPES = ("makespan", "span", "period"), ("v",)
 # Relative difference of values that count as the same.
 SAME = 1e-9
+# Options of the cluster that mean the schedule in this command; results of tables that were planned with them name
+# them.
 OWN = ("memory_bytes", "recompute")
-"""Words of the cluster's options that mean the schedule here; a table planned with them has them in its result."""
 _block, _method = (partial(option, rich_help_panel=panel) for panel in (BLOCKS, METHOD))
 # The blocks of the schedule, under the names of arguments of `schedule_study`.
 BLOCK_OPTIONS = (

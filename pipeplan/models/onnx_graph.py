@@ -20,16 +20,16 @@ from ..instances.base.json_file import read_bytes
 from .extras import require
 from .onnx_flops import FORMULAS, MOVERS, Shape
 
+# What one protocol buffer holds at most; larger models keep their weights in files beside it, which are not read.
 MAX_MODEL_BYTES = 2**31 - 1
-"""What one protocol buffer holds at most; larger models keep their weights in files beside it, which are not read."""
 
+# The numbers of longer tensors are forgotten: shapes, axes and the like are short.
 KEPT_NUMBERS = 1024
-"""Of longer tensors the numbers are forgotten: shapes, axes and the like are short."""
 
+# Operators that make no new numbers (dropout in inference).
 VIEWS = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Dropout"})
-"""They make no new numbers (dropout in inference)."""
+# Operators that read as much as they write, however long the table is.
 LOOK_UPS = frozenset({"Gather", "GatherElements", "GatherND"})
-"""They read as much as they write, however long the table is."""
 RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )

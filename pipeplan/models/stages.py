@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from ..instances.staging.leveled_plan import LeveledPlan, LeveledStage
     from ..instances.staging.plan import PlannedStage, StagedPlan
 
+# The configuration of a staging that computes nothing again, as lowering a profile names it.
 VANILLA = "vanilla"
-"""The configuration of a staging that computes nothing again, as lowering a profile names it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ from ..function_file import place_of
 from .job import Job, answer_file, error_file
 
 POLL_S = 0.05
+# After one rank failed, for the others to say why they did: the first cause may be theirs.
 GRACE_S = 5.0
-"""After one rank failed, for the others to say why they did: the first cause may be theirs."""
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
 if sys.platform == "linux":
     ENVIRONMENT["GLOO_SOCKET_IFNAME"] = "lo"

@@ -24,8 +24,8 @@ from .table import tidy
 if TYPE_CHECKING:
     import pandas
 
+# The subfolder of problems, one file for each, named by their hashes.
 PROBLEMS = "problems"
-"""The folder's folder of problems, one file each, named by their hashes."""
 
 
 def keep_problems(folder: Path, problems: Mapping[str, Problem]) -> None:
