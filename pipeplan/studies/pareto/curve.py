@@ -141,7 +141,7 @@ def no_more_than(bound: float | None, value: float | None) -> float | None:
 
 
 def with_bounds_from_above(points: Sequence[CurvePoint], bound: float | None) -> list[CurvePoint]:
-    """`bound` holds without a limit."""
+    """Each point with the best bound that holds for it; `bound` is the one without a limit."""
     answer: list[CurvePoint] = []
     for point in reversed(points):
         bound = max((known for known in (bound, point.bound) if known is not None), default=None)
@@ -212,7 +212,7 @@ class Asked:
 
 
 def places(flag: str, given: Iterable[float] | None, levels: int | None) -> tuple[int, tuple[float, ...]]:
-    """How many levels, or the limits in their place."""
+    """The number of levels, and the limits that the user gives in their place."""
     chosen = tuple(sorted(set(given or ())))
     if chosen and levels is not None:
         raise UsageError(f"{flag} and --points both say where the points lie; give one of them.")
@@ -220,8 +220,8 @@ def places(flag: str, given: Iterable[float] | None, levels: int | None) -> tupl
 
 
 def between(least: float, most: float, count: int) -> list[float]:
-    """So many amounts with both ends, which are left out: in equal ratios, as curves are steep where little is
-    allowed."""
+    """The amounts between both ends, of `count` amounts with the ends: in equal ratios, because curves are steep where
+    little is allowed."""
     shares = [i / (count - 1) for i in range(1, count - 1)]
     if least > 0:
         return [least * (most / least) ** share for share in shares]
@@ -241,7 +241,7 @@ def halving(levels: Sequence[float]) -> list[float]:
 
 
 def facts_of(problem: Any, **own: int) -> dict[str, Any]:
-    """By what a curve names its problem."""
+    """What a curve says of its problem."""
     names = {"kind": problem.kind, "name": problem.name, "hash": problem.hash}
     return {**names, **own, "time_unit": problem.time_unit}
 
@@ -351,6 +351,7 @@ class Sweep:
         raise NotImplementedError
 
     def fits(self, candidate: Candidate, limit: float) -> bool:
+        """Does the plan keep the limit, as the referee judges it?"""
         raise NotImplementedError
 
     def solved_ends(self) -> Ends:
@@ -366,7 +367,7 @@ class Sweep:
         return self.measured(plan)
 
     def best_of(self, plan: Any) -> Candidate | None:
-        """The best plan without a limit."""
+        """The best plan without a limit, measured."""
         return self.measured(plan)
 
     def keys(self, ends: Ends) -> list[tuple[str, float]]:
@@ -408,7 +409,7 @@ class Sweep:
                 self.journal.append({"record": POINT, **point.to_json(self.axes.columns)})
 
     def watcher(self, what: str) -> Watch:
-        """Progress says which point is under way, and counts the time of the whole sweep."""
+        """Passes progress on with the point that is under way and the time of the whole sweep."""
         watch = self.watch
         if watch is None:
             return None

@@ -16,16 +16,16 @@ from .stored import opened
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """One curve for each kind; texts but the names in `takes` are addresses."""
+    """The curve of a kind; all texts but the names in `takes` are addresses."""
 
     takes: frozenset[str]
-    """What of `Asked.own` says anything."""
+    """Names of options in `Asked.own` that have a meaning for this kind."""
     sweep: str
     """The class of its sweep."""
     draw_table: str
-    """(answer)."""
+    """Prints a curve as a table."""
     front: str
-    """(answer) -> `show.front.Front`, for pictures and pages."""
+    """Turns a curve into a `show.front.Front`, for pictures and pages."""
 
     def check(self, kind: str, asked: Asked) -> None:
         """A `UsageError` where something was said that means nothing here."""
