@@ -21,6 +21,7 @@ from ..show.console import clean, say_error, say_note
 from .exits import BAD_INPUT, BROKEN_PIPE, INTERNAL, INTERRUPTED, OK
 from .interrupt import hear_no_more
 
+# In the order of the help page, the module beside this one and the function in it.
 COMMANDS: Mapping[str, str] = {
     **{
         name: f"{name}:command"
@@ -45,8 +46,8 @@ COMMANDS: Mapping[str, str] = {
     "warm-up": "warm_up:command",
     **{name: f"lists:{name}" for name in ("instances", "formulations", "planners", "solvers")},
 }
-"""In the order of the help page, the module beside this one and the function in it."""
 
+# Commands of two words: what the first one is for, and the second ones like `COMMANDS`.
 GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "import": (
         "Make a profile, a model without a cluster, of what others wrote; or a plan of a layout.",
@@ -60,7 +61,6 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
 }
-"""Commands of two words: what the first one is for, and the second ones like `COMMANDS`."""
 
 REPORT_TO = "the project's issue tracker"
 

@@ -119,8 +119,8 @@ def load_asked(text: str, on: Cluster) -> tuple[Problem, Asked]:
     return lowered.problem, Asked("-" if text == STDIN else text, on.to_json(), lowered.notes)
 
 
+# Bytes. Nobody means a device for a network to have less memory; only small examples count in single bytes.
 FEW = 1e6
-"""Bytes: no layer of a network is meant to have to do with less; small examples count fewer."""
 
 
 def _without_unit(text: str, on: Cluster) -> Iterator[str]:
@@ -173,9 +173,10 @@ def cluster_for(path: str, on: Cluster) -> Cluster:
         raise error.in_file(path) from None
 
 
+# Gives a command the options of the cluster, which arrive together as its argument `on`.
 with_cluster = shared("on", CLUSTER_OPTIONS, _cluster)
-"""The command with options of the cluster, which arrive together as its argument `on`."""
 
+# Options that commands with many options take but do not list.
 RARE = (
     "cpu_slowdown",
     "inference",
@@ -183,10 +184,9 @@ RARE = (
     "time_unit",
     *(o.name for o in PROFILE_OPTIONS if o.name not in USUAL),
 )
-"""Commands with many options list the others alone."""
 
+# The same, but rare options are not listed.
 with_usual_cluster = shared("on", [hidden(o) if o.name in RARE else o for o in CLUSTER_OPTIONS], _cluster)
-"""The same, with fewer options listed."""
 
 # ---- the output ----------------------------------------------------------------------------------------
 

@@ -114,7 +114,7 @@ def command(
     from ..show.comparison import check_parquet, write_tables
     from ..show.pictures.profile import draw_profile
     from ..studies.compare.comparison import Where, compare
-    from .compare_tables import Lines
+    from .compare_progress import Lines
 
     named = any(instance.published is not None for instance in chosen.instances)
     if named and workloads is not None and not workloads.is_dir():

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ..instances.base.result import Result
 
+# A plan that the referee accepts (for lists and conversions: done).
 OK = 0
-"""A plan that the referee accepts (for lists and conversions: done)."""
+# Infeasible, or a limit with nothing found; a proof that could not be confirmed.
 NO_PLAN = 1
-"""Infeasible, or a limit with nothing found; a proof that could not be confirmed."""
 BAD_INPUT = 2
+# The referee rejected a plan, a result claims what is not so, or a second proof contradicts one.
 REJECTED = 3
-"""The referee rejected a plan, a result claims what is not so, or a second proof contradicts one."""
+# An error inside pipeplan: a bug.
 INTERNAL = 70
-"""An error inside pipeplan: a bug."""
+# Interrupted with nothing to show.
 INTERRUPTED = 130
-"""Interrupted with nothing to show."""
+# The reader of our output went away.
 BROKEN_PIPE = 141
-"""The reader of our output went away."""
 
 
 def exit_code(result: Result) -> int:

@@ -51,8 +51,7 @@ def command(
 
 def _of_plan(instance: str, plan: str | None, on: Cluster) -> str:
     from ..instances.simulate import pipeline_of
-    from ..show.page.explore_page import plan_explorer
-    from ..show.page.explore_settings import BATCHES
+    from ..show.page.explore_page import BATCHES, plan_explorer
 
     if plan is None:
         raise UsageError(f"There is no plan to explore; name its file after {instance}, or name neither.")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,7 +13,7 @@ from ..instances.base.errors import InputError, UsageError
 from ..models.export.contract import TARGETS
 from ..show.console import print_json, say_note
 from .arguments import Cluster, Json, input_file, load_for
-from .signatures import plain
+from .signatures import option, plain, shared
 from .written import say_written
 
 if TYPE_CHECKING:
@@ -44,51 +45,40 @@ _Output = Annotated[
     str | None,
     typer.Option("--output", "-o", metavar="PATH", help="The file to write; a folder where there are several."),
 ]
-_Rename = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--rename",
+# What is said of the framework and of the profile.
+OPTIONS = (
+    option(
+        "rename",
+        list[str],
         metavar="FILE|OLD=NEW",
         help="Names of modules in the own model of torch, torchtitan or accelerate; may be repeated.",
-        show_default=False,
     ),
-]
-_MicroBatches = Annotated[
-    int | None,
-    typer.Option(
-        "--micro-batches",
+    option(
+        "micro_batches",
+        int,
         metavar="N",
         help="For torch and torchtitan: also write schedule.csv, the order of all passes of so many.",
-        show_default=False,
     ),
-]
-_MegatronLegacy = Annotated[
-    bool, typer.Option("--megatron-legacy", help="The two options of versions without layouts.")
-]
-_TorchtitanLegacy = Annotated[
-    bool, typer.Option("--torchtitan-legacy", help="The split points of earlier versions.")
-]
-_Inference = Annotated[
-    bool, typer.Option("--inference", help="It was planned for inference: a table needs no backward passes.")
-]
-_BytesPerParameter = Annotated[
-    float | None,
-    typer.Option(help="Tables with a column parameters_count: the size of one.", show_default=False),
-]
+    option("megatron_legacy", bool, "--megatron-legacy", help="The two options of versions without layouts."),
+    option("torchtitan_legacy", bool, "--torchtitan-legacy", help="The split points of earlier versions."),
+    option(
+        "inference",
+        bool,
+        "--inference",
+        help="It was planned for inference: a table needs no backward passes.",
+    ),
+    option("bytes_per_parameter", float, help="Tables with a column parameters_count: the size of one."),
+)
 
 
+@shared("words", OPTIONS)()
 def command(
     result: _Result,
     profile: _Profile = None,
     *,
     to: _To = None,
     output: _Output = None,
-    rename: _Rename = None,
-    micro_batches: _MicroBatches = None,
-    megatron_legacy: _MegatronLegacy = False,
-    torchtitan_legacy: _TorchtitanLegacy = False,
-    inference: _Inference = False,
-    bytes_per_parameter: _BytesPerParameter = None,
+    words: dict[str, Any],
     json: Json = False,
 ) -> None:
     """Write a plan for the framework that runs it: torch, Megatron, DeepSpeed, vLLM and others.
@@ -100,20 +90,18 @@ def command(
     from ..models.export.names import read_rules
     from ..models.export.registry import export_files
 
-    for flag, given, target in (
-        ("--megatron-legacy", megatron_legacy, "megatron"),
-        ("--torchtitan-legacy", torchtitan_legacy, "torchtitan"),
-    ):
-        if given and to != target:
-            raise UsageError(f"{flag} goes with --to {target}; drop it.")
+    legacy = [target for target in ("megatron", "torchtitan") if words.get(f"{target}_legacy")]
+    for target in legacy:
+        if to != target:
+            raise UsageError(f"--{target}-legacy goes with --to {target}; drop it.")
     planned = _read_plan(result)
     exported = export_files(
         planned,
-        _read_problem(planned, profile, result) or _read_profile(profile, inference, bytes_per_parameter),
+        _read_problem(planned, profile, result) or _read_profile(profile, words),
         to=to,
-        rename=read_rules(rename or []),
-        legacy=megatron_legacy or torchtitan_legacy,
-        micro_batches=micro_batches,
+        rename=read_rules(words.get("rename", [])),
+        legacy=bool(legacy),
+        micro_batches=words.get("micro_batches"),
     )
     if output is not None:
         _write(exported, output)
@@ -152,16 +140,17 @@ def _read_problem(planned: Plan | Result, path: str | None, result: str) -> Prob
     return load_for(result, path, Cluster())
 
 
-def _read_profile(path: str | None, inference: bool, bytes_per_parameter: float | None) -> Profile | None:
+def _read_profile(path: str | None, words: Mapping[str, Any]) -> Profile | None:
+    inference, size = words.get("inference", False), words.get("bytes_per_parameter")
     if path is None:
-        if inference or bytes_per_parameter is not None:
+        if inference or size is not None:
             raise UsageError(
                 "--inference and --bytes-per-parameter say how PROFILE is read; name it, or drop them."
             )
         return None
     from ..instances.lowering import load_profile
 
-    return load_profile(path, training=not inference, bytes_per_parameter=bytes_per_parameter)
+    return load_profile(path, training=not inference, bytes_per_parameter=size)
 
 
 def _write(exported: Exported, path: str) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..instances.base.kind import Kind
     from ..instances.registry import Problem
 
+# Only chains of the benchmark have this parameter: planners are needed to find the two amounts.
 TIGHTNESS = Parameter(
     "tightness",
     "float",
@@ -36,7 +37,6 @@ TIGHTNESS = Parameter(
     "memory between that of an eager contiguous pipeline with one batch in flight (0) and with two batches more than "
     "GPUs (1); not with --memory",
 )
-"""Of the benchmark's chains alone: it takes planners to find those two amounts."""
 
 
 def parameters_of(name: str) -> tuple[Parameter, ...]:
@@ -135,8 +135,8 @@ GRAPH_PARAMETERS = (
     ),
     Parameter("join", "flag", True, "for the case study: with the concatenation at the end"),
 )
+# Parameters whose option has another name on the command line, as in other commands.
 OPTION_OF = {"accelerators": "--devices", "memory_bytes": "--memory"}
-"""Where the command line has a word of its own, the same as in other commands."""
 _TYPES: dict[str, type] = {"flag": bool, "int": int, "float": float, "text": str, "size": float}
 
 

@@ -335,14 +335,10 @@ def megatron(
     if json:
         print_json(result.to_json())
     else:
-        from ..planners.referee import rules_of
         from ..show.terminal.drawing import draw_result
-        from ..show.view import view_of
+        from ..show.view import view_of_result
 
-        rules = rules_of(lowered.problem, result.options)
-        draw_result(
-            lowered.problem, result, view_of(lowered.problem, plan, rules) if result.verified else None, False
-        )
+        draw_result(lowered.problem, result, view_of_result(lowered.problem, result), False)
     raise typer.Exit(exit_code(result))
 
 

@@ -11,11 +11,11 @@ from types import FrameType
 
 HEARD = (signal.SIGINT, signal.SIGTERM)
 
+# At the third signal we no longer tidy up.
 PATIENCE = 3
-"""At the third signal we no longer tidy up."""
 
+# Seconds after which an interrupt that Python dropped is raised again.
 AGAIN_S = 0.05
-"""So long after an interrupt that Python dropped it comes anew."""
 
 _alone = False
 _searching = False

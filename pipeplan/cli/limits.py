@@ -65,15 +65,15 @@ def _arguments(given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
+# How the command line names what `SolveOptions` refuses.
 FLAGS = {parameter.name: flag_of(parameter.name) for parameter in LIMITS} | {
     "rel_gap": "--gap",
     "time_limit_s": "--time-limit",
     "memory_limit_bytes": "--memory-limit",
 }
-"""How the command line names what `SolveOptions` refuses."""
 
+# Gives a command the limits; those that the user gives arrive together as its argument `limits`.
 with_limits = shared("limits", LIMITS, _arguments)
-"""The command with limits, of which those that were given arrive together as its argument `limits`."""
 
 
 def limits_for(problem: Problem | None, given: Mapping[str, Any], **more: Any) -> SolveOptions:

@@ -90,8 +90,8 @@ def _profile_row(name: str) -> dict[str, Any]:
     }
 
 
+# In terminals with at least so many columns a sentence fits beside the numbers; in others it goes below them.
 WIDE = 120
-"""Columns of a terminal from which on a sentence fits beside the numbers; elsewhere it goes below them."""
 
 
 def _print_instances(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -127,6 +127,7 @@ def solvers(json: Json = False) -> None:
         print_table([_solver_row(row) for row in rows])
 
 
+# What a solver without a capability lacks, in words.
 WITHOUT: Mapping[str, str] = {
     "warm_start": "start from a plan",
     "takes_solutions": "new starts while it runs",
@@ -141,7 +142,6 @@ WITHOUT: Mapping[str, str] = {
     "seed": "seed",
     "absolute_gap": "absolute gap",
 }
-"""What a solver without a capability lacks, in words."""
 
 
 def _solver_row(row: Mapping[str, Any]) -> dict[str, Any]:

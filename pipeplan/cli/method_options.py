@@ -21,10 +21,10 @@ _TYPES: dict[str, type] = {
 _METAVARS = {"path": "FILE", "allocation": "LIST|FILE", "time": "TIME"}
 
 
+# Plug-ins are imported once they are named, which is too late for options by name.
 _OF_PLUGINS = option(
     "option", list[str], metavar="KEY=VALUE", help="An option of a plug-in; repeatable.", hidden=True
 )
-"""Plug-ins are imported once they are named, which is too late for options by name."""
 
 
 def with_method_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -22,16 +22,16 @@ from .interrupt import graceful
 from .limits import limits_for, with_limits
 from .profile_options import PROFILE_OPTIONS
 from .progress import reporter
+from .signatures import option, shared
 from .solve import Progress
 
 if TYPE_CHECKING:
     from ..instances.registry import Problem
     from ..kinds import Curve as ShownCurve
-    from ..studies.pareto.curve import Curve, Watch
-    from ..studies.pareto.study import Asked
+    from ..studies.pareto.curve import Asked, Curve, Watch
 
 OUTPUT = "Output"
-_curves = partial(typer.Option, rich_help_panel="Curves")
+_curves = partial(option, rich_help_panel="Curves")
 EXAMPLE = "golden-4"
 CLUSTER_OPTIONS = ("devices", "bandwidth", "batch", "levels", *(option.name for option in PROFILE_OPTIONS))
 
@@ -41,53 +41,47 @@ _Instance = Annotated[
         "INSTANCE", "A chain, placement, staging or schedule: a file, - for standard input, or a packaged name."
     ),
 ]
-_Methods = Annotated[
-    list[str] | None,
+# What only some kinds have a meaning for, under the names that their studies have for it.
+CURVES = (
     _curves(
-        "--method",
+        "method",
+        list[str],
         metavar="NAME",
         help="Chains: a method to draw, ilp-beaumont and cp-beaumont included; repeatable; default: exact-beaumont and "
         "the baselines.",
     ),
-]
-_Points = Annotated[
-    int | None,
     _curves(
-        "--points",
-        help="How many limits to try, from the smallest with a plan to that of the unlimited optimum; default: 8.",
-    ),
-]
-_Memory = Annotated[
-    list[str] | None,  # a parser would meet each element twice
-    _curves(
-        "--memory",
+        "memory",
+        list[str],  # a parser would meet each element twice
         metavar="SIZE",
         help="Chains, stagings and schedules: a memory limit in place of --points: 8GiB; repeatable.",
     ),
-]
-_LatencyLimit = Annotated[
-    list[str] | None,
     _curves(
-        "--latency-limit",
+        "latency_limit",
+        list[str],
         metavar="TIME",
         help="Placements: a limit on the latency in place of --points: 12ms; repeatable.",
     ),
-]
-_Objective = Annotated[
-    str | None,
     _curves(
-        "--objective",
+        "objective",
+        str,
         metavar="makespan|span|period",
         help="Schedules: the value that is drawn; default: makespan, or period where there are no micro-batches.",
     ),
-]
-_NonContiguous = Annotated[bool, _curves("--non-contiguous", help="Placements: devices may hold any nodes.")]
-_Subgraphs = Annotated[
-    int | None,
+    _curves("non_contiguous", bool, "--non-contiguous", help="Placements: devices may hold any nodes."),
     _curves(
-        "--subgraphs-per-device",
+        "subgraphs_per_device",
+        int,
         metavar="Q",
         help="Placements, with --non-contiguous: pieces that an accelerator may run; default: 1.",
+    ),
+)
+_Points = Annotated[
+    int | None,
+    typer.Option(
+        "--points",
+        rich_help_panel="Curves",
+        help="How many limits to try, from the smallest with a plan to that of the unlimited optimum; default: 8.",
     ),
 ]
 _Output = Annotated[
@@ -113,16 +107,12 @@ _Report = Annotated[
 
 @with_limits("rel_gap", "abs_gap", "time_limit_s", "threads", "seed")
 @with_cluster(*CLUSTER_OPTIONS)
+@shared("own", CURVES)()
 def command(
     *,
     instance: _Instance = None,
-    method: _Methods = None,
     points: _Points = None,
-    memory: _Memory = None,
-    latency_limit: _LatencyLimit = None,
-    objective: _Objective = None,
-    non_contiguous: _NonContiguous = False,
-    subgraphs_per_device: _Subgraphs = None,
+    own: dict[str, Any],
     limits: dict[str, Any],
     on: Cluster,
     json: Json = False,
@@ -144,15 +134,9 @@ def command(
     study = shown.study.load()
     if profile and "memory" not in study.takes:
         say_note("memory has no limit here; plan convert makes a problem of the profile that has one")
-    given = {
-        "method": method,
-        "memory": None if memory is None else [quantities.size(text) for text in memory],
-        "latency_limit": latency_limit,
-        "objective": objective,
-        "non_contiguous": non_contiguous or None,
-        "subgraphs_per_device": subgraphs_per_device,
-    }
-    own = {name: value for name, value in given.items() if value is not None}
+    typed = {"points": points, **own}
+    if "memory" in own:
+        own["memory"] = [quantities.size(text) for text in own["memory"]]
     asked = _asked(problem, points, own, limits)
     ready = study.curve(problem, asked, output, resume)
     answer = _answer(problem, ready, progress, json)
@@ -168,7 +152,6 @@ def command(
 
         draw_front(shown.front(answer), picture)
     if report is not None:
-        typed = {"points": points, **own, **({} if memory is None else {"memory": memory})}
         _write_page(answer, shown, command_of_curve(named, typed, asked.limits), report)
     if json:
         print_json(answer.to_json())
@@ -212,7 +195,6 @@ def _curve_of(problem: Problem) -> ShownCurve:
 
 
 def _asked(problem: Problem, points: int | None, own: dict[str, Any], limits: dict[str, Any]) -> Asked:
-    from ..studies.pareto.curve import TIME_LIMIT_S
-    from ..studies.pareto.study import Asked
+    from ..studies.pareto.curve import TIME_LIMIT_S, Asked
 
     return Asked(points, own, limits_for(problem, {"time_limit_s": TIME_LIMIT_S, **limits}))

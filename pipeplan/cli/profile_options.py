@@ -13,8 +13,8 @@ from .signatures import option
 PANEL = "Profiles and tables of layers (what they become)"
 
 KINDS = ("placement", "chain", "staging", "graph-pipeline")
+# Written here again, so that a help page imports no problem; a test compares them with the tables.
 OPTIMIZERS = ("sgd", "adam", "adam-mixed")
-"""Said here again, so that a help page imports no problem; a test holds them to the tables."""
 
 
 def _degrees(text: str) -> tuple[int, ...]:
@@ -67,8 +67,8 @@ PROFILE_OPTIONS = (
 )
 
 
+# Options that notes on a table name: they stand on every help page.
 USUAL = ("kind", "optimizer", "recompute", "data_parallel", "tensor_parallel")
-"""What the notes on a table name is on every help page."""
 
 
 def profile_options(given: Mapping[str, Any]) -> Any:

@@ -53,11 +53,11 @@ RULE_OPTIONS = (
         help="Placements for throughput: how long one sample may take, as 12ms; default: what the result was made for.",
     ),
 )
+# Options of a result file that say by which rules its plan was judged.
 RULE_NAMES = (*(option.name for option in RULE_OPTIONS), "allocation")
-"""Options of a result file that say by which rules its plan was judged."""
 
+# Gives a command the options of the rules; what the user says of them arrives as its argument `given`.
 with_rules = shared("given", RULE_OPTIONS)
-"""The command with the options of the rules; what the user says of them arrives as its argument `given`."""
 
 
 @dataclass(frozen=True, slots=True)

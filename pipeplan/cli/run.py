@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,7 +11,7 @@ from . import quantities
 from .arguments import Json, input_file, output_file
 from .exits import OK, REJECTED
 from .interrupt import graceful
-from .signatures import one_of
+from .signatures import one_of, option, shared
 
 if TYPE_CHECKING:
     from ..instances.networks.profile.profile import Profile
@@ -27,109 +27,93 @@ _Profile = Annotated[str, input_file("PROFILE", "The profile of `plan import tor
 _Model = Annotated[
     str, typer.Option("--model", metavar="FILE:FUNCTION", help="The function that was imported: my.py:build.")
 ]
-_MicroBatches = Annotated[
-    int | None,
-    typer.Option(
-        "--micro-batches",
+# How the plan is run, under the names of arguments of `run`.
+OPTIONS = (
+    option(
+        "micro_batches",
+        int,
         metavar="N",
         help="Micro-batches in one iteration; default: 8, or those of the schedule.",
-        show_default=False,
     ),
-]
-_Schedule = Annotated[
-    str | None,
-    typer.Option(
-        "--schedule",
+    option(
+        "schedule",
+        str,
         metavar="FILE",
         help="The order of all passes: PyTorch's CSV, or a result that holds a schedule; default: the plan's own.",
-        show_default=False,
     ),
-]
-_Steps = Annotated[
-    int, typer.Option("--steps", metavar="N", help="Iterations that are measured; two more go before them.")
-]
-_Check = Annotated[
-    bool,
-    typer.Option("--check", help="Compare loss and every gradient with one process; exit code 3 if they differ."),
-]
-_Compare = Annotated[
-    str | None,
-    typer.Option("--compare", metavar="|".join(COMPARISONS), help="Run the split into equally many nodes as well."),
-]
-_Engine = Annotated[
-    str,
-    typer.Option("--engine", metavar="|".join(ENGINES), help="Ours, or torch's own pipelines on the same stages."),
-]
-_Device = Annotated[
-    str,
-    typer.Option("--device", metavar="|".join(DEVICES), help="A process on a CPU core for each rank, or a GPU."),
-]
-_Bandwidth = Annotated[
-    float,
-    typer.Option(
-        "--bandwidth",
+    option("steps", int, default=10, metavar="N", help="Iterations that are measured; two more go before them."),
+    option(
+        "check",
+        bool,
+        "--check",
+        help="Compare loss and every gradient with one process; exit code 3 if they differ.",
+    ),
+    option("compare", str, metavar="|".join(COMPARISONS), help="Run the split into equally many nodes as well."),
+    option(
+        "engine",
+        str,
+        default="own",
+        metavar="|".join(ENGINES),
+        help="Ours, or torch's own pipelines on the same stages.",
+    ),
+    option(
+        "device",
+        str,
+        default="cpu",
+        metavar="|".join(DEVICES),
+        help="A process on a CPU core for each rank, or a GPU.",
+    ),
+    option(
+        "bandwidth",
+        float,
+        default="2GB/s",
         parser=quantities.rate,
         metavar="RATE",
         help="Between two processes, for the prediction.",
     ),
-]
-_Measure = Annotated[
-    bool, typer.Option("--measure", help="Measure the profile anew, in one go with the run, and predict with that.")
-]
-_Limit = Annotated[
-    float,
-    typer.Option("--time-limit", parser=quantities.duration, metavar="TIME", help="For the whole run: 10min."),
-]
+    option(
+        "measure",
+        bool,
+        "--measure",
+        help="Measure the profile anew, in one go with the run, and predict with that.",
+    ),
+    option(
+        "time_limit_s",
+        float,
+        "--time-limit",
+        default="10min",
+        parser=quantities.duration,
+        metavar="TIME",
+        help="For the whole run: 10min.",
+    ),
+)
 _Save = Annotated[
     str | None, output_file("Write the profile with the times of the run, for the next plan.", "--save-profile")
 ]
 _Report = Annotated[str | None, output_file("Write the run as an HTML page.", "--report")]
 
 
+@shared("way", OPTIONS)()
 def command(
     *,
     result: _Result,
     profile: _Profile,
     model: _Model,
-    micro_batches: _MicroBatches = None,
-    schedule: _Schedule = None,
-    steps: _Steps = 10,
-    check: _Check = False,
-    compare: _Compare = None,
-    engine: _Engine = "own",
-    device: _Device = "cpu",
-    bandwidth: _Bandwidth = "2GB/s",  # type: ignore[assignment]
-    measure: _Measure = False,
+    way: dict[str, Any],
     save_profile: _Save = None,
     report: _Report = None,
-    time_limit: _Limit = "10min",  # type: ignore[assignment]
     json: Json = False,
 ) -> None:
     """Run a plan of a PyTorch model on this machine, a process for each device: predicted against measured."""
-    one_of("--engine", engine, ENGINES)
-    one_of("--device", device, DEVICES)
-    if compare is not None:
-        one_of("--compare", compare, COMPARISONS)
+    for name, choices in (("engine", ENGINES), ("device", DEVICES), ("compare", COMPARISONS)):
+        if name in way:
+            one_of(f"--{name}", way[name], choices)
     from ..instances.lowering import load_profile
     from ..models.run.run import run
 
     planned = load_profile(profile)
     with graceful():
-        found = run(
-            _plan(result, planned),
-            planned,
-            model,
-            micro_batches=micro_batches,
-            schedule=schedule,
-            steps=steps,
-            check=check,
-            compare=compare,
-            engine=engine,
-            device=device,
-            bandwidth=bandwidth,
-            measure=measure,
-            time_limit_s=time_limit,
-        )
+        found = run(_plan(result, planned), planned, model, **way)
     _write(found, save_profile, report)
     if json:
         print_json(found.to_json())

@@ -10,7 +10,8 @@ import typer
 
 from ..instances.base.errors import UsageError
 from ..instances.base.result import Asked
-from ..show.console import print_json, say_note
+from ..show.console import say_note
+from ..show.words import amount, memory_unit, percent
 from . import quantities
 from .arguments import (
     CLUSTER_OPTIONS,
@@ -28,77 +29,70 @@ from .interrupt import graceful
 from .limits import limits_for, with_limits
 from .progress import reporter
 from .referee_options import PlanArgument, read_case
-from .signatures import one_of
-from .solve import OUTPUT, Progress
+from .signatures import one_of, option, shared
+from .solve import OUTPUT, Progress, show_result
 
 if TYPE_CHECKING:
-    from ..studies.stage_schedule import ScheduleStudy
+    from ..studies.stage_schedule import Rival, ScheduleStudy
 
 BLOCKS, METHOD = "Blocks", "Method"
 OBJECTIVES, SHAPES = ("makespan", "span", "period"), ("v",)
+# Relative difference of values that count as the same.
+SAME = 1e-9
+# Options of the cluster that mean the schedule in this command; results of tables that were planned with them name
+# them.
 OWN = ("memory_bytes", "recompute")
-"""Words of the cluster's options that mean the schedule here; a table planned with them has them in its result."""
-_block, _method = (partial(typer.Option, rich_help_panel=panel) for panel in (BLOCKS, METHOD))
-
-_MicroBatches = Annotated[
-    int | None,
-    _block("--micro-batches", metavar="M", help="Micro-batches in an iteration; default: the steady state alone."),
-]
-_SplitBackward = Annotated[
-    str | None,
+_block, _method = (partial(option, rich_help_panel=panel) for panel in (BLOCKS, METHOD))
+# The blocks of the schedule, under the names of arguments of `schedule_study`.
+BLOCK_OPTIONS = (
     _block(
-        "--split-backward",
+        "micro_batches", int, metavar="M", help="Micro-batches in an iteration; default: the steady state alone."
+    ),
+    _block(
+        "split_backward",
+        str,
         metavar="SHARE",
         help="Divide backward passes: this share for their inputs, the rest for the weights at any later time; 0.5, "
         "or one for each stage: 0.5,0.5,0.4.",
     ),
-]
-_WeightStash = Annotated[
-    float | None,
     _block(
-        "--weight-stash",
+        "weight_stash",
+        float,
         parser=quantities.share,
         metavar="SHARE",
         help="With --split-backward: the share of its activations that a stage keeps for the weights; default: 0.5.",
     ),
-]
-_Virtual = Annotated[
-    int | None,
     _block(
-        "--virtual",
+        "virtual",
+        int,
         metavar="V",
         help="Cut every stage into V chunks of as many layers; they go around the devices.",
     ),
-]
-_Shape = Annotated[
-    str | None,
-    _block("--shape", metavar="|".join(SHAPES), help="Two chunks on each device, there and back again."),
-]
-_Recompute = Annotated[
-    bool, _block("--recompute", help="Keep inputs alone; backward passes run the forward pass again.")
-]
-_Memory = Annotated[
-    float | None,
+    _block("shape", str, metavar="|".join(SHAPES), help="Two chunks on each device, there and back again."),
     _block(
-        "--memory",
+        "recompute",
+        bool,
+        "--recompute",
+        help="Keep inputs alone; backward passes run the forward pass again.",
+    ),
+    _block(
+        "memory",
+        float,
         parser=quantities.size_or_none,
         metavar="SIZE",
         help="Memory of each device: 8GiB, or none for no limit; default: that of the plan's problem.",
     ),
-]
-_Objective = Annotated[
-    str | None,
     _method(
-        "--objective", metavar="|".join(OBJECTIVES), help="What to minimise; default: the makespan, or the period."
+        "objective",
+        str,
+        metavar="|".join(OBJECTIVES),
+        help="What to minimise; default: the makespan, or the period.",
     ),
-]
-_Planner = Annotated[
-    str | None,
-    _method("--planner", metavar="NAME", help="Another way to a schedule; `plan planners` lists them."),
-]
-_Formulation = Annotated[
-    str | None, _method("--formulation", metavar="NAME", help="A model to solve; `plan formulations` lists them.")
-]
+)
+METHOD_OPTIONS = (
+    _method("planner", str, metavar="NAME", help="Another way to a schedule; `plan planners` lists them."),
+    _method("formulation", str, metavar="NAME", help="A model to solve; `plan formulations` lists them."),
+)
 _Output = Annotated[str | None, output_file("Write the result as JSON.", "--output", "-o", panel=OUTPUT)]
 _ProblemOutput = Annotated[
     str | None,
@@ -108,20 +102,14 @@ _ProblemOutput = Annotated[
 
 @with_cluster(*(known.name for known in CLUSTER_OPTIONS if known.name not in OWN))
 @with_limits()
+@shared("blocks", BLOCK_OPTIONS)()
+@shared("method", METHOD_OPTIONS)()
 def command(
     *,
     instance: InstanceArgument,
     plan: PlanArgument,
-    micro_batches: _MicroBatches = None,
-    split_backward: _SplitBackward = None,
-    weight_stash: _WeightStash = None,
-    virtual: _Virtual = None,
-    shape: _Shape = None,
-    recompute: _Recompute = False,
-    memory: _Memory = None,
-    objective: _Objective = None,
-    planner: _Planner = None,
-    formulation: _Formulation = None,
+    blocks: dict[str, Any],
+    method: dict[str, Any],
     limits: dict[str, Any],
     on: Cluster,
     json: Json = False,
@@ -136,14 +124,15 @@ def command(
     The plan was made for a schedule of its own, mostly 1F1B. Here its stages become blocks of work, whose order is
     open; the answer says what it gains over the plan's own schedule and over the best of the published rules.
     """
-    if objective is not None:
-        one_of("--objective", objective, OBJECTIVES)
-    if shape is not None:
-        one_of("--shape", shape, SHAPES)
+    for name, choices in (("objective", OBJECTIVES), ("shape", SHAPES)):
+        if name in blocks:
+            one_of(f"--{name}", blocks[name], choices)
+    if "split_backward" in blocks:
+        blocks["split_backward"] = _shares(blocks["split_backward"])
     from ..studies.stage_schedule import schedule_study
 
-    if memory is not None and on != Cluster():
-        on = replace(on, memory_bytes=memory)
+    if "memory" in blocks and on != Cluster():
+        on = replace(on, memory_bytes=blocks["memory"])
     problem = load_for(plan, instance, on)
     case = read_case(problem, plan, {})
     for violation in case.violations()[:1]:
@@ -152,27 +141,18 @@ def command(
         study = schedule_study(
             problem,
             case.plan,
-            micro_batches=micro_batches,
-            memory=memory,
-            objective=objective,
-            method={"planner": planner, "formulation": formulation},
+            method=method,
             limits=limits_for(problem, limits),
             on_progress=watch,
-            split_backward=_shares(split_backward),
-            weight_stash=weight_stash,
-            virtual=virtual,
-            shape=shape,
-            recompute=recompute,
+            **blocks,
         )
     _save(study, output, problem_output)
     _show(study, json, verbose, picture)
     raise typer.Exit(exit_code(study.result))
 
 
-def _shares(text: str | None) -> float | tuple[float, ...] | None:
+def _shares(text: str) -> float | tuple[float, ...]:
     """One share, or one for each stage."""
-    if text is None:
-        return None
     try:
         shares = tuple(quantities.share(part) for part in text.split(","))
     except typer.BadParameter as error:
@@ -193,27 +173,41 @@ def _save(study: ScheduleStudy, output: str | None, problem_output: str | None) 
 
 
 def _show(study: ScheduleStudy, json: bool, verbose: bool, picture: str | None) -> None:
-    from ..planners.referee import rules_of
     from ..show.console import out, styled
-    from ..show.schedule_gain import gain
-    from ..show.view import view_of
 
-    result = study.result
-    for message in (*study.lowered.notes, *result.messages):
-        say_note(message)
-    view = None
-    if result.verified and result.plan is not None and (picture is not None or not json):
-        view = view_of(study.problem, result.plan, rules_of(study.problem, result.options))
-    if json:
-        print_json(study.to_json())
+    for note in study.lowered.notes:
+        say_note(note)
+    show_result(study.problem, study.result, study.to_json(), json=json, verbose=verbose, picture=picture)
+    sentence = None if json else _gain(study)
+    if sentence is not None:
+        out().print(styled(sentence, "bold"), soft_wrap=True)
+
+
+def _gain(study: ScheduleStudy) -> str | None:
+    """What the schedule gains over the plan's own and over the best named rule; None where there is no schedule."""
+    value, peak = study.result.objective, study.peak
+    if value is None or peak is None:
+        return None
+    unit, memory = study.problem.time_unit, memory_unit(study.problem.memory_unit)
+    name = {"period": "a micro-batch every"}.get(study.objective, study.objective)
+    here = f"{name} {amount(value, unit)}, at most {memory.text(peak)} on a device"
+
+    def against(rival: Rival, what: str) -> str:
+        more = "" if rival.fits else ", more than there is"
+        told = f"{amount(rival.value, unit)}, {memory.text(rival.peak)}{more}"
+        return f"{_difference(value, rival.value)} {what} ({told})"
+
+    told = [against(study.own, "the plan's own schedule")] if study.own is not None else []
+    if study.rule is None:
+        told.append("no named rule is made for this shape and memory")
     else:
-        from ..show.terminal.drawing import draw_result
+        told.append(against(study.rule, f"{study.rule.name}, the best named rule that fits"))
+    return f"{here}: {'; '.join(told)}"
 
-        draw_result(study.problem, result, view, verbose)
-        sentence = gain(study)
-        if sentence is not None:
-            out().print(styled(sentence, "bold"), soft_wrap=True)
-    if picture is not None and view is not None:
-        from ..show.pictures.plans import draw_view
 
-        draw_view(view, picture)
+def _difference(value: float, other: float) -> str:
+    if abs(value - other) <= SAME * max(abs(value), abs(other)):
+        return "as long as"
+    if not other:
+        return "more than"
+    return f"{percent(abs(other - value) / other)} {'less' if value < other else 'more'} than"

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 STEPS = "Steps"
 AS_IN_SOLVE = "What to solve with, as in `plan solve`."
+# Options of the cluster that are questions of their own.
 IN_WORDS: Mapping[str, Callable[[Any], str]] = {
     "devices": lambda count: several(count, "device"),
     "cpus": lambda count: several(count, "CPU"),
@@ -41,7 +42,6 @@ IN_WORDS: Mapping[str, Callable[[Any], str]] = {
     "exact_batches": lambda exact: "exactly as many replicas" if exact else "at most as many replicas",
     "levels": lambda levels: _of_levels(levels),
 }
-"""Options of the cluster that are questions of their own."""
 
 _Name = Annotated[str | None, typer.Option(metavar="NAME", help=AS_IN_SOLVE, rich_help_panel=METHOD)]
 _Solver = Annotated[str, typer.Option(metavar="NAME", help=AS_IN_SOLVE, rich_help_panel=METHOD)]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
 
 import typer
 
@@ -33,10 +37,6 @@ from .interrupt import graceful
 from .limits import limits_for, with_limits
 from .method_options import with_method_options
 from .progress import reporter
-from .table_picture import pictured_table
-
-if TYPE_CHECKING:
-    from ..show.view import PlanView
 
 METHOD, OUTPUT = "Method", "Output"
 _method = partial(typer.Option, rich_help_panel=METHOD)
@@ -144,27 +144,33 @@ def command(
         )
     result = replace(result, asked=asked)
     with part("showing"):
-        _show(problem, result, named=instance is None, json=json, verbose=verbose, output=output, picture=picture)
+        if output is not None:  # before anything else: what follows may meet a closed pipe
+            from ..instances.files import save
+
+            save(result, output)
+        facts, named = result.to_json(), instance is None
+        show_result(problem, result, facts, json=json, verbose=verbose, picture=picture, named=named)
     raise typer.Exit(exit_code(result))
 
 
-def _show(
+def show_result(
     problem: Problem,
     result: Result,
+    facts: Mapping[str, Any],
     *,
-    named: bool,
     json: bool,
     verbose: bool,
-    output: str | None,
     picture: str | None,
+    named: bool = False,
 ) -> None:
-    """In the terminal, as a picture and as a file, as far as they were asked for."""
-    view = None if json and picture is None else _view(problem, result)
-    _save(result, output)
+    """In the terminal, or its facts as JSON, and as a picture where that was asked for."""
+    from ..show.view import view_of_result
+
+    view = None if json and picture is None else view_of_result(problem, result)
     for message in result.messages:
         say_note(message)
     if json:
-        print_json(result.to_json())
+        print_json(facts)
     else:
         from ..show.terminal.drawing import draw_result
 
@@ -193,19 +199,22 @@ def _warm_start(text: str, problem: Problem) -> Any:
     return load_plan(text, problem)
 
 
-def _view(problem: Problem, result: Result) -> PlanView | None:
-    """Of a plan that the referee accepts."""
-    from ..planners.referee import rules_of
-    from ..show.view import view_of
-
-    if result.plan is None or not result.verified:
-        return None
-    return view_of(problem, result.plan, rules_of(problem, result.options))
+# Endings of `--table` that are drawn: the planner writes the numbers beside the picture.
+PICTURES = (".svg", ".png", ".pdf")
 
 
-def _save(result: Result, output: str | None) -> None:
-    """Before anything else: what follows may meet a closed pipe."""
-    if output is not None:
-        from ..instances.files import save
+@contextmanager
+def pictured_table(problem: Problem, options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The options to plan with; what they let the planner write is drawn at the end."""
+    path = options.get("table")
+    if path is None or Path(path).suffix.lower() not in PICTURES:
+        yield dict(options)
+        return
+    with TemporaryDirectory() as folder:
+        numbers = Path(folder) / "table.csv"
+        yield {**options, "table": str(numbers)}
+        if numbers.exists():
+            from ..planners.staging.degree_table import read_table
+            from ..show.pictures.degree_table import draw_table
 
-        save(result, output)
+            draw_table(read_table(numbers, problem), path)

@@ -18,8 +18,8 @@ from .capture import Captured, module_path
 from .grouping import Grouped
 from .kernels import Trace
 
+# Share of the floating-point operations that copies of auxiliary operations may have.
 MOST_AUXILIARY = 0.01
-"""Share of the floating-point operations that copies of auxiliary operations may have."""
 MOST_AUTOCAST = 0.1
 
 

@@ -26,11 +26,11 @@ from ..instances.base.errors import InputError, show
 from .export_errors import explained, refuse_unknown_sizes
 from .memory import attribute, tensors_in, written
 
+# Takes nothing; the model, and the positional and keyword arguments of one micro-batch.
 Build = Callable[[], tuple[Any, tuple[Any, ...], dict[str, Any]]]
-"""Takes nothing; the model, and the positional and keyword arguments of one micro-batch."""
 
+# Which value is the loss: the first scalar output that can be differentiated, or the sum of the first output.
 LOSSES = (None, "sum")
-"""Which value is the loss: the first scalar output that can be differentiated, or the sum of the first output."""
 
 _NO_LOSS = "give --loss sum, or wrap the model in one that returns its loss"
 

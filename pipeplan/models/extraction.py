@@ -42,8 +42,8 @@ class Piece:
     """The final that is the loss, where it is made here."""
 
 
+# The stage of auxiliary operations, where they stand apart.
 AUXILIARY = -1
-"""The stage of auxiliary operations, where they stand apart."""
 
 
 def extract(

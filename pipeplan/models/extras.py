@@ -6,8 +6,8 @@ from importlib.util import find_spec
 
 from ..instances.base.errors import InputError
 
+# By import name the extra that brings it.
 EXTRA_OF = {"torch": "torch", "transformers": "hf", "onnx": "onnx"}
-"""By import name the extra that brings it."""
 
 
 def require(*packages: str) -> None:

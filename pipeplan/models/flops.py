@@ -46,6 +46,7 @@ def _recurrent_backward(*args: Any, **__: Any) -> int:
     return 2 * _recurrent(*args)
 
 
+# What torch's own table lacks.
 _OURS: Mapping[str, Callable[..., int]] = {
     "aten::_scaled_dot_product_flash_attention_for_cpu": _attention,
     "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
@@ -58,10 +59,10 @@ _OURS: Mapping[str, Callable[..., int]] = {
     "transformers::grouped_mm_fallback": _grouped_product,
     "transformers::grouped_mm_fallback_backward": _grouped_product_backward,
 }
-"""What torch's own table lacks."""
 
 _LOOK_UPS = frozenset({"embedding", "index", "gather", "index_select", "take", "_unsafe_index"})
 
+# Operations that move elements and calculate little for each.
 _COPIES = frozenset(
     {
         "cat",
@@ -89,8 +90,8 @@ _COPIES = frozenset(
         "full_like",
     }
 )
-"""They move elements and calculate a few operations for each at most."""
 
+# Operations that calculate a little for each element that they read.
 _REDUCTIONS = frozenset(
     {"sum", "mean", "norm", "linalg_vector_norm", "amax", "amin", "max", "min", "var", "var_mean", "std", "prod"}
     | {
@@ -105,7 +106,6 @@ _REDUCTIONS = frozenset(
     }
     | {"native_batch_norm", "_native_batch_norm_legit", "cumsum"}
 )
-"""A few operations for each element that they read."""
 
 
 def flops_of(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> int | None:

@@ -19,8 +19,8 @@ from .dependences import Dependences, dependences, is_parameter
 from .memory import attribute
 
 GRANULARITIES = "block, module, op, or share: and a share of the operations, such as share:0.1"
+# The id of a node that holds code of the model itself.
 ROOT = "(root)"
-"""The id of a node that holds code of the model itself."""
 
 
 @dataclass(frozen=True)

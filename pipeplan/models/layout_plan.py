@@ -99,8 +99,8 @@ def _of_a_fitting_kind(cluster: Cluster, interleaved: bool) -> Cluster:
 
 # ---- plans of each kind --------------------------------------------------------------------------------
 
+# Rank and nodes of each stage.
 Held = Sequence[tuple[int, tuple[str, ...]]]
-"""By stage its rank and its nodes."""
 
 
 def _placement(profile: Profile, problem: PlacementProblem, held: Held) -> PlacementPlan:

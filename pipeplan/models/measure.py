@@ -23,8 +23,8 @@ from .extraction import AUXILIARY, Foreign, Piece, extract
 from .grouping import Grouped
 
 MAX_REPEATS = 10_000
+# Rounds: in the first one gradients are made, and in the second one memory still comes from the system.
 WARM_UP = 2
-"""Rounds: in the first one gradients are made, and in the second one memory still comes from the system."""
 
 
 @dataclass(frozen=True)

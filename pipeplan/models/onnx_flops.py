@@ -8,8 +8,8 @@ from typing import Any
 
 Shape = tuple[int, ...]
 Attributes = Mapping[str, Any]
+# (shapes of inputs, shapes of outputs, attributes) -> operations; None: an input or output that is left out.
 Formula = Callable[[Sequence[Shape | None], Sequence[Shape | None], Attributes], float]
-"""(shapes of inputs, shapes of outputs, attributes) -> operations; None: an input or output that is left out."""
 
 UNCOUNTED = """
     Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh AveragePool BatchNormalization BitwiseAnd
@@ -25,8 +25,8 @@ UNCOUNTED = """
     SpaceToDepth Split Sqrt Squeeze Sub Sum Swish Tan Tanh TensorScatter ThresholdedRelu Tile TopK Transpose Trilu
     Unsqueeze Upsample Where Xor
 """
+# Operators that move numbers and work on each one or on its neighbours: their time is that of the bytes.
 MOVERS = frozenset(UNCOUNTED.split())
-"""They move numbers and work on each one or on its neighbours: their time is that of the bytes."""
 
 
 def _known(shapes: Sequence[Shape | None], i: int) -> Shape:
@@ -116,6 +116,7 @@ def _labels(term: str, rank: int) -> list[str]:
     return [*before, *(f".{i}" for i in range(hidden, 0, -1)), *after]
 
 
+# By the operator's name in the domain ai.onnx.
 FORMULAS: Mapping[str, Formula] = {
     "MatMul": _matmul(0, 1),
     "MatMulInteger": _matmul(0, 1),
@@ -131,4 +132,3 @@ FORMULAS: Mapping[str, Formula] = {
     "GRU": _recurrent(3),
     "LSTM": _recurrent(4),
 }
-"""By the operator's name in the domain ai.onnx."""

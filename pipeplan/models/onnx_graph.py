@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,16 +20,16 @@ from ..instances.base.json_file import read_bytes
 from .extras import require
 from .onnx_flops import FORMULAS, MOVERS, Shape
 
+# What one protocol buffer holds at most; larger models keep their weights in files beside it, which are not read.
 MAX_MODEL_BYTES = 2**31 - 1
-"""What one protocol buffer holds at most; larger models keep their weights in files beside it, which are not read."""
 
+# The numbers of longer tensors are forgotten: shapes, axes and the like are short.
 KEPT_NUMBERS = 1024
-"""Of longer tensors the numbers are forgotten: shapes, axes and the like are short."""
 
+# Operators that make no new numbers (dropout in inference).
 VIEWS = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Dropout"})
-"""They make no new numbers (dropout in inference)."""
+# Operators that read as much as they write, however long the table is.
 LOOK_UPS = frozenset({"Gather", "GatherElements", "GatherND"})
-"""They read as much as they write, however long the table is."""
 RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
@@ -36,6 +37,8 @@ BRANCHES = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 SHAPES = frozenset({"Shape", "Size"})
 SCOPES = "pkg.torch.onnx.name_scopes"
 OWN_DOMAINS = ("", "ai.onnx")
+# Types of tensors that are indices and the like, and no parameters unless they have several dimensions.
+WHOLE_NUMBERS = ("bool", "int16", "uint16", "int32", "int64", "uint64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +51,7 @@ class Tensor:
 
     @property
     def count(self) -> int:
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
+        return math.prod(self.shape)
 
     @property
     def bytes(self) -> int:
@@ -134,10 +134,7 @@ def _parsed(onnx: Any, raw: bytes) -> Any:
 
 def _forget_long_tensors(graph: Any) -> None:
     for tensor in graph.initializer:
-        count = 1
-        for size in tensor.dims:
-            count *= size
-        if count > KEPT_NUMBERS:
+        if math.prod(tensor.dims) > KEPT_NUMBERS:
             for numbers in ("raw_data", "float_data", "double_data", "int32_data", "int64_data", "uint64_data"):
                 tensor.ClearField(numbers)
 
@@ -289,14 +286,7 @@ class _Reader:
             self.constant[name] = frozenset()
             return
         is_buffer = len(known.shape) > 1 and known.count > 1 and known.dtype in ("bool", "int32", "int64")
-        is_parameter = known.count > 1 and known.dtype not in (
-            "bool",
-            "int16",
-            "uint16",
-            "int32",
-            "int64",
-            "uint64",
-        )
+        is_parameter = known.count > 1 and known.dtype not in WHOLE_NUMBERS
         if is_buffer or is_parameter:
             self.parameters[name] = known
         if is_buffer:

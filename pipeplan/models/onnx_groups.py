@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from ..instances.base.errors import InputError
 from .onnx_graph import RANDOM, OnnxGraph, Operation
 
+# The outermost module with a number (a transformer layer); the innermost module; each operator.
 GRANULARITIES = ("block", "module", "op")
-"""The outermost module with a number (a transformer layer); the innermost module; each operator."""
 
+# Of the floating-point operations: more would be lost.
 MOST_AUXILIARY = 0.01
-"""Of the floating-point operations: more would be lost."""
 
 _NUMBERED = re.compile(r"(?:^|.*\.)\d+")
 

@@ -6,7 +6,6 @@ follow each other holds several, so that one stage never waits for a later one. 
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,10 +24,10 @@ if TYPE_CHECKING:
     from ..instances.placement.plan import Device, PlacementPlan
     from ..instances.registry import Plan
     from ..instances.staging.leveled_plan import LeveledPlan, LeveledStage
-    from ..instances.staging.plan import StagedPlan
+    from ..instances.staging.plan import PlannedStage, StagedPlan
 
+# The configuration of a staging that computes nothing again, as lowering a profile names it.
 VANILLA = "vanilla"
-"""The configuration of a staging that computes nothing again, as lowering a profile names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +121,8 @@ def _owners(held: Sequence[Sequence[Any]], profile: Profile | None) -> dict[str,
                     "plan", f"holds the node {show(node)} twice", "give a plan that the referee accepts"
                 )
             owner[node] = number
-    missing = next((node for node in known if node not in owner), None) if profile is not None else None
-    if profile is not None and missing is not None:
-        missing = next(node for node in profile.ids if node not in owner)
+    missing = None if profile is None else next((node for node in profile.ids if node not in owner), None)
+    if missing is not None:
         raise _another_model(f"lacks the node {show(missing)}", profile)
     return owner
 
@@ -177,28 +175,19 @@ def _checked(held: Sequence[Sequence[Any]], profile: Profile | None) -> list[tup
 
 
 def _of_row(plan: StagedPlan, profile: Profile | None) -> PlanStages:
-    """Each replica holds as many micro-batches as the referee counts: those of all stages from it to the end."""
-    nodes = _checked([stage.nodes for stage in plan.stages], profile)
-    held = _in_flight([stage.data_parallel for stage in plan.stages])
-    stages = [
-        ModelStage(
-            nodes[number],
-            number,
-            f"stage {number}",
-            held[number],
-            replicas=stage.data_parallel,
-            tensor_parallel=stage.tensor_parallel,
-            configurations=_unusual(stage.configurations),
-        )
-        for number, stage in enumerate(plan.stages)
-    ]
-    return _in_order(stages, profile, None if profile is None or profile.training else False)
+    return _of_stages([(stage, stage.data_parallel) for stage in plan.stages], profile)
 
 
 def _of_levels(plan: LeveledPlan, profile: Profile | None) -> PlanStages:
-    leaves = [leaf for stage in plan.stages for leaf in _with_copies(stage, 1)]
-    nodes = _checked([leaf.nodes for leaf, _ in leaves], profile)
-    held = _in_flight([copies for _, copies in leaves])
+    return _of_stages([leaf for stage in plan.stages for leaf in _with_copies(stage, 1)], profile)
+
+
+def _of_stages(
+    replicated: Sequence[tuple[PlannedStage | LeveledStage, int]], profile: Profile | None
+) -> PlanStages:
+    """Each replica holds as many micro-batches as the referee counts: those of all stages from it to the end."""
+    nodes = _checked([stage.nodes for stage, _ in replicated], profile)
+    held = _in_flight([copies for _, copies in replicated])
     stages = [
         ModelStage(
             nodes[number],
@@ -206,10 +195,10 @@ def _of_levels(plan: LeveledPlan, profile: Profile | None) -> PlanStages:
             f"stage {number}",
             held[number],
             replicas=copies,
-            tensor_parallel=leaf.tensor_parallel,
-            configurations=_unusual(leaf.configurations),
+            tensor_parallel=stage.tensor_parallel,
+            configurations=_unusual(stage.configurations),
         )
-        for number, (leaf, copies) in enumerate(leaves)
+        for number, (stage, copies) in enumerate(replicated)
     ]
     return _in_order(stages, profile, None if profile is None or profile.training else False)
 
@@ -401,18 +390,9 @@ def _acyclic(part: list[int], arcs: Sequence[tuple[int, int]]) -> bool:
 
 def _earliest_first(successors: Sequence[Sequence[int]], places: Sequence[int]) -> list[int]:
     """A topological order; of those that may come next the one with the earliest place."""
-    missing = [0] * len(successors)
-    for targets in successors:
-        for v in targets:
-            missing[v] += 1
-    ready = [(places[v], v) for v in range(len(successors)) if not missing[v]]
-    heapq.heapify(ready)
-    order = []
-    while ready:
-        _, u = heapq.heappop(ready)
-        order.append(u)
-        for v in successors[u]:
-            missing[v] -= 1
-            if not missing[v]:
-                heapq.heappush(ready, (places[v], v))
-    return order
+    import networkx as nx
+
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    graph.add_nodes_from(range(len(successors)))
+    graph.add_edges_from((u, v) for u, targets in enumerate(successors) for v in targets)
+    return list(nx.lexicographical_topological_sort(graph, key=places.__getitem__))

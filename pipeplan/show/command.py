@@ -52,11 +52,15 @@ def _packaged(result: Result) -> Asked | None:
 def cluster_words(asked: Asked) -> Iterator[str]:
     """Options of the cluster and of the table as they were typed."""
     for name, value in asked.cluster.items():
-        flag = "--" + name.replace("_", "-")
-        if isinstance(value, bool):
-            yield flag if value else flag.replace("--", "--no-", 1)
-        else:
-            yield from (flag, ",".join(map(str, value)) if isinstance(value, list) else str(value))
+        yield from _option(name, value)
+
+
+def _option(name: str, value: object) -> Iterator[str]:
+    flag = "--" + name.replace("_", "-")
+    if isinstance(value, bool):
+        yield flag if value else flag.replace("--", "--no-", 1)
+    else:
+        yield from (flag, ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value))
 
 
 def _method(result: Result) -> Iterator[str]:
@@ -76,13 +80,8 @@ def _own(result: Result) -> Iterator[str]:
     entry = FORMULATIONS.get(result.formulation or "") or PLANNERS.get(result.planner or "")
     for spec in () if entry is None else entry.declared.values():
         value = result.options.get(spec.name, spec.default)
-        if value is None or value == spec.default:
-            continue
-        flag = "--" + spec.name.replace("_", "-")
-        if spec.type != "flag":
-            yield from (flag, ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value))
-        elif value is True:
-            yield flag
+        if value not in (None, spec.default) and (spec.type != "flag" or value is True):
+            yield from _option(spec.name, value)
 
 
 def command_of_curve(asked: Asked, given: Mapping[str, object], limits: SolveOptions) -> str:
@@ -92,13 +91,8 @@ def command_of_curve(asked: Asked, given: Mapping[str, object], limits: SolveOpt
     }  # the points have their own
     words = ["plan", "pareto", asked.instance, *cluster_words(replace(asked, cluster=cluster))]
     for name, value in given.items():
-        if value is None:
-            continue
-        flag = "--" + name.replace("_", "-")
-        if value is True:
-            words.append(flag)
-        else:
-            words += [word for one in (value if isinstance(value, list) else [value]) for word in (flag, str(one))]
+        for one in value if isinstance(value, list) else [] if value is None else [value]:
+            words += _option(name, one)
     return shlex.join([*words, *_limits({limit.name: getattr(limits, limit.name) for limit in fields(limits)})])
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from ..instances.base.kind import Rules
+from ..instances.base.result import Result
 from ..instances.registry import Plan, Problem
 from ..kinds import shown_kind
 from .names import Held
@@ -299,6 +300,15 @@ def assumptions(problem: Problem, rules: Rules) -> tuple[str, ...]:
 def view_of(problem: Problem, plan: Plan, rules: Rules) -> PlanView:
     """Evaluates the plan; raises what the referee raises where it has no value."""
     return in_units_that_suit(module_of(problem).view(problem, plan, rules))
+
+
+def view_of_result(problem: Problem, result: Result) -> PlanView | None:
+    """The view of a result's plan; None where the referee does not accept it."""
+    from ..planners.referee import rules_of
+
+    if result.plan is None or not result.verified:
+        return None
+    return view_of(problem, result.plan, rules_of(problem, result.options))
 
 
 def in_units_that_suit(view: PlanView) -> PlanView:

@@ -26,10 +26,10 @@ from ..planners.run.solve import describe, solve
 SCHEMA = "pipeplan.memory/1"
 POINTS = 6
 MOST_POINTS = 1000
+# The search for the least memory gets this part of the time: a third.
 LEAST_SHARE = 3
-"""One part of so many of the time goes to the least memory."""
+# Amounts of memory that differ by a smaller share than this count as the same.
 NARROW = 0.002
-"""Amounts that differ relatively by less are not told apart."""
 
 Watch = Callable[[Progress], None] | None
 

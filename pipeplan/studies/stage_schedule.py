@@ -30,8 +30,8 @@ from ..planners.run.solve import solve
 from ..planners.run.warm_start import AskedStart
 
 OBJECTIVES = ("makespan", "span", PERIOD)
+# Micro-batches that fill a pipeline, where there are not more devices than that.
 LEAST_WARM = 16
-"""Micro-batches that fill a pipeline, where there are not more devices than that."""
 
 
 @dataclass(frozen=True, slots=True)

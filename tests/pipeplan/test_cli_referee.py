@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import malformed
 import pytest
+from problems import malformed
 
 import pipeplan
 

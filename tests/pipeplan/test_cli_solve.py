@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-import malformed
 import pytest
+from problems import malformed
 from referencing import Registry, Resource
 
 import pipeplan
@@ -261,10 +261,10 @@ def test_text_from_files_is_neither_markup_nor_an_escape_sequence(plan: Plan, tm
 def test_errors_of_ours_are_called_so(plan: Plan, instance: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pipeplan.cli import solve
 
-    def fail(*arguments: object) -> None:
+    def fail(*arguments: object, **shown: object) -> None:
         raise RuntimeError("a mistake")
 
-    monkeypatch.setattr(solve, "_save", fail)
+    monkeypatch.setattr(solve, "show_result", fail)
     said = plan("solve", instance, "--planner", "one-device")
     assert said.code == 70
     assert "internal error (RuntimeError: a mistake)" in said.err

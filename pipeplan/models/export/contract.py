@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -144,6 +144,16 @@ def check_in_model_order(job: ToExport) -> None:
         last = max(stage.nodes, key=place.__getitem__)
 
 
+def check_row(job: ToExport, check_ranks: Callable[[ToExport], None] | None = None) -> None:
+    """Stages on accelerators that follow each other as the model's nodes do; `check_ranks` says on which ranks."""
+    check_accelerators(job)
+    check_ordered(job)
+    if check_ranks is not None:
+        check_ranks(job)
+    check_neighbours(job)
+    check_in_model_order(job)
+
+
 def degrees_of(job: ToExport, *, replicas: bool = True, tensor: bool = True) -> tuple[int, int]:
     """Replicas and tensor-parallel degree, which all stages must share; 1 where the target knows no other."""
     first = job.stages[0]
@@ -224,7 +234,7 @@ TARGETS: Mapping[str, Target] = {
         ("rename", "micro_batches"),
     ),
     "torchtitan": Target(
-        "torchtitan:export",
+        "torch_pipelining:torchtitan",
         "module_fqns_per_model_part and schedule",
         ("rename", "micro_batches", "legacy"),
     ),

@@ -8,17 +8,7 @@ from __future__ import annotations
 
 from itertools import accumulate
 
-from .contract import (
-    Exported,
-    ToExport,
-    check_accelerators,
-    check_in_model_order,
-    check_neighbours,
-    check_one_stage_per_rank,
-    check_ordered,
-    degrees_of,
-    usual_notes,
-)
+from .contract import Exported, ToExport, check_one_stage_per_rank, check_row, degrees_of, usual_notes
 
 FILE = "planned_pipeline.py"
 TIES = "write both as TiedLayerSpec of one key"
@@ -47,11 +37,7 @@ class PlannedPipelineModule(PipelineModule):
 
 def export(job: ToExport) -> Exported:
     """Rows with one stage on a rank."""
-    check_accelerators(job)
-    check_ordered(job)
-    check_one_stage_per_rank(job)
-    check_neighbours(job)
-    check_in_model_order(job)
+    check_row(job, check_one_stage_per_rank)
     replicas, _ = degrees_of(job, tensor=False)
     parts = [0, *accumulate(len(stage.nodes) for stage in job.stages)]
     names = "\n".join(f"    {node!r}," for stage in job.stages for node in stage.nodes)

@@ -9,8 +9,8 @@ from ...instances.base.errors import InputError, UsageError, did_you_mean, show
 from ...instances.networks.profile.profile import Profile
 from .contract import ToExport
 
+# What follows the name of a module that is called several times, as `@1`.
 _CALL = re.compile(r"@\d+$")
-"""Behind the name of a module that is called several times."""
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.\w+)*")
 
 

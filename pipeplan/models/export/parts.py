@@ -113,8 +113,11 @@ def _around(
     """What comes before the layers and what behind: by what reads from what, or by the order alone."""
     place = {node: number for number, node in enumerate(order)}
     first, last = min(place[node] for node in inside), max(place[node] for node in inside)
-    reached = _reached(inside, profile) if profile is not None else {n for n in order if place[n] > first}
-    reaching = _reaching(inside, profile) if profile is not None else {n for n in order if place[n] < last}
+    reached = {node for node in order if place[node] > first}
+    reaching = {node for node in order if place[node] < last}
+    if profile is not None:
+        reached = _linked(inside, profile, profile.topological_order, profile.predecessors)
+        reaching = _linked(inside, profile, profile.topological_order[::-1], profile.successors)
     before: list[str] = []
     after: list[str] = []
     for node in others:
@@ -127,19 +130,13 @@ def _around(
     return tuple(before), tuple(after)
 
 
-def _reached(start: set[str], profile: Profile) -> set[str]:
-    """All that reads from these nodes, directly or not."""
+def _linked(
+    start: set[str], profile: Profile, order: Sequence[int], neighbours: Sequence[Sequence[int]]
+) -> set[str]:
+    """These nodes and all that have one of them among their neighbours, directly or not."""
     found = {profile.index[node] for node in start}
-    for i in profile.topological_order:
-        if any(u in found for u in profile.predecessors[i]):
-            found.add(i)
-    return {profile.nodes[i].id for i in found}
-
-
-def _reaching(start: set[str], profile: Profile) -> set[str]:
-    found = {profile.index[node] for node in start}
-    for i in reversed(profile.topological_order):
-        if any(v in found for v in profile.successors[i]):
+    for i in order:
+        if any(u in found for u in neighbours[i]):
             found.add(i)
     return {profile.nodes[i].id for i in found}
 

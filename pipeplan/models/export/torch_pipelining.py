@@ -1,26 +1,22 @@
-"""torch.distributed.pipelining: the modules of each stage, where to split, and the order of all passes.
+"""torch.distributed.pipelining and torchtitan: the modules of each stage, where to split, the order of all passes.
 
 `split_spec` is what `pipeline()` takes, with `SplitPoint[...]` for its values; `schedule.csv` is for
-`_PipelineScheduleRuntime._load_csv(file, format="compute_only")`.
+`_PipelineScheduleRuntime._load_csv(file, format="compute_only")`. torchtitan takes the modules of each part of the
+model as fields of its section `parallelism`; its own models have other names than those of Hugging Face, which
+`--rename` maps.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 
 from ...instances.base.errors import show
-from .contract import (
-    Exported,
-    ToExport,
-    check_accelerators,
-    check_in_model_order,
-    check_neighbours,
-    check_ordered,
-    degrees_of,
-    usual_notes,
-)
+from ...instances.timeline.model import Dependency, Pass, Pipeline, Stage, kfkb_order
+from ...instances.timeline.sharing import share_devices
+from .contract import Exported, ToExport, check_round_robin, check_row, degrees_of, usual_notes
 from .names import NodeNames, around_of
-from .passes import check_one_micro_batch, schedule_csv
 
 STAGES, SCHEDULE = "stages.json", "schedule.csv"
 TIES = "torch adds up no gradients between stages; untie them, or all-reduce them after each step"
@@ -28,10 +24,7 @@ TIES = "torch adds up no gradients between stages; untie them, or all-reduce the
 
 def export(job: ToExport) -> Exported:
     """Rows, with one or several stages on a rank."""
-    check_accelerators(job)
-    check_ordered(job)
-    check_neighbours(job)
-    check_in_model_order(job)
+    check_row(job)
     degrees_of(job, replicas=False, tensor=False)
     check_one_micro_batch(job)
     stages = modules_by_stage(job)
@@ -99,3 +92,91 @@ def schedule_of(job: ToExport, notes: list[str]) -> dict[str, str]:
         notes.append(f"no {SCHEDULE}, the order of all passes: say for how many --micro-batches")
         return {}
     return {SCHEDULE: schedule_csv(job, job.options.micro_batches)}
+
+
+TOML = "parallelism.toml"
+
+
+def torchtitan(job: ToExport) -> Exported:
+    """Rows, with one or several stages on a rank; stage i is on rank i mod the number of ranks."""
+    check_row(job, check_round_robin)
+    replicas, tensor = degrees_of(job)
+    check_one_micro_batch(job)
+    stages = modules_by_stage(job)
+    notes = usual_notes(job, ties=TIES)
+    schedule = schedule_of(job, notes)
+    lines = ["[parallelism]", f"pipeline_parallel_degree = {job.plan.ranks}"]
+    lines += [f"tensor_parallel_degree = {tensor}"] * (tensor > 1)
+    lines += [f"data_parallel_replicate_degree = {replicas}"] * (replicas > 1)
+    if job.options.legacy:
+        lines.append(f"pipeline_parallel_split_points = {_value(split_points(stages))}")
+    else:
+        lines.append(f"module_fqns_per_model_part = {_value(stages)}")
+    interleaved = len(stages) > job.plan.ranks
+    lines.append(f'pipeline_parallel_schedule = "{"Interleaved1F1B" if interleaved else "1F1B"}"')
+    lines += [f'pipeline_parallel_schedule_csv = "{SCHEDULE}"'] * bool(schedule)
+    return Exported({TOML: "\n".join(lines) + "\n", **schedule}, tuple(notes))
+
+
+def _value(value: object) -> str:
+    """A list of texts is written alike in TOML, Python and JSON."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def passes_by_rank(job: ToExport, micro_batches: int) -> list[list[Pass]]:
+    """By rank all passes of one iteration in their order.
+
+    A rank with one stage works in the simulator's order, kFkB with the plan's micro-batches in flight; where ranks hold
+    several stages, in that of its list scheduler.
+    """
+    if job.plan.ranks < len(job.stages):
+        return _shared(job, micro_batches)
+    found: list[list[Pass]] = [[] for _ in job.stages]
+    for number, stage in enumerate(job.stages):
+        order = kfkb_order(range(1, micro_batches + 1), stage.in_flight, stage.k)
+        found[stage.rank] = [(number, j) for j in order]
+    return found
+
+
+def schedule_csv(job: ToExport, micro_batches: int) -> str:
+    """A row for each rank; the cells of torch's runtime: stage, F or B, micro-batch from 0."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for row in passes_by_rank(job, micro_batches):
+        writer.writerow(f"{stage}{'F' if j > 0 else 'B'}{abs(j) - 1}" for stage, j in row)
+    return text.getvalue()
+
+
+def check_one_micro_batch(job: ToExport) -> None:
+    """All stages run micro-batches of one size: those of torch are numbered alike on all stages."""
+    first = job.stages[0].samples
+    for number, stage in enumerate(job.stages):
+        if stage.samples != first:
+            raise job.refusal(
+                f"stage {number}, with the node {show(stage.nodes[0])}, has micro-batches of {stage.samples} samples "
+                f"and stage 0 of {first}, and all stages must have the same",
+                "`plan run` runs it as it is",
+            )
+
+
+def _shared(job: ToExport, micro_batches: int) -> list[list[Pass]]:
+    """By the times of the profile, else by the number of nodes, a backward pass twice as long as a forward pass."""
+    stages = tuple(
+        Stage(stage.device, 1, *times, orders=((),)) for stage, times in zip(job.stages, _times(job), strict=True)
+    )
+    pipeline = Pipeline(stages, tuple(Dependency(x, y) for x, y in job.plan.edges), micro_batches)
+    ranks, in_flight = ([stage.rank for stage in job.stages], [stage.in_flight for stage in job.stages])
+    return [list(order) for order in share_devices(pipeline, ranks, in_flight).shared]
+
+
+def _times(job: ToExport) -> list[tuple[float, float]]:
+    if job.profile is None:
+        return [(float(len(stage.nodes)), 2.0 * len(stage.nodes)) for stage in job.stages]
+    profile, nodes = job.profile, {node.id: node for node in job.profile.nodes}
+    return [
+        (
+            sum(profile.time(nodes[node].forward) for node in stage.nodes),
+            sum(profile.time(nodes[node].backward) for node in stage.nodes),
+        )
+        for stage in job.stages
+    ]

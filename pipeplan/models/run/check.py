@@ -34,13 +34,13 @@ def _rolled(tensor: torch.Tensor, number: int) -> torch.Tensor:
     return tensor
 
 
+# Where functions that drop values have the probability among their arguments.
 PROBABILITY = {
     **dict.fromkeys(("dropout", "dropout1d", "dropout2d", "dropout3d"), 1),
     **dict.fromkeys(("feature_dropout", "alpha_dropout", "feature_alpha_dropout"), 1),
     "scaled_dot_product_attention": 4,
     "multi_head_attention_forward": 10,
 }
-"""Where functions that drop values have the probability among their arguments."""
 
 
 def _place(target: Any) -> int | None:

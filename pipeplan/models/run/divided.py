@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
+# What a stage made, and its gradient.
 Pair = tuple[torch.Tensor, torch.Tensor]
-"""What a stage made, and its gradient."""
 Gradients = tuple[torch.Tensor | None, ...]
 
 

@@ -21,27 +21,9 @@ from ...planners.backends.process import child_environment, own_python
 from ..function_file import place_of
 from .job import Job, answer_file, error_file
 
-
-def address_of(build: Callable[..., Any] | str) -> str:
-    """FILE:FUNCTION with the whole path."""
-    if isinstance(build, str):
-        file, name = place_of(build, "--model")
-        return f"{os.path.abspath(file)}:{name}"
-    try:
-        found = inspect.getsourcefile(build)
-    except TypeError:
-        found = None
-    name = getattr(build, "__qualname__", "")
-    if found is None or not name.isidentifier() or not os.path.isfile(found):
-        raise UsageError(
-            "Each rank is a process that calls the function anew; give a function at the top level of a file."
-        )
-    return f"{os.path.abspath(found)}:{name}"
-
-
 POLL_S = 0.05
+# After one rank failed, for the others to say why they did: the first cause may be theirs.
 GRACE_S = 5.0
-"""After one rank failed, for the others to say why they did: the first cause may be theirs."""
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
 if sys.platform == "linux":
     ENVIRONMENT["GLOO_SOCKET_IFNAME"] = "lo"
@@ -152,3 +134,20 @@ def _log(folder: Path, rank: int) -> str:
     if os.environ.get("PIPEPLAN_DEBUG") != "1":
         return ""
     return "\n" + (folder / f"rank-{rank}.log").read_text(errors="replace")
+
+
+def address_of(build: Callable[..., Any] | str) -> str:
+    """FILE:FUNCTION with the whole path."""
+    if isinstance(build, str):
+        file, name = place_of(build, "--model")
+        return f"{os.path.abspath(file)}:{name}"
+    try:
+        found = inspect.getsourcefile(build)
+    except TypeError:
+        found = None
+    name = getattr(build, "__qualname__", "")
+    if found is None or not name.isidentifier() or not os.path.isfile(found):
+        raise UsageError(
+            "Each rank is a process that calls the function anew; give a function at the top level of a file."
+        )
+    return f"{os.path.abspath(found)}:{name}"

@@ -15,8 +15,8 @@ from ...instances.timeline.model import Pipeline
 from ...instances.timeline.timeline import Simulation, StageRun, Task, TaskKind
 from .passes import INPUTS, WEIGHTS, WHOLE, RunPass
 
+# Two products of matrices of the same size, one for each part, where layers are linear.
 INPUTS_SHARE = 0.5
-"""Two products of matrices of the same size, one for each part, where layers are linear."""
 
 Order = Sequence[RunPass]
 Spans = Mapping[RunPass, tuple[float, float]]

@@ -19,10 +19,10 @@ from ...instances.timeline.timeline import Simulation
 from .orders import Schedule
 from .passes import RunPass
 
+# Wall time of the passes, divided by their CPU time; below this nothing else used the cores.
 CLEAN_RATIO = 1.06
-"""Wall time of the passes, divided by their CPU time; below this nothing else used the cores."""
+# Gradients may differ by this share of the largest one, which the order of sums explains.
 AGREEMENT = 1e-5
-"""Of the largest gradient: what the order of sums explains."""
 
 
 @dataclass(frozen=True, slots=True)

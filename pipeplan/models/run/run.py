@@ -28,11 +28,11 @@ COMPARISONS = ("even",)
 USUAL_MICRO_BATCHES = 8
 MAX_STEPS = 10_000
 MAX_RANKS = 256
+# Iterations that are run first and not counted: memory is reserved and kernels are chosen in them.
 WARM_UP = 2
-"""Iterations that are run first and not counted: memory is reserved and kernels are chosen in them."""
 TIME_LIMIT_S = 600.0
+# What the source of a captured model's profile holds.
 CAPTURED = "graph_sha256"
-"""What the source of a captured model's profile holds."""
 THE_SAME = "the plan is the even split, so there is nothing to compare"
 UNTRIED = "runs on GPUs, with NCCL and CUDA events, have not been tried by us"
 

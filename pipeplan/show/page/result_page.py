@@ -14,9 +14,8 @@ from ...instances.networks.profile.options import COPIES
 from ...instances.registry import Problem
 from ...planners.referee import rules_of
 from ...planners.run.claims import Recomputed, check_same_problem, recompute
-from ..answer import answer
+from ..answer import answer, options_of, run_facts
 from ..command import command_of
-from ..run import options_of, run_facts
 from ..view import PlanView, assumptions, module_of, view_of
 from ..words import amount, measured
 from .axes import from_zero, number

@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element
 
 from ..view import PlanView
-from ..views.run import (
-    RANK_COLUMNS,
-    STAGE_COLUMNS,
-    UNIT,
-    headline,
-    rank_rows,
-    sentences,
-    stage_rows,
-    timeline,
-)
+from ..views import run as view_of_run
 from .gantt import gantt
 from .markup import tag
 from .page import details, facts, page, section, table
@@ -28,13 +19,13 @@ if TYPE_CHECKING:
 
 def run_page(report: RunReport) -> str:
     """The whole page as text."""
-    first, *rest = sentences(report)
+    first, *rest = view_of_run.sentences(report)
     answer = "yes" if report.agrees is not False else "no"
     head = tag(
         "header",
         None,
         tag("h1", None, report.name),
-        tag("p", {"class": "answer"}, headline(report)),
+        tag("p", {"class": "answer"}, view_of_run.headline(report)),
         tag("p", {"class": f"verdict {answer}"}, first),
         tag("ul", None, *(tag("li", None, sentence) for sentence in rest)),
     )
@@ -45,10 +36,10 @@ def run_page(report: RunReport) -> str:
 
 def _case(case: CaseReport) -> Iterator[Element]:
     name = "Even split" if case.name == "even" else "Plan"
-    line = timeline(case)
-    view = PlanView(case.name, "", "", (), UNIT, line.end, (), time_unit=UNIT)
-    ranks = table(RANK_COLUMNS, rank_rows(case), "Medians over the iterations")
-    stages = table(STAGE_COLUMNS, stage_rows(case), "Medians over the passes")
+    line = view_of_run.timeline(case)
+    view = PlanView(case.name, "", "", (), view_of_run.UNIT, line.end, (), time_unit=view_of_run.UNIT)
+    ranks = table(view_of_run.RANK_COLUMNS, view_of_run.rank_rows(case), "Medians over the iterations")
+    stages = table(view_of_run.STAGE_COLUMNS, view_of_run.stage_rows(case), "Medians over the passes")
     yield section(f"{name}: predicted over measured", gantt(line, view), name=f"{case.name}-gantt")
     yield section(f"{name}: ranks", ranks, name=f"{case.name}-ranks")
     yield section(f"{name}: stages", stages, name=f"{case.name}-stages")

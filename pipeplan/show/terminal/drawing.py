@@ -9,9 +9,8 @@ from ...instances.base.kind import Rules
 from ...instances.base.result import Result
 from ...instances.registry import Plan, Problem
 from ...planners.referee import rules_of
-from ..answer import answer
+from ..answer import answer, options_of, run_facts
 from ..console import out, styled
-from ..run import options_of, run_facts
 from ..view import About, PlanView, module_of
 from ..words import amount, several
 from .plan import draw

@@ -6,16 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..console import clean, out, styled
-from ..views.run import (
-    RANK_COLUMNS,
-    STAGE_COLUMNS,
-    UNIT,
-    headline,
-    rank_rows,
-    sentences,
-    stage_rows,
-    timeline,
-)
+from ..views import run as view_of_run
 from .gantt import gantt
 from .shapes import new_table
 
@@ -28,11 +19,11 @@ LEFT = ("stages", "stage")
 def draw_run(report: RunReport) -> None:
     """The plan's tables and timeline; of the even split only what its sentence says."""
     console = out()
-    for line in (headline(report), *sentences(report)):
+    for line in (view_of_run.headline(report), *view_of_run.sentences(report)):
         console.print(styled(line), soft_wrap=True)
-    _table(RANK_COLUMNS, rank_rows(report.plan))
-    _table(STAGE_COLUMNS, stage_rows(report.plan))
-    for row in gantt(timeline(report.plan), UNIT):
+    _table(view_of_run.RANK_COLUMNS, view_of_run.rank_rows(report.plan))
+    _table(view_of_run.STAGE_COLUMNS, view_of_run.stage_rows(report.plan))
+    for row in gantt(view_of_run.timeline(report.plan), view_of_run.UNIT):
         console.print(row, soft_wrap=True)
 
 

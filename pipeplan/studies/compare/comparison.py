@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ...formulations.contract import Problem
 from ...instances.base.errors import InputError, UsageError
 from ...instances.base.json_file import read_json, write_json
-from ...instances.files import problem_to_text
+from ...instances.files import load, problem_to_text, save
+from ...instances.lookup import packaged_by_hash
+from ...instances.stored_results import result_from_json
+from ...planners.run.claims import recompute
 from ..journal import Journal
 from .pool import run_here, run_on_cluster
 from .run import SCHEMA, Record, Run, Status
@@ -19,17 +23,9 @@ from .table import tidy
 
 if TYPE_CHECKING:
     import pandas
-from dataclasses import replace
-from typing import Any
 
-from ...formulations.contract import Problem
-from ...instances.files import load, save
-from ...instances.lookup import packaged_by_hash
-from ...instances.stored_results import result_from_json
-from ...planners.run.claims import recompute
-
+# The subfolder of problems, one file for each, named by their hashes.
 PROBLEMS = "problems"
-"""The folder's folder of problems, one file each, named by their hashes."""
 
 
 def keep_problems(folder: Path, problems: Mapping[str, Problem]) -> None:

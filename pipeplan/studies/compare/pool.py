@@ -24,10 +24,13 @@ from ...planners.backends.process import (
 )
 from .run import Record, Run, Status
 
-TICK_S = 0.1
+Tell = Callable[[Record], None]
+# How often the process of a run is looked at, and how often the runs that are under way.
+TICK_S, POOL_TICK_S = 0.1, 0.2
+CONNECT_S = 10.0
+# A method keeps its own time limit, in which the making of machine code does not count (a minute or two, once on a
+# machine), and still has to judge its plan; after this much more it is killed.
 GRACE_S = 150.0
-"""A method keeps its own time limit, in which the making of machine code does not count (a minute or two, once on a
-machine), and still has to judge its plan; after this much more it is killed."""
 CHILD = f"{__package__}.child"
 
 
@@ -123,11 +126,6 @@ def _parsed(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return None
-
-
-Tell = Callable[[Record], None]
-POOL_TICK_S = 0.2
-CONNECT_S = 10.0
 
 
 def run_here(runs: Sequence[Run], problems: Mapping[str, str], jobs: int, tell: Tell) -> None:

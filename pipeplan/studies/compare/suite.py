@@ -293,8 +293,8 @@ def competitor(text: str) -> Competitor:
     return of_name(match["name"], Competitor(text, solver=match["solver"] or "auto", options=options, typed=True))
 
 
+# The part behind the first colon belongs to the name where it sets no option: `module:NAME`.
 _METHOD = re.compile(r"(?P<name>[^:@]*(?::[^:@=,]+)?)(?:@(?P<solver>[^:]*))?(?::(?P<options>.*))?")
-"""The part behind the first colon belongs to the name where it sets no option: `module:NAME`."""
 
 
 def of_name(name: str, method: Competitor) -> Competitor:

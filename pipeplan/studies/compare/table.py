@@ -16,11 +16,11 @@ from .suite import Published
 if TYPE_CHECKING:
     import pandas
 
+# What two undisturbed runs agree on where the limits are deterministic (no clock decides).
 DETERMINISTIC = (
     "instance", "setting", "kind", "method", "formulation", "planner", "solver", "seed", "problem_hash", "status",
     "stop", "found", "value", "time_unit", "bound", "gap", "verified", "published", "published_s", "published_source",
 )  # fmt: skip
-"""What two undisturbed runs agree on where the limits are deterministic (no clock decides)."""
 MEASURED = ("build_s", "solve_s", "total_s", "wall_s", "peak_memory_bytes")
 OTHER = ("backend", "backend_version", "pipeplan", "python", "system", "message", "key")
 RUN_COLUMNS = ("instance", "setting", "kind", "method", "problem_hash", "seed", "key")

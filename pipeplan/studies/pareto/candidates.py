@@ -26,7 +26,7 @@ def measured(problem: ChainProblem, plan: PatternPlan, source: str) -> Candidate
 
 
 def front(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
-    """Those that no other beats in peak memory and period, by growing memory."""
+    """The candidates that no other beats in peak memory and period, by growing memory."""
     kept: list[Candidate] = []
     for candidate in sorted(candidates, key=lambda c: (c.need, c.value)):
         if not kept or candidate.value < kept[-1].value:
@@ -52,10 +52,10 @@ def pipedream_front(problem: ChainProblem) -> tuple[Candidate, ...]:
 
 
 def single(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
-    """Those with one batch per period, the only ones that exact methods can start from."""
+    """The candidates with one batch per period, the only ones that exact methods can start from."""
     return (candidate for candidate in candidates if candidate.plan.batches_per_period == 1)
 
 
 def renumbered(plan: PatternPlan) -> PatternPlan:
-    """GPUs by their first layers, as the exact methods number them."""
+    """The plan with its GPUs numbered by their first layers, as the exact methods number them."""
     return PatternPlan(plan.period, canonical(plan.allocation), plan.starts, plan.transfers)

@@ -7,7 +7,6 @@ where that plan meets a bound nothing is searched.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -19,7 +18,7 @@ from ...formulations.registry import FORMULATIONS
 from ...instances.base.clock import now
 from ...instances.base.errors import InputError, UsageError, did_you_mean
 from ...instances.base.fields import as_list, require, require_object
-from ...instances.base.kind import Function
+from ...instances.base.kind import Later
 from ...instances.base.result import Result, Stop
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
@@ -33,29 +32,11 @@ from ...planners.chain.solver import Solver
 from ...planners.options import SolveOptions
 from ...planners.run.solve import solve
 from ..journal import Journal
+from . import curve
 from .candidates import PIPEDREAM, best_within, measured, pipedream_front, renumbered, single
-from .curve import (
-    Axes,
-    Candidate,
-    Curve,
-    CurvePoint,
-    Ends,
-    NothingKnownError,
-    Settings,
-    Sweep,
-    Watch,
-    between,
-    bound_at,
-    facts_of,
-    halving,
-    no_more_than,
-    places,
-    proven,
-    with_bounds_from_above,
-    with_plans_from_below,
-)
-from .stored import ANEW, lines_of, opened
-from .study import Asked, Study
+from .curve import Asked, Axes, Candidate, CurvePoint, Ends, NothingKnownError, Settings, Sweep
+from .stored import ANEW, lines_of
+from .study import Study
 
 # Their bounds hold for every pattern with one batch per period.
 EXACT_METHODS = ("exact-beaumont", "ilp-beaumont", "cp-beaumont")
@@ -78,12 +59,12 @@ SAME = 1e-9
 
 STUDY = Study(
     takes=frozenset({"method", "memory"}),
-    run=Function("pipeplan.studies.pareto.chains:ready"),
+    sweep=Later("pipeplan.studies.pareto.chains:Chains"),
 )
 
 
 def facts(problem: ChainProblem) -> dict[str, Any]:
-    return facts_of(problem.replace(memory_bytes=None), gpus=problem.gpus, layers=problem.layers)
+    return curve.facts_of(problem.replace(memory_bytes=None), gpus=problem.gpus, layers=problem.layers)
 
 
 def _ends_to_json(ends: Ends | None) -> dict[str, Any]:
@@ -112,54 +93,39 @@ AXES = Axes(
 )
 
 
-def ready(problem: ChainProblem, asked: Asked, path: str | os.PathLike[str] | None, resume: bool) -> partial[Curve]:
-    """The sweep with its checked settings and its journal; a watcher is missing."""
-    methods = tuple(dict.fromkeys(asked.own.get("method") or DEFAULT_METHODS))
-    places_of = places("--memory", asked.own.get("memory"), asked.levels)
-    settings = Settings(*places_of, asked.limits, methods=methods)
-    check(problem, settings)
-    return partial(sweep, problem, settings, opened(path, facts(problem), settings.to_json(), resume))
-
-
-def check(problem: ChainProblem, settings: Settings) -> None:
-    """Settings that make no sense are refused before any work is done."""
-    methods = _methods(settings)
-    unknown = [name for name in methods if name not in METHODS]
-    if unknown:
-        guess = did_you_mean(unknown[0], METHODS)
-        raise UsageError(f"plan pareto knows no method {unknown[0]!r}{guess}; choose from {', '.join(METHODS)}.")
-    if not methods:
-        raise UsageError(f"There is no method to compare; choose from {', '.join(METHODS)}.")
-    settings.check_levels()
-    if problem.memory_mode == "strict":
-        raise InputError(
-            "memory_mode",
-            'is "strict", which the exact methods have no model for',
-            'take "reserved" with exclusive buffers: such plans never need more than strict memory allows',
-        )
-    exact.check(problem.replace(memory_bytes=None))
-
-
-def sweep(
-    problem: ChainProblem,
-    settings: Settings | None = None,
-    journal: Journal | None = None,
-    on_progress: Watch = None,
-) -> Curve:
-    """Period against memory; an interrupt keeps the points that are done, and the plan of the one under way."""
-    settings = settings or Settings(methods=DEFAULT_METHODS)
-    check(problem, settings)
-    return _Chains(problem.replace(memory_bytes=None), settings, journal or opened(None), on_progress).curve()
-
-
 def _methods(settings: Settings) -> tuple[str, ...]:
     return DEFAULT_METHODS if settings.methods is None else settings.methods
 
 
-class _Chains(Sweep):
+class Chains(Sweep):
     """Every method at every level."""
 
     axes = AXES
+
+    @classmethod
+    def settings_for(cls, problem: ChainProblem, asked: Asked) -> Settings:
+        methods = tuple(dict.fromkeys(asked.own.get("method") or DEFAULT_METHODS))
+        return replace(super().settings_for(problem, asked), methods=methods)
+
+    @classmethod
+    def check(cls, problem: ChainProblem, settings: Settings) -> None:
+        methods = _methods(settings)
+        unknown = [name for name in methods if name not in METHODS]
+        if unknown:
+            guess = did_you_mean(unknown[0], METHODS)
+            raise UsageError(
+                f"plan pareto knows no method {unknown[0]!r}{guess}; choose from {', '.join(METHODS)}."
+            )
+        if not methods:
+            raise UsageError(f"There is no method to compare; choose from {', '.join(METHODS)}.")
+        settings.check_levels()
+        if problem.memory_mode == "strict":
+            raise InputError(
+                "memory_mode",
+                'is "strict", which the exact methods have no model for',
+                'take "reserved" with exclusive buffers: such plans never need more than strict memory allows',
+            )
+        exact.check(problem.replace(memory_bytes=None))
 
     def measured(self, plan: Any, source: str = "") -> Candidate | None:
         return measured(self.problem, plan, source)
@@ -205,13 +171,13 @@ class _Chains(Sweep):
             least=replace(least, need=memory.memory_bytes),
             lower=memory.memory_bytes if memory.proven else 0.0,
             best=replace(best, source=UNLIMITED),
-            bound=no_more_than(result.bound, best.value),
+            bound=curve.no_more_than(result.bound, best.value),
         )
 
     def keys(self, ends: Ends) -> list[tuple[str, float]]:
         """Quick methods first, so that their plans can be starts."""
         methods = sorted(dict.fromkeys(_methods(self.settings)), key=lambda name: name in EXACT_METHODS)
-        return [(method, memory) for method in methods for memory in halving(sorted(ends.levels))]
+        return [(method, memory) for method in methods for memory in curve.halving(sorted(ends.levels))]
 
     def point(self, method: str, limit: float, ends: Ends) -> CurvePoint:
         if method == PIPEDREAM:
@@ -224,9 +190,9 @@ class _Chains(Sweep):
             start = best_within(single(rival for rival in rivals if rival is not None), limit)
         if start is not None:
             own = [point for point in self.points.values() if point.method == method]
-            bound = bound_at(own, limit, ends.bound)
-            if proven(start.value, bound):
-                return CurvePoint(limit, Stop.PROVEN, start, no_more_than(bound, start.value), method=method)
+            bound = curve.bound_at(own, limit, ends.bound)
+            if curve.proven(start.value, bound):
+                return CurvePoint(limit, Stop.PROVEN, start, curve.no_more_than(bound, start.value), method=method)
         return self._judged(method, limit, self._solve(method, limit, start), start)
 
     def _solve(self, method: str, limit: float, start: Candidate | None) -> Result:
@@ -252,6 +218,9 @@ class _Chains(Sweep):
         return curves(self.points.values(), ends, self.candidates, _methods(self.settings))
 
 
+sweep = partial(curve.sweep, Chains)
+
+
 def stored_candidates(problem: ChainProblem, journal: Journal) -> tuple[Candidate, ...] | None:
     for where, line in lines_of(journal, RUNS):
         found = []
@@ -275,9 +244,9 @@ def curves(
     everything = list(points)
     answer: list[CurvePoint] = []
     for method in dict.fromkeys(methods):
-        own = with_plans_from_below(point for point in everything if point.method == method)
+        own = curve.with_plans_from_below(point for point in everything if point.method == method)
         if method in EXACT_METHODS:
-            own = with_bounds_from_above(own, ends.bound)
+            own = curve.with_bounds_from_above(own, ends.bound)
             own = [_with_several_batches(point, ends, candidates) for point in own]
         answer += own
     return answer
@@ -295,7 +264,7 @@ def _with_several_batches(point: CurvePoint, ends: Ends, candidates: Sequence[Ca
     if best.plan.batches_per_period == 1:
         return shown
     stop = Stop.COMPLETED if point.certified else point.stop
-    return replace(shown, stop=stop, bound=no_more_than(ends.bound, best.value))
+    return replace(shown, stop=stop, bound=curve.no_more_than(ends.bound, best.value))
 
 
 # ---- the ends --------------------------------------------------------------------------------------------------
@@ -303,7 +272,7 @@ def _with_several_batches(point: CurvePoint, ends: Ends, candidates: Sequence[Ca
 
 def _levels(smallest: float, unlimited: float, count: int) -> tuple[float, ...]:
     """In whole bytes, both ends among them."""
-    ends, inner = {float(smallest), float(unlimited)}, between(smallest, unlimited, count)
+    ends, inner = {float(smallest), float(unlimited)}, curve.between(smallest, unlimited, count)
     return tuple(sorted(ends | {min(float(math.ceil(level)), float(unlimited)) for level in inner}))
 
 

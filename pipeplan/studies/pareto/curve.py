@@ -14,10 +14,10 @@ from ...instances.base.clock import now
 from ...instances.base.errors import InputError, UsageError
 from ...instances.base.fields import require, require_list
 from ...instances.base.result import Found, Stop, met, relative_gap
-from ...instances.registry import any_plan_from_json
+from ...instances.registry import any_plan_from_json, kind_of
 from ...planners.options import Progress, SolveOptions
 from ..journal import Journal
-from .stored import ANEW, SCHEMA, as_it_was, level_of, lines_of, number_of, number_or_none
+from .stored import ANEW, SCHEMA, as_it_was, level_of, lines_of, number_of, number_or_none, opened
 
 LEVELS = 8
 TIME_LIMIT_S = 60.0
@@ -141,7 +141,7 @@ def no_more_than(bound: float | None, value: float | None) -> float | None:
 
 
 def with_bounds_from_above(points: Sequence[CurvePoint], bound: float | None) -> list[CurvePoint]:
-    """`bound` holds without a limit."""
+    """Each point with the best bound that holds for it; `bound` is the one without a limit."""
     answer: list[CurvePoint] = []
     for point in reversed(points):
         bound = max((known for known in (bound, point.bound) if known is not None), default=None)
@@ -199,8 +199,20 @@ class Settings:
             raise InputError("points", f"is {self.levels}", "give at least 2: both ends of the curve are points")
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the user says of the curve."""
+
+    levels: int | None = None
+    """None: the usual number."""
+    own: Mapping[str, Any] = field(default_factory=dict)
+    """What only some kinds have a meaning for, by name; only what was given."""
+    limits: SolveOptions = USUAL
+    """Of each point."""
+
+
 def places(flag: str, given: Iterable[float] | None, levels: int | None) -> tuple[int, tuple[float, ...]]:
-    """How many levels, or the limits in their place."""
+    """The number of levels, and the limits that the user gives in their place."""
     chosen = tuple(sorted(set(given or ())))
     if chosen and levels is not None:
         raise UsageError(f"{flag} and --points both say where the points lie; give one of them.")
@@ -208,8 +220,8 @@ def places(flag: str, given: Iterable[float] | None, levels: int | None) -> tupl
 
 
 def between(least: float, most: float, count: int) -> list[float]:
-    """So many amounts with both ends, which are left out: in equal ratios, as curves are steep where little is
-    allowed."""
+    """The amounts between both ends, of `count` amounts with the ends: in equal ratios, because curves are steep where
+    little is allowed."""
     shares = [i / (count - 1) for i in range(1, count - 1)]
     if least > 0:
         return [least * (most / least) ** share for share in shares]
@@ -229,7 +241,7 @@ def halving(levels: Sequence[float]) -> list[float]:
 
 
 def facts_of(problem: Any, **own: int) -> dict[str, Any]:
-    """By what a curve names its problem."""
+    """What a curve says of its problem."""
     names = {"kind": problem.kind, "name": problem.name, "hash": problem.hash}
     return {**names, **own, "time_unit": problem.time_unit}
 
@@ -315,11 +327,31 @@ class Sweep:
         self.interrupted = False
         self.begun = now()
 
+    @classmethod
+    def settings_for(cls, problem: Any, asked: Asked) -> Settings:
+        """What the user says of the curve, with the usual values where nothing is said."""
+        return Settings(*places("--memory", asked.own.get("memory"), asked.levels), asked.limits)
+
+    @classmethod
+    def check(cls, problem: Any, settings: Settings) -> None:
+        """What makes no sense is refused before any work is done."""
+        raise NotImplementedError
+
+    @classmethod
+    def free(cls, problem: Any) -> Any:
+        """The problem without a limit of its own."""
+        return kind_of(problem).with_memory(problem, None)
+
+    def shown(self, asked: Any) -> Any:
+        """The problem that the answer names."""
+        return self.problem
+
     def measured(self, plan: Any, source: str = "") -> Candidate | None:
         """The referee's numbers; None for no plan, or one that is none of the curve, whatever the limit."""
         raise NotImplementedError
 
     def fits(self, candidate: Candidate, limit: float) -> bool:
+        """Does the plan keep the limit, as the referee judges it?"""
         raise NotImplementedError
 
     def solved_ends(self) -> Ends:
@@ -335,7 +367,7 @@ class Sweep:
         return self.measured(plan)
 
     def best_of(self, plan: Any) -> Candidate | None:
-        """The best plan without a limit."""
+        """The best plan without a limit, measured."""
         return self.measured(plan)
 
     def keys(self, ends: Ends) -> list[tuple[str, float]]:
@@ -346,12 +378,12 @@ class Sweep:
         """The points after each has taken what is known from the others."""
         return with_bounds_from_above(with_plans_from_below(self.points.values()), ends.bound)
 
-    def curve(self, asked: Any = None) -> Curve:
-        """The answer; an interrupt keeps the points that are done. `asked`: the problem that the answer names."""
+    def curve(self, asked: Any) -> Curve:
+        """The answer; an interrupt keeps the points that are done."""
         complete = self._run()
         points = [] if self.ends is None else self.along_curves(self.ends)
-        settled, problem = tuple(point.settled() for point in points), self.problem if asked is None else asked
-        return Curve(problem, self.settings, self.ends, settled, complete, self.axes)
+        settled = tuple(point.settled() for point in points)
+        return Curve(self.shown(asked), self.settings, self.ends, settled, complete, self.axes)
 
     def _run(self) -> bool:
         """Was nothing interrupted? What was done before stays."""
@@ -377,7 +409,7 @@ class Sweep:
                 self.journal.append({"record": POINT, **point.to_json(self.axes.columns)})
 
     def watcher(self, what: str) -> Watch:
-        """Progress says which point is under way, and counts the time of the whole sweep."""
+        """Passes progress on with the point that is under way and the time of the whole sweep."""
         watch = self.watch
         if watch is None:
             return None
@@ -417,6 +449,19 @@ class Sweep:
                 limit, candidate=candidate, rival=rival, method=method, **as_it_was(where, line)
             )
         return points
+
+
+def sweep(
+    kind: type[Sweep],
+    problem: Any,
+    settings: Settings | None = None,
+    journal: Journal | None = None,
+    on_progress: Watch = None,
+) -> Curve:
+    """The curve of a problem, point by point."""
+    settings = settings or kind.settings_for(problem, Asked())
+    kind.check(problem, settings)
+    return kind(kind.free(problem), settings, journal or opened(None), on_progress).curve(problem)
 
 
 def _ends_record(ends: Ends) -> dict[str, Any]:

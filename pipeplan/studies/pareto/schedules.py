@@ -5,26 +5,26 @@ Memory is in the problem's own unit, the same on every device but links.
 
 from __future__ import annotations
 
-import os
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from ...instances.base.errors import UsageError
-from ...instances.base.kind import Function
+from ...instances.base.kind import Later
 from ...instances.base.result import Result, Stop, met
 from ...instances.registry import kind_of
 from ...instances.schedule.problem import ScheduleProblem
 from ...planners.run.solve import solve
 from ..journal import Journal
 from ..stage_schedule import RuleSchedule, best_rule, objective_of, rule_schedules, start_among
-from .curve import Axes, Candidate, Curve, Ends, Settings, Watch, facts_of, places
+from . import curve
+from .curve import Asked, Axes, Candidate, Ends, Settings, Watch, facts_of
 from .stagings import MemorySweep
-from .stored import opened
-from .study import Asked, Study
+from .study import Study
 
 STUDY = Study(
     takes=frozenset({"memory", "objective"}),
-    run=Function("pipeplan.studies.pareto.schedules:ready"),
+    sweep=Later("pipeplan.studies.pareto.schedules:Schedules"),
 )
 
 
@@ -54,41 +54,24 @@ AXES = Axes(
 )
 
 
-def ready(
-    problem: ScheduleProblem, asked: Asked, path: str | os.PathLike[str] | None, resume: bool
-) -> partial[Curve]:
-    """The sweep with its checked settings and its journal; a watcher is missing."""
-    levels, chosen = places("--memory", asked.own.get("memory"), asked.levels)
-    objective = objective_of(asked.own.get("objective"), problem.micro_batches)
-    settings = Settings(levels, chosen, asked.limits, {"objective": objective})
-    check(problem, settings)
-    return partial(sweep, problem, settings, opened(path, facts(problem), settings.to_json(), resume))
-
-
-def check(problem: ScheduleProblem, settings: Settings) -> None:
-    """What makes no sense is refused before any work is done."""
-    settings.check_levels()
-    if not any(block.memory or block.workspace for block in problem.blocks):
-        raise UsageError(f"No block of {problem.name} takes any memory, so there is no curve.")
-
-
-def sweep(
-    problem: ScheduleProblem,
-    settings: Settings | None = None,
-    journal: Journal | None = None,
-    on_progress: Watch = None,
-) -> Curve:
-    """The objective against memory; an interrupt keeps the points that are done."""
-    settings = settings or Settings(options={"objective": objective_of(None, problem.micro_batches)})
-    check(problem, settings)
-    free = kind_of(problem).with_memory(problem, None)
-    return _Schedules(free, settings, journal or opened(None), on_progress).curve(problem)
-
-
-class _Schedules(MemorySweep):
+class Schedules(MemorySweep):
     """The default method and the named rules at every level."""
 
     axes = AXES
+
+    @classmethod
+    def settings_for(cls, problem: ScheduleProblem, asked: Asked) -> Settings:
+        objective = objective_of(asked.own.get("objective"), problem.micro_batches)
+        return replace(super().settings_for(problem, asked), options={"objective": objective})
+
+    @classmethod
+    def check(cls, problem: ScheduleProblem, settings: Settings) -> None:
+        settings.check_levels()
+        if not any(block.memory or block.workspace for block in problem.blocks):
+            raise UsageError(f"No block of {problem.name} takes any memory, so there is no curve.")
+
+    def shown(self, asked: ScheduleProblem) -> ScheduleProblem:
+        return asked
 
     def __init__(self, problem: ScheduleProblem, settings: Settings, journal: Journal, watch: Watch) -> None:
         super().__init__(problem, settings, journal, watch)
@@ -124,3 +107,6 @@ class _Schedules(MemorySweep):
         plans = (self.measured(one.plan) for one in self._rules(self.problem))
         alike = [one for one in plans if one is not None and (one.value < best.value or met(one.value, best.value))]
         return min([best, *alike], key=lambda one: one.need)
+
+
+sweep = partial(curve.sweep, Schedules)

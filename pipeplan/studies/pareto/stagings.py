@@ -5,50 +5,32 @@ A point is solved only where the best plan that fits does not meet what is prove
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import Any
 
 from ...instances.base.errors import InputError
-from ...instances.base.kind import Function
+from ...instances.base.kind import Later
 from ...instances.base.result import Result, Stop
 from ...instances.least_memory import enough
 from ...instances.registry import kind_of
 from ...instances.staging.problem import StagingProblem
 from ...planners.memory.smallest import smallest_memory
 from ...planners.run.solve import solve
-from ..journal import Journal
-from .curve import (
-    Axes,
-    Candidate,
-    Curve,
-    CurvePoint,
-    Ends,
-    NothingKnownError,
-    Settings,
-    Sweep,
-    Watch,
-    between,
-    bound_at,
-    facts_of,
-    no_more_than,
-    places,
-    proven,
-)
-from .stored import opened
-from .study import Asked, Study
+from . import curve
+from .curve import Axes, Candidate, CurvePoint, Ends, NothingKnownError, Settings, Sweep
+from .study import Study
 
 METHOD, EVEN = "dp-piper", "equi"
 
 STUDY = Study(
     takes=frozenset({"memory"}),
-    run=Function("pipeplan.studies.pareto.stagings:ready"),
+    sweep=Later("pipeplan.studies.pareto.stagings:Stagings"),
 )
 
 
 def facts(problem: StagingProblem) -> dict[str, Any]:
     free = problem.replace(memory_bytes=None)
-    return facts_of(free, devices=free.devices, layers=len(free.layers))
+    return curve.facts_of(free, devices=free.devices, layers=len(free.layers))
 
 
 def _ends_to_json(ends: Ends | None) -> dict[str, Any]:
@@ -72,34 +54,6 @@ AXES = Axes(
     facts=facts,
     ends=_ends_to_json,
 )
-
-
-def ready(
-    problem: StagingProblem, asked: Asked, path: str | os.PathLike[str] | None, resume: bool
-) -> partial[Curve]:
-    """The sweep with its checked settings and its journal; a watcher is missing."""
-    settings = Settings(*places("--memory", asked.own.get("memory"), asked.levels), asked.limits)
-    check(problem, settings)
-    return partial(sweep, problem, settings, opened(path, facts(problem), settings.to_json(), resume))
-
-
-def check(problem: StagingProblem, settings: Settings) -> None:
-    """What makes no sense is refused before any work is done."""
-    settings.check_levels()
-    if problem.device_types:
-        raise InputError("device_types", "have memories of their own", "draw the curve for devices that are alike")
-
-
-def sweep(
-    problem: StagingProblem,
-    settings: Settings | None = None,
-    journal: Journal | None = None,
-    on_progress: Watch = None,
-) -> Curve:
-    """Time against memory; an interrupt keeps the points that are done."""
-    settings = settings or Settings()
-    check(problem, settings)
-    return _Stagings(problem.replace(memory_bytes=None), settings, journal or opened(None), on_progress).curve()
 
 
 class MemorySweep(Sweep):
@@ -153,19 +107,19 @@ class MemorySweep(Sweep):
             least=least,
             lower=memory.lower_bytes,
             best=best,
-            bound=no_more_than(free.bound, best.value),
+            bound=curve.no_more_than(free.bound, best.value),
         )
 
     def point(self, method: str, limit: float, ends: Ends) -> CurvePoint:
         if limit < ends.lower:
             return CurvePoint(limit, Stop.INFEASIBLE)
         problem, known = kind_of(self.problem).with_memory(self.problem, limit), self._known(limit, ends)
-        bound = bound_at(self.points.values(), limit, ends.bound)
+        bound = curve.bound_at(self.points.values(), limit, ends.bound)
         where = f"at {limit:.6g} {self.unit}".rstrip()
         rival = self.rival(problem, where)
         beside = None if rival is None else rival.value
-        if known is not None and proven(known.value, bound):
-            return CurvePoint(limit, Stop.PROVEN, known, no_more_than(bound, known.value), beside)
+        if known is not None and curve.proven(known.value, bound):
+            return CurvePoint(limit, Stop.PROVEN, known, curve.no_more_than(bound, known.value), beside)
         result = self.exact(problem, where, known)
         plans = [self.measured(result.plan) if result.verified else None, known]
         best = min((plan for plan in plans if plan is not None), key=lambda plan: plan.value, default=None)
@@ -178,10 +132,17 @@ class MemorySweep(Sweep):
         return min(within, key=lambda plan: (plan.value, plan.need), default=None)
 
 
-class _Stagings(MemorySweep):
+class Stagings(MemorySweep):
     """The exact program and the even split at every level."""
 
     axes = AXES
+
+    @classmethod
+    def check(cls, problem: StagingProblem, settings: Settings) -> None:
+        settings.check_levels()
+        if problem.device_types:
+            remedy = "draw the curve for devices that are alike"
+            raise InputError("device_types", "have memories of their own", remedy)
 
     def exact(self, problem: StagingProblem, what: str, start: Candidate | None) -> Result:
         return self._solved(problem, what, METHOD)
@@ -196,9 +157,12 @@ class _Stagings(MemorySweep):
         return result
 
 
+sweep = partial(curve.sweep, Stagings)
+
+
 def _levels(least: float, most: float, count: int) -> tuple[float, ...]:
     """In whole bytes where there are many, both ends among them."""
     if not 0 < least < most:
         return (most,)
-    inner = (float(round(level)) if level > 100 else level for level in between(least, most, count))
+    inner = (float(round(level)) if level > 100 else level for level in curve.between(least, most, count))
     return tuple(sorted({least, *inner, most}))

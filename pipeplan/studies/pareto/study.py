@@ -3,36 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ...instances.base.errors import UsageError
-from ...instances.base.kind import Function
-from ...planners.options import SolveOptions
-from .curve import USUAL, Curve, Watch
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What the user says of the curve."""
-
-    levels: int | None = None
-    """None: the usual number."""
-    own: Mapping[str, Any] = field(default_factory=dict)
-    """What only some kinds have a meaning for, by name; only what was given."""
-    limits: SolveOptions = USUAL
-    """Of each point."""
+from ...instances.base.kind import Later
+from .curve import Asked, Curve, Sweep, Watch, sweep
+from .stored import opened
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """One curve for each kind."""
+    """The curve of a kind."""
 
     takes: frozenset[str]
-    """What of `Asked.own` says anything."""
-    run: Function[[Any, Asked, str | os.PathLike[str] | None, bool], Callable[[Watch], Curve]]
-    """Of a problem, with the path of its points, and whether they are read again first."""
+    """Names of options in `Asked.own` that have a meaning for this kind."""
+    sweep: Later[type[Sweep]]
+    """The class of its sweep."""
 
     def check(self, kind: str, asked: Asked) -> None:
         """A `UsageError` where something was said that means nothing here."""
@@ -46,4 +35,8 @@ class Study:
     ) -> Callable[[Watch], Curve]:
         """All that can be refused is refused here; then the watcher is all that is missing."""
         self.check(problem.kind, asked)
-        return self.run(problem, asked, path, resume)
+        kind = self.sweep.load()
+        settings = kind.settings_for(problem, asked)
+        kind.check(problem, settings)
+        journal = opened(path, kind.axes.facts(problem), settings.to_json(), resume)
+        return partial(sweep, kind, problem, settings, journal)

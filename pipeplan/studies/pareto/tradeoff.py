@@ -6,14 +6,13 @@ Each search starts from the best plan that is within its limit, and where that m
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from ...formulations.registry import FORMULATIONS
-from ...instances.base.kind import Function
+from ...instances.base.kind import Later
 from ...instances.base.result import Result, Stop
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
@@ -22,28 +21,9 @@ from ...instances.placement.rules import LatencyRules, LimitedRules, ThroughputR
 from ...planners.options import SolveOptions
 from ...planners.run.choose import check_extensions, time_of
 from ...planners.run.solve import solve
-from ..journal import Journal
-from .curve import (
-    LEVELS,
-    USUAL,
-    Axes,
-    Candidate,
-    Curve,
-    CurvePoint,
-    Ends,
-    NothingKnownError,
-    Settings,
-    Sweep,
-    Watch,
-    between,
-    bound_at,
-    facts_of,
-    no_more_than,
-    places,
-    proven,
-)
-from .stored import opened
-from .study import Asked, Study
+from . import curve
+from .curve import Asked, Axes, Candidate, CurvePoint, Ends, NothingKnownError, Settings, Sweep
+from .study import Study
 
 METHOD, QUICKEST, FREE, QUICK = "cp-tarnawski", "ip-tarnawski-latency", "ip-tarnawski", "linear-dp-limited"
 # The source of the plans at both ends.
@@ -51,12 +31,12 @@ END = "an end"
 
 STUDY = Study(
     takes=frozenset({"latency_limit", "non_contiguous", "subgraphs_per_device"}),
-    run=Function("pipeplan.studies.pareto.tradeoff:ready"),
+    sweep=Later("pipeplan.studies.pareto.tradeoff:Placements"),
 )
 
 
 def facts(problem: PlacementProblem) -> dict[str, Any]:
-    return facts_of(problem, nodes=len(problem.nodes), accelerators=problem.accelerators, cpus=problem.cpus)
+    return curve.facts_of(problem, nodes=len(problem.nodes), accelerators=problem.accelerators, cpus=problem.cpus)
 
 
 def _ends_to_json(ends: Ends | None) -> dict[str, Any]:
@@ -79,9 +59,9 @@ AXES = Axes(
 
 
 def settings_of(
-    levels: int = LEVELS,
+    levels: int = curve.LEVELS,
     latency_limits: Iterable[float] = (),
-    limits: SolveOptions = USUAL,
+    limits: SolveOptions = curve.USUAL,
     *,
     non_contiguous: bool = False,
     subgraphs_per_device: int = 1,
@@ -100,41 +80,27 @@ def rules_within(settings: Settings, limit: float = math.inf) -> LimitedRules:
     )
 
 
-def ready(
-    problem: PlacementProblem, asked: Asked, path: str | os.PathLike[str] | None, resume: bool
-) -> partial[Curve]:
-    """The sweep with its checked settings and its journal; a watcher is missing."""
-    own = dict(asked.own)
-    limits = [time_of(problem, "latency_limit", text) for text in own.pop("latency_limit", ())]
-    settings = settings_of(*places("--latency-limit", limits, asked.levels), asked.limits, **own)
-    check(problem, settings)
-    return partial(sweep, problem, settings, opened(path, facts(problem), settings.to_json(), resume))
-
-
-def check(problem: PlacementProblem, settings: Settings) -> None:
-    """Settings that make no sense are refused before any work is done."""
-    settings.check_levels()
-    check_extensions(FORMULATIONS[METHOD], problem)
-    for limit in settings.chosen or (1.0,):
-        FORMULATIONS[METHOD].load().check(problem, {"latency_limit": limit, **settings.options})
-
-
-def sweep(
-    problem: PlacementProblem,
-    settings: Settings | None = None,
-    journal: Journal | None = None,
-    on_progress: Watch = None,
-) -> Curve:
-    """Load against latency; an interrupt keeps the points that are done, and the plan of the one under way."""
-    settings = settings or settings_of()
-    check(problem, settings)
-    return _Placements(problem, settings, journal or opened(None), on_progress).curve()
-
-
-class _Placements(Sweep):
+class Placements(Sweep):
     """The limited model at every limit, from the best plan that keeps it."""
 
     axes = AXES
+
+    @classmethod
+    def settings_for(cls, problem: PlacementProblem, asked: Asked) -> Settings:
+        own = dict(asked.own)
+        limits = [time_of(problem, "latency_limit", text) for text in own.pop("latency_limit", ())]
+        return settings_of(*curve.places("--latency-limit", limits, asked.levels), asked.limits, **own)
+
+    @classmethod
+    def check(cls, problem: PlacementProblem, settings: Settings) -> None:
+        settings.check_levels()
+        check_extensions(FORMULATIONS[METHOD], problem)
+        for limit in settings.chosen or (1.0,):
+            FORMULATIONS[METHOD].load().check(problem, {"latency_limit": limit, **settings.options})
+
+    @classmethod
+    def free(cls, problem: PlacementProblem) -> PlacementProblem:
+        return problem
 
     def measured(self, plan: Any, source: str = "") -> Candidate | None:
         rules = rules_within(self.settings)
@@ -191,9 +157,9 @@ class _Placements(Sweep):
     def point(self, method: str, limit: float, ends: Ends) -> CurvePoint:
         if ends.lower > limit * (1 + 1e-9):
             return CurvePoint(limit, Stop.INFEASIBLE)
-        start, bound = self._start(limit, ends), bound_at(self.points.values(), limit, ends.bound)
-        if start is not None and proven(start.value, bound):
-            return CurvePoint(limit, Stop.PROVEN, start, no_more_than(bound, start.value))
+        start, bound = self._start(limit, ends), curve.bound_at(self.points.values(), limit, ends.bound)
+        if start is not None and curve.proven(start.value, bound):
+            return CurvePoint(limit, Stop.PROVEN, start, curve.no_more_than(bound, start.value))
         return self._searched(limit, start)
 
     def _searched(self, limit: float, start: Candidate | None) -> CurvePoint:
@@ -225,8 +191,11 @@ class _Placements(Sweep):
         return min(within, key=lambda plan: (plan.value, plan.need), default=None)
 
 
+sweep = partial(curve.sweep, Placements)
+
+
 def _levels(least: float, most: float, count: int) -> tuple[float, ...]:
     """Both ends, and what lies between."""
     if not 0 < least < most:
         return (most,) if most > 0 else (1.0,)
-    return tuple(sorted({least, *between(least, most, count), most}))
+    return tuple(sorted({least, *curve.between(least, most, count), most}))

@@ -15,10 +15,9 @@ from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.referee import rules_of
 from pipeplan.planners.run.solve import solve
 from pipeplan.planners.search import shares
-from pipeplan.show.answer import answer, how_good, no_plan
+from pipeplan.show.answer import answer, how_good, no_plan, optimal
 from pipeplan.show.command import command_of
 from pipeplan.show.even import even_split
-from pipeplan.show.run import optimal
 from pipeplan.show.view import view_of
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.simulate import simulate
 from pipeplan.models.export.contract import ToExport
-from pipeplan.models.export.passes import passes_by_rank
+from pipeplan.models.export.torch_pipelining import passes_by_rank
 from pipeplan.models.stages import stages_of
 
 
