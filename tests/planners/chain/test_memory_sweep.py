@@ -8,7 +8,7 @@ from problems.chains import random_chain
 
 from pipeplan.formulations.beaumont.least_memory import payload, sizes_of
 from pipeplan.instances.chain import random_chains as recipe
-from pipeplan.planners.chain import memory_sweep, smallest_memory
+from pipeplan.planners.chain import smallest_memory
 from pipeplan.planners.chain.smallest_memory import sweep
 from pipeplan.planners.options import SolveOptions
 
@@ -33,7 +33,7 @@ def test_too_many_states_are_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     data = payload(sizes_of(problem), 4, ())
     assert sweep(data, 1000).fits
     assert sweep(data, 1000, over=lambda: True).fits is None
-    monkeypatch.setattr(memory_sweep, "MOST_STATES", 3)
+    monkeypatch.setattr(smallest_memory, "MOST_STATES", 3)
     assert sweep(data, 1000).fits is None
     assert sweep(data, 500).fits is False
 
@@ -43,7 +43,7 @@ def test_the_solver_takes_over_where_the_sweep_cannot_tell(monkeypatch: pytest.M
     """CP-SAT and the sweep share no code, and find the same."""
     problem = recipe.resnet_like(layers, 3).replace(memory_mode="inputs")
     swept = smallest_memory.smallest_memory(problem)
-    monkeypatch.setattr(memory_sweep, "MOST_STATES", 0)
+    monkeypatch.setattr(smallest_memory, "MOST_STATES", 0)
     solved = smallest_memory.smallest_memory(problem, SolveOptions(threads=1))
     assert swept.proven
     assert solved.proven

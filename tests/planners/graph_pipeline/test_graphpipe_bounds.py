@@ -14,7 +14,7 @@ from pipeplan.instances.base.result import Found, Result, Stop
 from pipeplan.instances.graph_pipeline.models import case_study
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
 from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
-from pipeplan.planners.graph_pipeline import paths
+from pipeplan.planners.graph_pipeline import bounds
 from pipeplan.planners.graph_pipeline.bounds import disjoint_paths, lower_bound
 from pipeplan.planners.registry import PLANNERS
 from pipeplan.planners.run.solve import solve
@@ -192,7 +192,7 @@ def test_stages_early_on_the_path_need_more_memory(monkeypatch: pytest.MonkeyPat
     result = planned(problem, degrees="none")
     assert result.objective == pytest.approx((8 / 2 + 2) * 4.0)
     assert result.stop == Stop.PROVEN
-    monkeypatch.setattr(paths, "MOST_LEVELS", 1)
+    monkeypatch.setattr(bounds, "MOST_LEVELS", 1)
     assert (lower_bound(problem, {"degrees": "none"}) or 0.0) < 0.8 * result.objective
 
 
@@ -230,7 +230,7 @@ def test_a_gap_that_is_open_is_not_called_proven() -> None:
 def test_compiled_and_plain_loops_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of(random.Random(4))
     plain = lower_bound(problem, {})
-    monkeypatch.setattr(paths, "COMPILED_FROM", 0)
+    monkeypatch.setattr(bounds, "COMPILED_FROM", 0)
     assert lower_bound(problem, {}) == pytest.approx(plain, rel=1e-12)
 
 

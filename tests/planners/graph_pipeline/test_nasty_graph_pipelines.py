@@ -11,7 +11,7 @@ from problems.nasty import in_fifteen_digits, nasty, scaled
 
 from pipeplan.instances.base.result import Found, Stop
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
-from pipeplan.planners.graph_pipeline import bounds, paths, search
+from pipeplan.planners.graph_pipeline import bounds, search
 from pipeplan.planners.graph_pipeline.configurations import menu
 from pipeplan.planners.graph_pipeline.costs import Costs
 from pipeplan.planners.graph_pipeline.options import ROUNDED_MEMORY
@@ -55,7 +55,7 @@ def test_graphpipe_in_all_units(seeds: int) -> None:
 
 @pytest.mark.sweeps
 def test_compiled_loops_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paths, "COMPILED_FROM", 0)
+    monkeypatch.setattr(bounds, "COMPILED_FROM", 0)
     monkeypatch.setattr(search, "COMPILED_FROM", 0)
     for seed in range(1000, 1020):
         check(seed)

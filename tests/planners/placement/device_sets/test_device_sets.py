@@ -164,9 +164,9 @@ def test_orders_hold_every_group_once() -> None:
 
 
 def test_wide_graphs_are_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pipeplan.planners.placement.device_sets import graph
+    from pipeplan.planners.placement.device_sets import pricing
 
-    monkeypatch.setattr(graph, "MOST_STATES", 20)
+    monkeypatch.setattr(pricing, "MOST_STATES", 20)
     found = solve(operators(120, 3), planner="device-sets", options=ANYWHERE)
     assert found.objective is not None
     assert found.bound is not None
