@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from ..base.amounts import exact_sum
-from .plan import PlacementPlan
+from .plan import Device, PlacementPlan
 from .problem import PlacementProblem
 
 
@@ -16,6 +16,14 @@ def with_memory(problem: PlacementProblem, memory_bytes: float | None) -> Placem
     """The problem with so much memory on accelerators of every type."""
     others = tuple(replace(other, memory_bytes=memory_bytes) for other in problem.other_types)
     return problem.replace(memory_bytes=memory_bytes, other_types=others)
+
+
+def limit_of(problem: PlacementProblem, device: Device) -> float | None:
+    """The memory of an accelerator of the device's type; CPUs have no limit."""
+    kind = device.accelerator_type
+    if device.type == "cpu":
+        return None
+    return problem.memory_bytes if kind is None else problem.other_types[problem.type_index[kind]].memory_bytes
 
 
 def held(problem: PlacementProblem, plan: PlacementPlan, options: Mapping[str, Any]) -> Fraction:

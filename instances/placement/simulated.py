@@ -11,6 +11,7 @@ from collections import defaultdict
 
 from ..base.errors import UsageError
 from ..timeline.model import Dependency, Order, Pipeline, Stage, replica_orders
+from .each_device import limit_of
 from .plan import Device, PlacementPlan
 from .problem import PlacementProblem
 from .referee.assignment import check_computable, device_of_nodes, time_of
@@ -69,14 +70,6 @@ def _stage(problem: PlacementProblem, device: Device, orders: tuple[Order, ...])
         fixed_bytes=math.fsum(problem.nodes[i].size_bytes for i in held),
         limit_bytes=limit_of(problem, device),
     )
-
-
-def limit_of(problem: PlacementProblem, device: Device) -> float | None:
-    """Of an accelerator of its type; CPUs have none."""
-    kind = device.accelerator_type
-    if device.type == "cpu":
-        return None
-    return problem.memory_bytes if kind is None else problem.other_types[problem.type_index[kind]].memory_bytes
 
 
 def _dependencies(problem: PlacementProblem, plan: PlacementPlan, devices: list[Device]) -> tuple[Dependency, ...]:

@@ -7,14 +7,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from ..base.errors import unknown_choice
+from .checks import SCHEDULES
 
 # In which order a stage runs its passes: +j is the forward pass of micro-batch j, -j its backward pass.
-
-
 Order = tuple[int, ...]
-
-# As the plan says (1F1B where it says nothing); one forward, one backward; all forward, then all backward.
-SCHEDULES = ("planned", "1f1b", "gpipe")
 
 
 @lru_cache(maxsize=32)

@@ -188,7 +188,8 @@ def _gain(study: ScheduleStudy) -> str | None:
     value, peak = study.result.objective, study.peak
     if value is None or peak is None:
         return None
-    unit, memory = study.problem.time_unit, memory_unit(study.problem.memory_unit)
+    unit, limits = study.problem.time_unit, [device.memory for device in study.problem.devices]
+    memory = memory_unit(study.problem.memory_unit).like(limits)
     name = {"period": "a micro-batch every"}.get(study.objective, study.objective)
     here = f"{name} {amount(value, unit)}, at most {memory.text(peak)} on a device"
 

@@ -146,12 +146,12 @@ def test_a_signal_after_the_search_changes_nothing(tmp_path: Path, number: int) 
     body = f"""
 import os, sys
 from pipeplan.cli import main, solve
-show = solve._show
+show = solve.show_result
 def shown(*arguments, **named):
     os.kill(os.getpid(), {int(number)})
     show(*arguments, **named)
     os.kill(os.getpid(), {int(number)})
-solve._show = shown
+solve.show_result = shown
 sys.argv = ["plan", "solve", "tiny-chain", "--planner", "greedy", "--output", {str(saved)!r}]
 sys.exit(main())
 """

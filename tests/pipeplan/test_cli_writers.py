@@ -103,7 +103,7 @@ def test_a_signal_after_the_file_is_written_changes_nothing(words: str, folder: 
         pytest.skip("the search goes on after this file, and a signal ends it")
     numbers = [int(signal.SIGINT), int(signal.SIGTERM)]
     body = f"""
-from pipeplan.instances import json_file
+from pipeplan.instances.base import json_file
 replace = json_file._replace
 def replace_and_hear(*arguments):
     replace(*arguments)

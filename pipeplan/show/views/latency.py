@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from ...instances.base.checks import NodeId
 from ...instances.base.errors import UsageError
 from ...instances.base.kind import Rules
+from ...instances.placement.each_device import limit_of
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ...instances.placement.referee.evaluate import NotAnAssignmentError
 from ...instances.placement.referee.latency import LatencyEvaluation, Piece
 from ...instances.placement.rules import LatencyRules
-from ...instances.placement.simulated import limit_of
 from ..names import Order, order_of
 from ..view import Bar, Graph, PlanView, Row, Table, Timeline
 from ..words import IN_BYTES, amount, several
