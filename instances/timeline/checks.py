@@ -6,9 +6,6 @@ from collections.abc import Iterable
 
 from ..base.errors import InputError, UsageError, Violation
 
-# As the plan says (1F1B where it says nothing); one forward, one backward; all forward, then all backward.
-SCHEDULES = ("planned", "1f1b", "gpipe")
-
 # Passes whose start and end are told one by one.
 MAX_TASKS = 2_000_000
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from ..base.errors import unknown_choice
-from .checks import SCHEDULES
+from . import SCHEDULES
 
 # In which order a stage runs its passes: +j is the forward pass of micro-batch j, -j its backward pass.
 Order = tuple[int, ...]

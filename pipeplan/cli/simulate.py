@@ -8,7 +8,7 @@ import typer
 
 from ..instances.base.errors import UsageError
 from ..instances.registry import Problem, kind_of
-from ..instances.timeline.checks import SCHEDULES
+from ..instances.timeline import SCHEDULES
 from ..show.console import print_json, say_error, say_note
 from ..show.words import IN_BYTES, several
 from .arguments import Cluster, InstanceArgument, Json, drawable, load_for, output_file, with_cluster
