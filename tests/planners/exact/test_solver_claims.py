@@ -14,6 +14,8 @@ from problems.nasty import KINDS, nasty
 
 import pipeplan
 from pipeplan.formulations.tarnawski.formulation import TarnawskiThroughput
+from pipeplan.instances.base.result import Stop
+from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 
 MODELS = [method for kind in KINDS for method in METHODS[kind] if method.formulation is not None]
@@ -70,3 +72,13 @@ def test_a_model_that_counts_too_little_is_told(monkeypatch: pytest.MonkeyPatch,
     assert result.objective == 3.0
     told = [text for text in result.messages if "the method claimed" in text]
     assert told, result.messages
+
+
+def test_times_too_fine_for_a_solver_explain_its_claim() -> None:
+    """Rounded down to steps, the runs of a schedule seem to take less than they do."""
+    problem = load_packaged("zero-bubble-4x12")
+    blocks = tuple(
+        replace(block, time=block.time * (1 + (n + 1) * 7.3e-13)) for n, block in enumerate(problem.blocks)
+    )
+    result = pipeplan.solve(problem.replace(blocks=blocks, micro_batches=3), formulation="cp-schedule")
+    assert (result.stop, result.claimed) == (Stop.PROVEN, result.objective)
