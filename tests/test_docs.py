@@ -135,10 +135,15 @@ def test_the_commands_of_the_page_on_schedules_work_and_give_the_values_that_it_
         if line[:2] != ["compare", "--suite"]:
             run(plan, line)
     values = [pipeplan.load_result(name).objective for name in ("best.json", "rule.json")]
-    other = plan("solve", "pipeline.json", "--objective", "span", "--planner", "1f1b", "--json").json["objective"]
+    others = [
+        plan("solve", "pipeline.json", "--objective", "span", "--planner", name, "--json").json["objective"]
+        for name in ("zb-greedy", "1f1b")
+    ]
     text = (DOCS / "schedules.md").read_text("utf-8")
-    named = re.findall(r"take ([0-9]+) time units .* needs ([0-9]+), and 1F1B ([0-9]+)", " ".join(text.split()))
-    assert [tuple(map(float, row)) for row in named] == [(*values, other)]
+    number = r"([0-9]+)"
+    sentence = rf"takes {number} time units.* \*zb-greedy\* takes {number}, \*zb-h1\* {number}, and 1F1B {number}\."
+    named = [tuple(map(float, row)) for row in re.findall(sentence, " ".join(text.split()))]
+    assert named == [(values[0], others[0], values[1], others[1])]
     assert (DOCS / "schedules.svg").stat().st_size > 10_000
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..page.axes import number
 from ..palette import MEMORY, ink_on
 from ..view import Bar, Curve, PlanView, Timeline
-from ..words import measured
+from ..words import measured, plain
 from .canvas import (
     CHARACTER,
     GROUND,
@@ -103,7 +103,7 @@ def draw_timeline(axes: Axes, timeline: Timeline, view: PlanView) -> None:
         # All bars of a lane at once: matplotlib looks at everything drawn so far whenever something is added.
         colours = [timeline.palette[bar.colour] for bar in bars]
         drawn = axes.broken_barh(spans, (row - 0.42, 0.84), facecolors=colours, **style)
-        with_titles(drawn, [f"{bar.title}, {bar.start:.5g} to {bar.end:.5g}" for bar in bars])
+        with_titles(drawn, [f"{bar.title}, {plain(bar.start)} to {plain(bar.end)}" for bar in bars])
     # Behind the bars, where they strike no label through.
     if timeline.steady is not None:
         behind: dict[str, Any] = {"color": INK, "linewidth": 1, "zorder": 0}
