@@ -83,7 +83,8 @@ COMPILED = {
 def _compile_once(items: list[pytest.Item]) -> None:
     """One worker runs a folder's tests, so that only it compiles; the others find the machine code on disk."""
     for item in items:
-        group = COMPILED.get(item.path.parent.relative_to(ROOT / "tests").as_posix())
+        folder = item.path.parent
+        group = COMPILED.get(folder.as_posix().removeprefix((ROOT / "tests").as_posix() + "/"))
         if group is not None and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(group))
 
