@@ -73,4 +73,6 @@ def test_one_run() -> None:
     first, equi, last = said.stdout.splitlines()[0], said.stdout.splitlines()[1], said.stdout.splitlines()[-1]
     assert first.split() == ["instance", "method", "wall", "compile", "overrun", "work", "stop"]
     assert equi.split()[:2] == ["tiny-levels", "equi"]
-    assert last.endswith("0 went more than 10% + 1 s beyond the limit, and 0 ended without the answer that they owe")
+    assert last.endswith(
+        "0 went more than 10% + 1 s beyond the limit, and 0 ended without the answer that they owe"
+    )

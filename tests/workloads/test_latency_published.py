@@ -65,6 +65,7 @@ def test_more_subgraphs_per_device_do_not_help_bert_3(workloads: Path, pieces: i
     assert BEST["bert_l-3_inference"] * (1 - 0.001) <= bound <= BEST["bert_l-3_inference"] * (1 + 1e-9)
 
 
+@pytest.mark.sweeps
 @pytest.mark.parametrize("share", [0.5, 1.6, 3.0])
 @pytest.mark.parametrize("name", ["inceptionv3_inference", "resnet50_inference"])
 def test_layer_graphs_of_convolutional_networks_are_nearly_solved_without_a_search(

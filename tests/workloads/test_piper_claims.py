@@ -42,6 +42,7 @@ def without_a_plan(folder: Path, devices: int, gib: float) -> set[str]:
 # ---- Fig. 1: which baseline fails where ----------------------------------------------------------------
 
 
+@pytest.mark.sweeps
 @pytest.mark.parametrize("gib", [1, 2, 8, 80])
 def test_piper_is_best_in_every_cell(workloads: Path, gib: float) -> None:
     for devices in DEVICES:
@@ -118,7 +119,10 @@ TABLE_1: list[tuple[int, float, float, float | None]] = [
 """Devices, GiB, the printed times of Piper and of equal stages (None: out of memory), 7680 micro-batches."""
 
 
-@pytest.mark.parametrize(("devices", "gib", "piper", "equi"), TABLE_1)
+@pytest.mark.parametrize(
+    ("devices", "gib", "piper", "equi"),
+    [pytest.param(*row, marks=[pytest.mark.sweeps] * (row[0] >= 32)) for row in TABLE_1],
+)
 def test_table_1_of_resnet50(workloads: Path, devices: int, gib: float, piper: float, equi: float | None) -> None:
     """Equal stages as printed, to six digits; Piper with its own greedy knapsack never above what is printed."""
     problem = published(workloads, "resnet").replace(devices=devices, memory_bytes=gib * GIB, micro_batches=7680)
@@ -154,6 +158,7 @@ def _without_tensor_parallelism(problem: StagingProblem) -> StagingProblem:
     )
 
 
+@pytest.mark.sweeps
 @pytest.mark.parametrize(("file", "workload"), [("bert32a100", "bert32"), ("resnet", "resnet50")])
 def test_rows_where_exact_knapsacks_are_better(workloads: Path, file: str, workload: str) -> None:
     """Everywhere else the greedy happens to be optimal; nowhere is the exact mode worse, and all is proven."""

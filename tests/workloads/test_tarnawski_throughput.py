@@ -50,6 +50,7 @@ def test_cp_sat_proves_the_optimum_without_any_start(workloads: Path, name: str)
     assert result.objective == pytest.approx(CONTIGUOUS[name], rel=1e-6)
 
 
+@pytest.mark.sweeps
 @pytest.mark.parametrize("name", NON_CONTIGUOUS)
 def test_non_contiguous_value_within_one_percent(workloads: Path, name: str) -> None:
     problem = load(workloads / "tarnawski" / "throughput" / f"{name}.json")

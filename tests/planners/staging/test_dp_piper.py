@@ -201,6 +201,7 @@ def _without_tensor_parallelism(problem: StagingProblem) -> StagingProblem:
     )
 
 
+@pytest.mark.sweeps
 @pytest.mark.workloads
 @pytest.mark.parametrize("workload", FILES)
 def test_every_published_value_of_the_program_and_its_restrictions(workloads: Path, workload: str) -> None:
@@ -208,6 +209,7 @@ def test_every_published_value_of_the_program_and_its_restrictions(workloads: Pa
     assert reproduce(workloads, workload, names, large=False) == {"bert32": 209, "resnet50": 47}[workload]
 
 
+@pytest.mark.slow
 @pytest.mark.workloads
 @pytest.mark.parametrize("workload", FILES)
 def test_every_published_value_of_equal_stages(workloads: Path, workload: str) -> None:

@@ -62,6 +62,7 @@ def test_pipedream_gives_the_papers_values(workloads: Path, name: str) -> None:
     assert solve(workloads, name, "pipedream") == pytest.approx(PIPEDREAM[name], abs=0.005)
 
 
+@pytest.mark.sweeps
 @pytest.mark.workloads
 @pytest.mark.parametrize("name", ANY_DEVICES)
 def test_lns_reaches_the_best_known_values(workloads: Path, name: str) -> None:
