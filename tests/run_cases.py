@@ -15,7 +15,7 @@ from pipeplan.models.run.launch import launch
 from pipeplan.models.run.orders import Schedule, schedule_of
 from pipeplan.models.run.report import CaseReport, case_report
 
-MODELS = Path(__file__).with_name("small_torch_models.py")
+MODELS = Path(__file__).with_name("problems") / "torch_models.py"
 MICRO_BATCHES = 4
 
 

@@ -3,7 +3,7 @@
 Zero times, ties, decimals whose sums meet the memory to the last digit or miss it by a hair or by the next float, sizes
 of more digits than whole numbers hold, magnitudes from 1e-9 to 1e12 in one problem, sentinels (1e9, 1e12, 1e16, 1e30)
 that people write for "forbidden", CPUs alone, colour classes, devices of two types, more devices than nodes, graphs in
-several parts, without edges, of one node. All are small enough for the enumerations in `*_brute_force.py`. The same
+several parts, without edges, of one node. All are small enough for the enumerations in `tests/oracles`. The same
 seed is the same problem. `scaled`, `renamed` and `better` make the problems whose optima are known from that of another
 one.
 """

@@ -13,7 +13,7 @@ import run_cases as cases
 from run_cases import in_shares, placed, profile_of
 
 pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("torch-runs")]
-MODELS = Path(cases.__file__).with_name("small_transformers.py")
+MODELS = Path(cases.__file__).with_name("problems") / "small_transformers.py"
 
 
 @pytest.mark.parametrize("function", ["gpt2", "t5", "whisper", "clip"])
