@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Curve:
+class ShownCurve:
+    """How `plan pareto` computes a curve, and shows it."""
+
     study: Later[Study]
     draw_table: Function[[Any], None]
     front: Function[[Any], Front]
@@ -25,7 +27,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class ShownKind:
-    """Absent is what there is none of."""
+    """A field is None if there is nothing of the sort for the kind."""
 
     view: Later[Views]
     """The module that knows how its problems and plans are shown."""
@@ -33,7 +35,7 @@ class ShownKind:
     """What has to be computed to know a problem."""
     latency: Function[[Any, Any], Any] | None = None
     """How long one sample takes by a plan, or why that has no value."""
-    pareto: Curve | None = None
+    pareto: ShownCurve | None = None
     """What `plan pareto` makes of it."""
     exports: Mapping[str, Function[[Any, Any, ExportOptions], Exported]] = field(default_factory=dict)
     """Frameworks that are told of a plan by its problem, not by the model."""
@@ -42,8 +44,8 @@ class ShownKind:
 _VIEWS = "pipeplan.show.views"
 
 
-def _curve(study: str, name: str) -> Curve:
-    return Curve(
+def _curve(study: str, name: str) -> ShownCurve:
+    return ShownCurve(
         Later(f"pipeplan.studies.pareto.{study}:STUDY"),
         Function(f"pipeplan.show.terminal.pareto:draw_{name}s"),
         Function(f"pipeplan.show.front:of_{name}"),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlannedKind:
-    """Absent is what nobody has anything to say of."""
+    """A field is None if there is nothing of the sort for the kind."""
 
     why_none: Function[[Any, Mapping[str, Any], SolveOptions, bool], tuple[str, ...]] | None = None
     """Sentences on why there is no plan; the last argument says whether that is proven."""

@@ -47,6 +47,13 @@ def rules_of(problem: Problem, options: Mapping[str, Any], formulation: Any = No
     return kind_of(problem).rules(problem, options)
 
 
+def as_judged(problem: Problem, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with the objective by which plans are judged: without a mini-batch it is a period, whatever was
+    asked for."""
+    judged = {"objective": rules_of(problem, options).objective} if "objective" in options else {}
+    return {**options, **judged}
+
+
 def rule(problem: Problem, plan: Plan, rules: Rules) -> Ruling:
     """Verify, then evaluate; what cannot even be read as a plan has that as its violation."""
     if not isinstance(plan, rules.plan_type):

@@ -1,4 +1,4 @@
-"""The tables of a comparison in the terminal, and a line for each run that ends."""
+"""The tables of a comparison in the terminal."""
 
 from __future__ import annotations
 

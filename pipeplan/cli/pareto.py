@@ -27,7 +27,7 @@ from .solve import Progress
 
 if TYPE_CHECKING:
     from ..instances.registry import Problem
-    from ..kinds import Curve as ShownCurve
+    from ..kinds import ShownCurve
     from ..studies.pareto.curve import Asked, Curve, Watch
 
 OUTPUT = "Output"

@@ -30,10 +30,10 @@ from .units import reaches
 # Relative: a bound of a float solver counts for so much less. Rows are kept to about 1e-9 of the largest load.
 BOUND_MARGIN = 1e-7
 
-# What a second opinion may cost at least...
+# The seconds that a second opinion may take in any case.
 SECOND_OPINION_S = 3.0
 
-# ... and as a share of the time that the first answer took.
+# The share of the first answer's time that it may take if that is more.
 SECOND_OPINION_SHARE = 0.1
 
 

@@ -19,7 +19,7 @@ from ...formulations.registry import FORMULATIONS, Entry
 from ...instances.base.errors import TooLargeError, UsageError
 from ...instances.base.kind import Rules
 from ...instances.base.result import PROVEN_TOLERANCE, Result, Stop
-from ..referee import is_above, rules_of
+from ..referee import as_judged, is_above, rules_of
 from ..registry import cross_check_of, questions, usual_objective
 from .choose import Method, lacks, resolve_options
 
@@ -65,9 +65,7 @@ def cross_check(
     entry = other_method(problem, method)
     names = {"formulation" if entry.name in FORMULATIONS else "planner": entry.name}
     known = {spec.name for spec in entry.options}
-    question = {name: value for name, value in method.options.items() if name in known & ASKED}
-    if "objective" in question:  # problems without a mini-batch have periods alone, whatever was asked for
-        question["objective"] = rules.objective
+    question = {name: value for name, value in as_judged(problem, method.options).items() if name in known & ASKED}
     question |= {**entry.check_options, **method.entry.checked_with}
     solver = {"solver": entry.check_solver} if entry.name in FORMULATIONS else {}
     try:

@@ -22,7 +22,7 @@ from ...instances.base.errors import PipeplanError
 from ...instances.base.result import PROVEN_TOLERANCE, Result, Stop
 from ..backends.registry import STANDARD
 from ..options import Progress, SolveOptions, check_asked, limits_of
-from ..referee import rules_of
+from ..referee import as_judged, rules_of
 from ..registry import PLANNERS, provers
 from .choose import Method, choose
 from .claims import check_same_problem, recompute, stored_method
@@ -218,10 +218,8 @@ def _helpers(problem: Problem, method: Method) -> set[str]:
 def _common(problem: Problem, method: Method, entry: Entry) -> dict[str, Any]:
     """The result's options that the other method has, too."""
     declared = {spec.name for spec in entry.options}
-    asked = dict(method.options)
-    if "objective" in asked:  # problems without a mini-batch have periods alone, whatever was asked for
-        asked["objective"] = rules_of(problem, asked).objective
-    return {key: value for key, value in asked.items() if key in declared and key != "variant"}
+    options = as_judged(problem, method.options)
+    return {key: value for key, value in options.items() if key in declared and key != "variant"}
 
 
 def _second(problem: Problem, name: str, options: Mapping[str, Any]) -> Method | None:

@@ -18,8 +18,8 @@ from ...planners.run.solve import solve
 from ..journal import Journal
 from ..stage_schedule import RuleSchedule, best_rule, objective_of, rule_schedules, start_among
 from . import curve
-from .curve import Asked, Axes, Candidate, Ends, Settings, Watch, facts_of
-from .stagings import MemorySweep
+from .curve import Asked, Axes, Candidate, Settings, Watch, facts_of
+from .stagings import MemorySweep, ends_to_json
 from .study import Study
 
 STUDY = Study(
@@ -33,13 +33,6 @@ def facts(problem: ScheduleProblem) -> dict[str, Any]:
     return facts_of(free, devices=len(free.devices), blocks=len(free.blocks))
 
 
-def _ends_to_json(ends: Ends | None) -> dict[str, Any]:
-    if ends is None:
-        return {"ends": None}
-    best = {"value": ends.best.value, "bound": ends.bound, "peak": ends.best.need}
-    return {"ends": {"least": ends.least.need, "lower": ends.lower, "unlimited": best}}
-
-
 AXES = Axes(
     columns={
         "memory": "limit",
@@ -50,7 +43,7 @@ AXES = Axes(
         **{name: name for name in ("stop", "found", "seconds")},
     },
     facts=lambda problem: {**facts(problem), "memory_unit": problem.memory_unit},
-    ends=_ends_to_json,
+    ends=partial(ends_to_json, unit=""),
 )
 
 

@@ -33,11 +33,12 @@ def facts(problem: StagingProblem) -> dict[str, Any]:
     return curve.facts_of(free, devices=free.devices, layers=len(free.layers))
 
 
-def _ends_to_json(ends: Ends | None) -> dict[str, Any]:
+def ends_to_json(ends: Ends | None, unit: str = "_bytes") -> dict[str, Any]:
+    """The ends of a curve over memory; `unit` is what stands behind the names of amounts."""
     if ends is None:
         return {"ends": None}
-    best = {"value": ends.best.value, "bound": ends.bound, "peak_bytes": ends.best.need}
-    return {"ends": {"least_bytes": ends.least.need, "lower_bytes": ends.lower, "unlimited": best}}
+    best = {"value": ends.best.value, "bound": ends.bound, f"peak{unit}": ends.best.need}
+    return {"ends": {f"least{unit}": ends.least.need, f"lower{unit}": ends.lower, "unlimited": best}}
 
 
 AXES = Axes(
@@ -52,7 +53,7 @@ AXES = Axes(
         **{name: name for name in ("stop", "found", "seconds")},
     },
     facts=facts,
-    ends=_ends_to_json,
+    ends=ends_to_json,
 )
 
 
