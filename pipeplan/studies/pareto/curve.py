@@ -323,7 +323,10 @@ class Sweep:
 
     def __init__(self, problem: Any, settings: Settings, journal: Journal, watch: Watch) -> None:
         self.problem, self.settings, self.journal, self.watch = problem, settings, journal, watch
-        self.points, self.ends = self._stored_points(), self._stored_ends()
+        try:
+            self.points, self.ends = self._stored_points(), self._stored_ends()
+        except InputError as error:  # we write these files ourselves, this version or another one
+            raise InputError(error.field, error.problem, ANEW, str(journal.path)) from None
         self.interrupted = False
         self.begun = now()
 
