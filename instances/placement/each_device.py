@@ -20,10 +20,10 @@ def with_memory(problem: PlacementProblem, memory_bytes: float | None) -> Placem
 
 def limit_of(problem: PlacementProblem, device: Device) -> float | None:
     """The memory of an accelerator of the device's type; CPUs have no limit."""
-    kind = device.accelerator_type
     if device.type == "cpu":
         return None
-    return problem.memory_bytes if kind is None else problem.other_types[problem.type_index[kind]].memory_bytes
+    kind = device.accelerator_type
+    return problem.memory_of(None if kind is None else problem.type_index[kind])
 
 
 def held(problem: PlacementProblem, plan: PlacementPlan, options: Mapping[str, Any]) -> Fraction:
