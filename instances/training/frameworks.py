@@ -1,0 +1,276 @@
+"""What each framework can run, as data: bytes of a parameter, schedules, and rules with their reasons in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from .plan import Configuration
+    from .problem import TrainingProblem
+
+    Check = Callable[[TrainingProblem, Configuration], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """Of one parameter: `whole` bytes on every data-parallel rank, and `shared` bytes divided among them."""
+
+    whole: float = 0
+    shared: float = 0
+
+    def on(self, shards: int) -> float:
+        return self.whole + self.shared / shards
+
+
+@dataclass(frozen=True, slots=True)
+class StateBytes:
+    """What a parameter takes all the time."""
+
+    weights: Bytes
+    gradients: Bytes
+    optimizer: Bytes
+    gathered: float = 0
+    """Bytes of a parameter while its layer runs, where weights are divided among data-parallel ranks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a configuration must keep; `reason` is a whole sentence, and `remedy` says what to change."""
+
+    name: str
+    kept: Check
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Framework:
+    """One training framework."""
+
+    name: str
+    states: Mapping[int, StateBytes]
+    """By ZeRO stage: those that it can run."""
+    usual_zero: int
+    schedules: tuple[str, ...]
+    """The first is the default without interleaving."""
+    rules: tuple[Rule, ...]
+    even_by: Literal["layers", "units"]
+    """How it divides a model where nothing is said: layers alike with embedding and head beside them, or all units."""
+    any_layout: bool
+    """Can chunks have any numbers of units?"""
+    alike: bool
+    """Must all chunks recompute the same?"""
+    cached_gradients: bool
+    """Does it keep a buffer for the gradient of each shape of weights beside the main gradients?"""
+
+
+# ---- bytes of a parameter ------------------------------------------------------------------------------
+
+_WEIGHTS, _MAIN_GRADIENTS, _ADAM = Bytes(2), Bytes(4), 12
+MEGATRON_STATES = {
+    0: StateBytes(_WEIGHTS, _MAIN_GRADIENTS, Bytes(_ADAM)),
+    1: StateBytes(_WEIGHTS, _MAIN_GRADIENTS, Bytes(shared=_ADAM)),
+}
+DEEPSPEED_STATES = {
+    0: StateBytes(_WEIGHTS, Bytes(2), Bytes(_ADAM)),
+    1: StateBytes(_WEIGHTS, Bytes(2), Bytes(shared=_ADAM)),
+    2: StateBytes(_WEIGHTS, Bytes(shared=2), Bytes(shared=_ADAM)),
+    3: StateBytes(Bytes(shared=2), Bytes(shared=2), Bytes(shared=_ADAM), gathered=2),
+}
+# Weights are kept in four bytes, and the optimizer's state has eight more.
+TORCHTITAN_STATES = {
+    0: StateBytes(Bytes(4), Bytes(4), Bytes(8), gathered=2),
+    2: StateBytes(Bytes(2, 4), Bytes(shared=4), Bytes(shared=8)),
+    3: StateBytes(Bytes(shared=4), Bytes(shared=4), Bytes(shared=8), gathered=2),
+}
+
+
+# ---- rules ---------------------------------------------------------------------------------------------
+
+
+def _heads(problem: TrainingProblem, plan: Configuration) -> bool:
+    own = problem.model.attention
+    return own is None or own.heads % plan.degrees.tensor == 0
+
+
+def _key_values(problem: TrainingProblem, plan: Configuration) -> bool:
+    own, t = problem.model.attention, plan.degrees.tensor
+    return own is None or own.latent or own.key_value_heads % t == 0
+
+
+def _key_values_or_copies(problem: TrainingProblem, plan: Configuration) -> bool:
+    own, t = problem.model.attention, plan.degrees.tensor
+    return own is None or own.latent or own.key_value_heads % t == 0 or t % own.key_value_heads == 0
+
+
+def _mlp(problem: TrainingProblem, plan: Configuration) -> bool:
+    own = problem.model.mlp
+    return own is None or own.hidden % plan.degrees.tensor == 0
+
+
+def _tokens(problem: TrainingProblem, plan: Configuration) -> bool:
+    d = plan.degrees
+    return not problem.sequence_parallel or d.tensor == 1 or problem.sequence % (d.context * d.tensor) == 0
+
+
+def _context(problem: TrainingProblem, plan: Configuration) -> bool:
+    c = plan.degrees.context
+    return c == 1 or problem.sequence % (2 * c) == 0
+
+
+def _groups(problem: TrainingProblem, plan: Configuration) -> bool:
+    d = plan.degrees
+    return plan.schedule != "interleaved-1f1b" or plan.micro_batches(problem.batch) % d.pipeline == 0
+
+
+def _stages_for_chunks(problem: TrainingProblem, plan: Configuration) -> bool:
+    return plan.degrees.virtual == 1 or plan.degrees.pipeline > 1
+
+
+def _experts_divide(problem: TrainingProblem, plan: Configuration) -> bool:
+    own, e = problem.model.experts, plan.degrees.expert
+    return e == 1 if own is None else own.count % e == 0
+
+
+def _expert_shards(problem: TrainingProblem, plan: Configuration) -> bool:
+    own, t = problem.model.experts, plan.degrees.expert_tensor
+    return t == 1 if own is None else own.hidden % t == 0
+
+
+def _experts_need_sequences(problem: TrainingProblem, plan: Configuration) -> bool:
+    return problem.model.experts is None or plan.degrees.tensor == 1 or problem.sequence_parallel
+
+
+HEADS = Rule("heads", _heads, "Tensor parallelism divides the attention heads", "choose a divisor of the heads")
+KEY_VALUES = Rule(
+    "key-value heads",
+    _key_values,
+    "Tensor parallelism divides the key-value heads",
+    "choose a divisor of the key-value heads",
+)
+KEY_VALUES_OR_COPIES = Rule(
+    "key-value heads",
+    _key_values_or_copies,
+    "Tensor parallelism divides the key-value heads, or is a multiple of their number and copies them",
+    "choose a divisor or a multiple of the key-value heads",
+)
+MLP = Rule("mlp", _mlp, "Tensor parallelism divides the hidden size of the MLP", "choose a divisor of it")
+TOKENS = Rule(
+    "tokens",
+    _tokens,
+    "Sequence parallelism divides the tokens of a sequence among context and tensor ranks",
+    "choose degrees whose product divides the sequence",
+)
+CONTEXT = Rule(
+    "context",
+    _context,
+    "Context parallelism gives each rank two pieces of a sequence, so that twice its degree divides the sequence",
+    "choose a smaller context degree",
+)
+GROUPS = Rule(
+    "groups",
+    _groups,
+    "Interleaved 1F1B runs as many micro-batches at a time as there are pipeline stages",
+    "choose a multiple of the pipeline degree as the number of micro-batches, or virtual=1",
+)
+CHUNKS = Rule(
+    "chunks",
+    _stages_for_chunks,
+    "Several chunks on a rank need at least two pipeline stages",
+    "choose virtual=1 or more stages",
+)
+EXPERTS = Rule(
+    "experts",
+    _experts_divide,
+    "Expert parallelism divides the number of experts",
+    "choose a divisor of the experts; expert=1 where there are none",
+)
+EXPERT_SHARDS = Rule(
+    "expert shards",
+    _expert_shards,
+    "The tensor degree of experts divides an expert's hidden size",
+    "choose a divisor of it; expert-tensor=1 where there are no experts",
+)
+EXPERT_TOKENS = Rule(
+    "tokens of experts",
+    _experts_need_sequences,
+    "Experts with tensor parallelism need sequence parallelism",
+    "choose tensor=1, or let sequence parallelism on",
+)
+
+
+def _at_most(most: int, *names: str) -> Check:
+    return lambda problem, plan: all(getattr(plan.degrees, name) <= most for name in names)
+
+
+def _pipelines_keep_gradients(problem: TrainingProblem, plan: Configuration) -> bool:
+    return plan.degrees.pipeline == 1 or plan.zero <= 1
+
+
+MEGATRON = Framework(
+    "megatron",
+    MEGATRON_STATES,
+    usual_zero=1,
+    schedules=("1f1b", "interleaved-1f1b"),
+    rules=(
+        HEADS,
+        KEY_VALUES_OR_COPIES,
+        MLP,
+        TOKENS,
+        CONTEXT,
+        GROUPS,
+        CHUNKS,
+        EXPERTS,
+        EXPERT_SHARDS,
+        EXPERT_TOKENS,
+    ),
+    even_by="layers",
+    any_layout=True,
+    alike=True,
+    cached_gradients=True,
+)
+TORCHTITAN = Framework(
+    "torchtitan",
+    TORCHTITAN_STATES,
+    usual_zero=3,
+    schedules=("1f1b", "interleaved-1f1b", "gpipe", "zb-v", "dualpipe-v"),
+    rules=(HEADS, KEY_VALUES, MLP, TOKENS, CONTEXT, CHUNKS, EXPERTS, EXPERT_SHARDS),
+    even_by="units",
+    any_layout=True,
+    alike=True,
+    cached_gradients=False,
+)
+DEEPSPEED = Framework(
+    "deepspeed",
+    DEEPSPEED_STATES,
+    usual_zero=1,
+    schedules=("1f1b",),
+    rules=(
+        HEADS,
+        KEY_VALUES,
+        MLP,
+        EXPERTS,
+        Rule("context", _at_most(1, "context"), "DeepSpeed has no context parallelism", "choose context=1"),
+        Rule("virtual", _at_most(1, "virtual"), "DeepSpeed's pipelines have one chunk a rank", "choose virtual=1"),
+        Rule(
+            "zero with pipelines",
+            _pipelines_keep_gradients,
+            "DeepSpeed's pipelines add up gradients, so that these and the weights stay whole",
+            "choose zero=0 or zero=1 with more than one stage",
+        ),
+        Rule(
+            "expert shards",
+            _at_most(1, "expert_tensor"),
+            "DeepSpeed does not divide an expert among ranks",
+            "choose expert-tensor=1",
+        ),
+    ),
+    even_by="units",
+    any_layout=True,
+    alike=True,
+    cached_gradients=False,
+)
+
+FRAMEWORKS: Mapping[str, Framework] = {own.name: own for own in (MEGATRON, TORCHTITAN, DEEPSPEED)}

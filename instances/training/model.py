@@ -1,0 +1,247 @@
+"""A transformer as a row of units: an embedding, layers of at most two types, multi-token prediction and a head.
+
+Shapes alone, as a model's own configuration states them; what they cost follows elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from ..base.checks import check_amount, check_flag, check_positive, check_text, check_whole
+from ..base.errors import InputError, show
+
+Norm = Literal["rms", "layer"]
+UnitType = Literal["embedding", "dense", "experts", "prediction", "head", "own"]
+NORMS: tuple[Norm, ...] = get_args(Norm)
+
+MOST = 10**9
+"""Of any one size of a model: more is a mistake."""
+MOST_LAYERS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Grouped-query attention, or latent attention where `key_value_rank` is given."""
+
+    heads: int
+    head_size: int
+    """Of queries and keys; in latent attention the part without positions."""
+    key_value_heads: int
+    value_size: int | None = None
+    """Of the values of a head; None: `head_size`."""
+    query_rank: int | None = None
+    """Latent attention: the rank of the queries; None: queries are not compressed."""
+    key_value_rank: int | None = None
+    rope_size: int = 0
+    """Latent attention: the part of queries and of the shared key that has positions."""
+    bias: bool = False
+    """Have the products for queries, keys and values a bias?"""
+    output_bias: bool = False
+    query_key_norm: bool = False
+    sinks: bool = False
+    """Is there a learned number for each head beside the keys?"""
+    window: int | None = None
+    """Tokens that a layer with a sliding window sees; None: all of them."""
+    windowed_share: float = 0
+    """Of the layers: those with a sliding window."""
+
+    @property
+    def latent(self) -> bool:
+        return self.key_value_rank is not None
+
+    @property
+    def values(self) -> int:
+        """The size of a head's values."""
+        return self.head_size if self.value_size is None else self.value_size
+
+
+@dataclass(frozen=True, slots=True)
+class Mlp:
+    """The products after the attention of a dense layer."""
+
+    hidden: int
+    gated: bool = True
+    bias: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Experts:
+    """What stands in place of the MLP in a layer with experts."""
+
+    count: int
+    per_token: int
+    hidden: int
+    """Of one expert."""
+    shared_hidden: int = 0
+    """Of all shared experts together."""
+    shared_gate: bool = False
+    """Does a learned number say how much the shared experts count?"""
+    dense_layers: int = 0
+    """Layers without experts, which come first."""
+    gated: bool = True
+    bias: bool = False
+    router_bias: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredTime:
+    """How long one pass of a layer takes at a tensor degree and a micro-batch."""
+
+    tensor: int
+    micro_batch: int
+    forward_seconds: float
+    backward_seconds: float
+    update_seconds: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLayer:
+    """A layer that was measured, or that another program described, in place of shapes."""
+
+    name: str
+    parameters: int
+    stash_bytes: float
+    """Kept for the backward pass, for one sequence, on one device."""
+    output_bytes: float
+    """Sent to the next layer, for one sequence."""
+    times: tuple[MeasuredTime, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Shapes of a transformer, or layers of its own."""
+
+    name: str
+    hidden: int = 0
+    layers: int = 0
+    vocabulary: int = 0
+    attention: Attention | None = None
+    mlp: Mlp | None = None
+    """None: every layer has experts."""
+    experts: Experts | None = None
+    tied: bool = False
+    """Is the head's weight that of the embedding?"""
+    norm: Norm = "rms"
+    norms: int = 2
+    """Norms of a layer over the hidden size."""
+    final_norm: bool = True
+    positions: int = 0
+    """Learned positions beside the embedding."""
+    embedding_size: int | None = None
+    """Of the tables of words, where projections lead to the hidden size and back; None: the hidden size."""
+    head_bias: bool = False
+    prediction_layers: int = 0
+    """Layers for multi-token prediction, each with a projection of two hidden states to one."""
+    own: tuple[OwnLayer, ...] = ()
+    """Layers in place of all shapes."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "own", tuple(self.own))
+        _check(self)
+
+    @property
+    def units(self) -> tuple[UnitType, ...]:
+        """What stands in the row, in its order."""
+        if self.own:
+            return ("own",) * len(self.own)
+        dense = self.layers if self.experts is None else self.experts.dense_layers
+        row: tuple[UnitType, ...] = ("embedding", *("dense",) * dense, *("experts",) * (self.layers - dense))
+        return (*row, *("prediction",) * self.prediction_layers, "head")
+
+    @property
+    def counted(self) -> Mapping[UnitType, int]:
+        """How many units there are of each type."""
+        units = self.units
+        return {name: units.count(name) for name in dict.fromkeys(units)}
+
+
+# ---- checked where it enters -----------------------------------------------------------------------------
+
+
+def _check(model: Model) -> None:
+    check_text("model.name", model.name, 200)
+    if model.own:
+        _check_own(model)
+        return
+    for name in ("hidden", "vocabulary"):
+        check_whole(f"model.{name}", getattr(model, name), MOST)
+    check_whole("model.layers", model.layers, MOST_LAYERS)
+    check_whole("model.prediction_layers", model.prediction_layers, 100, 0)
+    check_whole("model.norms", model.norms, 8, 0)
+    check_whole("model.positions", model.positions, MOST, 0)
+    if model.embedding_size is not None:
+        check_whole("model.embedding_size", model.embedding_size, MOST)
+    for name in ("tied", "final_norm", "head_bias"):
+        check_flag(f"model.{name}", getattr(model, name))
+    if model.norm not in NORMS:
+        raise InputError("model.norm", f"is {show(model.norm)}", 'give "rms" or "layer"')
+    _check_attention(model)
+    _check_feed_forward(model)
+
+
+def _check_attention(model: Model) -> None:
+    own = model.attention
+    if not isinstance(own, Attention):
+        raise InputError("model.attention", f"is {show(own)}", "give heads, head_size and key_value_heads")
+    where = "model.attention"
+    for name in ("heads", "head_size", "key_value_heads"):
+        check_whole(f"{where}.{name}", getattr(own, name), MOST)
+    for name in ("value_size", "query_rank", "key_value_rank", "window"):
+        if getattr(own, name) is not None:
+            check_whole(f"{where}.{name}", getattr(own, name), MOST)
+    check_whole(f"{where}.rope_size", own.rope_size, MOST, 0)
+    for name in ("bias", "output_bias", "query_key_norm", "sinks"):
+        check_flag(f"{where}.{name}", getattr(own, name))
+    check_amount(f"{where}.windowed_share", own.windowed_share)
+    if own.windowed_share > 1:
+        raise InputError(f"{where}.windowed_share", f"is {own.windowed_share:g}", "give a share from 0 to 1")
+    if own.heads % own.key_value_heads:
+        raise InputError(
+            f"{where}.key_value_heads", f"is {own.key_value_heads} for {own.heads} heads", "give a divisor of heads"
+        )
+
+
+def _check_feed_forward(model: Model) -> None:
+    if model.mlp is not None:
+        check_whole("model.mlp.hidden", model.mlp.hidden, MOST)
+        check_flag("model.mlp.gated", model.mlp.gated)
+        check_flag("model.mlp.bias", model.mlp.bias)
+    own = model.experts
+    if own is None:
+        if model.mlp is None:
+            raise InputError("model.mlp", "is missing", "give the hidden size of its products, or experts")
+        return
+    for name, least in (("count", 1), ("per_token", 1), ("hidden", 1), ("shared_hidden", 0), ("dense_layers", 0)):
+        check_whole(f"model.experts.{name}", getattr(own, name), MOST, least)
+    for name in ("shared_gate", "gated", "bias", "router_bias"):
+        check_flag(f"model.experts.{name}", getattr(own, name))
+    if own.per_token > own.count:
+        raise InputError(
+            "model.experts.per_token", f"is {own.per_token} of {own.count}", "give at most their count"
+        )
+    if own.dense_layers > model.layers:
+        raise InputError(
+            "model.experts.dense_layers", f"is {own.dense_layers} of {model.layers} layers", "give fewer of them"
+        )
+    if own.dense_layers and model.mlp is None:
+        raise InputError("model.mlp", "is missing for layers without experts", "give the size of their products")
+
+
+def _check_own(model: Model) -> None:
+    for i, layer in enumerate(model.own):
+        where = f"model.own[{i}]"
+        check_text(f"{where}.name", layer.name, 200)
+        check_whole(f"{where}.parameters", layer.parameters, 10**15, 0)
+        check_amount(f"{where}.stash_bytes", layer.stash_bytes)
+        check_amount(f"{where}.output_bytes", layer.output_bytes)
+        if not layer.times:
+            raise InputError(f"{where}.times", "is empty", "give how long one pass takes")
+        for j, time in enumerate(layer.times):
+            place = f"{where}.times[{j}]"
+            check_whole(f"{place}.tensor", time.tensor, 10_000)
+            check_whole(f"{place}.micro_batch", time.micro_batch, 100_000)
+            check_positive(f"{place}.forward_seconds", time.forward_seconds)
+            check_amount(f"{place}.backward_seconds", time.backward_seconds)
+            check_amount(f"{place}.update_seconds", time.update_seconds)

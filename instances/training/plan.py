@@ -1,0 +1,181 @@
+"""A training configuration: degrees, micro-batch, sharding, schedule, layout, and what each chunk recomputes.
+
+Chunk j of `pipeline` x `virtual` chunks is the j-th interval of the model's units. Rank r holds the chunks
+r, r + pipeline, ... in the order of the loop; in a V it holds r and 2 pipeline - 1 - r.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ..base.checks import check_text, check_whole
+from ..base.errors import InputError, nearest, show
+from ..base.fields import as_list, read_plan, read_record
+
+EXAMPLE = '{"kind": "configuration", "degrees": {"tensor": 4, "pipeline": 2, "data": 8}, "layout": [41, 41], ...}'
+LARGEST = 100_000
+MAX_CHUNKS = 10_000
+
+MODULES = ("core_attn", "mla_up_proj", "moe_act", "layernorm", "mlp", "shared_experts", "moe")
+"""What can be computed again by itself, by Megatron's names."""
+NONE, FULL = "none", "full"
+V_SHAPES = ("zb-v", "dualpipe-v")
+SCHEDULES = ("gpipe", "1f1b", "interleaved-1f1b", "zb-h1", "zb-h2", *V_SHAPES)
+DIVIDED = ("zb-h1", "zb-h2", *V_SHAPES)
+"""Schedules whose backward passes come in two parts, for inputs and for weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class Degrees:
+    """Among how many ranks each thing is divided; experts divide the ranks of a stage anew."""
+
+    tensor: int = 1
+    context: int = 1
+    pipeline: int = 1
+    virtual: int = 1
+    """Chunks of each pipeline rank."""
+    data: int = 1
+    expert: int = 1
+    expert_tensor: int = 1
+
+    @property
+    def stage_ranks(self) -> int:
+        """Ranks of one pipeline stage."""
+        return self.tensor * self.context * self.data
+
+    @property
+    def chunks(self) -> int:
+        return self.pipeline * self.virtual
+
+
+@dataclass(frozen=True, slots=True)
+class Recompute:
+    """What one chunk computes again in its backward passes: whole layers or modules, in all its layers or the first."""
+
+    modules: tuple[str, ...] = ()
+    """`("full",)`: whole layers; empty: nothing."""
+    layers: int | None = None
+    """In so many layers from the first on; None: in all."""
+
+    @property
+    def word(self) -> str:
+        """As users write it."""
+        if not self.modules:
+            return NONE
+        return ",".join(self.modules) + ("" if self.layers is None else f":{self.layers}")
+
+    def of_layer(self, number: int) -> tuple[str, ...]:
+        """What the layer of that number in its chunk, from 0, computes again."""
+        return self.modules if self.layers is None or number < self.layers else ()
+
+
+NOTHING = Recompute()
+
+
+def read_recompute(where: str, value: object) -> Recompute:
+    """From a word: `none`, `full`, `full:3`, or names of modules with a comma between them."""
+    check_text(where, value, 200)
+    mode, colon, count = str(value).partition(":")
+    layers = None
+    if colon:
+        if not count.isdigit() or not 0 < int(count) <= MAX_CHUNKS:
+            raise InputError(where, f"is {show(value)}", 'give a number of layers after the colon, as in "full:2"')
+        layers = int(count)
+    if mode == NONE and not colon:
+        return NOTHING
+    if mode == FULL:
+        return Recompute((FULL,), layers)
+    given = [name.strip().replace("-", "_") for name in mode.split(",")]
+    for name in given:
+        if name not in MODULES:
+            close = nearest(name, (*MODULES, FULL, NONE))
+            known = f'write "{close}"' if close else f"give none, full, or some of {', '.join(MODULES)}"
+            raise InputError(where, f"is {show(value)}", known)
+    return Recompute(tuple(name for name in MODULES if name in given), layers)
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Everything that a launcher has to be told."""
+
+    degrees: Degrees
+    micro_batch: int
+    """Sequences of one pass."""
+    zero: int
+    """What is divided among data-parallel ranks: 1 the optimizer, 2 gradients as well, 3 weights as well."""
+    schedule: str
+    layout: tuple[int, ...]
+    """Units of every chunk."""
+    recompute: tuple[Recompute, ...]
+    """Of every chunk."""
+
+    kind = "configuration"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layout", tuple(self.layout))
+        object.__setattr__(self, "recompute", tuple(self.recompute))
+        for entry in fields(Degrees):
+            check_whole(f"degrees.{entry.name}", getattr(self.degrees, entry.name), LARGEST)
+        check_whole("micro_batch", self.micro_batch, LARGEST)
+        check_whole("zero", self.zero, 3, 0)
+        if self.schedule not in SCHEDULES:
+            close = nearest(self.schedule, SCHEDULES)
+            remedy = f'write "{close}"' if close else "give one of " + ", ".join(SCHEDULES)
+            raise InputError("schedule", f"is {show(self.schedule)}", remedy)
+
+    def micro_batches(self, batch: int) -> int:
+        """Micro-batches of one pipeline for so many sequences."""
+        return batch // (self.degrees.data * self.micro_batch)
+
+    @property
+    def chunks_of_ranks(self) -> tuple[tuple[int, ...], ...]:
+        """The chunks of each pipeline rank, in the order in which it numbers them."""
+        p, v = self.degrees.pipeline, self.degrees.virtual
+        if self.schedule in V_SHAPES:
+            return tuple((r, 2 * p - 1 - r) for r in range(p))
+        return tuple(tuple(range(r, p * v, p)) for r in range(p))
+
+    @property
+    def intervals(self) -> tuple[range, ...]:
+        """The units of each chunk, by their positions in the model's row."""
+        found, start = [], 0
+        for count in self.layout:
+            found.append(range(start, start + count))
+            start += count
+        return tuple(found)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "degrees": {entry.name: getattr(self.degrees, entry.name) for entry in fields(Degrees)},
+            "micro_batch": self.micro_batch,
+            "zero": self.zero,
+            "schedule": self.schedule,
+            "layout": list(self.layout),
+            "recompute": [own.word for own in self.recompute],
+        }
+
+    @classmethod
+    def from_json(cls, data: object, where: str = "plan") -> Configuration:
+        """Read a plan object; shape and types are checked, merits are not."""
+        return read_plan(
+            cls, cls.kind, where, data, EXAMPLE, degrees=_degrees, layout=_layout, recompute=_recomputes
+        )
+
+
+def _degrees(where: str, value: object) -> Degrees:
+    return read_record(Degrees, where, value)
+
+
+def _layout(where: str, value: object) -> tuple[int, ...]:
+    counts = as_list(where, value)
+    if len(counts) > MAX_CHUNKS:
+        raise InputError(where, f"has {len(counts)} chunks", f"give at most {MAX_CHUNKS}")
+    for i, count in enumerate(counts):
+        check_whole(f"{where}[{i}]", count, LARGEST)
+    return tuple(counts)
+
+
+def _recomputes(where: str, value: object) -> tuple[Recompute, ...]:
+    return tuple(read_recompute(f"{where}[{i}]", word) for i, word in enumerate(as_list(where, value)))

@@ -1,0 +1,167 @@
+"""A training configuration's problem: a model, a cluster, a batch, and the framework that is to run it.
+
+What the efficiencies mean stands in `efficiencies`; which configurations a framework can run stands in `frameworks`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+from ..base.amounts import digest
+from ..base.checks import (
+    MAX_DEVICES,
+    check_amount,
+    check_flag,
+    check_labels,
+    check_positive,
+    check_text,
+    check_whole,
+)
+from ..base.errors import InputError, show
+from ..base.fields import plain
+from .efficiencies import Efficiencies
+from .frameworks import FRAMEWORKS, Framework
+from .model import Model
+
+PRECISIONS = ("bf16", "fp16", "fp8")
+GIB = 2**30
+USUAL_RESERVE = 1.5 * GIB
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One device, as its maker describes it."""
+
+    name: str
+    memory_bytes: float
+    """Usable bytes, as the driver reports them."""
+    flops: Mapping[str, float]
+    """Dense operations a second, by number format."""
+    memory_rate: float
+    """Bytes a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A level of links: so many groups of the level below it."""
+
+    count: int
+    bandwidth: float
+    """Bytes a second, for each GPU and direction."""
+    latency_seconds: float = 5e-6
+
+
+@dataclass(frozen=True)
+class TrainingProblem:
+    """What is given; checked at construction, and `replace()` makes variants."""
+
+    model: Model
+    gpu: Gpu
+    devices: int
+    levels: tuple[Level, ...]
+    """The innermost first; their counts multiply to the devices."""
+    batch: int
+    """Sequences between two updates."""
+    sequence: int
+    """Tokens of a sequence."""
+    precision: str = "bf16"
+    framework: str = "megatron"
+    reserve_bytes: float = USUAL_RESERVE
+    """For the context of the driver and for buffers of communication."""
+    flash_attention: bool = True
+    """Is the matrix of attention never kept?"""
+    sequence_parallel: bool = True
+    """Are the tokens between tensor-parallel products divided among their ranks?"""
+    dropout: bool = False
+    fp8_weight_copy: bool = False
+    """Is a second copy of the weights in fp8 kept beside the first one?"""
+    efficiencies: Efficiencies = field(default_factory=Efficiencies)
+    name: str = "training"
+
+    kind = "training"
+    time_unit: ClassVar[str] = "s"
+    extensions: ClassVar[frozenset[str]] = frozenset()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", tuple(self.levels))
+        _check(self)
+
+    def replace(self, **changes: Any) -> TrainingProblem:
+        return replace(self, **changes)
+
+    @property
+    def memory_bytes(self) -> float:
+        """What a GPU has for everything, the reserve included."""
+        return self.gpu.memory_bytes
+
+    @property
+    def rules(self) -> Framework:
+        """The framework's own rules."""
+        return FRAMEWORKS[self.framework]
+
+    @property
+    def peak(self) -> float:
+        """Operations a second at the best."""
+        return self.gpu.flops[self.precision]
+
+    @cached_property
+    def hash(self) -> str:
+        """A digest of every field that can change a plan's value."""
+        facts = {name: plain(getattr(self, name)) for name in self.__dataclass_fields__ if name != "name"}
+        facts["model"] = {key: value for key, value in facts["model"].items() if key != "name"}
+        facts["gpu"] = {key: value for key, value in facts["gpu"].items() if key != "name"}
+        return digest(facts)
+
+
+def _check(problem: TrainingProblem) -> None:
+    check_labels(problem.name, "s")
+    if not isinstance(problem.model, Model):
+        raise InputError("model", f"is {show(problem.model)}", "give a pipeplan.TrainingModel")
+    _check_gpu(problem)
+    _check_levels(problem)
+    check_whole("batch", problem.batch, 10**7)
+    check_whole("sequence", problem.sequence, 10**8)
+    _check_choice("framework", problem.framework, FRAMEWORKS)
+    check_amount("reserve_bytes", problem.reserve_bytes)
+    for name in ("flash_attention", "sequence_parallel", "dropout", "fp8_weight_copy"):
+        check_flag(name, getattr(problem, name))
+
+
+def _check_choice(field: str, value: object, known: Collection[str]) -> None:
+    if value not in known:
+        raise InputError(field, f"is {show(value)}", "give " + " or ".join(known))
+
+
+def _check_gpu(problem: TrainingProblem) -> None:
+    gpu = problem.gpu
+    check_text("gpu.name", gpu.name, 100)
+    check_positive("gpu.memory_bytes", gpu.memory_bytes)
+    check_positive("gpu.memory_rate", gpu.memory_rate)
+    _check_choice("precision", problem.precision, PRECISIONS)
+    for name, rate in gpu.flops.items():
+        _check_choice("gpu.flops", name, PRECISIONS)
+        check_positive(f"gpu.flops.{name}", rate)
+    if problem.precision not in gpu.flops:
+        able = " or ".join(gpu.flops)
+        raise InputError("precision", f"is {problem.precision}, which {gpu.name} does not have", f"give {able}")
+
+
+def _check_levels(problem: TrainingProblem) -> None:
+    check_whole("devices", problem.devices, MAX_DEVICES)
+    if not problem.levels:
+        raise InputError("levels", "is empty", "give at least one level")
+    for i, level in enumerate(problem.levels):
+        check_whole(f"levels[{i}].count", level.count, MAX_DEVICES)
+        check_positive(f"levels[{i}].bandwidth", level.bandwidth)
+        check_amount(f"levels[{i}].latency_seconds", level.latency_seconds)
+    product = math.prod(level.count for level in problem.levels)
+    if product != problem.devices:
+        raise InputError(
+            "levels",
+            f"multiply to {product} GPUs, not to {problem.devices}",
+            "give counts whose product is the number of GPUs",
+        )
