@@ -145,10 +145,16 @@ class Model:
     def units(self) -> tuple[UnitType, ...]:
         """What stands in the row, in its order."""
         if self.own:
-            return ("own",) * len(self.own)
+            return tuple("own" for _ in self.own)
         dense = self.layers if self.experts is None else self.experts.dense_layers
-        row: tuple[UnitType, ...] = ("embedding", *("dense",) * dense, *("experts",) * (self.layers - dense))
-        return (*row, *("prediction",) * self.prediction_layers, "head")
+        counts: Mapping[UnitType, int] = {
+            "embedding": 1,
+            "dense": dense,
+            "experts": self.layers - dense,
+            "prediction": self.prediction_layers,
+            "head": 1,
+        }
+        return tuple(name for name, count in counts.items() for _ in range(count))
 
     @property
     def counted(self) -> Mapping[UnitType, int]:
