@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -111,7 +111,7 @@ class TrainingProblem:
     @cached_property
     def hash(self) -> str:
         """A digest of every field that can change a plan's value."""
-        facts = {name: plain(getattr(self, name)) for name in self.__dataclass_fields__ if name != "name"}
+        facts = {own.name: plain(getattr(self, own.name)) for own in fields(self) if own.name != "name"}
         facts["model"] = {key: value for key, value in facts["model"].items() if key != "name"}
         facts["gpu"] = {key: value for key, value in facts["gpu"].items() if key != "name"}
         return digest(facts)

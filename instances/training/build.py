@@ -1,0 +1,141 @@
+"""A training problem from words: a model's name or file, and GPUs as in "64xh100-80gb"."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import InputError, UsageError, did_you_mean, show
+from ..base.fields import require
+from ..base.json_file import parse_json, read_text
+from ..base.quantities import levels as levels_of_text
+from .efficiencies import Efficiencies, check_name
+from .gpus import KnownGpu, devices_and_gpu
+from .known_models import MODELS, known_model, with_layers
+from .model import Model
+from .problem import USUAL_RESERVE, Level, TrainingProblem
+
+CONFIG = "config.json"
+MAX_MODEL_BYTES = 16 * 2**20
+
+GivenLevels = str | Sequence[Level | tuple[int, float]] | None
+
+
+def problem_of(
+    model: str | os.PathLike[str] | Model,
+    devices: str,
+    *,
+    batch: int,
+    sequence: int,
+    levels: GivenLevels = None,
+    memory_bytes: float | None = None,
+    precision: str = "bf16",
+    framework: str = "megatron",
+    layers: int | None = None,
+    dense_layers: int | None = None,
+    reserve_bytes: float | None = None,
+    efficiencies: Efficiencies | Mapping[str, float] | None = None,
+    name: str | None = None,
+    **flags: bool,
+) -> TrainingProblem:
+    """The problem of training a model on so many GPUs.
+
+    `model` is a packaged name, a `config.json` or the folder that holds one, a training problem's file, or a model.
+    `levels` is text such as "8x450GB/s,8x50GB/s", or levels; None: the usual node of that GPU. `flags` are the
+    problem's own: flash_attention, sequence_parallel, dropout, fp8_weight_copy.
+    """
+    number, gpu = devices_and_gpu(devices)
+    shapes = with_layers(model_of(model), layers, dense_layers)
+    card = gpu.gpu if memory_bytes is None else replace(gpu.gpu, memory_bytes=memory_bytes)
+    return TrainingProblem(
+        model=shapes,
+        gpu=card,
+        devices=number,
+        levels=_levels(levels, number, gpu),
+        batch=batch,
+        sequence=sequence,
+        precision=precision,
+        framework=framework,
+        reserve_bytes=USUAL_RESERVE if reserve_bytes is None else reserve_bytes,
+        efficiencies=_efficiencies(efficiencies),
+        name=f"{shapes.name}-{number}x{gpu.name}" if name is None else name,
+        **flags,
+    )
+
+
+def _efficiencies(given: Efficiencies | Mapping[str, float] | None) -> Efficiencies:
+    if isinstance(given, Efficiencies):
+        return given
+    return Efficiencies(**{check_name(name): value for name, value in (given or {}).items()})
+
+
+def _levels(given: GivenLevels, devices: int, gpu: KnownGpu) -> tuple[Level, ...]:
+    """With the usual latencies where somebody gives counts and bandwidths alone."""
+    if given is None:
+        return gpu.levels(devices)
+    try:
+        entries = levels_of_text(given) if isinstance(given, str) else given
+    except ValueError as error:
+        raise UsageError(f"--levels: {error}") from None
+    if not entries:
+        raise InputError("levels", "name no link", 'give at least one level, as in "8x450GB/s"')
+    seconds = (gpu.inside_seconds, *(gpu.between_seconds for _ in entries[1:]))
+    return tuple(
+        entry if isinstance(entry, Level) else Level(*entry, latency_seconds=own)
+        for entry, own in zip(entries, seconds, strict=True)
+    )
+
+
+# ---- models ----------------------------------------------------------------------------------------------
+
+
+def model_of(given: str | os.PathLike[str] | Model) -> Model:
+    """The model of that name, in that file or folder, or the model itself."""
+    if isinstance(given, Model):
+        return given
+    if isinstance(given, str) and not _is_path(given):
+        return known_model(given)
+    return _read(Path(given))
+
+
+def _is_path(text: str) -> bool:
+    """Packaged names come first; what is neither a name nor looks like a path is refused as a name."""
+    if text.strip().lower().replace("_", "-") in MODELS:
+        return False
+    if os.path.exists(text) or text.endswith(".json") or text.startswith((".", "/", "~")):
+        return True
+    if "/" in text:
+        raise UsageError(
+            f"There is no file or folder {show(text)}; save the model's config.json and name it, "
+            f"or choose one of {', '.join(MODELS)}."
+        )
+    raise UsageError(
+        f"There is no model named {show(text)}{did_you_mean(text, MODELS)}; "
+        f"choose one of {', '.join(MODELS)}, or give the path of a config.json."
+    )
+
+
+def _read(path: Path) -> Model:
+    from .config_json import model_from_config  # rules of every family, which packaged names do without
+    from .files import SCHEMA, read_model
+
+    path = path.expanduser()
+    if path.is_dir():
+        path = path / CONFIG
+    data: Any = parse_json(read_text(path, max_bytes=MAX_MODEL_BYTES), str(path))
+    try:
+        if isinstance(data, dict) and data.get("schema") == SCHEMA:
+            model: Model = read_model("model", require("", data, "model"))
+            return model
+        return model_from_config(data, _name(path))
+    except InputError as error:
+        raise error if error.file else error.in_file(str(path)) from None
+
+
+def _name(path: Path) -> str:
+    """Of the file, or of its folder where the file has the name that all have."""
+    own = path.stem if path.name != CONFIG else path.resolve().parent.name
+    return own[:100] or "model"
