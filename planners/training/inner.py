@@ -1,0 +1,238 @@
+"""The inner problem under 1F1B: where to cut a row of units, and what each stage computes again.
+
+Plain arrays, which know nothing of models: whoever has times and bytes of units makes them. What is minimised is the
+makespan of the simulated schedule. `pipeline_kernel` has the bounds and the search; this module speaks to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ...instances.base.compiled import compiled
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[np.float64]]
+
+MOST_NODES = 20_000
+"""Sets of last stages that one search looks at."""
+MOVE_ROUNDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What is computed again, by units: seconds that backward passes take longer, and what is kept for them."""
+
+    added_seconds: Array
+    stash_bytes: Array
+    only_first: int | None = None
+    """It holds for so many layers of a stage from the first on; the first word holds for the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """A row of units, the first word being what is computed again where no other word says more."""
+
+    forward_seconds: Array
+    backward_seconds: Array
+    static_bytes: Array
+    tail_seconds: Array
+    """After a stage's last backward pass, for each of its units: gradients that are still to be added up, and updates."""
+    words: tuple[Word, ...]
+    is_layer: Sequence[bool]
+    """Which units count where a word holds for the first layers of a stage alone."""
+    transient_bytes: Array
+    """[word, first unit, unit behind the last]: what a stage needs beside while it works on one micro-batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Sums over units `[first, behind]`; those with a word are `[word, first, behind]`."""
+
+    forward_seconds: Array
+    backward_seconds: Array
+    """Infinite where a stage may not be so."""
+    fixed_bytes: Array
+    stash_bytes: Array
+    tail_seconds: Array
+
+    @property
+    def units(self) -> int:
+        return int(self.forward_seconds.shape[0]) - 1
+
+    def of_word(self, word: int) -> Intervals:
+        """The same with one word alone."""
+        one = slice(word, word + 1)
+        return replace(
+            self,
+            backward_seconds=self.backward_seconds[one],
+            fixed_bytes=self.fixed_bytes[one],
+            stash_bytes=self.stash_bytes[one],
+        )
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Stages for a row of units under 1F1B, one chunk on each rank."""
+
+    intervals: Intervals
+    stages: int
+    micro_batches: int
+    memory_bytes: float
+    delays: tuple[float, ...]
+    """Seconds of a message between each two stages that follow each other."""
+    alike: bool = True
+    """Do all stages have the same word?"""
+
+    @cached_property
+    def flights(self) -> Any:
+        """Micro-batches of which each stage keeps the stash at once."""
+        import numpy as np
+
+        return np.minimum(self.micro_batches, self.stages - np.arange(self.stages)).astype(np.float64)
+
+    @cached_property
+    def down(self) -> Any:
+        import numpy as np
+
+        return np.concatenate(([0.0], np.cumsum(self.delays[: self.stages - 1])))
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """What is known of an inner problem. None: no layout is known, or none below the cut-off was looked for."""
+
+    value: float | None
+    bound: float
+    """No layout is faster; infinite where none fits."""
+    layout: tuple[int, ...] = ()
+    words: tuple[int, ...] = ()
+    """Of each stage, by position."""
+    nodes: int = 0
+
+
+def intervals_of(units: Units) -> Intervals:
+    """All sums, by differences of sums from the first unit on."""
+    import numpy as np
+
+    between = _between
+    backward = between(units.backward_seconds)
+    pairs = [_word_sums(units, word, backward) for word in units.words]
+    fixed = between(units.static_bytes)[None] + units.transient_bytes
+    return Intervals(
+        between(units.forward_seconds),
+        np.stack([seconds for seconds, _ in pairs]),
+        fixed,
+        np.stack([stash for _, stash in pairs]),
+        between(units.tail_seconds),
+    )
+
+
+def _between(amounts: Array) -> Any:
+    import numpy as np
+
+    sums = np.concatenate(([0.0], np.cumsum(amounts)))
+    return np.maximum(sums[None, :] - sums[:, None], 0)
+
+
+def _word_sums(units: Units, word: Word, backward: Array) -> tuple[Any, Any]:
+    """Backward seconds and stash of all intervals."""
+    import numpy as np
+
+    base = units.words[0]
+    if word.only_first is None:
+        return backward + _between(word.added_seconds), _between(word.stash_bytes)
+    layers = np.concatenate(([0], np.cumsum(np.asarray(units.is_layer, int))))
+    # The word holds for units before the first layer that is one too many.
+    size = len(layers)
+    last = np.searchsorted(layers, layers[:, None] + word.only_first, side="right") - 1
+    last = np.clip(np.minimum(last, np.arange(size)[None, :]), np.arange(size)[:, None], None)
+    rows = np.arange(size)[:, None]
+    sums = []
+    for first, rest in ((word.added_seconds, base.added_seconds), (word.stash_bytes, base.stash_bytes)):
+        with_word, without = _between(first), _between(rest)
+        sums.append(with_word[rows, last] + without[last, np.arange(size)[None, :]])
+    return backward + sums[0], sums[1]
+
+
+def solve(
+    pipeline: Pipeline, cutoff: float = float("inf"), tolerance: float = 1e-12, most_nodes: int = MOST_NODES
+) -> Best:
+    """The best layout and words.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        What is to be cut.
+    cutoff : float
+        Only what is faster is looked for.
+    tolerance : float
+        The relative gap that is good enough.
+    most_nodes : int
+        Of the search for each word; negative: only bounds.
+    """
+    if pipeline.stages > pipeline.intervals.units:
+        return Best(None, float("inf"))
+    words = pipeline.intervals.backward_seconds.shape[0]
+    if not pipeline.alike:
+        return _with_words(pipeline, _plan(pipeline, pipeline.intervals, cutoff, tolerance, most_nodes))
+    best = Best(None, float("inf"))
+    bounds = [_plan(pipeline, pipeline.intervals.of_word(w), cutoff, tolerance, -1).bound for w in range(words)]
+    for word in sorted(range(words), key=bounds.__getitem__):
+        limit = cutoff if best.value is None else min(cutoff, best.value)
+        answer = Best(None, bounds[word])
+        if most_nodes >= 0 and bounds[word] < limit * (1 - tolerance):
+            answer = _plan(pipeline, pipeline.intervals.of_word(word), limit, tolerance, most_nodes)
+        best = _better(best, replace(answer, words=(word,) * pipeline.stages))
+    return best
+
+
+def _better(one: Best, other: Best) -> Best:
+    """Both are known: the better layout, the weaker bound."""
+    bound, nodes = min(one.bound, other.bound), one.nodes + other.nodes
+    if other.value is not None and (one.value is None or other.value < one.value):
+        one = other
+    return replace(one, bound=bound if one.value is None else min(bound, one.value), nodes=nodes)
+
+
+def _plan(pipeline: Pipeline, own: Intervals, cutoff: float, tolerance: float, most_nodes: int) -> Best:
+    from . import pipeline_kernel
+
+    value, bound, layout, nodes = compiled(pipeline_kernel, "plan_row")(
+        pipeline.stages,
+        pipeline.micro_batches,
+        own.forward_seconds,
+        own.backward_seconds,
+        own.fixed_bytes,
+        own.stash_bytes,
+        own.tail_seconds,
+        pipeline.down,
+        pipeline.flights,
+        float(pipeline.memory_bytes),
+        float(cutoff),
+        float(tolerance),
+        most_nodes,
+        MOVE_ROUNDS,
+    )
+    if value == float("inf"):
+        return Best(None, float(bound), nodes=int(nodes))
+    return Best(float(value), float(bound), tuple(int(count) for count in layout), (), int(nodes))
+
+
+def _with_words(pipeline: Pipeline, best: Best) -> Best:
+    """The shortest word that fits, stage by stage."""
+    if best.value is None:
+        return best
+    own, start, words = pipeline.intervals, 0, []
+    for k, count in enumerate(best.layout):
+        at = (slice(None), start, start + count)
+        seconds = own.backward_seconds[at].copy()
+        need = own.fixed_bytes[at] + pipeline.flights[k] * own.stash_bytes[at]
+        seconds[need > pipeline.memory_bytes] = float("inf")
+        words.append(int(seconds.argmin()))
+        start += count
+    return replace(best, words=tuple(words))

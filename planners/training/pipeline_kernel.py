@@ -1,0 +1,453 @@
+"""The inner loops of the search for layouts under 1F1B, in the subset of Python that numba compiles.
+
+A row of U units is cut into p stages. Tables speak of stage k with its units from `k + a` on, `n + 1` of them: every
+stage has at least one unit, so that both `a` and `n` run from 0 to U - p, and their sum is at most that.
+`down[k]` is how long messages alone take from stage 0 to stage k.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+INFINITE = np.inf
+# Relative: times that differ by less are sums of the same numbers in another order.
+SAME = 1e-12
+
+
+def simulate(first: int, end: int, p: int, m: int, forward: Any, backward: Any, tails: Any, down: Any) -> Any:
+    """When the stages from `first` to `end - 1` are done, if nothing before or after them makes them wait.
+
+    Stage k runs min(m, p - k) forward passes, then one backward and one forward pass in turn. Returns the end of the
+    last backward pass of `first`, and when the last tail is over.
+    """
+    free = np.zeros(end)
+    sent = np.zeros(end)
+    waves = np.zeros((end, min(m, p - first) + 1))
+    for k in range(first, end):
+        for n in range(min(m, p - k)):
+            start = free[k]
+            if k > first:
+                start = max(start, waves[k - 1, n] + down[k] - down[k - 1])
+            free[k] = start + forward[k]
+            waves[k, n] = free[k]
+            sent[k] = free[k]
+    for n in range(m):
+        if n > 0:
+            for k in range(end - 1, first - 1, -1):
+                # The stage before sent this micro-batch in the turn before: so the last stage comes first.
+                if n + min(m, p - k) - 1 < m:
+                    start = free[k]
+                    if k > first:
+                        start = max(start, sent[k - 1] + down[k] - down[k - 1])
+                    free[k] = start + forward[k]
+        for k in range(first, end):
+            sent[k] = free[k]
+        arrived = 0.0
+        for k in range(end - 1, first - 1, -1):
+            start = free[k] if k == end - 1 else max(free[k], arrived + down[k + 1] - down[k])
+            free[k] = start + backward[k]
+            arrived = free[k]
+    over = 0.0
+    for k in range(first, end):
+        over = max(over, free[k] + tails[k])
+    return free[first], over
+
+
+def makespan(layout: Any, p: int, m: int, forward: Any, cheapest: Any, tail: Any, down: Any) -> float:
+    """Of a whole layout; infinite where a stage does not fit."""
+    forwards, backwards, tails = np.zeros(p), np.zeros(p), np.zeros(p)
+    start = 0
+    for k in range(p):
+        stop = start + layout[k]
+        forwards[k] = forward[start, stop]
+        backwards[k] = cheapest[k, start - k, stop - start - 1]
+        tails[k] = tail[start, stop]
+        start = stop
+        if backwards[k] == INFINITE:
+            return INFINITE
+    return simulate(0, p, p, m, forwards, backwards, tails, down)[1]
+
+
+def cheapest_words(p: int, flights: Any, backward: Any, fixed: Any, stash: Any, limit: float) -> Any:
+    """Of each stage and interval the shortest backward pass among the words that fit; infinite where none does."""
+    size = backward.shape[1] - p
+    found = np.full((p, size, size), INFINITE)
+    for k in range(p):
+        for a in range(size):
+            for n in range(size - a):
+                i, j = k + a, k + a + n + 1
+                for w in range(backward.shape[0]):
+                    if backward[w, i, j] < found[k, a, n] and fixed[w, i, j] + flights[k] * stash[w, i, j] <= limit:
+                        found[k, a, n] = backward[w, i, j]
+    return found
+
+
+def least_backward(p: int, cheapest: Any) -> Any:
+    """The least sum of backward passes of the stages before a border, and of those behind it."""
+    size = cheapest.shape[1]
+    before, behind = np.full((p + 1, size), INFINITE), np.full((p + 1, size), INFINITE)
+    before[0, 0] = 0.0
+    for k in range(p):
+        for a in range(size):
+            if before[k, a] < INFINITE:
+                for n in range(size - a):
+                    before[k + 1, a + n] = min(before[k + 1, a + n], before[k, a] + cheapest[k, a, n])
+    behind[p, size - 1] = 0.0
+    for k in range(p - 1, -1, -1):
+        for a in range(size):
+            for n in range(size - a):
+                behind[k, a] = min(behind[k, a], cheapest[k, a, n] + behind[k + 1, a + n])
+    return before, behind
+
+
+def stage_bound(
+    k: int, i: int, j: int, b: float, p: int, m: int, forward: Any, tail: Any, down: Any, before: Any, behind: Any
+) -> float:
+    """No layout with this stage is faster: two paths through it.
+
+    On the one it runs all its passes without a pause; on the other its first backward pass waits for the way down to
+    the last stage and back. The first forward pass has to come down to it, and the last backward pass has to go up.
+    """
+    units = forward.shape[0] - 1
+    f = forward[i, j]
+    come = forward[0, i] + down[k]
+    flight = min(m, p - k)
+    trip = f + forward[j, units] + behind[k + 1, j - k - 1] + 2 * (down[p - 1] - down[k])
+    run = max(flight * f, trip) + m * b + (m - flight) * f
+    leave = tail[i, j]
+    if k > 0:
+        leave = max(leave, before[k, i - k] + down[k] + tail[0, 0])
+    return come + run + leave
+
+
+def bound_tables(
+    p: int, m: int, forward: Any, cheapest: Any, tail: Any, down: Any, before: Any, behind: Any
+) -> Any:
+    """The least largest bound of the stages before each border, and which border comes before it."""
+    size = cheapest.shape[1]
+    front = np.full((p + 1, size), INFINITE)
+    last = np.full((p + 1, size), -1)
+    front[0, 0] = 0.0
+    for k in range(p):
+        for a in range(size):
+            if front[k, a] == INFINITE:
+                continue
+            for n in range(size - a):
+                if cheapest[k, a, n] == INFINITE or behind[k + 1, a + n] == INFINITE:
+                    continue
+                i, j = k + a, k + a + n + 1
+                own = stage_bound(k, i, j, cheapest[k, a, n], p, m, forward, tail, down, before, behind)
+                own = max(own, front[k, a])
+                if own < front[k + 1, a + n]:
+                    front[k + 1, a + n] = own
+                    last[k + 1, a + n] = a
+    return front, last
+
+
+def layout_of(p: int, last: Any) -> Any:
+    """The layout that the table of borders leads to."""
+    layout = np.zeros(p, np.int64)
+    a = last.shape[1] - 1
+    for k in range(p, 0, -1):
+        before = last[k, a]
+        layout[k - 1] = a - before + 1
+        a = before
+    return layout
+
+
+def chain_bound(p: int, m: int, total: float, down: Any) -> float:
+    """Micro-batches that wait for each other along the whole pipeline, whatever the layout is.
+
+    A backward pass of stage 0 lets a forward pass begin whose own backward pass comes p micro-batches later; what is
+    left of the micro-batches goes around among fewer stages that follow each other.
+    """
+    whole = total + 2 * down[p - 1]
+    rounds, rest = (m - 1) // p, (m - 1) % p
+    bound = whole * (1 + rounds)
+    if rounds > 0 and rest > 0:
+        bound += total / -(-p // rest)
+    return bound
+
+
+def surrogate(p: int, m: int, forward: Any, cheapest: Any, tail: Any, most: float) -> Any:
+    """The least (m - 1) theta + G of all thresholds theta on the longest stage, and the layout that has it.
+
+    G of stage k is its own time and the larger of G before it and its tail: Bellman's principle holds for each theta.
+    Thresholds go up until (m - 1) theta alone is no better, or until `most`.
+    """
+    size = cheapest.shape[1]
+    times = np.full(cheapest.shape, INFINITE)
+    for k in range(p):
+        for a in range(size):
+            for n in range(size - a):
+                times[k, a, n] = forward[k + a, k + a + n + 1] + cheapest[k, a, n]
+    shortest, least = _least_longest(p, times), _least_surrogate(p, times, tail, forward.shape[0] - 1)
+    best, layout = INFINITE, np.zeros(p, np.int64)
+    for theta in _thresholds(times):
+        if (m - 1) * theta + least >= min(best, most):
+            break
+        if theta < shortest:
+            continue
+        values, last = np.full((p + 1, size), INFINITE), np.full((p + 1, size), -1)
+        values[0, 0] = 0.0
+        for k in range(p):
+            for a in range(size):
+                if values[k, a] == INFINITE:
+                    continue
+                for n in range(size - a):
+                    if times[k, a, n] > theta:
+                        continue
+                    own = times[k, a, n] + max(values[k, a], tail[k + a, k + a + n + 1])
+                    if own < values[k + 1, a + n]:
+                        values[k + 1, a + n] = own
+                        last[k + 1, a + n] = a
+        if values[p, size - 1] < INFINITE and (m - 1) * theta + values[p, size - 1] < best:
+            best = (m - 1) * theta + values[p, size - 1]
+            layout = layout_of(p, last)
+    return best, layout
+
+
+def _least_longest(p: int, times: Any) -> float:
+    """The least longest stage of any layout."""
+    size = times.shape[1]
+    values = np.full((p + 1, size), INFINITE)
+    values[0, 0] = 0.0
+    for k in range(p):
+        for a in range(size):
+            for n in range(size - a):
+                values[k + 1, a + n] = min(values[k + 1, a + n], max(values[k, a], times[k, a, n]))
+    return values[p, size - 1]
+
+
+def _least_surrogate(p: int, times: Any, tail: Any, units: int) -> float:
+    """The least G of the last stage where no threshold binds."""
+    size = times.shape[1]
+    values = np.full((p + 1, size), INFINITE)
+    values[0, 0] = 0.0
+    for k in range(p):
+        for a in range(size):
+            for n in range(size - a):
+                own = times[k, a, n] + max(values[k, a], tail[k + a, k + a + n + 1])
+                values[k + 1, a + n] = min(values[k + 1, a + n], own)
+    return values[p, size - 1]
+
+
+def _thresholds(times: Any) -> Any:
+    """All different times, ascending; of those that differ by rounding alone the largest."""
+    flat = np.sort(times.copy().reshape(times.size))
+    count = 0
+    for n in range(flat.size):
+        if flat[n] == INFINITE:
+            break
+        if count > 0 and flat[n] <= flat[count - 1] * (1 + SAME):
+            count -= 1
+        flat[count] = flat[n]
+        count += 1
+    return flat[:count]
+
+
+def improve(layout: Any, p: int, m: int, forward: Any, cheapest: Any, tail: Any, down: Any, rounds: int) -> float:
+    """Move one unit from one stage to another, those between give and take, as long as that is faster."""
+    best = makespan(layout, p, m, forward, cheapest, tail, down)
+    for _ in range(rounds):
+        better = False
+        for giver in range(p):
+            for taker in range(p):
+                if giver == taker or layout[giver] == 1:
+                    continue
+                layout[giver] -= 1
+                layout[taker] += 1
+                value = makespan(layout, p, m, forward, cheapest, tail, down)
+                if value < best:
+                    best, better = value, True
+                else:
+                    layout[giver] += 1
+                    layout[taker] -= 1
+        if not better:
+            break
+    return best
+
+
+def branch(
+    p: int,
+    m: int,
+    forward: Any,
+    cheapest: Any,
+    tail: Any,
+    down: Any,
+    before: Any,
+    behind: Any,
+    front: Any,
+    layout: Any,
+    value: float,
+    tolerance: float,
+    most_nodes: int,
+) -> Any:
+    """Layouts from the last stage to the first, each set of last stages simulated alone; `layout` keeps the best.
+
+    A set of last stages is discarded where no way to complete it is better than the best by the tolerance. Returns
+    the value, a bound for all layouts, and how many sets were looked at.
+    """
+    size = cheapest.shape[1]
+    order = np.zeros((p, size), np.int64)
+    bounds = np.full((p, size), INFINITE)
+    upto = np.zeros(p, np.int64)
+    place = np.zeros(p, np.int64)
+    borders = np.zeros(p + 1, np.int64)
+    borders[p] = size - 1
+    forwards, backwards, tails = np.zeros(p), np.zeros(p), np.zeros(p)
+    above = np.zeros(p + 1)
+    discarded, nodes, k = INFINITE, 0, p - 1
+    opened = True
+    while k < p:
+        if opened:
+            upto[k] = _children(
+                k, borders[k + 1], p, m, forward, cheapest, tail, down, before, behind, front, bounds, order
+            )
+            place[k] = 0
+            opened = False
+        if place[k] == upto[k]:
+            k += 1
+            continue
+        a = order[k, place[k]]
+        bound = max(bounds[k, a], above[k + 1])
+        if bound >= value * (1 - tolerance):
+            discarded = min(discarded, bound)
+            place[k] = upto[k]
+            continue
+        if nodes >= most_nodes:
+            for level in range(k, p):
+                if place[level] < upto[level]:
+                    rest = max(bounds[level, order[level, place[level]]], above[level + 1])
+                    discarded = min(discarded, rest)
+            break
+        nodes += 1
+        place[k] += 1
+        i, j = k + a, k + 1 + borders[k + 1]
+        forwards[k], backwards[k], tails[k] = forward[i, j], cheapest[k, a, j - i - 1], tail[i, j]
+        end, over = simulate(k, p, p, m, forwards, backwards, tails, down)
+        come = forward[0, i] + down[k]
+        bound = max(bound, come + over)
+        if k > 0:
+            bound = max(bound, come + end + before[k, a] + down[k] + tail[0, 0])
+        borders[k] = a
+        if k == 0:
+            if over < value:
+                value = over
+                for n in range(p):
+                    layout[n] = borders[n + 1] - borders[n] + 1
+        elif bound >= value * (1 - tolerance):
+            discarded = min(discarded, bound)
+        else:
+            above[k] = bound
+            k -= 1
+            opened = True
+    return value, min(value, discarded), nodes
+
+
+def _children(
+    k: int,
+    end: int,
+    p: int,
+    m: int,
+    forward: Any,
+    cheapest: Any,
+    tail: Any,
+    down: Any,
+    before: Any,
+    behind: Any,
+    front: Any,
+    bounds: Any,
+    order: Any,
+) -> int:
+    """Where stage k can begin if it ends at this border: the smallest bound first."""
+    count = 0
+    for a in range(end + 1):
+        if front[k, a] == INFINITE or cheapest[k, a, end - a] == INFINITE:
+            continue
+        i, j = k + a, k + 1 + end
+        own = stage_bound(k, i, j, cheapest[k, a, end - a], p, m, forward, tail, down, before, behind)
+        bounds[k, a] = max(own, front[k, a])
+        order[k, count] = a
+        count += 1
+    for n in range(1, count):
+        a, at = order[k, n], n
+        while at > 0 and bounds[k, order[k, at - 1]] > bounds[k, a]:
+            order[k, at] = order[k, at - 1]
+            at -= 1
+        order[k, at] = a
+    return count
+
+
+def plan_row(
+    p: int,
+    m: int,
+    forward: Any,
+    backward: Any,
+    fixed: Any,
+    stash: Any,
+    tail: Any,
+    down: Any,
+    flights: Any,
+    limit: float,
+    cutoff: float,
+    tolerance: float,
+    most_nodes: int,
+    rounds: int,
+) -> Any:
+    """The best layout below the cut-off: its value (infinite: there is none), a bound, the layout, and nodes.
+
+    Only a bound is sought where `most_nodes` is negative. The bound is infinite where no layout fits at all.
+    """
+    layout = np.zeros(p, np.int64)
+    tail = tail.copy()
+    tail[0, 0] = tail[0, 1:].min()  # whatever stage 0 is, its tail is no shorter
+    cheapest = cheapest_words(p, flights, backward, fixed, stash, limit)
+    before, behind = least_backward(p, cheapest)
+    if behind[0, 0] == INFINITE:
+        return INFINITE, INFINITE, layout, 0
+    front, last = bound_tables(p, m, forward, cheapest, tail, down, before, behind)
+    units = forward.shape[0] - 1
+    bound = max(front[p, units - p], chain_bound(p, m, forward[0, units] + behind[0, 0], down) + tail[0, 0])
+    if most_nodes < 0 or bound >= cutoff:
+        return INFINITE, bound, layout, 0
+    candidate = layout_of(p, last)
+    value = improve(candidate, p, m, forward, cheapest, tail, down, 0)
+    if bound < value * (1 - tolerance):
+        found, other = surrogate(p, m, forward, cheapest, tail, value)
+        if found < INFINITE:
+            second = improve(other, p, m, forward, cheapest, tail, down, 0)
+            if second < value:
+                value, candidate = second, other
+    if bound < value * (1 - tolerance):
+        value = improve(candidate, p, m, forward, cheapest, tail, down, rounds)
+    nodes = 0
+    if bound < value * (1 - tolerance) and bound < cutoff:
+        ceiling = min(value, cutoff)
+        reached, proven, nodes = branch(
+            p, m, forward, cheapest, tail, down, before, behind, front, candidate, ceiling, tolerance, most_nodes
+        )
+        bound = max(bound, proven)
+        value = reached if reached < ceiling else value
+    return value, min(bound, value), candidate, nodes
+
+
+def bound_alone(
+    p: int, m: int, forward: Any, backward: Any, fixed: Any, stash: Any, flights: Any, limit: float, down: Any
+) -> float:
+    """The least largest (m - 1) tau of a stage and the sum of tau up to it, with messages: nothing else of the bound."""
+    cheapest = cheapest_words(p, flights, backward, fixed, stash, limit)
+    before, behind = least_backward(p, cheapest)
+    size = cheapest.shape[1]
+    front = np.full((p + 1, size), INFINITE)
+    front[0, 0] = 0.0
+    for k in range(p):
+        for a in range(size):
+            for n in range(size - a):
+                if cheapest[k, a, n] < INFINITE and before[k, a] < INFINITE:
+                    i, j = k + a, k + a + n + 1
+                    own = forward[0, i] + before[k, a] + 2 * down[k] + m * (forward[i, j] + cheapest[k, a, n])
+                    front[k + 1, a + n] = min(front[k + 1, a + n], max(front[k, a], own))
+    return front[p, size - 1]

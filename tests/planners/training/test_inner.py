@@ -1,0 +1,178 @@
+"""The inner problem under 1F1B equals enumeration of all layouts and words, simulated pass by pass."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from pipeplan.planners.training.inner import Pipeline, Units, Word, intervals_of, solve
+
+WORST = 1e-9
+
+
+def random_units(draw: random.Random) -> Units:
+    """A row with layers alike, or units of any size; a heavy head; words that save memory and cost time."""
+    count = draw.randint(2, 7)
+    alike = draw.random() < 0.5
+    times = [1.0 if alike else draw.uniform(0.2, 3) for _ in range(count)]
+    times[-1] *= draw.choice((1, 1, 2.5, 4))
+    times[0] *= draw.choice((1, 0.01))
+    forward = np.array(times)
+    ratio = draw.choice((1, 2, 2.2))
+    stash = np.array([draw.choice((1.0, 4.0)) for _ in times])
+    words = [Word(np.zeros(count), stash)]
+    for _ in range(draw.randint(0, 2)):
+        share = draw.random()
+        only = draw.choice((None, 1, 2))
+        words.append(Word(forward * (1 - share) * draw.random(), stash * share, only))
+    transient = np.array([[[draw.random() for _ in range(count + 1)] for _ in range(count + 1)] for _ in words])
+    layer = [draw.random() < 0.8 for _ in times]
+    tails = np.array([draw.choice((0, 0.5)) for _ in times])
+    static = np.array([draw.uniform(1, 5) for _ in times])
+    return Units(forward, forward * ratio, static, tails, tuple(words), layer, transient)
+
+
+def random_pipeline(seed: int) -> tuple[Units, Pipeline]:
+    draw = random.Random(seed)
+    units = random_units(draw)
+    count = len(units.forward_seconds)
+    stages = draw.randint(1, min(5, count))
+    memory = draw.choice((1e9, draw.uniform(2, 60)))
+    delays = tuple(draw.choice((0.0, 0.1, 0.7)) for _ in range(stages - 1))
+    batches = draw.choice((1, 2, 3, 4, 7, 12))
+    return units, Pipeline(intervals_of(units), stages, batches, memory, delays, draw.random() < 0.6)
+
+
+def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
+    for cuts in itertools.combinations(range(1, total), parts - 1):
+        borders = (0, *cuts, total)
+        yield tuple(b - a for a, b in itertools.pairwise(borders))
+
+
+def facts_of_stage(
+    units: Units, word: Word, index: int, first: int, end: int
+) -> tuple[float, float, float, float, float]:
+    """Forward and backward seconds, tail, stash and other bytes, unit by unit."""
+    layers = 0
+    backward = stash = 0.0
+    for u in range(first, end):
+        holds = word
+        if word.only_first is not None:
+            layers += units.is_layer[u]
+            holds = word if layers <= word.only_first else units.words[0]
+        backward += units.backward_seconds[u] + holds.added_seconds[u]
+        stash += holds.stash_bytes[u]
+    forward = sum(units.forward_seconds[first:end])
+    fixed = sum(units.static_bytes[first:end]) + units.transient_bytes[index][first][end]
+    return forward, backward, sum(units.tail_seconds[first:end]), stash, fixed
+
+
+def simulated(p: int, m: int, stages: list[tuple[float, ...]], delays: tuple[float, ...]) -> float:
+    """Each stage's list of passes, run as soon as what they wait for is done."""
+    lists = []
+    for k in range(p):
+        warm = min(m, p - k)
+        passes = [("F", n) for n in range(warm)]
+        for n in range(m):
+            passes.append(("B", n))
+            if warm + n < m:
+                passes.append(("F", warm + n))
+        lists.append(passes)
+    done: dict[tuple[str, int, int], float] = {}
+    free = [0.0] * p
+    while any(lists):
+        for k in range(p):
+            while lists[k]:
+                kind, n = lists[k][0]
+                before = None
+                if kind == "F" and k > 0:
+                    before = ("F", k - 1, n)
+                elif kind == "B" and k < p - 1:
+                    before = ("B", k + 1, n)
+                if before is not None and before not in done:
+                    break
+                wait = 0.0
+                if before is not None:
+                    wait = done[before] + delays[min(k, before[1])]
+                lists[k].pop(0)
+                free[k] = max(free[k], wait) + stages[k][0 if kind == "F" else 1]
+                done[kind, k, n] = free[k]
+    return max(free[k] + stages[k][2] for k in range(p))
+
+
+def enumerated(units: Units, pipeline: Pipeline) -> float | None:
+    p, m = pipeline.stages, pipeline.micro_batches
+    best = None
+    indices = range(len(units.words))
+    choices = [(w,) * p for w in indices] if pipeline.alike else list(itertools.product(indices, repeat=p))
+    for layout in compositions(len(units.forward_seconds), p):
+        borders = list(itertools.accumulate(layout, initial=0))
+        for words in choices:
+            stages = [
+                facts_of_stage(units, units.words[words[k]], words[k], borders[k], borders[k + 1]) for k in range(p)
+            ]
+            if any(own[4] + min(m, p - k) * own[3] > pipeline.memory_bytes for k, own in enumerate(stages)):
+                continue
+            value = simulated(p, m, stages, pipeline.delays)
+            best = value if best is None else min(best, value)
+    return best
+
+
+def seeds(count: int) -> list[int]:
+    return list(range(count))
+
+
+@pytest.mark.parametrize("start", range(0, 300, 50))
+def test_the_best_layout_and_words_are_those_of_enumeration(start: int) -> None:
+    some = 0
+    for seed in range(start, start + 50):
+        units, pipeline = random_pipeline(seed)
+        best, truth = solve(pipeline), enumerated(units, pipeline)
+        if truth is None:
+            assert best.value is None and best.bound == float("inf"), seed
+            continue
+        some += 1
+        assert best.value is not None, seed
+        assert abs(best.value - truth) <= WORST * truth, seed
+        assert best.value * (1 - WORST) <= best.bound <= best.value, seed
+    assert some > 20
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_layout_and_words_of_an_answer_have_its_value_and_fit(seed: int) -> None:
+    units, pipeline = random_pipeline(1000 + seed)
+    best = solve(pipeline)
+    if best.value is None:
+        return
+    p = pipeline.stages
+    assert sum(best.layout) == len(units.forward_seconds)
+    assert len(set(best.words)) == 1 or not pipeline.alike
+    borders = list(itertools.accumulate(best.layout, initial=0))
+    stages = [
+        facts_of_stage(units, units.words[best.words[k]], best.words[k], borders[k], borders[k + 1])
+        for k in range(p)
+    ]
+    m = pipeline.micro_batches
+    assert all(
+        own[4] + min(m, p - k) * own[3] <= pipeline.memory_bytes * (1 + WORST) for k, own in enumerate(stages)
+    )
+    assert abs(simulated(p, m, stages, pipeline.delays) - best.value) <= WORST * best.value
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_bounds_alone_and_cut_offs_never_exclude_the_best(seed: int) -> None:
+    units, pipeline = random_pipeline(2000 + seed)
+    truth = enumerated(units, pipeline)
+    if truth is None:
+        return
+    assert solve(pipeline, most_nodes=-1).bound <= truth * (1 + WORST)
+    below, above = solve(pipeline, cutoff=0.9 * truth), solve(pipeline, cutoff=1.1 * truth)
+    assert 0.9 * truth * (1 - WORST) <= below.bound <= truth * (1 + WORST)
+    assert above.value == pytest.approx(truth)
+    rough = solve(pipeline, tolerance=0.05, most_nodes=3)
+    assert rough.value is not None
+    assert rough.bound <= truth * (1 + WORST) and rough.value >= truth * (1 - WORST)
