@@ -1,0 +1,492 @@
+"""Models from the `config.json` that Hugging Face's repositories hold, without torch or transformers.
+
+A file leaves out what is usual for its architecture, so each reader knows the usual values. What only changes numbers
+(activations, scales of positions, drop-out, quantisation) is passed over; what changes shapes in a way that a row of
+units cannot say is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..base.checks import check_flag, check_text, check_whole
+from ..base.errors import InputError, did_you_mean, show
+from ..base.fields import as_list, as_object, join
+from .model import MOST, MOST_LAYERS, Attention, Experts, Mlp, Model
+
+MAX_ENTRIES = 10_000
+_LARGEST = {"num_hidden_layers": MOST_LAYERS, "n_layer": MOST_LAYERS, "num_nextn_predict_layers": 100}
+_TOLD = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The fields of one model in a file; every value is checked where it is asked for."""
+
+    data: Mapping[str, Any]
+    where: str = ""
+    outer: Mapping[str, Any] | None = None
+    """The file around a nested text model."""
+
+    def whole(self, key: str, usual: int | None = None, least: int = 1) -> int:
+        """The whole number of that name; null says as little as an absent key."""
+        value = self.data.get(key)
+        if value is None:
+            if usual is None:
+                problem = "is null" if key in self.data else "is missing"
+                raise InputError(join(self.where, key), problem, "give a whole number")
+            return usual
+        check_whole(join(self.where, key), value, _LARGEST.get(key, MOST), least)
+        return int(value)
+
+    def maybe(self, key: str, usual: int | None = None, least: int = 1) -> int | None:
+        """The same, where there may be none."""
+        if self.data.get(key) is None and (key in self.data or usual is None):
+            return None
+        return self.whole(key, usual, least)
+
+    def flag(self, key: str, usual: bool) -> bool:
+        value = self.data.get(key)
+        if value is None:
+            return usual
+        check_flag(join(self.where, key), value)
+        return bool(value)
+
+    def entries(self, key: str) -> list[Any]:
+        """The list of that name; none: empty."""
+        value = self.data.get(key)
+        entries = [] if value is None else as_list(join(self.where, key), value)
+        if len(entries) > MAX_ENTRIES:
+            raise self.wrong(key, f"has {len(entries)} entries", f"give at most {MAX_ENTRIES}")
+        return entries
+
+    def tied(self, usual: bool) -> bool:
+        """Nested models leave it to the file around them."""
+        key = "tie_word_embeddings"
+        if self.data.get(key) is None and self.outer is not None:
+            return Config(self.outer).flag(key, usual)
+        return self.flag(key, usual)
+
+    def wrong(self, key: str, problem: str, remedy: str) -> InputError:
+        return InputError(join(self.where, key), problem, remedy)
+
+
+Reader = Callable[[Config, str], Model]
+
+
+def model_from_config(data: object, name: str = "model") -> Model:
+    """The model in a parsed `config.json`, or an `InputError` that names the field."""
+    top = as_object("", data, 'the "config.json" of a model')
+    config, architecture = _text_model(top)
+    reader = READERS.get(architecture)
+    if reader is None:
+        raise _unknown(config, architecture)
+    return reader(config, name)
+
+
+def _text_model(top: Mapping[str, Any]) -> tuple[Config, str]:
+    """The fields of the language model, and its architecture; files of several models nest it."""
+    nested = top.get("text_config")
+    if nested is None:
+        return Config(top), _architecture("", top)
+    inner = as_object("text_config", nested)
+    own = _architecture("text_config", inner)
+    outer = _architecture("", top)
+    return Config(inner, "text_config", top), own if own in READERS or not outer else own or outer
+
+
+def _architecture(where: str, data: Mapping[str, Any]) -> str:
+    """By `model_type`, or by the class where that is all that the file says."""
+    kind = data.get("model_type")
+    if kind is not None:
+        check_text(join(where, "model_type"), kind, 200)
+        if kind in READERS:
+            return str(kind)
+    classes = data.get("architectures")
+    named = classes[0] if isinstance(classes, list) and classes and isinstance(classes[0], str) else ""
+    return _CLASSES.get(named, str(kind or named))
+
+
+def _unknown(config: Config, architecture: str) -> InputError:
+    """Everything that is known of it, in one sentence."""
+    key = "model_type" if "model_type" in config.data or not architecture else "architectures"
+    fields = [f"{name} {show(config.data[name])}" for name in _TOLD if name in config.data]
+    what = f"is {show(architecture)}{did_you_mean(architecture, READERS)}" if architecture else "is missing"
+    told = f", beside {', '.join(fields)}" if fields else ""
+    return config.wrong(
+        key, f"{what}{told}", "give a model of one of these architectures: " + ", ".join(sorted(READERS))
+    )
+
+
+# ---- parts that most families share ------------------------------------------------------------------------
+
+
+def _attention(
+    config: Config, hidden: int, *, heads: int | None = None, key_value: int | None = None, **own: Any
+) -> Attention:
+    """Grouped-query attention; `heads`, `key_value` and `head_size` are what the family leaves out."""
+    count = config.whole("num_attention_heads", heads)
+    groups = config.whole("num_key_value_heads", key_value or count)
+    size = config.maybe("head_dim", own.pop("head_size", None)) or _share(config, hidden, count)
+    if count % groups:
+        raise config.wrong("num_key_value_heads", f"is {groups} for {count} heads", "give a divisor of the heads")
+    return Attention(count, size, groups, **own)
+
+
+def _share(config: Config, hidden: int, heads: int, key: str = "num_attention_heads") -> int:
+    """The hidden size divided among the heads."""
+    if hidden % heads:
+        raise config.wrong(key, f"is {heads} for a hidden size of {hidden}", "give a divisor of it, or head_dim")
+    return hidden // heads
+
+
+def _window(config: Config, layers: int, usual: int | None, share: float) -> dict[str, Any]:
+    """A sliding window in some layers, as `layer_types` counts them where that is given."""
+    window = config.maybe("sliding_window", usual)
+    kinds = config.entries("layer_types")
+    for i, kind in enumerate(kinds):
+        if kind not in ("full_attention", "sliding_attention"):
+            remedy = "give full_attention or sliding_attention"
+            raise config.wrong(f"layer_types[{i}]", f"is {show(kind)}", remedy)
+    if kinds and len(kinds) != layers:
+        raise config.wrong("layer_types", f"has {len(kinds)} entries for {layers} layers", "give one for each")
+    if kinds:
+        share = kinds.count("sliding_attention") / layers
+    return {} if window is None or not share else {"window": window, "windowed_share": share}
+
+
+def _top_of(config: Config, experts: int, key: str = "num_experts_per_tok", usual: int | None = None) -> int:
+    """How many experts a token is sent to."""
+    count = config.whole(key, usual)
+    if count > experts:
+        raise config.wrong(key, f"is {count} of {experts} experts", "give at most their count")
+    return count
+
+
+@dataclass(frozen=True, slots=True)
+class _Usual:
+    """What a file of a family of Llama's kind may leave out, and what all of the family have."""
+
+    vocabulary: int | None = None
+    heads: int | None = None
+    key_value: int | None = None
+    head_size: int | None = None
+    hidden: int | None = None
+    inner: int | None = None
+    layers: int | None = None
+    tied: bool = False
+    norms: int = 2
+    query_key_norm: bool = False
+    query_bias: bool = False
+    """Have queries, keys and values a bias, whatever the file says?"""
+
+
+def _dense(config: Config, name: str, usual: _Usual, window: Callable[[Config, int], dict[str, Any]]) -> Model:
+    """Norms without a shift and a gated MLP, as Llama and its kin have them."""
+    hidden = config.whole("hidden_size", usual.hidden)
+    layers = config.whole("num_hidden_layers", usual.layers)
+    bias = config.flag("attention_bias", False)
+    attention = _attention(
+        config,
+        hidden,
+        heads=usual.heads,
+        key_value=usual.key_value,
+        head_size=usual.head_size,
+        bias=bias or usual.query_bias,
+        output_bias=bias,
+        query_key_norm=usual.query_key_norm,
+        **window(config, layers),
+    )
+    return Model(
+        name,
+        hidden,
+        layers,
+        config.whole("vocab_size", usual.vocabulary),
+        attention,
+        Mlp(config.whole("intermediate_size", usual.inner), bias=config.flag("mlp_bias", False)),
+        tied=config.tied(usual.tied),
+        norms=usual.norms,
+    )
+
+
+def _no_window(config: Config, layers: int) -> dict[str, Any]:
+    return {}
+
+
+def _everywhere(config: Config, layers: int) -> dict[str, Any]:
+    return _window(config, layers, None, 1)
+
+
+def _qwen_window(config: Config, layers: int) -> dict[str, Any]:
+    """Only where the file asks for it, and in the layers from `max_window_layers` on."""
+    if not config.flag("use_sliding_window", False):
+        return {}
+    first = min(config.whole("max_window_layers", 28, 0), layers)
+    return _window(config, layers, 4_096, (layers - first) / layers)
+
+
+def _every_other(config: Config, layers: int) -> dict[str, Any]:
+    return _window(config, layers, 4_096, (layers + 1) // 2 / layers)
+
+
+def _all_but_every_sixth(config: Config, layers: int) -> dict[str, Any]:
+    step = config.whole("sliding_window_pattern", 6)
+    return _window(config, layers, 4_096, (layers - layers // step) / layers)
+
+
+def _family(usual: _Usual, window: Callable[[Config, int], dict[str, Any]]) -> Reader:
+    return lambda config, name: _dense(config, name, usual, window)
+
+
+# ---- families with experts -----------------------------------------------------------------------------------
+
+
+def _mixtral(config: Config, name: str) -> Model:
+    hidden, layers = config.whole("hidden_size"), config.whole("num_hidden_layers")
+    count = config.whole("num_local_experts", 8)
+    experts = Experts(count, _top_of(config, count, usual=2), config.whole("intermediate_size"))
+    attention = _attention(config, hidden, key_value=8, **_everywhere(config, layers))
+    return Model(
+        name, hidden, layers, config.whole("vocab_size"), attention, experts=experts, tied=config.tied(False)
+    )
+
+
+def _gpt_oss(config: Config, name: str) -> Model:
+    hidden, layers = config.whole("hidden_size"), config.whole("num_hidden_layers")
+    count = config.whole("num_local_experts", 128)
+    key = "num_experts_per_tok" if "num_experts_per_tok" in config.data else "experts_per_token"
+    bias = config.flag("attention_bias", True)
+    window = _window(config, layers, 128, (layers + 1) // 2 / layers)
+    attention = _attention(
+        config, hidden, key_value=8, head_size=64, bias=bias, output_bias=bias, sinks=True, **window
+    )
+    top = _top_of(config, count, key, usual=4)
+    experts = Experts(count, top, config.whole("intermediate_size"), bias=True, router_bias=True)
+    return Model(
+        name, hidden, layers, config.whole("vocab_size"), attention, experts=experts, tied=config.tied(False)
+    )
+
+
+def _qwen_experts(version: int) -> Reader:
+    def read(config: Config, name: str) -> Model:
+        hidden, layers = config.whole("hidden_size"), config.whole("num_hidden_layers")
+        count = config.whole("num_experts", 60 if version == 2 else 128)
+        dense = _first_dense(config, layers)
+        experts = Experts(
+            count,
+            _top_of(config, count, usual=4 if version == 2 else 8),
+            config.whole("moe_intermediate_size"),
+            shared_hidden=config.whole("shared_expert_intermediate_size") if version == 2 else 0,
+            shared_gate=version == 2,
+            dense_layers=dense,
+        )
+        bias = config.flag("attention_bias", False)
+        attention = _attention(
+            config,
+            hidden,
+            bias=bias or (version == 2 and config.flag("qkv_bias", True)),
+            output_bias=bias,
+            query_key_norm=version == 3,
+            **_qwen_window(config, layers),
+        )
+        mlp = Mlp(config.whole("intermediate_size")) if dense else None
+        vocabulary = config.whole("vocab_size")
+        return Model(name, hidden, layers, vocabulary, attention, mlp, experts, tied=config.tied(False))
+
+    return read
+
+
+def _first_dense(config: Config, layers: int) -> int:
+    """Layers without experts, which must come first."""
+    _every_layer(config, "decoder_sparse_step")
+    dense = config.entries("mlp_only_layers")
+    for i, layer in enumerate(dense):
+        check_whole(join(config.where, f"mlp_only_layers[{i}]"), layer, layers - 1, 0)
+    if sorted(set(dense)) != list(range(len(set(dense)))):
+        raise config.wrong("mlp_only_layers", "are not the first layers", "give none, or layers from 0 on")
+    return len(set(dense))
+
+
+def _every_layer(config: Config, key: str) -> None:
+    step = config.whole(key, 1)
+    if step != 1:
+        problem = f"is {step}: layers with and without experts take turns"
+        raise config.wrong(key, problem, "give 1, since only the first layers may be without experts")
+
+
+def _deepseek(version: int) -> Reader:
+    def read(config: Config, name: str) -> Model:
+        hidden, layers = config.whole("hidden_size"), config.whole("num_hidden_layers")
+        experts = _deepseek_experts(config, layers, version)
+        bias = config.flag("attention_bias", False)
+        heads = config.whole("num_attention_heads")
+        attention = Attention(
+            heads,
+            config.whole("qk_nope_head_dim"),
+            heads,
+            value_size=config.whole("v_head_dim"),
+            query_rank=config.maybe("q_lora_rank"),
+            key_value_rank=config.whole("kv_lora_rank"),
+            rope_size=config.whole("qk_rope_head_dim"),
+            bias=bias,
+            output_bias=bias,
+        )
+        dense = experts is None or experts.dense_layers
+        return Model(
+            name,
+            hidden,
+            layers,
+            config.whole("vocab_size"),
+            attention,
+            Mlp(config.whole("intermediate_size")) if dense else None,
+            experts,
+            tied=config.tied(False),
+            prediction_layers=config.whole("num_nextn_predict_layers", 0, 0),
+        )
+
+    return read
+
+
+def _deepseek_experts(config: Config, layers: int, version: int) -> Experts | None:
+    count = config.maybe("n_routed_experts")
+    if count is None:
+        return None
+    _every_layer(config, "moe_layer_freq")
+    size = config.whole("moe_intermediate_size")
+    dense = config.whole("first_k_dense_replace", 0, 0)
+    if dense > layers:
+        raise config.wrong("first_k_dense_replace", f"is {dense} of {layers} layers", "give fewer of them")
+    return Experts(
+        count,
+        _top_of(config, count),
+        size,
+        shared_hidden=size * config.whole("n_shared_experts", 0, 0),
+        dense_layers=dense,
+        router_bias=version == 3 or config.data.get("topk_method") == "noaux_tc",
+    )
+
+
+# ---- families with norms that centre --------------------------------------------------------------------------
+
+
+def _gpt2(config: Config, name: str) -> Model:
+    hidden, heads = config.whole("n_embd", 768), config.whole("n_head", 12)
+    attention = Attention(heads, _share(config, hidden, heads, "n_head"), heads, bias=True, output_bias=True)
+    return Model(
+        name,
+        hidden,
+        config.whole("n_layer", 12),
+        config.whole("vocab_size", 50_257),
+        attention,
+        Mlp(config.maybe("n_inner") or 4 * hidden, gated=False, bias=True),
+        tied=config.tied(True),
+        norm="layer",
+        positions=config.whole("n_positions", 1_024),
+    )
+
+
+def _gpt_neox(config: Config, name: str) -> Model:
+    hidden = config.whole("hidden_size")
+    bias = config.flag("attention_bias", True)
+    return Model(
+        name,
+        hidden,
+        config.whole("num_hidden_layers"),
+        config.whole("vocab_size"),
+        _attention(config, hidden, bias=bias, output_bias=bias),
+        Mlp(config.whole("intermediate_size"), gated=False, bias=True),
+        tied=config.tied(False),
+        norm="layer",
+    )
+
+
+def _opt(config: Config, name: str) -> Model:
+    """Two more positions than words, since the first two stand for padding."""
+    hidden = config.whole("hidden_size")
+    if not config.flag("layer_norm_elementwise_affine", True):
+        raise config.wrong("layer_norm_elementwise_affine", "is false", "give norms with learned numbers")
+    size = config.whole("word_embed_proj_dim", hidden)
+    bias = config.flag("enable_bias", True)
+    final = config.flag("do_layer_norm_before", True) and not config.flag("_remove_final_layer_norm", False)
+    return Model(
+        name,
+        hidden,
+        config.whole("num_hidden_layers"),
+        config.whole("vocab_size"),
+        _attention(config, hidden, bias=bias, output_bias=bias),
+        Mlp(config.whole("ffn_dim"), gated=False, bias=bias),
+        tied=config.tied(True),
+        norm="layer",
+        final_norm=final,
+        positions=config.whole("max_position_embeddings") + 2,
+        embedding_size=None if size == hidden else size,
+    )
+
+
+def _phi(config: Config, name: str) -> Model:
+    """Attention and MLP stand side by side, behind one norm."""
+    hidden = config.whole("hidden_size")
+    norm = config.flag("qk_layernorm", False)
+    return Model(
+        name,
+        hidden,
+        config.whole("num_hidden_layers"),
+        config.whole("vocab_size"),
+        _attention(config, hidden, bias=True, output_bias=True, query_key_norm=norm),
+        Mlp(config.whole("intermediate_size"), gated=False, bias=True),
+        tied=config.tied(False),
+        norm="layer",
+        norms=1,
+        head_bias=True,
+    )
+
+
+_GEMMA3 = _Usual(262_208, 8, 4, 256, 2_304, 9_216, 26, tied=True, norms=4, query_key_norm=True)
+
+READERS: Mapping[str, Reader] = {
+    "llama": _family(_Usual(), _no_window),
+    "mistral": _family(_Usual(key_value=8), _everywhere),
+    "qwen2": _family(_Usual(query_bias=True), _qwen_window),
+    "qwen3": _family(_Usual(head_size=128, query_key_norm=True), _qwen_window),
+    "qwen2_moe": _qwen_experts(2),
+    "qwen3_moe": _qwen_experts(3),
+    "gemma": _family(_Usual(256_000, 16, 16, 256, tied=True), _no_window),
+    "gemma2": _family(_Usual(256_000, 8, 4, 256, tied=True, norms=4), _every_other),
+    "gemma3_text": _family(_GEMMA3, _all_but_every_sixth),
+    "gemma3": _family(_GEMMA3, _all_but_every_sixth),
+    "phi": _phi,
+    "phi3": _family(_Usual(vocabulary=32_064), _everywhere),
+    "gpt2": _gpt2,
+    "gpt_neox": _gpt_neox,
+    "opt": _opt,
+    "mixtral": _mixtral,
+    "gpt_oss": _gpt_oss,
+    "deepseek_v2": _deepseek(2),
+    "deepseek_v3": _deepseek(3),
+    "kimi_k2": _deepseek(3),
+}
+"""By `model_type`."""
+
+_CLASSES = {
+    "LlamaForCausalLM": "llama",
+    "MistralForCausalLM": "mistral",
+    "Qwen2ForCausalLM": "qwen2",
+    "Qwen3ForCausalLM": "qwen3",
+    "Qwen2MoeForCausalLM": "qwen2_moe",
+    "Qwen3MoeForCausalLM": "qwen3_moe",
+    "GemmaForCausalLM": "gemma",
+    "Gemma2ForCausalLM": "gemma2",
+    "Gemma3ForCausalLM": "gemma3_text",
+    "Gemma3ForConditionalGeneration": "gemma3",
+    "PhiForCausalLM": "phi",
+    "Phi3ForCausalLM": "phi3",
+    "GPT2LMHeadModel": "gpt2",
+    "GPTNeoXForCausalLM": "gpt_neox",
+    "OPTForCausalLM": "opt",
+    "MixtralForCausalLM": "mixtral",
+    "GptOssForCausalLM": "gpt_oss",
+    "DeepseekV2ForCausalLM": "deepseek_v2",
+    "DeepseekV3ForCausalLM": "deepseek_v3",
+}
