@@ -45,6 +45,9 @@ class Efficiencies:
     grouped_products: float = _number(
         0.6, _SHARE, "of the peak, which large products of experts reach", _USUAL, least=0.01
     )
+    products_fp8: float = _number(
+        0.65, _SHARE, "of the peak in fp8, which a large product of matrices reaches", _USUAL, least=0.01
+    )
     attention: float = _number(0.6, _SHARE, "of the peak, which attention reaches", _USUAL, least=0.01)
     memory: float = _number(
         0.8, _SHARE, "of the memory's rate, which norms and activations reach", _USUAL, least=0.01
@@ -56,6 +59,9 @@ class Efficiencies:
     expert_hidden: float = _number(0, _SHARE, "of expert-parallel communication behind computation", _USUAL)
     data_hidden: float = _number(0.8, _SHARE, "of data-parallel communication behind backward passes", _USUAL)
     pipeline_hidden: float = _number(0, _SHARE, "of what stages send each other behind computation", _USUAL)
+    step_seconds: float = _number(
+        0.0, "s", "of an iteration beside passes, sums of gradients and the update", _USUAL, None
+    )
     expert_imbalance: float = _number(
         1, "factor", "tokens of the fullest expert rank over those of an average one", "balanced routing", None, 1
     )

@@ -1,0 +1,383 @@
+"""How long an iteration of a configuration takes: the makespan of its simulated schedule, and what each rank spends.
+
+A chunk's passes take what its units take (`work`). They run in the order that the schedule's name says, in the simulator that all
+kinds share, with the time of sending between stages as delays: 2 h S1 bytes (h S without sequence parallelism) from the
+first GPU of one stage to the first of the other, times 1 - pipeline_hidden. Backward passes have recomputation
+before them; where they come in two parts it belongs to the first.
+
+After its last pass a rank adds up gradients with the others that have its weights, and updates its part of them:
+
+    P    weights of the rank, N K for every product (as `work` has them); experts apart; V h / t for an embedding; where the
+         head's weight is that of the embedding and both lie on the rank, once
+    group of data   stride t, c d ranks; of experts stride t_e e, t c d / (t_e e) ranks
+    zero 0          all-reduce of g P bytes, g those of a gradient
+    zero 1          gather of g P bytes (reduce-scatter) and of 2 P bytes (all-gather)
+    zero 2          the first one in every backward pass of every unit, the second one as above
+    zero 3          2 P forward, 2 P + g P backward, in every pass of every unit
+    update          (34 P / n + g P) / (memory rate), n ranks of the group from zero 1 on, g P / n from zero 2 on; measured
+                    layers: their own seconds instead
+
+A share data_hidden of what is sent is hidden, no more than the rank's forward passes of one micro-batch (gathers of weights) or
+its backward passes of one micro-batch (gradients) take; in the passes of units, no more than the pass itself takes.
+seconds = max over ranks (end of the last pass + exposed communication + update) + step_seconds.
+
+The model's operations, by which the MFU is counted: three times those of all products with weights and of attention
+forward (half of the matrix where it is causal), of all tokens, recomputation not counted; over seconds, GPUs and the peak of the
+problem's number format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from ...timeline.engine import run
+from ...timeline.model import Dependency, Pipeline, Stage
+from ...timeline.model import Pass as StagePass
+from ...timeline.named_orders import (
+    PassRule,
+    dualpipe_v,
+    gpipe,
+    interleaved,
+    one_f_one_b,
+    zb_h1,
+    zb_h2,
+    zb_v,
+)
+from ..model import UnitType
+from ..plan import NOTHING as NO_RECOMPUTATION
+from ..plan import Configuration, Degrees
+from ..problem import TrainingProblem
+from .work import (
+    HALF,
+    PART_NAMES,
+    Attend,
+    Clock,
+    Links,
+    Module,
+    PassTimes,
+    Product,
+    Shapes,
+    exposed,
+    measured_time,
+    sum_of,
+)
+
+RULES: Mapping[str, PassRule] = {
+    "gpipe": gpipe,
+    "1f1b": one_f_one_b,
+    "interleaved-1f1b": interleaved,
+    "zb-h1": zb_h1,
+    "zb-h2": zb_h2,
+    "zb-v": zb_v,
+    "dualpipe-v": dualpipe_v,
+}
+UPDATE_BYTES = 34
+"""Of a parameter: its gradient twice (norm, update), weight and two moments read and written in four bytes, a weight of two."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankTime:
+    """What one rank of each pipeline stage spends, in seconds of one iteration; together they are the iteration."""
+
+    products: float = 0.0
+    attention: float = 0.0
+    memory: float = 0.0
+    """Norms, activations and other traffic."""
+    tensor: float = 0.0
+    context: float = 0.0
+    expert: float = 0.0
+    pipeline: float = 0.0
+    """Waiting for what other stages send."""
+    data: float = 0.0
+    optimizer: float = 0.0
+    recomputation: float = 0.0
+    measured: float = 0.0
+    """Passes of layers with measured times."""
+    idle: float = 0.0
+
+    @property
+    def busy(self) -> float:
+        """Of the passes alone."""
+        passes = ("products", "attention", "memory", "tensor", "context", "expert", "recomputation", "measured")
+        return sum(float(getattr(self, name)) for name in passes)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """One iteration."""
+
+    seconds: float
+    tokens_per_second_per_gpu: float
+    mfu: float | None
+    """None: layers are no shapes, so that their operations are not known."""
+    ranks: tuple[RankTime, ...]
+    """Of each pipeline stage."""
+    chunks: tuple[PassTimes, ...]
+    """One micro-batch through each chunk."""
+
+
+def timing_of(problem: TrainingProblem, plan: Configuration) -> Timing:
+    """The time of an iteration; rules of frameworks are not looked at."""
+    clock, parameters = Clock(problem, plan), Parameters(problem, plan)
+    sharding = _Sharding(problem, plan, parameters)
+    chunks = tuple(_chunk(problem, plan, clock, sharding, j) for j in range(plan.degrees.chunks))
+    delays = _delays(problem, plan)
+    ends = _ends(plan, chunks, delays, plan.micro_batches(problem.batch))
+    tails = [sharding.tail(rank, chunks) for rank in range(plan.degrees.pipeline)]
+    seconds = max(end + sum(tail) for end, tail in zip(ends, tails, strict=True))
+    seconds += problem.efficiencies.step_seconds
+    ranks = tuple(_rank(problem, plan, rank, chunks, delays, tail, seconds) for rank, tail in enumerate(tails))
+    tokens = problem.batch * problem.sequence / (seconds * problem.devices)
+    operations = model_operations(problem)
+    mfu = None if operations is None else operations / (seconds * problem.devices * problem.peak)
+    return Timing(seconds, tokens, mfu, ranks, chunks)
+
+
+def model_operations(problem: TrainingProblem) -> float | None:
+    """Of an iteration, on all GPUs; None where layers are no shapes."""
+    model = problem.model
+    if model.own:
+        return None
+    alone = replace(problem, efficiencies=replace(problem.efficiencies, expert_imbalance=1.0))
+    one = Configuration(Degrees(), 1, 0, "1f1b", (len(model.units),), (NO_RECOMPUTATION,))
+    shapes = Shapes(replace(alone, flash_attention=True), one)
+    found = 0.0
+    for unit, count in model.counted.items():
+        found += count * sum(_operations(module) for module in shapes.of(unit))
+    return 3 * problem.batch * found
+
+
+def _operations(module: Module) -> float:
+    found = 0.0
+    for item in module.items:
+        if isinstance(item, Product):
+            found += 2 * item.count * item.rows * item.columns * item.inner
+        elif isinstance(item, Attend):
+            found += item.operations
+    return found
+
+
+# ---- weights and what is done with them once ---------------------------------------------------------------
+
+
+class Parameters:
+    """Weights of one rank, by unit: those of experts apart."""
+
+    def __init__(self, problem: TrainingProblem, plan: Configuration) -> None:
+        self.problem, self.plan = problem, plan
+        self.shapes = Shapes(problem, plan)
+        self.by_type: dict[UnitType, tuple[float, float]] = {}
+
+    def unit(self, position: int) -> tuple[float, float]:
+        """Dense parameters and parameters of experts of a unit."""
+        model = self.problem.model
+        if model.own:
+            return model.own[position].parameters / self.plan.degrees.tensor, 0.0
+        unit = model.units[position]
+        if unit not in self.by_type:
+            self.by_type[unit] = self._count(unit)
+        return self.by_type[unit]
+
+    def _count(self, unit: UnitType) -> tuple[float, float]:
+        model, t = self.problem.model, self.plan.degrees.tensor
+        if unit == "embedding":
+            words = model.vocabulary / t * (model.embedding_size or model.hidden)
+            return words + model.positions * model.hidden, 0.0
+        dense = experts = 0.0
+        modules = self.shapes.of(unit)
+        if unit == "prediction":
+            modules = tuple(module for module in modules if module.name != "head")  # it has no head of its own
+        for module in modules:
+            for item in module.items:
+                if isinstance(item, Product) and item.weights:
+                    size = item.count * item.columns * item.inner
+                    dense, experts = (dense, experts + size) if item.grouped else (dense + size, experts)
+        return dense, experts
+
+    def rank(self, rank: int) -> tuple[float, float]:
+        """The same of all units of a rank."""
+        model, units = (
+            self.problem.model,
+            [x for j in self.plan.chunks_of_ranks[rank] for x in self.plan.intervals[j]],
+        )
+        dense, experts = (sum(column) for column in zip((0.0, 0.0), *map(self.unit, units), strict=True))
+        if model.tied and not model.own and {0, len(model.units) - 1} <= {*units}:
+            dense -= self.unit(len(model.units) - 1)[0]
+        return dense, experts
+
+
+class _Sharding:
+    """Communication among ranks with the same weights, and the update."""
+
+    def __init__(self, problem: TrainingProblem, plan: Configuration, parameters: Parameters) -> None:
+        self.problem, self.plan, self.parameters = problem, plan, parameters
+        self.links, self.hidden = Links(problem), problem.efficiencies.data_hidden
+        d = plan.degrees
+        inner = d.expert_tensor * d.expert
+        self.groups = ((d.tensor, d.context * d.data), (inner, max(1, d.stage_ranks // inner)))
+        gradients = problem.rules.states[plan.zero].gradients
+        self.gradient_bytes = gradients.whole + gradients.shared
+
+    def gather(self, counts: tuple[float, float], each_bytes: float) -> float:
+        """Seconds for so many bytes of every parameter, of the dense ones and those of experts."""
+        pairs = zip(counts, self.groups, strict=True)
+        return sum(self.links.gather(each_bytes * count, *group) for count, group in pairs if count)
+
+    def in_passes(self, position: int, times: PassTimes) -> PassTimes:
+        """A unit's passes with what is sent in every one of them."""
+        zero = self.plan.zero
+        if zero < 2:
+            return times
+        counts = self.parameters.unit(position)
+        gradients = self.gather(counts, self.gradient_bytes)
+        weights = self.gather(counts, HALF) if zero == 3 else 0.0
+        forward = exposed(weights, self.hidden, times.forward.total)
+        backward = exposed(weights + gradients, self.hidden, times.inputs.total + times.weights.total)
+        return replace(
+            times,
+            forward=replace(times.forward, data=forward),
+            inputs=replace(times.inputs, data=backward),
+        )
+
+    def tail(self, rank: int, chunks: tuple[PassTimes, ...]) -> tuple[float, float]:
+        """Seconds of exposed communication and of the update, after the rank's last pass."""
+        counts, own = self.parameters.rank(rank), self.plan.chunks_of_ranks[rank]
+        forward = sum(chunks[j].forward.total for j in own)
+        backward = sum(chunks[j].backward_seconds for j in own)
+        zero, sent = self.plan.zero, 0.0
+        if zero <= 1:
+            gradients = self.gather(counts, self.gradient_bytes) * (2 if zero == 0 else 1)
+            sent += exposed(gradients, self.hidden, backward)
+        if zero in (1, 2):
+            sent += exposed(self.gather(counts, HALF), self.hidden, forward)
+        return sent, self._update(rank, counts)
+
+    def _update(self, rank: int, counts: tuple[float, float]) -> float:
+        model, plan = self.problem.model, self.plan
+        if model.own:
+            units = [x for j in plan.chunks_of_ranks[rank] for x in plan.intervals[j]]
+            return sum(
+                measured_time(model.own[x], plan.degrees.tensor, plan.micro_batch)[0].update_seconds for x in units
+            )
+        size = 0.0
+        for count, (_, ranks) in zip(counts, self.groups, strict=True):
+            shards = ranks if plan.zero else 1
+            size += UPDATE_BYTES * count / shards
+            size += self.gradient_bytes * count / (ranks if plan.zero >= 2 else 1)
+        return size / (self.problem.efficiencies.memory * self.problem.gpu.memory_rate)
+
+
+# ---- the schedule ------------------------------------------------------------------------------------------
+
+
+def _chunk(
+    problem: TrainingProblem, plan: Configuration, clock: Clock, sharding: _Sharding, chunk: int
+) -> PassTimes:
+    """One micro-batch through a chunk."""
+    units, known = problem.model.units, {}
+    found, layer = PassTimes(), 0
+    for position in plan.intervals[chunk]:
+        unit = units[position]
+        is_layer = unit not in ("embedding", "head")
+        again = plan.recompute[chunk].of_layer(layer) if is_layer else ()
+        layer += is_layer
+        key = (unit, position if unit == "own" else 0, again)
+        if key not in known:
+            known[key] = sharding.in_passes(position, clock.unit(unit, position, again))
+        found += known[key]
+    return found
+
+
+def _delays(problem: TrainingProblem, plan: Configuration) -> tuple[float, ...]:
+    """Seconds between the end of each chunk but the last and the beginning of the next."""
+    links, d, model = Links(problem), plan.degrees, problem.model
+    home = {j: rank for rank, own in enumerate(plan.chunks_of_ranks) for j in own}
+    seen = 1 - problem.efficiencies.pipeline_hidden
+    shapes = Shapes(problem, plan)
+    found = []
+    for j in range(d.chunks - 1):
+        size = HALF * model.hidden * shapes.own_tokens
+        if model.own:
+            last = plan.intervals[j].stop - 1
+            size = plan.micro_batch * model.own[last].output_bytes if last >= 0 else 0.0
+        source, target = home[j] * d.stage_ranks, home[j + 1] * d.stage_ranks
+        found.append(seen * links.send(size, source, target))
+    return tuple(found)
+
+
+def _ends(
+    plan: Configuration, chunks: tuple[PassTimes, ...], delays: tuple[float, ...], micro_batches: int
+) -> list[float]:
+    """When each pipeline rank has run its last pass."""
+    pipeline = pipeline_of(plan, chunks, delays, micro_batches)
+    stages = run(pipeline).stages
+    ends = [max(task.end for task in stage.tasks) for stage in stages]
+    return [max(ends[x] for x, _ in order) for order in pipeline.shared]
+
+
+def pipeline_of(
+    plan: Configuration, chunks: tuple[PassTimes, ...], delays: tuple[float, ...], micro_batches: int
+) -> Pipeline:
+    """The schedule for the simulator.
+
+    A chunk is a stage. Where backward passes come in two parts its own one is that for inputs, and another stage, which only
+    runs forward, has the passes for weights; each stands behind its other part in the order of the device.
+    """
+    count = len(chunks)
+    shared = tuple(tuple(_passes(plan, rank, micro_batches)) for rank in range(plan.degrees.pipeline))
+    orders: dict[int, list[int]] = {}
+    for order in shared:
+        for x, j in order:
+            orders.setdefault(x, []).append(j)
+    divided = len(orders) > count
+    stages = [
+        Stage(
+            f"chunk {x}",
+            1,
+            own.forward.total,
+            own.inputs.total + own.again.total if divided else own.backward_seconds,
+            (tuple(orders[x]),),
+        )
+        for x, own in enumerate(chunks)
+    ]
+    if divided:
+        stages += [
+            Stage(f"weights of chunk {x}", 1, own.weights.total, 0.0, (tuple(orders[count + x]),))
+            for x, own in enumerate(chunks)
+        ]
+    arcs = tuple(Dependency(x, x + 1, delay, delay) for x, delay in enumerate(delays))
+    return Pipeline(tuple(stages), arcs, micro_batches, shared=shared)
+
+
+def _passes(plan: Configuration, rank: int, micro_batches: int) -> Iterator[StagePass]:
+    """Those of a device, in their order, as the simulator numbers them."""
+    d = plan.degrees
+    own = plan.chunks_of_ranks[rank]
+    rule: Callable[[int, int, int, int], Iterator[tuple[str, int, int]]] = RULES[plan.schedule]
+    for kind, stage, batch in rule(rank, d.pipeline, d.virtual, micro_batches):
+        if kind == "W":
+            yield d.chunks + own[stage], batch + 1
+        else:
+            yield own[stage], batch + 1 if kind == "F" else -batch - 1
+
+
+def _rank(
+    problem: TrainingProblem,
+    plan: Configuration,
+    rank: int,
+    chunks: tuple[PassTimes, ...],
+    delays: tuple[float, ...],
+    tail: tuple[float, float],
+    seconds: float,
+) -> RankTime:
+    """What the rank spends on what."""
+    m, own = plan.micro_batches(problem.batch), plan.chunks_of_ranks[rank]
+    passes = sum_of(part for j in own for part in (chunks[j].forward, chunks[j].inputs, chunks[j].weights))
+    spent = {name: m * getattr(passes, name) for name in PART_NAMES}
+    spent["data"] += tail[0]
+    again = m * sum(chunks[j].again.total for j in own)
+    left = max(0.0, seconds - sum(spent.values()) - again - tail[1])
+    waited = sum(delays[j - 1] for j in own if j) + sum(delays[j] for j in own if j < len(delays))
+    pipeline = min(left, m * waited)
+    return RankTime(**spent, optimizer=tail[1], recomputation=again, pipeline=pipeline, idle=left - pipeline)
