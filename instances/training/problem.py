@@ -77,6 +77,8 @@ class TrainingProblem:
     sequence_parallel: bool = True
     """Are the tokens between tensor-parallel products divided among their ranks?"""
     dropout: bool = False
+    fused_loss: bool = True
+    """Does the loss write the gradient of the logits in their place?"""
     fp8_weight_copy: bool = False
     """Is a second copy of the weights in fp8 kept beside the first one?"""
     efficiencies: Efficiencies = field(default_factory=Efficiencies)
@@ -127,7 +129,7 @@ def _check(problem: TrainingProblem) -> None:
     check_whole("sequence", problem.sequence, 10**8)
     _check_choice("framework", problem.framework, FRAMEWORKS)
     check_amount("reserve_bytes", problem.reserve_bytes)
-    for name in ("flash_attention", "sequence_parallel", "dropout", "fp8_weight_copy"):
+    for name in ("flash_attention", "sequence_parallel", "dropout", "fused_loss", "fp8_weight_copy"):
         check_flag(name, getattr(problem, name))
 
 

@@ -11,10 +11,10 @@ from ..instances.base.cluster import Cluster
 from ..instances.base.errors import InputError, UsageError
 from ..instances.base.result import Found, Result, Stop
 from ..instances.lowering import on_cluster
+from ..instances.networks.megatron_layout import Layout, read_layout
 from ..instances.networks.profile.options import Lowered, ProfileOptions
 from ..instances.registry import Plan
 from .export.contract import ToExport
-from .export.megatron_layout import Layout, read_layout
 from .export.names import NodeNames
 from .export.parts import Parts, parts_of
 from .stages import VANILLA, PlanStages, order_of

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ...instances.base.checks import MAX_DEVICES
-from ...instances.base.errors import InputError, show
+from ..base.checks import MAX_DEVICES
+from ..base.errors import InputError, show
 
 LETTERS = {
     "E": "the embedding",

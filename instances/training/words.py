@@ -1,0 +1,191 @@
+"""A configuration from words such as "tensor=4 pipeline=2"; what is absent takes the framework's default."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ..base.errors import InputError, nearest, show
+from ..networks.megatron_layout import expanded
+from .plan import (
+    LARGEST,
+    NONE,
+    Configuration,
+    Degrees,
+    Recompute,
+    read_recompute,
+)
+from .problem import TrainingProblem
+
+DEGREES = {name: name for name in ("tensor", "context", "pipeline", "virtual", "expert", "data")} | {
+    "expert-tensor": "expert_tensor"
+}
+KEYS = (*DEGREES, "micro-batch", "zero", "schedule", "layout", "recompute")
+WHERE = "configuration"
+
+
+def configuration_from_words(problem: TrainingProblem, text: str) -> Configuration:
+    """The whole configuration; an `InputError` names the key that is wrong, or what cannot be."""
+    given = _pairs(text)
+    degrees = _degrees(problem, given)
+    micro_batch = _whole(given, "micro-batch", 1)
+    if problem.batch % (degrees.data * micro_batch):
+        raise InputError(
+            f"{WHERE}: micro-batch",
+            f"is {micro_batch}, and {degrees.data} data-parallel ranks do not divide {problem.batch} sequences by it",
+            "choose degrees or a batch that divide",
+        )
+    schedule = given.get("schedule") or usual_schedule(degrees)
+    zero = _whole(given, "zero", problem.rules.usual_zero, least=0)
+    layout = _layout(problem, given, degrees)
+    recompute = _recompute(given.get("recompute", NONE), degrees.chunks)
+    return Configuration(degrees, micro_batch, zero, schedule, layout, recompute)
+
+
+def usual_schedule(degrees: Degrees) -> str:
+    """1F1B, interleaved where a rank has several chunks."""
+    return "1f1b" if degrees.virtual == 1 else "interleaved-1f1b"
+
+
+def _pairs(text: str) -> dict[str, str]:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise InputError(WHERE, f"cannot be read ({str(error).lower()})", "close every quote") from None
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        key = name.strip().replace("_", "-")
+        if not equals:
+            raise InputError(WHERE, f"holds {show(word)}", "write key=value, as in tensor=4")
+        if key not in KEYS:
+            close = nearest(key, KEYS)
+            raise InputError(WHERE, f"has the key {show(name)}", f'write "{close}"' if close else _known())
+        if key in found:
+            raise InputError(f"{WHERE}: {key}", "is given twice", "give it once")
+        found[key] = value
+    return found
+
+
+def _known() -> str:
+    return "use one of " + ", ".join(KEYS)
+
+
+def _whole(given: Mapping[str, str], key: str, usual: int, least: int = 1) -> int:
+    text = given.get(key)
+    if text is None:
+        return usual
+    if not (text.isascii() and text.isdecimal()) or not least <= int(text[:12]) <= LARGEST:
+        raise InputError(f"{WHERE}: {key}", f"is {show(text)}", f"give a whole number from {least} on")
+    return int(text)
+
+
+def _degrees(problem: TrainingProblem, given: Mapping[str, str]) -> Degrees:
+    read = {field: _whole(given, key, 1) for key, field in DEGREES.items()}
+    degrees = replace(Degrees(), **read)
+    apart = degrees.tensor * degrees.context * degrees.pipeline
+    if "data" not in given:
+        if problem.devices % apart:
+            raise InputError(
+                WHERE,
+                f"has {degrees.tensor} x {degrees.context} x {degrees.pipeline} ranks for {problem.devices} GPUs",
+                "choose tensor, context and pipeline degrees whose product divides the GPUs",
+            )
+        degrees = replace(degrees, data=problem.devices // apart)
+    elif apart * degrees.data != problem.devices:
+        raise InputError(
+            f"{WHERE}: data",
+            f"is {degrees.data}, so that there are {apart * degrees.data} ranks for {problem.devices} GPUs",
+            "leave it out: it follows from the other degrees",
+        )
+    if degrees.stage_ranks % (degrees.expert * degrees.expert_tensor):
+        raise InputError(
+            f"{WHERE}: expert",
+            f"is {degrees.expert} x {degrees.expert_tensor} for {degrees.stage_ranks} ranks of a stage",
+            "choose a divisor of tensor x context x data",
+        )
+    return degrees
+
+
+# ---- layouts -------------------------------------------------------------------------------------------
+
+
+def _layout(problem: TrainingProblem, given: Mapping[str, str], degrees: Degrees) -> tuple[int, ...]:
+    text = given.get("layout")
+    if text is None:
+        return even_layout(problem, degrees)
+    if text and set(text) <= set("0123456789/"):
+        counts = [int(part[:9]) if part else 0 for part in text.split("/")]
+    else:
+        counts = _by_letters(problem, text)
+    if len(counts) != degrees.chunks:
+        raise InputError(
+            f"{WHERE}: layout",
+            f"has {len(counts)} chunks, and {degrees.pipeline} x {degrees.virtual} are wanted",
+            "give pipeline x virtual chunks",
+        )
+    units = len(problem.model.units)
+    if sum(counts) != units:
+        raise InputError(
+            f"{WHERE}: layout",
+            f"holds {sum(counts)} units, and the model has {units} (embedding and head included)",
+            "give every unit to one chunk",
+        )
+    if not all(counts):
+        raise InputError(f"{WHERE}: layout", "has an empty chunk", "give each chunk at least one unit")
+    return tuple(counts)
+
+
+def _by_letters(problem: TrainingProblem, text: str) -> list[int]:
+    letters = {"embedding": "E", "dense": "t", "experts": "t", "prediction": "m", "head": "L", "own": "t"}
+    stages = expanded(text)
+    said, row = "".join(stages), "".join(letters[unit] for unit in problem.model.units)
+    if said != row:
+        raise InputError(
+            f"{WHERE}: layout",
+            f"holds {len(said)} letters that are not the model's {len(row)}",
+            f"give E, {row.count('t')} times t{', m' if 'm' in row else ''} and L in this order",
+        )
+    return [len(stage) for stage in stages]
+
+
+def even_layout(problem: TrainingProblem, degrees: Degrees) -> tuple[int, ...]:
+    """What the framework does where nothing is said: as many layers in each chunk, or as many units."""
+    row, chunks = problem.model.units, degrees.chunks
+    if problem.rules.even_by == "units" or problem.model.own:
+        return as_even_as_can_be(len(row), chunks)
+    layers = problem.model.layers
+    if layers % chunks:
+        raise InputError(
+            f"{WHERE}: layout",
+            f"is missing, and {layers} layers do not divide among {degrees.pipeline} x {degrees.virtual} chunks",
+            "choose other degrees, or give a layout such as layout=Et*3|t*4|t*3,L",
+        )
+    counts = [layers // chunks] * chunks
+    counts[0] += 1
+    counts[-1] += len(row) - layers - 1
+    return tuple(counts)
+
+
+def as_even_as_can_be(units: int, chunks: int) -> tuple[int, ...]:
+    """The first chunks have one unit more where they do not divide."""
+    if chunks > units:
+        raise InputError(
+            f"{WHERE}: pipeline", f"makes {chunks} chunks of {units} units", "choose fewer stages or chunks"
+        )
+    share, more = divmod(units, chunks)
+    return tuple(share + (number < more) for number in range(chunks))
+
+
+def _recompute(text: str, chunks: int) -> tuple[Recompute, ...]:
+    words = [read_recompute(f"{WHERE}: recompute", word) for word in text.split("/")]
+    if len(words) == 1:
+        return tuple(words) * chunks
+    if len(words) != chunks:
+        raise InputError(
+            f"{WHERE}: recompute",
+            f"has {len(words)} words for {chunks} chunks",
+            "give one word, or one for each chunk",
+        )
+    return tuple(words)
