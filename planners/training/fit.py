@@ -1,0 +1,219 @@
+"""Efficiencies fitted to runs that were made: the least greatest relative error, and of these the nearest to what was known.
+
+The time of a configuration is a sum of maxima of products of efficiencies. With the binding branch of each maximum fixed,
+its logarithm is nearly linear in the logarithms of the efficiencies, so one step is a linear program over these within a small box: least
+
+    z + STRAY * sum of |x_i - known_i| / scale_i        with |error of run k, linear in x| <= z
+
+and steps repeat, in a smaller box where one was no gain. It is a local method: optimality is not claimed. The second term decides what
+few runs leave open, so that a number moves from its default only as far as a run says something of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...instances.base.errors import InputError
+from ...instances.training.efficiencies import ABOUT, Efficiencies
+from ...instances.training.plan import Configuration
+from ...instances.training.problem import TrainingProblem
+from ...instances.training.referee.seconds import timing_of
+
+STRAY = 0.01
+"""Relative error that is worth one scale of distance from what was known: one part in e of a factor, one whole of a share."""
+STEP = 1e-4
+BOX = 0.5
+"""How far one step may lead at first, in scales."""
+STEPS = 25
+ENOUGH = 1e-5
+
+SECONDS = {"launch_seconds": 2e-6, "step_seconds": 0.01}
+"""Numbers that may be zero, with what they are measured in; the others with a bound above are factors of times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A configuration with the seconds that it took."""
+
+    problem: TrainingProblem
+    plan: Configuration
+    seconds: float
+    name: str = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class RunError:
+    """A run beside the model with the fitted efficiencies."""
+
+    name: str
+    predicted_seconds: float
+    measured_seconds: float
+    says: Mapping[str, float]
+    """Of each efficiency that was fitted: relative change of the predicted time for a change by one scale."""
+
+    @property
+    def error(self) -> float:
+        """Of the measured time, relative to the predicted one: what a shortlist's tolerance is about."""
+        return self.measured_seconds / self.predicted_seconds - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What was fitted, and how well."""
+
+    efficiencies: Efficiencies
+    runs: tuple[RunError, ...]
+
+    @property
+    def worst(self) -> float:
+        """The greatest relative error of a run."""
+        return max(abs(run.error) for run in self.runs)
+
+
+def fit(runs: Sequence[Run], names: Sequence[str] | None = None, known: Efficiencies | None = None) -> Fit:
+    """Efficiencies for these runs.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+        At least one.
+    names : sequence of str, optional
+        Which efficiencies may change; all of them by default.
+    known : Efficiencies, optional
+        Where the fit begins, and from which it strays no further than runs say; the defaults where it is not given.
+    """
+    if not runs:
+        raise InputError("runs", "are none", "give at least one run with its seconds")
+    for run in runs:
+        if not run.seconds > 0:
+            raise InputError("seconds", f"of {run.name} are {run.seconds:g}", "give the measured time of an iteration")
+    return _Search(runs, tuple(ABOUT if names is None else names), known or Efficiencies()).run()
+
+
+class _Search:
+    """Steps from one point to the next; a point is a list of coordinates, one for each name."""
+
+    def __init__(self, runs: Sequence[Run], names: tuple[str, ...], known: Efficiencies) -> None:
+        self.runs, self.known = runs, known
+        self.names = names
+        self.start = [coordinate(name, getattr(known, name)) for name in names]
+        self.low, self.high = zip(*map(_bounds, names), strict=True)
+
+    def efficiencies(self, point: Sequence[float]) -> Efficiencies:
+        changes = {
+            name: value_of(name, x) if x != start else getattr(self.known, name)
+            for name, x, start in zip(self.names, point, self.start, strict=True)
+        }
+        return replace(self.known, **changes)
+
+    def errors(self, point: Sequence[float]) -> list[float]:
+        """Of each run: the logarithm of predicted over measured time."""
+        own = self.efficiencies(point)
+        return [math.log(self._seconds(run, own) / run.seconds) for run in self.runs]
+
+    @staticmethod
+    def _seconds(run: Run, own: Efficiencies) -> float:
+        return timing_of(run.problem.replace(efficiencies=own), run.plan).seconds
+
+    def value(self, point: Sequence[float], errors: Sequence[float]) -> float:
+        stray = sum(abs(x - start) for x, start in zip(point, self.start, strict=True))
+        return max(map(abs, errors)) + STRAY * stray
+
+    def run(self) -> Fit:
+        point, box = list(self.start), BOX
+        errors = self.errors(point)
+        value = self.value(point, errors)
+        slopes = self.slopes(point, errors)
+        for _ in range(STEPS):
+            tried = self._step(point, errors, slopes, box)
+            tried_errors = self.errors(tried)
+            tried_value = self.value(tried, tried_errors)
+            if tried_value < value:
+                gain = value - tried_value
+                point, errors, value = tried, tried_errors, tried_value
+                if gain < ENOUGH:
+                    break
+                slopes = self.slopes(point, errors)
+            else:
+                box /= 4
+                if box < STEP:
+                    break
+        own = self.efficiencies(point)
+        slopes = self.slopes(point, errors)
+        return Fit(own, tuple(self._told(k, own, slopes[k]) for k in range(len(self.runs))))
+
+    def slopes(self, point: Sequence[float], errors: Sequence[float]) -> list[list[float]]:
+        """Of each run's error with every coordinate, by differences that stay inside the bounds."""
+        columns = []
+        for i, x in enumerate(point):
+            step = STEP if x + STEP <= self.high[i] else -STEP
+            moved = [*point[:i], x + step, *point[i + 1 :]]
+            columns.append([(new - old) / step for new, old in zip(self.errors(moved), errors, strict=True)])
+        return [list(row) for row in zip(*columns, strict=True)]
+
+    def _step(
+        self, point: Sequence[float], errors: Sequence[float], slopes: Sequence[Sequence[float]], box: float
+    ) -> list[float]:
+        """The linear program: coordinates, their distances from the start, and the greatest error."""
+        import numpy as np
+        from scipy.optimize import linprog
+
+        n = len(self.names)
+        slope, error, start, x0 = (np.array(v, dtype=float) for v in (slopes, errors, self.start, point))
+        one, zeros = np.ones((len(errors), 1)), np.zeros((len(errors), n))
+        eye, none = np.eye(n), np.zeros((n, 1))
+        rows = np.vstack(
+            [
+                np.hstack([slope, zeros, -one]),
+                np.hstack([-slope, zeros, -one]),
+                np.hstack([eye, -eye, none]),
+                np.hstack([-eye, -eye, none]),
+            ]
+        )
+        constant = slope @ x0 - error
+        limits = np.concatenate([constant, -constant, start, -start])
+        bounds: list[tuple[float, float | None]] = [
+            (max(low, x - box), min(high, x + box))
+            for low, high, x in zip(self.low, self.high, point, strict=True)
+        ]
+        bounds += [(0, None)] * (n + 1)
+        costs = np.concatenate([np.zeros(n), np.full(n, STRAY), [1.0]])
+        answer: Any = linprog(costs, A_ub=rows, b_ub=limits, bounds=bounds, method="highs")
+        if answer.x is None:
+            return list(point)
+        return [float(min(max(x, low), high)) for x, (low, high) in zip(answer.x[:n], bounds[:n], strict=True) if high is not None]
+
+    def _told(self, k: int, own: Efficiencies, slopes: Sequence[float]) -> RunError:
+        run = self.runs[k]
+        return RunError(run.name, self._seconds(run, own), run.seconds, dict(zip(self.names, slopes, strict=True)))
+
+
+# ---- efficiencies as coordinates -----------------------------------------------------------------------
+
+
+def coordinate(name: str, value: float) -> float:
+    """Logarithms of factors, shares as they are, seconds in their scale."""
+    if name in SECONDS:
+        return value / SECONDS[name]
+    return math.log(value) if _is_factor(name) else value
+
+
+def value_of(name: str, x: float) -> float:
+    """The efficiency at a coordinate, inside its bounds."""
+    about = ABOUT[name]
+    value = x * SECONDS[name] if name in SECONDS else math.exp(x) if _is_factor(name) else x
+    return min(max(value, about.least), math.inf if about.most is None else about.most)
+
+
+def _is_factor(name: str) -> bool:
+    return name not in SECONDS and not name.endswith("_hidden")
+
+
+def _bounds(name: str) -> tuple[float, float]:
+    about = ABOUT[name]
+    low = about.least if about.least > 0 or not _is_factor(name) else 1e-3
+    high = math.inf if about.most is None else about.most
+    return coordinate(name, low), min(coordinate(name, high), 1e3) if high < math.inf else 1e3
