@@ -17,6 +17,7 @@ from ..base.checks import (
     check_amount,
     check_flag,
     check_labels,
+    check_limit,
     check_positive,
     check_text,
     check_whole,
@@ -37,8 +38,8 @@ class Gpu:
     """One device, as its maker describes it."""
 
     name: str
-    memory_bytes: float
-    """Usable bytes, as the driver reports them."""
+    memory_bytes: float | None
+    """Usable bytes, as the driver reports them; None: no limit."""
     flops: Mapping[str, float]
     """Dense operations a second, by number format."""
     memory_rate: float
@@ -96,8 +97,8 @@ class TrainingProblem:
         return replace(self, **changes)
 
     @property
-    def memory_bytes(self) -> float:
-        """What a GPU has for everything, the reserve included."""
+    def memory_bytes(self) -> float | None:
+        """What a GPU has for everything, the reserve included; None: no limit."""
         return self.gpu.memory_bytes
 
     @property
@@ -141,7 +142,7 @@ def _check_choice(field: str, value: object, known: Collection[str]) -> None:
 def _check_gpu(problem: TrainingProblem) -> None:
     gpu = problem.gpu
     check_text("gpu.name", gpu.name, 100)
-    check_positive("gpu.memory_bytes", gpu.memory_bytes)
+    check_limit("gpu.memory_bytes", gpu.memory_bytes)
     check_positive("gpu.memory_rate", gpu.memory_rate)
     _check_choice("precision", problem.precision, PRECISIONS)
     for name, rate in gpu.flops.items():

@@ -1,0 +1,21 @@
+"""Whether what a rank holds fits on a GPU, by one definition: for sure, perhaps, or not."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ..base.amounts import as_written
+
+Fit = Literal["yes", "maybe", "no"]
+USUAL_MEMORY_ERROR = 0.03
+"""The share by which memory may be misjudged."""
+
+
+def fit_of(held_bytes: float, limit_bytes: float | None, error: float = USUAL_MEMORY_ERROR) -> Fit:
+    """`yes` where it fits although `error` more is held, `no` where it does not although `error` less is held."""
+    if limit_bytes is None:
+        return "yes"
+    held, limit, share = as_written(held_bytes), as_written(limit_bytes), as_written(error)
+    if held * (1 + share) <= limit:
+        return "yes"
+    return "no" if held * (1 - share) > limit else "maybe"

@@ -1,0 +1,76 @@
+"""How training problems come in and go out, and what is said of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from ..base.amounts import exact_sum
+from ..base.cluster import Cluster, refuse_others
+from ..base.errors import UsageError
+from .files import training_from_json
+from .kind import KIND
+from .plan import Configuration
+from .problem import Level, TrainingProblem
+from .referee.memory import memory_of_ranks
+
+
+def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> TrainingProblem:
+    return adjusted(training_from_json({"name": name, **data}), cluster)
+
+
+def adjusted(problem: TrainingProblem, cluster: Cluster) -> TrainingProblem:
+    """The problem with other GPUs of the same sort, another batch, or another memory."""
+    refuse_others(KIND, cluster)
+    if cluster.batch is not None:
+        problem = problem.replace(batch=cluster.batch)
+    if cluster.memory_bytes is not None:
+        problem = with_memory(problem, None if cluster.memory_bytes == math.inf else cluster.memory_bytes)
+    if cluster.levels is not None:
+        levels = tuple(Level(count, rate) for count, rate in cluster.levels)
+        devices = cluster.devices or math.prod(level.count for level in levels)
+        return problem.replace(devices=devices, levels=levels)
+    return problem if cluster.devices is None else with_devices(problem, cluster.devices)
+
+
+def with_devices(problem: TrainingProblem, devices: int) -> TrainingProblem:
+    """So many GPUs in whole groups of every level but the outermost one."""
+    *inner, outer = problem.levels
+    group = math.prod(level.count for level in inner)
+    if devices % group == 0:
+        return problem.replace(devices=devices, levels=(*inner, replace(outer, count=devices // group)))
+    if inner and devices < problem.levels[0].count:
+        return problem.replace(devices=devices, levels=(replace(inner[0], count=devices),))
+    raise UsageError(
+        f"--devices is {devices}, no multiple of the {group} GPUs of a group; give a multiple, or --levels."
+    )
+
+
+def with_memory(problem: TrainingProblem, memory_bytes: float | None) -> TrainingProblem:
+    """The problem with so much memory on each GPU; None: without a limit."""
+    return problem.replace(gpu=replace(problem.gpu, memory_bytes=memory_bytes))
+
+
+def held(problem: TrainingProblem, plan: Configuration, options: Mapping[str, Any]) -> Fraction:
+    """What the fullest rank holds, the reserve included."""
+    return max(exact_sum(rank.parts.values()) for rank in memory_of_ranks(problem, plan))
+
+
+def facts(problem: TrainingProblem) -> dict[str, Any]:
+    return {
+        "model": problem.model.name,
+        "units": len(problem.model.units),
+        "gpu": problem.gpu.name,
+        "devices": problem.devices,
+        "batch": problem.batch,
+        "sequence": problem.sequence,
+        "framework": problem.framework,
+        "precision": problem.precision,
+    }
+
+
+def size(problem: TrainingProblem) -> str:
+    return f"{len(problem.model.units)} units of {problem.model.name} on {problem.devices} {problem.gpu.name}"

@@ -1,0 +1,71 @@
+"""Everything that follows from a configuration: memory of every rank, the time of an iteration, and what is nearest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...base.fields import plain_fields
+from ..fits import Fit, fit_of
+from ..plan import Configuration
+from ..problem import GIB, TrainingProblem
+from .memory import RankMemory, memory_of_ranks
+from .seconds import Timing, timing_of
+
+
+@dataclass(frozen=True)
+class ConfigurationEvaluation:
+    """The referee's own numbers."""
+
+    plan: Configuration
+    micro_batches: int
+    memory: tuple[RankMemory, ...]
+    """Of each pipeline stage."""
+    timing: Timing
+    limit_bytes: float | None
+
+    @property
+    def fullest(self) -> RankMemory:
+        return max(self.memory, key=lambda rank: rank.bytes)
+
+    def fit(self, error: float) -> Fit:
+        """Of the fullest rank, where memory may be misjudged by that share."""
+        return fit_of(self.fullest.bytes, self.limit_bytes, error)
+
+    @property
+    def limited_by(self) -> str:
+        """What is nearest to the limit of memory, in words."""
+        full = self.fullest
+        part = max(full.parts, key=lambda name: full.parts[name])
+        return f"memory of stage {full.rank}: {full.bytes / GIB:.2f} GiB, most of it {part}"
+
+    def to_json(self) -> dict[str, Any]:
+        timing = self.timing
+        return {
+            "seconds": timing.seconds,
+            "tokens_per_second_per_gpu": timing.tokens_per_second_per_gpu,
+            "mfu": timing.mfu,
+            "micro_batches": self.micro_batches,
+            "ranks": [
+                {
+                    "rank": own.rank * self.plan.degrees.stage_ranks,
+                    "stage": own.rank,
+                    "bytes": own.bytes,
+                    "parts": dict(own.parts),
+                    "seconds": plain_fields(time),
+                }
+                for own, time in zip(self.memory, timing.ranks, strict=True)
+            ],
+            "limited_by": self.limited_by,
+        }
+
+
+def evaluate_configuration(problem: TrainingProblem, plan: Configuration) -> ConfigurationEvaluation:
+    """Whether or not it fits, or obeys the framework's rules; its numbers go together."""
+    return ConfigurationEvaluation(
+        plan,
+        plan.micro_batches(problem.batch),
+        memory_of_ranks(problem, plan),
+        timing_of(problem, plan),
+        problem.memory_bytes,
+    )

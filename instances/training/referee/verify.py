@@ -1,0 +1,114 @@
+"""Every rule that a configuration breaks: those of arithmetic, of the framework, and of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...base.amounts import fits
+from ...base.errors import Violation
+from ..plan import DIVIDED, FULL, V_SHAPES, Configuration
+from ..problem import GIB, TrainingProblem
+from .memory import memory_of_ranks
+
+
+def verify_configuration(problem: TrainingProblem, plan: Configuration) -> tuple[Violation, ...]:
+    """Where the numbers do not go together, nothing else can be judged."""
+    shape = tuple(shape_faults(problem, plan))
+    if shape:
+        return shape
+    return (*framework_faults(problem, plan), *_memory_faults(problem, plan))
+
+
+def shape_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[Violation]:
+    """Degrees, batch and layout go together."""
+    degrees = plan.degrees
+    ranks = degrees.tensor * degrees.context * degrees.pipeline * degrees.data
+    if ranks != problem.devices:
+        yield Violation("devices", f"The degrees make {ranks} ranks, and there are {problem.devices} GPUs.")
+    if degrees.stage_ranks % (degrees.expert * degrees.expert_tensor):
+        yield Violation(
+            "experts",
+            f"Experts are divided among {degrees.expert} x {degrees.expert_tensor} ranks, which do not divide the "
+            f"{degrees.stage_ranks} ranks of a stage.",
+        )
+    if problem.batch % (degrees.data * plan.micro_batch):
+        yield Violation(
+            "batch",
+            f"{problem.batch} sequences are no whole number of micro-batches of {plan.micro_batch} on "
+            f"{degrees.data} data-parallel ranks.",
+        )
+    units = len(problem.model.units)
+    if len(plan.layout) != degrees.chunks or sum(plan.layout) != units:
+        yield Violation(
+            "layout",
+            f"The layout has {len(plan.layout)} chunks with {sum(plan.layout)} units, and {degrees.chunks} chunks "
+            f"with {units} units are wanted.",
+        )
+    if len(plan.recompute) != len(plan.layout):
+        yield Violation(
+            "recomputation",
+            f"Recomputation is said of {len(plan.recompute)} chunks, and there are {len(plan.layout)}.",
+        )
+    yield from _schedule_faults(plan)
+
+
+def _schedule_faults(plan: Configuration) -> Iterator[Violation]:
+    virtual = plan.degrees.virtual
+    if plan.schedule in V_SHAPES:
+        if virtual != 2:
+            yield Violation("schedule", f"{plan.schedule} has two chunks on each rank, and here are {virtual}.")
+    elif (virtual > 1) != (plan.schedule == "interleaved-1f1b"):
+        wanted = "one chunk" if plan.schedule != "interleaved-1f1b" else "several chunks"
+        yield Violation("schedule", f"{plan.schedule} has {wanted} on each rank, and here are {virtual}.")
+
+
+def framework_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[Violation]:
+    """What the framework cannot run, each in a sentence with the remedy."""
+    framework = problem.rules
+    name = framework.name
+    if plan.zero not in framework.states:
+        known = " or ".join(f"zero={zero}" for zero in framework.states)
+        yield Violation("zero", f"{name} has no ZeRO stage {plan.zero}; choose {known}.")
+    if plan.schedule not in framework.schedules:
+        known = " or ".join(framework.schedules)
+        yield Violation("schedule", f"{name} has no schedule {plan.schedule}; choose {known}.")
+    for rule in framework.rules:
+        if not rule.kept(problem, plan):
+            yield Violation(rule.name, f"{rule.reason}; {rule.remedy}.")
+    if framework.alike and len(set(plan.recompute)) > 1:
+        yield Violation("recomputation", f"{name} computes the same again in every chunk; choose one word for all.")
+    own = problem.model.own
+    if own and (plan.degrees.context > 1 or plan.degrees.expert > 1):
+        yield Violation(
+            "own layers",
+            "Layers with measured times have neither context nor expert parallelism; choose degrees 1.",
+        )
+    if own and not all(_is_timed(problem, plan, unit) for unit in range(len(own))):
+        yield Violation(
+            "own layers",
+            f"The layers were not measured at tensor={plan.degrees.tensor} and micro-batch={plan.micro_batch}; choose "
+            "degrees that were.",
+        )
+    if own and any(word.modules not in ((), (FULL,)) for word in plan.recompute):
+        yield Violation("own layers", "Layers with measured times have no modules; choose recompute=none or full.")
+    if any(word.modules for word in plan.recompute) and plan.schedule in DIVIDED:
+        yield Violation(
+            "recomputation", f"{plan.schedule} divides backward passes, which recomputation does not; choose none."
+        )
+
+
+def _is_timed(problem: TrainingProblem, plan: Configuration, unit: int) -> bool:
+    asked = (plan.degrees.tensor, plan.micro_batch)
+    return any((time.tensor, time.micro_batch) == asked for time in problem.model.own[unit].times)
+
+
+def _memory_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[Violation]:
+    if problem.memory_bytes is None:
+        return
+    for rank in memory_of_ranks(problem, plan):
+        if not fits(rank.parts.values(), problem.memory_bytes):
+            yield Violation(
+                "memory",
+                f"Stage {rank.rank} holds {rank.bytes / GIB:.2f} GiB, above the {problem.memory_bytes / GIB:.2f} GiB "
+                "of a GPU.",
+            )
