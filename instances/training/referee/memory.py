@@ -31,6 +31,9 @@ WORKSPACE_BYTES = 64 * 2**20
 TOKEN_COPIES = 5
 """Of all routed tokens, while the experts of a layer run backward: their gradients before and after sorting and on both
 sides of the exchange; measured on three stages of DeepSeek-V2."""
+OWN_MOMENT = 2
+"""Of what a measured layer keeps: its gradients, and what its backward pass makes on the way; as much as published runs of
+one, two and four stages with 1 to 8 sequences hold."""
 GATHERED_UNITS = 3
 """Where weights are divided: those of the unit that runs, of the next one, and a gradient."""
 
@@ -194,7 +197,7 @@ def _unit(sizes: Sizes, unit: int, modules: tuple[str, ...]) -> tuple[float, flo
     model = sizes.model
     if model.own:
         kept = model.own[unit].stash_bytes * sizes.plan.micro_batch / sizes.tensor
-        return kept, kept / 2, [(kept, 0.0)]
+        return kept, kept / 2, [(kept, OWN_MOMENT * kept)]
     name = model.units[unit]
     tensors = list(kept_by(sizes, name))
     left = [own for own in tensors if _is_kept(own, modules)]
@@ -286,3 +289,20 @@ def _fullest(sizes: Sizes, rank: int, stashes: Sequence[Stash]) -> tuple[float, 
 def stash_bytes(problem: TrainingProblem, plan: Configuration, unit: int, recompute: Recompute) -> float:
     """What one micro-batch keeps in one unit, by its position in the row."""
     return _unit(Sizes(problem, plan), unit, recompute.of_layer(0))[0]
+
+
+def most_kept_bytes(problem: TrainingProblem, plan: Configuration, rank: int) -> float:
+    """What the micro-batches in flight keep on a pipeline rank at most, whatever else is there at that moment."""
+    sizes = Sizes(problem, plan)
+    stashes = {chunk: _stash_of_chunk(sizes, chunk) for chunk in plan.chunks_of_ranks[rank]}
+    live = most = 0.0
+    for kind, own, _ in passes_of(plan, rank, plan.micro_batches(problem.batch)):
+        stash = stashes[plan.chunks_of_ranks[rank][own]]
+        live += {
+            "F": stash.bytes,
+            "W": -stash.for_weights,
+            "B": -stash.bytes,
+            "I": stash.for_weights - stash.bytes,
+        }[kind]
+        most = max(most, live)
+    return most
