@@ -32,8 +32,8 @@ TOKEN_COPIES = 5
 """Of all routed tokens, while the experts of a layer run backward: their gradients before and after sorting and on both
 sides of the exchange; measured on three stages of DeepSeek-V2."""
 OWN_MOMENT = 2
-"""Of what a measured layer keeps: its gradients, and what its backward pass makes on the way; as much as published runs of
-one, two and four stages with 1 to 8 sequences hold."""
+"""Of what a measured layer keeps: its gradients, and what its backward pass makes on the way; as much as published runs
+of one, two and four stages with 1 to 8 sequences hold."""
 GATHERED_UNITS = 3
 """Where weights are divided: those of the unit that runs, of the next one, and a gradient."""
 
