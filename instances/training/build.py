@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.errors import InputError, UsageError, did_you_mean, show
 from ..base.fields import require
@@ -18,8 +18,11 @@ from .known_models import MODELS, known_model, with_layers
 from .model import Model
 from .problem import USUAL_RESERVE, Level, TrainingProblem
 
+if TYPE_CHECKING:
+    from ..networks.profile.profile import Profile
+
 CONFIG = "config.json"
-MAX_MODEL_BYTES = 16 * 2**20
+FILES = (".json", ".csv", ".tsv", ".xlsx", ".parquet")
 
 GivenLevels = str | Sequence[Level | tuple[int, float]] | None
 
@@ -43,7 +46,8 @@ def problem_of(
 ) -> TrainingProblem:
     """The problem of training a model on so many GPUs.
 
-    `model` is a packaged name, a `config.json` or the folder that holds one, a training problem's file, or a model.
+    `model` is a packaged name, a `config.json` or the folder that holds one, a training problem's file, a profile or a
+    table of layers, or a model.
     `levels` is text such as "8x450GB/s,8x50GB/s", or levels; None: the usual node of that GPU. `flags` are the
     problem's own: flash_attention, sequence_parallel, dropout, fp8_weight_copy.
     """
@@ -105,7 +109,11 @@ def _is_path(text: str) -> bool:
     """Packaged names come first; what is neither a name nor looks like a path is refused as a name."""
     if text.strip().lower().replace("_", "-") in MODELS:
         return False
-    if os.path.exists(text) or text.endswith(".json") or text.startswith((".", "/", "~")):
+    if (
+        os.path.exists(text)
+        or text.endswith((".json", ".csv", ".tsv", ".xlsx", ".parquet"))
+        or text.startswith((".", "/", "~"))
+    ):
         return True
     if "/" in text:
         raise UsageError(
@@ -119,18 +127,35 @@ def _is_path(text: str) -> bool:
 
 
 def _read(path: Path) -> Model:
-    from .config_json import model_from_config  # rules of every family, which packaged names do without
+    # Rules of every family, and readers of tables, which packaged names do without.
+    from ..networks.profile.files import profile_from_json
+    from ..networks.profile.marks import is_profile, looks_like_table
+    from ..networks.profile.table import read_table
+    from .config_json import model_from_config
     from .files import SCHEMA, read_model
 
     path = path.expanduser()
     if path.is_dir():
         path = path / CONFIG
-    data: Any = parse_json(read_text(path, max_bytes=MAX_MODEL_BYTES), str(path))
+    if looks_like_table(path):
+        return _of_profile(read_table(path), path)
+    data: Any = parse_json(read_text(path), str(path))
     try:
+        if is_profile(data):
+            return _of_profile(profile_from_json(data), path)
         if isinstance(data, dict) and data.get("schema") == SCHEMA:
             model: Model = read_model("model", require("", data, "model"))
             return model
         return model_from_config(data, _name(path))
+    except InputError as error:
+        raise error if error.file else error.in_file(str(path)) from None
+
+
+def _of_profile(profile: Profile, path: Path) -> Model:
+    from .from_profile import model_of_profile
+
+    try:
+        return model_of_profile(profile)
     except InputError as error:
         raise error if error.file else error.in_file(str(path)) from None
 

@@ -1,0 +1,142 @@
+"""Words become a problem: a model's name or file, N GPUs, and whatever else differs from the usual."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from problems.profiles import DIAMOND, ROW
+
+from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.networks.profile.files import profile_to_json
+from pipeplan.instances.training.build import model_of, problem_of
+from pipeplan.instances.training.efficiencies import Efficiencies
+from pipeplan.instances.training.files import training_from_json, training_to_json
+from pipeplan.instances.training.known_models import known_model
+from pipeplan.instances.training.problem import GIB, TrainingProblem
+from pipeplan.instances.training.recipes import PACKAGED
+
+QWEN = {
+    "model_type": "qwen3",
+    "hidden_size": 1024,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "intermediate_size": 3072,
+    "vocab_size": 151936,
+    "tie_word_embeddings": True,
+}
+
+
+def llama(devices: str = "64xh100-80gb", **given: Any) -> TrainingProblem:
+    return problem_of("llama-3-70b", devices, **{"batch": 256, "sequence": 8192, **given})
+
+
+def refused(**given: Any) -> str:
+    with pytest.raises((InputError, UsageError)) as caught:
+        problem_of(**{"model": "llama-3-8b", "devices": "8xh100", "batch": 8, "sequence": 128, **given})
+    return str(caught.value)
+
+
+def test_a_name_and_gpus_are_enough() -> None:
+    problem = llama()
+    assert problem.model == known_model("llama-3-70b")
+    assert problem.name == "llama-3-70b-64xh100-80gb"
+    assert [(level.count, level.bandwidth) for level in problem.levels] == [(8, 450e9), (8, 50e9)]
+    assert problem.memory_bytes == 81_559 * 2**20
+    assert problem.peak == 989.4e12
+    assert (problem.precision, problem.framework, problem.reserve_bytes) == ("bf16", "megatron", 1.5 * GIB)
+
+
+def test_the_same_in_more_words_is_the_same_problem() -> None:
+    spelt = llama(levels="8x450GB/s,8x50GB/s", memory_bytes=81_559 * 2**20, reserve_bytes=1.5 * GIB, name="other")
+    assert spelt.hash == llama().hash
+    assert llama(memory_bytes=80e9).hash != llama().hash
+
+
+def test_everything_can_be_said() -> None:
+    problem = llama(
+        precision="fp8",
+        framework="torchtitan",
+        layers=12,
+        efficiencies={"links": 0.5},
+        reserve_bytes=0,
+        flash_attention=False,
+        levels=[(4, 1e9), (16, 1e8)],
+    )
+    assert problem.peak == 1_978.9e12
+    assert problem.model.layers == 12
+    assert problem.efficiencies == Efficiencies(links=0.5)
+    assert not problem.flash_attention
+    assert [level.count for level in problem.levels] == [4, 16]
+
+
+def test_files_and_folders_of_files_are_models(tmp_path: Path) -> None:
+    folder = tmp_path / "Qwen3-0.6B"
+    folder.mkdir()
+    file = folder / "config.json"
+    file.write_text(json.dumps(QWEN))
+    for given in (folder, file, str(folder), str(file)):
+        assert problem_of(given, "8xh100", batch=8, sequence=128).name == "Qwen3-0.6B-8xh100-80gb"
+
+
+def test_the_model_of_a_training_problem_is_a_model(tmp_path: Path) -> None:
+    file = tmp_path / "problem.json"
+    file.write_text(json.dumps(training_to_json(llama(layers=7))))
+    assert model_of(file) == llama(layers=7).model
+
+
+def test_a_profile_gives_layers_of_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "row.json"
+    file.write_text(json.dumps(profile_to_json(ROW)))
+    problem = problem_of(file, "8xh100", batch=8, sequence=1)
+    assert [layer.name for layer in problem.model.own] == list("abcd")
+    assert problem.gpu.name == "h100-80gb"
+    file.write_text(json.dumps(profile_to_json(DIAMOND.replace(training=False))))
+    with pytest.raises(UsageError, match="Nothing is trained in this profile"):
+        model_of(file)
+
+
+@pytest.mark.parametrize("recipe", PACKAGED.recipes, ids=lambda recipe: recipe.name)
+def test_packaged_problems_come_back_from_their_files(recipe: Any) -> None:
+    problem = recipe.build()
+    assert problem.name == recipe.name
+    assert training_from_json(json.loads(json.dumps(training_to_json(problem)))) == problem
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"model": "llama-3-8"}, "There is no model named 'llama-3-8' (did you mean 'llama-3-8b'?); choose one of"),
+        (
+            {"model": "meta-llama/Llama-3"},
+            "There is no file or folder 'meta-llama/Llama-3'; save the model's config",
+        ),
+        ({"model": "./nothing"}, "nothing: file does not exist; check the path."),
+        ({"model": "nothing.json"}, "nothing.json: file does not exist; check the path."),
+        ({"devices": "12xh100"}, "devices are 12 h100-80gb, which is no product of nodes with 8 GPUs; give"),
+        ({"devices": "h100"}, "devices are 'h100'; give their number and name, as in \"64xh100-80gb\"."),
+        ({"devices": "8xa100"}, "The GPU 'a100' has several sizes; say a100-40gb or a100-80gb."),
+        (
+            {"levels": "4x1GB/s"},
+            "levels multiply to 4 GPUs, not to 8; give counts whose product is the number of GPUs.",
+        ),
+        ({"levels": "8"}, "--levels: '8' is not a level like 8x300GB/s"),
+        ({"levels": "none"}, "levels name no link; give at least one level"),
+        ({"levels": "0x1GB/s"}, "levels[0].count is 0; give a whole number"),
+        ({"devices": "8xv100-16gb"}, "precision is bf16, which v100-16gb does not have; give fp16."),
+        ({"precision": "fp32"}, "precision is 'fp32'; give bf16 or fp16 or fp8."),
+        ({"framework": "mega"}, "framework is 'mega'; give megatron or torchtitan or deepspeed."),
+        ({"efficiencies": {"link": 1}}, "There is no efficiency named 'link' (did you mean 'links'?)"),
+        ({"efficiencies": {"links": 2}}, "efficiencies.links is 2; give 0.01 to 1."),
+        ({"memory_bytes": -1}, "gpu.memory_bytes is negative (-1); give a finite number >= 0."),
+        ({"batch": 0}, "batch is 0; give a whole number from 1 to 10000000."),
+        ({"dense_layers": 1}, "No layer of llama-3-8b has experts; drop --dense-layers."),
+    ],
+    ids=str,
+)
+def test_bad_words_are_refused_in_one_sentence(given: dict[str, Any], said: str) -> None:
+    assert refused(**given).startswith(said)

@@ -1,0 +1,73 @@
+"""Random training problems are the same for the same seed, and random configurations keep their framework's rules."""
+
+from __future__ import annotations
+
+import pytest
+from problems.trainings import keeps_rules, random_configuration, random_own_training, random_training
+
+from pipeplan.instances.training.files import training_from_json, training_to_json
+from pipeplan.instances.training.frameworks import FRAMEWORKS
+from pipeplan.instances.training.generators import GENERATORS
+from pipeplan.instances.training.plan import Configuration
+
+GENERATOR = GENERATORS["training"]
+
+
+def test_a_seed_is_a_problem() -> None:
+    assert GENERATOR(seed=3) == GENERATOR(seed=3)
+    assert len({GENERATOR(seed=seed).hash for seed in range(20)}) == 20
+
+
+def test_parameters_of_the_family_do_what_they_say() -> None:
+    problem = GENERATOR(accelerators=8, layers=5, experts=True, latent=True)
+    assert (problem.devices, problem.model.layers) == (8, 5)
+    assert problem.model.experts is not None
+    assert problem.model.attention is not None
+    assert problem.model.attention.latent
+    assert GENERATOR(accelerators=1, layers=1, experts=True).devices == 1
+
+
+@pytest.mark.parametrize("make", [random_training, random_own_training])
+def test_random_problems_come_back_from_their_files(make: object) -> None:
+    assert callable(make)
+    for seed in range(20):
+        problem = make(seed)
+        assert training_from_json(training_to_json(problem)) == problem
+
+
+@pytest.mark.parametrize("make", [random_training, random_own_training])
+def test_random_configurations_keep_every_rule_and_hold_every_unit(make: object) -> None:
+    assert callable(make)
+    for seed in range(60):
+        problem = make(seed)
+        plan = random_configuration(problem, seed)
+        d = plan.degrees
+        assert keeps_rules(problem, plan)
+        assert d.tensor * d.context * d.pipeline * d.data == problem.devices
+        assert sum(plan.layout) == len(problem.model.units)
+        assert len(plan.layout) == len(plan.recompute) == d.chunks
+        assert plan.micro_batches(problem.batch) * d.data * plan.micro_batch == problem.batch
+        assert Configuration.from_json(plan.to_json()) == plan
+
+
+def test_random_configurations_have_everything() -> None:
+    """All frameworks and their schedules, ZeRO stages, degrees above one, experts and latent attention, words."""
+    seen: set[object] = set()
+    for seed in range(400):
+        problem = random_training(seed)
+        plan = random_configuration(problem, seed)
+        assert problem.model.attention is not None
+        seen |= {(problem.framework, plan.schedule), (problem.framework, plan.zero)}
+        seen |= {
+            name for name in ("tensor", "context", "pipeline", "virtual", "data") if getattr(plan.degrees, name) > 1
+        }
+        seen |= {name for name in ("expert", "expert_tensor") if getattr(plan.degrees, name) > 1}
+        seen |= {module for word in plan.recompute for module in word.modules}
+        seen |= {"latent"} if problem.model.attention.latent else set()
+        seen |= {"prediction"} if problem.model.prediction_layers else set()
+        seen |= {"uneven"} if len(set(plan.layout)) > 1 else set()
+    for name, framework in FRAMEWORKS.items():
+        assert {(name, schedule) for schedule in framework.schedules} <= seen
+        assert {(name, zero) for zero in framework.states} <= seen
+    degrees = {"tensor", "context", "pipeline", "virtual", "data", "expert", "expert_tensor"}
+    assert degrees | {"full", "moe", "core_attn", "latent", "prediction", "uneven"} <= seen

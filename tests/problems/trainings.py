@@ -1,0 +1,183 @@
+"""Small random training problems and configurations that their frameworks can run."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from pipeplan.instances.training.frameworks import FRAMEWORKS
+from pipeplan.instances.training.generators import random_levels, random_model
+from pipeplan.instances.training.model import MeasuredTime, Model, OwnLayer
+from pipeplan.instances.training.plan import (
+    MODULES,
+    NOTHING,
+    V_SHAPES,
+    Configuration,
+    Degrees,
+    Recompute,
+)
+from pipeplan.instances.training.problem import PRECISIONS, Gpu, TrainingProblem
+
+OF_EXPERTS = ("moe_act", "shared_experts", "moe")
+INTERLEAVED = "interleaved-1f1b"
+MOST_CHUNKS = 4
+"""Of a rank."""
+
+
+def random_training(seed: int, *, devices: int | None = None, **changes: Any) -> TrainingProblem:
+    """The same problem for the same seed: all frameworks, with and without experts, latent attention, prediction."""
+    rng = random.Random(seed)
+    count = devices or rng.choice((1, 2, 4, 6, 8))
+    model = random_model(rng, rng.randint(1, 7), experts=rng.random() < 0.4, latent=rng.random() < 0.35)
+    more = replace(model, prediction_layers=int(rng.random() < 0.2), positions=rng.choice((0, 0, 512)))
+    framework = tuple(FRAMEWORKS)[seed % len(FRAMEWORKS)]
+    problem = TrainingProblem(
+        model=more,
+        gpu=random_gpu(rng),
+        devices=count,
+        levels=random_levels(rng, count),
+        batch=count * rng.choice((1, 2, 3, 4)),
+        sequence=rng.choice((32, 64, 96, 128)),
+        precision=rng.choice(PRECISIONS),
+        framework=framework,
+        reserve_bytes=float(rng.choice((0, 10**6))),
+        flash_attention=rng.random() < 0.7,
+        sequence_parallel=rng.random() < 0.7,
+        dropout=rng.random() < 0.3,
+        fp8_weight_copy=rng.random() < 0.3,
+        name=f"random training {seed}",
+    )
+    return problem.replace(**changes)
+
+
+def random_gpu(rng: random.Random) -> Gpu:
+    """With memory between too little and plenty for these models."""
+    flops = rng.uniform(1e12, 1e14)
+    memory = float(round(10 ** rng.uniform(6.5, 8.5)))
+    return Gpu(
+        "random", memory, {name: flops * (1 + (name == "fp8")) for name in PRECISIONS}, rng.uniform(1e11, 2e12)
+    )
+
+
+def random_own_training(seed: int, **changes: Any) -> TrainingProblem:
+    """A model of measured layers, some of them at two tensor degrees and micro-batches."""
+    rng = random.Random(seed)
+    degrees = rng.choice(((1,), (1, 2)))
+    layers = tuple(
+        OwnLayer(
+            f"layer {i}",
+            parameters=rng.randint(0, 10**6),
+            stash_bytes=float(rng.randint(0, 10**6)),
+            output_bytes=float(rng.randint(1, 10**5)),
+            times=tuple(_time(rng, t, b) for t, b in product(degrees, (1, 2))),
+        )
+        for i in range(rng.randint(1, 8))
+    )
+    return random_training(seed, model=Model("own", own=layers), sequence=1, sequence_parallel=False, **changes)
+
+
+def _time(rng: random.Random, tensor: int, micro_batch: int) -> MeasuredTime:
+    seconds = rng.uniform(1e-4, 1e-2) * micro_batch / tensor
+    return MeasuredTime(tensor, micro_batch, seconds, 2 * seconds, 0.1 * seconds)
+
+
+# ---- configurations ----------------------------------------------------------------------------------------
+
+
+def random_configuration(problem: TrainingProblem, seed: int) -> Configuration:
+    """One that keeps all rules of the problem's framework, whether it fits or not."""
+    rng = random.Random(seed)
+    choices = list(possible_degrees(problem))
+    for _ in range(300):
+        plan = _attempt(problem, rng, rng.choice(choices))
+        if plan is not None and keeps_rules(problem, plan):
+            return plan
+    zero = problem.rules.usual_zero
+    alone = Degrees(data=problem.devices)
+    return Configuration(alone, 1, zero, problem.rules.schedules[0], (len(problem.model.units),), (NOTHING,))
+
+
+def possible_degrees(problem: TrainingProblem) -> Iterator[Degrees]:
+    """Everything whose ranks are the devices, with all degrees of experts that divide a stage's ranks."""
+    units, own, experts = len(problem.model.units), problem.model.own, problem.model.experts
+    tensors = {time.tensor for layer in own for time in layer.times}
+    for t, c, p in product(range(1, problem.devices + 1), repeat=3):
+        if problem.devices % (t * c * p) or p > units or (own and t not in tensors):
+            continue
+        d = problem.devices // (t * c * p)
+        ways = [(e, s) for e, s in product(range(1, t * c * d + 1), repeat=2) if t * c * d % (e * s) == 0]
+        for v in range(1, min(MOST_CHUNKS, units // p) + 1):
+            for e, s in ways if experts is not None else [(1, 1)]:
+                yield Degrees(t, c, p, v, d, e, s)
+
+
+def keeps_rules(problem: TrainingProblem, plan: Configuration) -> bool:
+    return all(rule.kept(problem, plan) for rule in problem.rules.rules)
+
+
+def _attempt(problem: TrainingProblem, rng: random.Random, degrees: Degrees) -> Configuration | None:
+    schedules = [name for name in problem.rules.schedules if suits(name, degrees)]
+    sizes = [b for b in (1, 2, 3, 4) if problem.batch % (degrees.data * b) == 0 and _is_measured(problem, b)]
+    if not schedules or not sizes:
+        return None
+    return Configuration(
+        degrees,
+        micro_batch=rng.choice(sizes),
+        zero=rng.choice(tuple(problem.rules.states)),
+        schedule=rng.choice(schedules),
+        layout=random_layout(rng, len(problem.model.units), degrees.chunks),
+        recompute=random_recompute(problem, rng, degrees.chunks),
+    )
+
+
+def _is_measured(problem: TrainingProblem, micro_batch: int) -> bool:
+    return all(any(time.micro_batch == micro_batch for time in layer.times) for layer in problem.model.own)
+
+
+def suits(schedule: str, degrees: Degrees) -> bool:
+    """Does it run so many chunks on a rank?"""
+    if schedule in V_SHAPES:
+        return degrees.virtual == 2 and degrees.pipeline > 1
+    return (degrees.virtual > 1) == (schedule == INTERLEAVED)
+
+
+def random_layout(rng: random.Random, units: int, chunks: int) -> tuple[int, ...]:
+    """At least one unit in every chunk."""
+    cuts = sorted(rng.sample(range(1, units), chunks - 1))
+    return tuple(end - start for start, end in zip([0, *cuts], [*cuts, units], strict=True))
+
+
+def random_recompute(problem: TrainingProblem, rng: random.Random, chunks: int) -> tuple[Recompute, ...]:
+    """Words that make sense for the model, the same for all chunks where the framework asks for that."""
+    if problem.rules.alike:
+        return (random_word(problem, rng),) * chunks
+    return tuple(random_word(problem, rng) for _ in range(chunks))
+
+
+def random_word(problem: TrainingProblem, rng: random.Random) -> Recompute:
+    layers = rng.choice((None, None, 1, 2))
+    modules = modules_of(problem.model)
+    kind = rng.choice(("none", "full", "modules")) if modules else rng.choice(("none", "full"))
+    if kind == "none":
+        return NOTHING
+    if kind == "full":
+        return Recompute(("full",), layers)
+    chosen = rng.sample(modules, rng.randint(1, len(modules)))
+    return Recompute(tuple(name for name in MODULES if name in chosen))
+
+
+def modules_of(model: Model) -> tuple[str, ...]:
+    """Modules that some layer of the model has."""
+    if model.own:
+        return ()
+    assert model.attention is not None
+    lacking = {
+        *(() if model.attention.latent else ("mla_up_proj",)),
+        *(() if model.experts is not None else OF_EXPERTS),
+        *(() if model.mlp is not None else ("mlp",)),
+        *(("shared_experts",) if model.experts is not None and not model.experts.shared_hidden else ()),
+    }
+    return tuple(name for name in MODULES if name not in lacking)
