@@ -113,7 +113,7 @@ def _known() -> Iterable[KnownGpu]:
             },
         )
     hopper = {"bf16": 989.4 * _T, "fp16": 989.4 * _T, "fp8": 1_978.9 * _T}
-    peaks = "NVIDIA H100 white paper (2022), table 2, SXM5: 989.4 TFLOP/s dense, fp8 1,978.9"
+    peaks = "NVIDIA H100 white paper (2022), SXM5: 989.4 TFLOP/s dense, fp8 1,978.9"
     yield KnownGpu(
         "h100-80gb",
         81_559,
@@ -226,7 +226,7 @@ def _known() -> Iterable[KnownGpu]:
         inside_seconds=PCIE_SECONDS,
         sources={
             "memory": _smi("24268", "GeForce RTX 3090 (driver 455 to 510)"),
-            "flops": "NVIDIA GA102 white paper, table 9: 71 TFLOP/s dense with fp32 sums",
+            "flops": "NVIDIA GA102 white paper, appendix A: 71 TFLOP/s dense with fp32 sums",
             "memory_rate": "the same: 936 GB/s",
             "links": "PCIe Gen4 x16, 64 GB/s both ways; servers of 8 GPUs with one port of 100 Gb/s, an assumption",
         },

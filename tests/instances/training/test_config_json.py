@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -318,6 +319,40 @@ def test_a_wrong_file_is_refused_in_one_sentence(case: str, tmp_path: Path) -> N
     assert sentence.startswith(f"{path}: {said}"), sentence
     assert sentence.isprintable()
     assert sentence.count("; ") == 1
+
+
+ODD: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    0,
+    2,
+    3,
+    0.5,
+    float("nan"),
+    10**40,
+    "",
+    "llama",
+    [],
+    [1],
+    [[1]],
+    {},
+    {"a": 1},
+)
+
+
+@pytest.mark.parametrize("repository", PUBLISHED)
+def test_odd_values_give_a_model_or_one_sentence(repository: str) -> None:
+    """Every field of every file in turn, with values of every type."""
+    config = PUBLISHED[repository].config | {"architectures": ["LlamaForCausalLM"], "text_config": None}
+    sentences = []
+    for field, value in itertools.product(config, ODD):
+        try:
+            model_from_config(config | {field: value})
+        except InputError as error:
+            sentences.append(str(error))
+    assert sentences
+    assert all(sentence.isprintable() and sentence.count("; ") == 1 for sentence in sentences)
 
 
 def test_files_are_read_in_less_than_a_second_without_torch_and_transformers(tmp_path: Path) -> None:

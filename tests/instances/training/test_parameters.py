@@ -73,9 +73,9 @@ def test_what_a_token_meets_without_the_embedding(name: str) -> None:
 
 
 def test_multi_token_prediction_stands_apart_and_is_exact_too() -> None:
-    """deepseek-ai/DeepSeek-V3 at huggingface.co holds 680,571,043,840 numbers in fp8, 3,918,786,560 in bf16 and 59 x 256
-    shifts of routers, with second copies of embedding and head for the prediction layer; the other fp32 numbers are
-    scales of those in fp8."""
+    """deepseek-ai/DeepSeek-V3 at huggingface.co holds 680,571,043,840 numbers in fp8, 3,918,786,560 in bf16 and 59 x
+    256 shifts of routers, with second copies of embedding and head for the prediction layer; the other fp32 numbers
+    are scales of those in fp8."""
     counts = parameters_of(known_model("deepseek-v3"))
     copies = 2 * 129_280 * 7_168
     assert counts.total + counts.prediction + copies == 680_571_043_840 + 3_918_786_560 + 59 * 256
