@@ -189,3 +189,30 @@ def _recompute(text: str, chunks: int) -> tuple[Recompute, ...]:
             "give one word, or one for each chunk",
         )
     return tuple(words)
+
+
+# ---- and back to words -----------------------------------------------------------------------------------
+
+
+def words_of(plan: Configuration) -> str:
+    """Every key of the configuration, as `configuration_from_words` reads them."""
+    values = {
+        **{key: str(getattr(plan.degrees, name)) for key, name in DEGREES.items()},
+        "micro-batch": str(plan.micro_batch),
+        "zero": str(plan.zero),
+        "schedule": plan.schedule,
+        "layout": layout_word(plan),
+        "recompute": recompute_word(plan),
+    }
+    return " ".join(f"{key}={value}" for key, value in values.items())
+
+
+def layout_word(plan: Configuration) -> str:
+    """Units of the chunks."""
+    return "/".join(map(str, plan.layout))
+
+
+def recompute_word(plan: Configuration) -> str:
+    """One word where all chunks have the same, else one for each."""
+    words = [own.word for own in plan.recompute]
+    return words[0] if len(set(words)) == 1 else "/".join(words)

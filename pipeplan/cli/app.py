@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, str] = {
         name: f"{name}:command"
         for name in (
             "solve",
+            "configure",
             "verify",
             "show",
             "memory",

@@ -1,0 +1,235 @@
+"""`plan configure`: which configuration of a training framework is the fastest, and what a given one holds and takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..instances.base.errors import InputError, UsageError, show
+from ..show.console import print_json
+from . import quantities
+from .arguments import Json, output_file
+from .exits import NO_PLAN, OK
+from .limits import key_and_value, with_limits
+from .signatures import flag_of, one_of, option, shared
+from .solve import OUTPUT, Progress
+
+if TYPE_CHECKING:
+    from ..instances.training.problem import TrainingProblem
+    from ..studies.configure.judge import Judged
+
+SCHEMA = "pipeplan.configurations/1"
+FRAMEWORKS, PRECISIONS = ("megatron", "torchtitan", "deepspeed"), ("bf16", "fp16", "fp8")
+MODEL, CLUSTER, SCOPE = "Model and batch", "Cluster", "Scope"
+ERROR, MEMORY_ERROR = 0.05, 0.03
+
+_model, _cluster, _scope = (partial(option, rich_help_panel=panel) for panel in (MODEL, CLUSTER, SCOPE))
+# Arguments of `instances.training.build.problem_of`, under the same names.
+PROBLEM_OPTIONS = (
+    _cluster("devices", str, metavar="NxGPU", help="The GPUs, as in 64xh100-80gb."),
+    _cluster(
+        "levels",
+        Any,
+        parser=quantities.levels,
+        metavar="LEVELS",
+        help="Links for each GPU and direction, innermost first: 8x450GB/s,8x50GB/s; default: the GPU's usual node.",
+    ),
+    _cluster(
+        "memory_bytes",
+        float,
+        "--memory",
+        parser=quantities.size_or_none,
+        metavar="SIZE",
+        help="Usable memory of a GPU as the driver reports it: 79GiB, or none for no limit; default: by GPU.",
+    ),
+    _cluster(
+        "reserve_bytes",
+        float,
+        "--reserve",
+        parser=quantities.size,
+        metavar="SIZE",
+        help="Memory for the driver's context and buffers of communication; default: 1.5GiB.",
+    ),
+    _model("sequence", int, help="Tokens of a sequence."),
+    _model("batch", int, help="Sequences between two updates."),
+    _model("layers", int, help="Cut or lengthen the model to so many layers."),
+    _model("dense_layers", int, help="With experts: so many layers come first that have none."),
+    _model("precision", str, metavar="|".join(PRECISIONS), help="Number format; default: bf16."),
+    _model("framework", str, metavar="|".join(FRAMEWORKS), help="What is to run it; default: megatron."),
+    _model(
+        "flash_attention",
+        bool,
+        "--flash-attention/--no-flash-attention",
+        help="Is the matrix of attention never kept? Default: yes.",
+    ),
+    _model(
+        "sequence_parallel",
+        bool,
+        "--sequence-parallel/--no-sequence-parallel",
+        help="Are tokens divided among tensor-parallel ranks between products? Default: yes.",
+    ),
+    _model("dropout", bool, "--dropout/--no-dropout", help="Does the model use dropout? Default: no."),
+    _model(
+        "fp8_weight_copy",
+        bool,
+        "--fp8-weight-copy/--no-fp8-weight-copy",
+        help="In fp8: is a second copy of the weights kept? Default: no.",
+    ),
+    _model(
+        "efficiency",
+        list[str],
+        metavar="NAME=VALUE",
+        help="How well the hardware is used, as in products=0.7; repeatable.",
+    ),
+)
+SCOPE_OPTIONS = (
+    _scope("fix", list[str], metavar="KEY=VALUE", help="Consider only such configurations; repeatable."),
+    _scope("forbid", list[str], metavar="KEY=VALUE", help="Consider no such configuration; repeatable."),
+    _scope(
+        "error",
+        float,
+        parser=quantities.share,
+        metavar="SHARE",
+        help="By how much times may be wrong, which the shortlist allows for; default: 5%.",
+    ),
+    _scope(
+        "memory_error",
+        float,
+        parser=quantities.share,
+        metavar="SHARE",
+        help="By how much memory may be wrong; default: 3%.",
+    ),
+)
+FIELDS = {
+    name: flag_of(name)
+    for name in ("devices", "levels", "batch", "sequence", "precision", "framework", "layers", "dense_layers")
+} | {"memory_bytes": "--memory", "reserve_bytes": "--reserve"}
+
+_Model = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="MODEL", help="A packaged model's name, a config.json or its folder, a profile or a table."
+    ),
+]
+_Judge = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--judge",
+        metavar="WORDS",
+        help='What one configuration holds and takes: "tensor=4 pipeline=2", or a framework\'s flags; repeatable.',
+    ),
+]
+_Output = Annotated[
+    str | None, output_file("Write the best configuration as a result.", "--output", "-o", panel=OUTPUT)
+]
+_ProblemOutput = Annotated[
+    str | None,
+    output_file("Write the problem, for plan solve, verify and show.", "--problem-output", panel=OUTPUT),
+]
+
+
+@shared("given", PROBLEM_OPTIONS)()
+@shared("scope", SCOPE_OPTIONS)()
+@with_limits("rel_gap", "time_limit_s", "memory_limit_bytes", "threads", "seed")
+def command(
+    *,
+    model: _Model = None,
+    given: dict[str, Any],
+    judge: _Judge = None,
+    scope: dict[str, Any],
+    limits: dict[str, Any],
+    json: Json = False,
+    progress: Progress = None,
+    output: _Output = None,
+    problem_output: _ProblemOutput = None,
+) -> None:
+    """Find the fastest configuration to train a model with on GPUs, or judge configurations: memory of every rank, time.
+
+    Keys of a configuration: tensor, context, pipeline, virtual, expert, expert-tensor, data, micro-batch, zero, schedule,
+    layout, recompute.
+    """
+    problem = _problem(model, given)
+    error, memory_error = _shares(scope)
+    if problem_output is not None:
+        from ..instances.files import save
+
+        save(problem, problem_output)
+    if not judge:
+        raise UsageError('The search is not there yet; judge a configuration, as in --judge "tensor=4 pipeline=2".')
+    from ..studies.configure.judge import judge as judge_one
+
+    judged = [judge_one(problem, text, memory_error) for text in judge]
+    if json:
+        print_json(_facts(problem, judged, error, memory_error))
+    else:
+        _draw(judged)
+    raise typer.Exit(OK if any(own.fits != "no" for own in judged) else NO_PLAN)
+
+
+def _problem(model: str | None, given: Mapping[str, Any]) -> TrainingProblem:
+    """What was given, by the names of the options where something is wrong with it."""
+    if model is None:
+        raise UsageError("No MODEL is given; name a packaged model such as llama-3-8b, or a config.json.")
+    for name, example in (("devices", "64xh100-80gb"), ("sequence", "8192"), ("batch", "256")):
+        if given.get(name) is None:
+            raise UsageError(f"{flag_of(name)} is missing; give it, as in {flag_of(name)} {example}.")
+    for name, known in (("framework", FRAMEWORKS), ("precision", PRECISIONS)):
+        if name in given:
+            one_of(flag_of(name), given[name], known)
+    from ..instances.training.build import problem_of
+
+    facts = dict(given)
+    efficiencies = dict(key_and_value("--efficiency", text) for text in facts.pop("efficiency", ()))
+    for name, value in efficiencies.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise UsageError(f"--efficiency {name} is {show(value)}; give a number.")
+    levels = facts.pop("levels", None)
+    limitless = facts.get("memory_bytes") == math.inf
+    if limitless:
+        facts.pop("memory_bytes")
+    try:
+        problem = problem_of(model, facts.pop("devices"), levels=levels, efficiencies=efficiencies, **facts)
+    except InputError as error:
+        raise error.renamed(FIELDS) from None
+    return problem if not limitless else _without_limit(problem)
+
+
+def _without_limit(problem: TrainingProblem) -> TrainingProblem:
+    from ..instances.training.kind_functions import with_memory
+
+    return with_memory(problem, None)
+
+
+def _shares(scope: Mapping[str, Any]) -> tuple[float, float]:
+    error, memory_error = scope.get("error", ERROR), scope.get("memory_error", MEMORY_ERROR)
+    for name, value in (("--error", error), ("--memory-error", memory_error)):
+        if not 0 <= value < 1:
+            raise UsageError(f"{name} is {value:g}; give a share from 0 to below 1, as 5%.")
+    return error, memory_error
+
+
+def _facts(problem: TrainingProblem, judged: list[Judged], error: float, memory_error: float) -> dict[str, Any]:
+    """`pipeplan.configurations/1`; None is what was not searched for."""
+    return {
+        "schema": SCHEMA,
+        "problem": {"kind": problem.kind, "name": problem.name, "hash": problem.hash},
+        "scope": {"framework": problem.framework, "error": error, "memory_error": memory_error},
+        "considered": None,
+        "fit": None,
+        "best": None,
+        "shortlist": [],
+        "judged": [own.to_json() for own in judged],
+        "bound": None,
+        "gap": None,
+    }
+
+
+def _draw(judged: list[Judged]) -> None:
+    from ..show.terminal.configurations import draw_judged
+
+    for own in judged:
+        draw_judged(own)

@@ -1,0 +1,75 @@
+"""Training configurations in characters: the answer, and tables of what every rank holds and spends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...instances.training.problem import GIB
+from ..configurations import SPENT, told
+from ..console import out, styled
+from ..words import plain
+from .shapes import MAX_DEVICES_DRAWN, columns, new_table
+
+if TYPE_CHECKING:
+    from ...instances.training.referee.evaluate import ConfigurationEvaluation
+    from ...studies.configure.judge import Judged
+
+SHORT = {"gradients": "grads", "activations": "acts", "recomputation": "again"}
+"""Titles of columns that a terminal has no room for."""
+
+
+def draw_judged(judged: Judged) -> None:
+    """The answer, the memory of every rank by part, and its time by part."""
+    answer, *more = told(judged)
+    console = out()
+    console.print(styled(answer, "bold"))
+    for sentence in more:
+        console.print(styled(sentence))
+    draw_ranks(judged.evaluation)
+
+
+def draw_ranks(own: ConfigurationEvaluation) -> None:
+    """One row for each pipeline stage, whose ranks are alike."""
+    console = out()
+    limit = "" if own.limit_bytes is None else f"; a GPU has {own.limit_bytes / GIB:.2f}"
+    console.print(styled(f"memory of a rank in GiB, by stage{limit}", "bold"))
+    _draw_memory(own)
+    console.print(styled("time of a rank in seconds of an iteration", "bold"))
+    _draw_time(own)
+
+
+def _draw_memory(own: ConfigurationEvaluation) -> None:
+    parts = tuple(own.memory[0].parts)
+    table, each = new_table(), own.plan.degrees.stage_ranks
+    full = () if own.limit_bytes is None else ("full",)
+    titles = (SHORT.get(name, name) for name in parts)
+    columns(table, ",".join(("stage", "ranks", *titles, "sum", *full)), left="stage,ranks")
+    for rank in own.memory[:MAX_DEVICES_DRAWN]:
+        cells = [f"{rank.parts[name] / GIB:.2f}" for name in parts]
+        used = [] if own.limit_bytes is None else [f"{100 * rank.bytes / own.limit_bytes:.0f}%"]
+        style = "bold" if rank is own.fullest else ""
+        row = [str(rank.rank), _ranks(rank.rank, each), *cells, f"{rank.bytes / GIB:.2f}", *used]
+        table.add_row(*(styled(cell, style) for cell in row))
+    out().print(table)
+    _say_left(len(own.memory))
+
+
+def _draw_time(own: ConfigurationEvaluation) -> None:
+    ranks = own.timing.ranks
+    parts = [name for name in SPENT if any(getattr(rank, name) for rank in ranks)]
+    table = new_table()
+    columns(table, ",".join(("stage", *(SHORT.get(name, name) for name in parts))), left="stage")
+    for number, rank in enumerate(ranks[:MAX_DEVICES_DRAWN]):
+        table.add_row(str(number), *(plain(getattr(rank, name), 3) for name in parts))
+    out().print(table)
+    _say_left(len(ranks))
+
+
+def _ranks(stage: int, each: int) -> str:
+    first = stage * each
+    return str(first) if each == 1 else f"{first}-{first + each - 1}"
+
+
+def _say_left(count: int) -> None:
+    if count > MAX_DEVICES_DRAWN:
+        out().print(styled(f"... and {count - MAX_DEVICES_DRAWN} more stages"))

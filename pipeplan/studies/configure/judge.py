@@ -1,0 +1,83 @@
+"""One configuration that somebody names: what its ranks hold, whether it fits, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...instances.base.errors import UsageError, show
+from ...instances.training.fits import Fit
+from ...instances.training.plan import Configuration
+from ...instances.training.problem import TrainingProblem
+from ...instances.training.referee.evaluate import ConfigurationEvaluation, evaluate_configuration
+from ...instances.training.referee.verify import framework_faults, shape_faults
+from ...instances.training.words import configuration_from_words, words_of
+from .least_change import Change, least_change
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A configuration with the referee's numbers."""
+
+    asked: str
+    """As the user wrote it."""
+    problem: TrainingProblem
+    evaluation: ConfigurationEvaluation
+    memory_error: float
+    change: Change | None = None
+    """The least change that makes it fit; None: it fits, or nothing that was tried helps."""
+    notes: tuple[str, ...] = ()
+    """What was not understood of it."""
+
+    @property
+    def plan(self) -> Configuration:
+        return self.evaluation.plan
+
+    @property
+    def fits(self) -> Fit:
+        return self.evaluation.fit(self.memory_error)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "asked": self.asked,
+            **configuration_facts(self.evaluation, self.memory_error),
+            "least_change": None if self.change is None else self.change.to_json(),
+            "notes": list(self.notes),
+        }
+
+
+def judge(problem: TrainingProblem, text: str, memory_error: float) -> Judged:
+    """A configuration that breaks a rule is refused with the rule's own sentence."""
+    plan, notes = read_configuration(problem, text)
+    refuse_faults(problem, plan, text)
+    evaluation = evaluate_configuration(problem, plan)
+    change = None if evaluation.fit(memory_error) == "yes" else least_change(problem, plan, memory_error)
+    return Judged(text, problem, evaluation, memory_error, change, notes)
+
+
+def read_configuration(problem: TrainingProblem, text: str) -> tuple[Configuration, tuple[str, ...]]:
+    """From words, or from a framework's command line, with notes on what is not understood of that."""
+    if text.lstrip().startswith("--"):
+        from ...instances.training.flags import configuration_from_flags  # tables of flags, for those who have some
+
+        return configuration_from_flags(problem, text)
+    return configuration_from_words(problem, text), ()
+
+
+def refuse_faults(problem: TrainingProblem, plan: Configuration, text: str) -> None:
+    """Raise the first broken rule, that of memory apart."""
+    for fault in (*shape_faults(problem, plan), *framework_faults(problem, plan)):
+        raise UsageError(f"--judge {show(text)} cannot be run: {fault}")
+
+
+def configuration_facts(evaluation: ConfigurationEvaluation, memory_error: float) -> Mapping[str, Any]:
+    """A configuration as `pipeplan.configurations/1` has it."""
+    facts = evaluation.to_json()
+    plan = {name: value for name, value in evaluation.plan.to_json().items() if name != "kind"}
+    return {
+        **plan,
+        "words": words_of(evaluation.plan),
+        **facts,
+        "fits": evaluation.fit(memory_error),
+    }

@@ -1,0 +1,236 @@
+"""The least change that makes a configuration fit: what costs least is tried first, and the referee has the last word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...instances.base.errors import InputError
+from ...instances.training.fits import Fit, fit_of
+from ...instances.training.plan import FULL, MODULES, Configuration, Recompute
+from ...instances.training.problem import TrainingProblem
+from ...instances.training.referee.memory import memory_of_ranks
+from ...instances.training.referee.seconds import timing_of
+from ...instances.training.referee.verify import framework_faults, shape_faults
+from ...instances.training.words import configuration_from_words, layout_word, recompute_word, words_of
+from ...planners.training.keys import module_names
+
+Candidate = tuple[str, Configuration]
+
+FACTORS = (2, 4, 8)
+"""By which a degree grows at the expense of data parallelism."""
+MOST_MOVES = 12
+"""Units that another layout moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What to write instead, and what comes of it."""
+
+    words: str
+    """The keys that change, as `--judge` reads them."""
+    plan: Configuration
+    fits: Fit
+    bytes: float
+    """What the fullest rank holds then."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "change": self.words,
+            "words": words_of(self.plan),
+            "configuration": self.plan.to_json(),
+            "fits": self.fits,
+            "bytes": self.bytes,
+        }
+
+
+def least_change(problem: TrainingProblem, plan: Configuration, memory_error: float) -> Change | None:
+    """One that fits for sure, or where there is none, one that may fit; None: nothing that was tried helps."""
+    trial = _Trial(problem, plan, memory_error)
+    perhaps: Change | None = None
+    for group in GROUPS:
+        found = [trial.change(*candidate) for candidate in group(trial)]
+        fitting = [change for change in found if change is not None and change.fits == "yes"]
+        if fitting:
+            return min(fitting, key=trial.seconds) if len(fitting) > 1 else fitting[0]
+        perhaps = perhaps or next((own for own in found if own is not None and own.fits == "maybe"), None)
+    return perhaps if trial.fit(plan) == "no" else None
+
+
+class _Trial:
+    """Candidates are weighed on as few micro-batches as fill the pipeline; what is kept is judged on all of them."""
+
+    def __init__(self, problem: TrainingProblem, plan: Configuration, memory_error: float) -> None:
+        self.problem, self.plan, self.memory_error = problem, plan, memory_error
+        self.weighed: dict[Configuration, float] = {}
+
+    def held(self, plan: Configuration) -> float:
+        """By the fullest rank."""
+        if plan not in self.weighed:
+            few = _with_few_batches(self.problem, plan)
+            self.weighed[plan] = max(rank.bytes for rank in memory_of_ranks(few, plan))
+        return self.weighed[plan]
+
+    def fit(self, plan: Configuration) -> Fit:
+        return fit_of(self.held(plan), self.problem.memory_bytes, self.memory_error)
+
+    def can_run(self, plan: Configuration) -> bool:
+        return not any((*shape_faults(self.problem, plan), *framework_faults(self.problem, plan)))
+
+    def change(self, words: str, plan: Configuration) -> Change | None:
+        """What the referee says of it; None: it cannot be run, or does not fit."""
+        if not self.can_run(plan) or self.fit(plan) == "no":
+            return None
+        held = max(rank.bytes for rank in memory_of_ranks(self.problem, plan))
+        fit = fit_of(held, self.problem.memory_bytes, self.memory_error)
+        return None if fit == "no" else Change(words, plan, fit, held)
+
+    def seconds(self, change: Change) -> float:
+        return timing_of(self.problem, change.plan).seconds
+
+
+def _with_few_batches(problem: TrainingProblem, plan: Configuration) -> TrainingProblem:
+    """Twice as many micro-batches as stages reach the fullest moment of every order but GPipe's."""
+    few = min(plan.micro_batches(problem.batch), 4 * plan.degrees.pipeline)
+    if plan.schedule == "gpipe":
+        return problem
+    return problem.replace(batch=few * plan.degrees.data * plan.micro_batch)
+
+
+# ---- what is tried, the cheapest first -----------------------------------------------------------------
+
+
+def _one_module(trial: _Trial) -> Iterator[Candidate]:
+    """One more beside those that are computed again already."""
+    for name in _free_modules(trial):
+        yield _with_modules(trial.plan, (name,))
+
+
+def _more_modules(trial: _Trial) -> Iterator[Candidate]:
+    free = _free_modules(trial)
+    for count in range(2, len(free) + 1):
+        candidate = _with_modules(trial.plan, free[:count])
+        yield candidate
+        if trial.can_run(candidate[1]) and trial.fit(candidate[1]) == "yes":
+            return
+
+
+def _free_modules(trial: _Trial) -> tuple[str, ...]:
+    """Modules of this model that are not computed again yet."""
+    taken = {name for own in trial.plan.recompute for name in own.modules if own.layers is None}
+    return () if FULL in taken else tuple(name for name in module_names(trial.problem) if name not in taken)
+
+
+def _with_modules(plan: Configuration, names: Sequence[str]) -> Candidate:
+    recompute = tuple(
+        Recompute(tuple(name for name in MODULES if name in own.modules or name in names))
+        if FULL not in own.modules
+        else own
+        for own in plan.recompute
+    )
+    return _recomputed(plan, recompute)
+
+
+def _recomputed(plan: Configuration, recompute: tuple[Recompute, ...]) -> Candidate:
+    found = replace(plan, recompute=recompute)
+    return f"recompute={recompute_word(found)}", found
+
+
+def _whole_layers(trial: _Trial) -> Iterator[Candidate]:
+    """The least number of layers of every chunk that suffices: more layers never keep more."""
+    plan, chunks = trial.plan, len(trial.plan.recompute)
+    most = max(plan.layout)
+
+    def of(count: int) -> Candidate:
+        return _recomputed(plan, (Recompute((FULL,), None if count >= most else count),) * chunks)
+
+    for wanted in ("yes", "maybe"):
+        low, high = 1, most
+        while low < high:
+            middle = (low + high) // 2
+            if trial.fit(of(middle)[1]) in ("yes", wanted):
+                high = middle
+            else:
+                low = middle + 1
+        if trial.fit(of(low)[1]) in ("yes", wanted):
+            yield of(low)
+            return
+
+
+def _smaller_micro_batches(trial: _Trial) -> Iterator[Candidate]:
+    size = trial.plan.micro_batch
+    while size % 2 == 0:
+        size //= 2
+        yield f"micro-batch={size}", replace(trial.plan, micro_batch=size)
+
+
+def _more_sharding(trial: _Trial) -> Iterator[Candidate]:
+    for zero in range(trial.plan.zero + 1, 4):
+        yield f"zero={zero}", replace(trial.plan, zero=zero)
+
+
+def _other_layout(trial: _Trial) -> Iterator[Candidate]:
+    """Units move from the fullest stage over the next boundary, one after the other, as long as that helps."""
+    plan = trial.plan
+    if plan.degrees.pipeline == 1:
+        return
+    for _ in range(MOST_MOVES):
+        moved = min(_moved(trial, plan), key=trial.held, default=plan)
+        if trial.held(moved) >= trial.held(plan):
+            return
+        plan = moved
+        if trial.fit(plan) == "yes":
+            break
+    yield f"layout={layout_word(plan)}", plan
+
+
+def _moved(trial: _Trial, plan: Configuration) -> Iterator[Configuration]:
+    ranks = memory_of_ranks(_with_few_batches(trial.problem, plan), plan)
+    fullest = max(ranks, key=lambda rank: rank.bytes).rank
+    own = set(plan.chunks_of_ranks[fullest])
+    for chunk in own:
+        for other in (chunk - 1, chunk + 1):
+            if 0 <= other < len(plan.layout) and other not in own and plan.layout[chunk] > 1:
+                layout = list(plan.layout)
+                layout[chunk] -= 1
+                layout[other] += 1
+                yield replace(plan, layout=tuple(layout))
+
+
+def _more_model_parallelism(trial: _Trial) -> Iterator[Candidate]:
+    """Fewer data-parallel ranks, with the framework's own layout."""
+    degrees = trial.plan.degrees
+    kept = {"virtual": degrees.virtual, "expert": degrees.expert, "expert-tensor": degrees.expert_tensor}
+    words = {own.word for own in trial.plan.recompute}
+    for name in ("tensor", "context", "pipeline", "expert"):
+        for factor in FACTORS:
+            shown = {name: factor * getattr(degrees, name)}
+            given = {
+                "tensor": degrees.tensor,
+                "context": degrees.context,
+                "pipeline": degrees.pipeline,
+                **kept,
+                "micro-batch": trial.plan.micro_batch,
+                "zero": trial.plan.zero,
+                "recompute": next(iter(words)) if len(words) == 1 else "none",
+                **shown,
+            }
+            try:
+                plan = configuration_from_words(
+                    trial.problem, " ".join(f"{key}={value}" for key, value in given.items())
+                )
+            except InputError:  # degrees that do not go together
+                continue
+            yield f"{name}={shown[name]} data={plan.degrees.data}", plan
+
+
+GROUPS: tuple[Callable[[_Trial], Iterator[Candidate]], ...] = (
+    _one_module,
+    _more_modules,
+    _smaller_micro_batches,
+    _whole_layers,
+    _more_sharding,
+    _other_layout,
+    _more_model_parallelism,
+)
