@@ -1,0 +1,156 @@
+"""The search's own judgement of a configuration: one choice and one word as arrays for the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+from ...instances.base.compiled import compiled
+from ...instances.timeline.named_orders import PassRule, dualpipe_v, zb_h1, zb_h2, zb_v
+from ...instances.training.plan import V_SHAPES, Configuration, Recompute
+from ...instances.training.problem import TrainingProblem
+from . import tables_kernel
+from .cases import NONE, Case, CaseMaker, Gamma, Modules
+from .inner import Intervals, Pipeline
+
+BY_FORMULA = {"gpipe": 0, "1f1b": 1, "interleaved-1f1b": 2}
+BY_RULE: dict[str, PassRule] = {"zb-h1": zb_h1, "zb-h2": zb_h2, "zb-v": zb_v, "dualpipe-v": dualpipe_v}
+KINDS = {"F": 0, "B": 1, "I": 2, "W": 3}
+
+
+@cache
+def order_of(schedule: str, p: int, v: int, m: int) -> Any:
+    """Each rank's passes in their order."""
+    import numpy as np
+
+    if schedule in BY_FORMULA:
+        return compiled(tables_kernel, "orders")(BY_FORMULA[schedule], p, v, m)
+    rule = BY_RULE[schedule]
+    rows = [[(KINDS[kind], own, n) for kind, own, n in rule(rank, p, v, m)] for rank in range(p)]
+    return np.array(rows, np.int64)
+
+
+@dataclass(frozen=True)
+class Judge:
+    """One case with one word."""
+
+    case: Case
+    modules: Modules
+    count: int | None = None
+    """The word holds for so many layers of each chunk from the first on."""
+
+    @property
+    def recompute(self) -> Recompute:
+        return Recompute(self.modules, self.count)
+
+    @cached_property
+    def sums(self) -> Any:
+        import numpy as np
+
+        case = self.case
+        rows = [case.by_word[word] for word in (self.modules, NONE)]
+        columns = [
+            np.stack([own.forward, own.inputs, own.weights, own.again, own.stash, own.moment, own.for_weights])
+            for own in rows
+        ]
+        count = -1 if self.count is None else self.count
+        return compiled(tables_kernel, "interval_sums")(*columns, case.timed_layers, case.kept_layers, count)
+
+    @cached_property
+    def _facts(self) -> tuple[Any, ...]:
+        """What both kernels are told of a rank, but for its memory."""
+        case, gamma, model = self.case, self.case.gamma, self.case.problem.model
+        return (
+            case.types,
+            case.standing,
+            case.gathered,
+            case.masks,
+            case.sent,
+            case.update,
+            case.tail,
+            gamma.zero,
+            case.hidden_share,
+            model.tied and not model.own,
+            case.update_rates,
+            case.received_bytes,
+            case.beside_bytes,
+        )
+
+    @cached_property
+    def intervals(self) -> Intervals:
+        """Stages of one chunk."""
+        tables = compiled(tables_kernel, "stage_tables")(self.sums, *self._facts)
+        return Intervals(self.sums[0], tables[0:1], tables[1:2], self.sums[3][None], tables[2])
+
+    def pipeline(self, limit_bytes: float) -> Pipeline:
+        case = self.case
+        stages = case.gamma.degrees.pipeline
+        delays = tuple(case.delays_of([1] * stages))
+        return Pipeline(self.intervals, stages, case.micro_batches, limit_bytes, delays)
+
+    @cached_property
+    def loop(self) -> tuple[Any, ...]:
+        """Order, rank of each chunk, chunks of each rank."""
+        import numpy as np
+
+        gamma = self.case.gamma
+        d = gamma.degrees
+        homes = np.array(gamma.homes)
+        if gamma.schedule in V_SHAPES:
+            chunks = np.array([(r, 2 * d.pipeline - 1 - r) for r in range(d.pipeline)])
+        else:
+            chunks = np.array([range(r, d.chunks, d.pipeline) for r in range(d.pipeline)])
+        return order_of(gamma.schedule, d.pipeline, d.virtual, self.case.micro_batches), homes, chunks
+
+    def delays(self, layout: Sequence[int]) -> Any:
+        """Between chunks; layers of its own have outputs of different sizes."""
+        import numpy as np
+
+        return np.array([*self.case.delays_of(layout), 0.0])
+
+    def judge(self, layout: Sequence[int], limit_bytes: float = float("inf")) -> tuple[float, tuple[float, ...]]:
+        """Seconds of an iteration without what is added to every one, and bytes of each rank."""
+        import numpy as np
+
+        seconds, held = compiled(tables_kernel, "judge")(
+            np.asarray(layout, np.int64),
+            *self.loop,
+            self.delays(layout),
+            self.sums,
+            self.case.micro_batches,
+            *self._facts,
+            limit_bytes,
+        )
+        return float(seconds), tuple(float(size) for size in held)
+
+    def climb(
+        self, layout: Sequence[int], limit_bytes: float, most_looks: int, enough: float = 0.0
+    ) -> tuple[float, tuple[int, ...]]:
+        """Better layouts from this one on, by moves of single units."""
+        import numpy as np
+
+        own = np.asarray(layout, np.int64).copy()
+        seconds = compiled(tables_kernel, "climb")(
+            own,
+            *self.loop,
+            self.delays(layout),
+            self.sums,
+            self.case.micro_batches,
+            *self._facts,
+            limit_bytes,
+            most_looks,
+            enough,
+        )
+        return float(seconds), tuple(int(count) for count in own)
+
+
+def judged(problem: TrainingProblem, plan: Configuration) -> tuple[float, tuple[float, ...]]:
+    """Seconds of an iteration and bytes of each rank, for a configuration with one word for all chunks."""
+    word = plan.recompute[0]
+    gamma = Gamma.of(plan)
+    maker = CaseMaker(problem, [gamma.key], sorted({NONE, word.modules}))
+    judge = Judge(maker.case(gamma), word.modules, word.layers)
+    seconds, held = judge.judge(plan.layout)
+    return seconds + problem.efficiencies.step_seconds, held

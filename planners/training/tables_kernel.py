@@ -1,0 +1,339 @@
+"""Sums over intervals of units, in the subset of Python that numba compiles.
+
+Indices of `costs` and `plain`, the columns of a word and of no word: what is computed again with the word holds for
+the first `count` layers of a chunk (all of them where it is negative), no word for the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+FORWARD, INPUTS, WEIGHTS, AGAIN, STASH, MOMENT, FOR_WEIGHTS = range(7)
+# What a chunk's sums are, in this order: forward, inputs with recomputation, weights, stash, fullest moment, for weights.
+SUMS = 6
+
+
+def interval_sums(costs: Any, plain: Any, timed: Any, kept: Any, count: int) -> Any:
+    """[sum, first, behind]: all that a chunk of these units takes and keeps."""
+    units = costs.shape[1]
+    found = np.zeros((SUMS, units + 1, units + 1))
+    for i in range(units):
+        forward = inputs = weights = stash = top = for_weights = 0.0
+        timed_layers = kept_layers = 0
+        for u in range(i, units):
+            forward += costs[FORWARD, u]
+            inputs += costs[INPUTS, u]
+            weights += costs[WEIGHTS, u]
+            if timed[u]:
+                if count < 0 or timed_layers < count:
+                    inputs += costs[AGAIN, u]
+                timed_layers += 1
+            held = costs
+            if kept[u]:
+                if count >= 0 and kept_layers >= count:
+                    held = plain
+                kept_layers += 1
+            top = max(top, stash + held[MOMENT, u])
+            stash += held[STASH, u]
+            for_weights += held[FOR_WEIGHTS, u]
+            found[0, i, u + 1] = forward
+            found[1, i, u + 1] = inputs
+            found[2, i, u + 1] = weights
+            found[3, i, u + 1] = stash
+            found[4, i, u + 1] = top
+            found[5, i, u + 1] = for_weights
+    return found
+
+
+def tail_seconds(
+    forward: float, backward: float, usual: float, experts: float, update: float, tail: Any, zero: int, share: float
+) -> float:
+    """After a rank's last pass: what is left of sums of gradients and gathers of weights, and the update."""
+    seconds = update
+    reduce = gather = 0.0
+    for group in range(2):
+        size = usual if group == 0 else experts
+        if size > 0:
+            reduce += tail[group, 0] * size + tail[group, 2]
+            gather += tail[group, 1] * size + tail[group, 2]
+    if zero <= 1:
+        if zero == 0:
+            reduce *= 2
+        seconds += reduce - min(share * reduce, backward)
+    if zero == 1 or zero == 2:
+        seconds += gather - min(share * gather, forward)
+    return seconds
+
+
+def stage_tables(
+    sums: Any,
+    types: Any,
+    standing: Any,
+    gathered: Any,
+    masks: Any,
+    sent: Any,
+    update: Any,
+    tail: Any,
+    zero: int,
+    share: float,
+    tied: bool,
+    update_rates: Any,
+    received: float,
+    beside: float,
+) -> Any:
+    """Of stages with one chunk: [(backward, fixed bytes, tail), first, behind]."""
+    units = types.shape[0]
+    found = np.zeros((3, units + 1, units + 1))
+    for i in range(units):
+        there = usual = experts = once = 0.0
+        bytes_standing = most = 0.0
+        mask = 0
+        for u in range(i, units):
+            mask |= types[u]
+            bytes_standing += standing[u]
+            most = max(most, gathered[u])
+            usual += sent[u, 0]
+            experts += sent[u, 1]
+            once += update[u]
+            there = usual
+            updated = once
+            if tied and i == 0 and u == units - 1:
+                there -= sent[u, 0]
+                updated -= sent[u, 0] * update_rates[0]
+            backward = sums[1, i, u + 1] + sums[2, i, u + 1]
+            fixed = bytes_standing + masks[mask] + most + beside + sums[4, i, u + 1] - sums[3, i, u + 1]
+            if i > 0:
+                fixed += received
+            found[0, i, u + 1] = backward
+            found[1, i, u + 1] = fixed
+            found[2, i, u + 1] = tail_seconds(
+                sums[0, i, u + 1], backward, there, experts, updated, tail, zero, share
+            )
+    return found
+
+
+def orders(schedule: int, p: int, v: int, m: int) -> Any:
+    """[rank, place, (kind, chunk of the rank, micro-batch)] of GPipe (0), 1F1B (1) and interleaved 1F1B (2); kind 0 is a
+    forward pass, 1 a whole backward pass."""
+    total = m * v
+    found = np.zeros((p, 2 * total, 3), np.int64)
+    for r in range(p):
+        place = 0
+        warm = total
+        if schedule == 1:
+            warm = min(m, p - r)
+        elif schedule == 2:
+            warm = min(total, 2 * (p - 1 - r) + (v - 1) * p)
+        for k in range(total + warm):
+            # In interleaved 1F1B a forward pass comes before the backward pass of its turn, in 1F1B behind it.
+            if schedule == 2:
+                forward, backward = k, k - warm
+            else:
+                forward, backward = k if k < warm else -1, k - warm
+            if 0 <= forward < total:
+                found[r, place, 1] = _chunk(forward, p, v)
+                found[r, place, 2] = _batch(forward, p, v)
+                place += 1
+            if backward >= 0:
+                found[r, place, 0] = 1
+                found[r, place, 1] = v - 1 - _chunk(backward, p, v)
+                found[r, place, 2] = _batch(backward, p, v)
+                place += 1
+                if schedule == 1 and k < total:
+                    found[r, place, 2] = k
+                    place += 1
+    return found
+
+
+def _chunk(k: int, p: int, v: int) -> int:
+    return k % (p * v) // p if v > 1 else 0
+
+
+def _batch(k: int, p: int, v: int) -> int:
+    return k // (p * v) * p + k % p if v > 1 else k
+
+
+def run_order(
+    order: Any, homes: Any, chunks: Any, forward: Any, inputs: Any, weights: Any, delays: Any, m: int
+) -> Any:
+    """When each rank has run its last pass: passes run in each rank's order, as soon as what they wait for is there.
+
+    `homes` has the rank of each chunk, `chunks` the chunks of each rank.
+    """
+    p, places = order.shape[0], order.shape[1]
+    count = homes.shape[0]
+    down = np.full((count, m), -1.0)
+    up = np.full((count, m), -1.0)
+    at = np.zeros(p, np.int64)
+    free = np.zeros(p)
+    left = p * places
+    while left > 0:
+        moved = False
+        for r in range(p):
+            while at[r] < places:
+                kind, own, n = order[r, at[r], 0], order[r, at[r], 1], order[r, at[r], 2]
+                j = chunks[r, own]
+                start = free[r]
+                if kind == 0:
+                    if j > 0:
+                        if down[j - 1, n] < 0:
+                            break
+                        start = max(start, down[j - 1, n] + delays[j - 1])
+                    free[r] = start + forward[j]
+                    down[j, n] = free[r]
+                elif kind == 3:
+                    free[r] = start + weights[j]
+                else:
+                    if j < count - 1:
+                        if up[j + 1, n] < 0:
+                            break
+                        start = max(start, up[j + 1, n] + delays[j])
+                    free[r] = start + inputs[j]
+                    if kind == 1:
+                        free[r] += weights[j]
+                    up[j, n] = free[r]
+                at[r] += 1
+                left -= 1
+                moved = True
+        if not moved:
+            break
+    return free
+
+
+def fullest(order: Any, chunks: Any, rank: int, stash: Any, top: Any, for_weights: Any) -> float:
+    """The most that passes keep on a rank at once."""
+    live, most = 0.0, 0.0
+    for place in range(order.shape[1]):
+        kind, j = order[rank, place, 0], chunks[rank, order[rank, place, 1]]
+        if kind == 0:
+            live += stash[j]
+            most = max(most, live)
+        elif kind == 3:
+            live -= for_weights[j]
+        else:
+            most = max(most, live - stash[j] + top[j])
+            live -= stash[j]
+            if kind == 2:
+                live += for_weights[j]
+    return most
+
+
+def judge(
+    layout: Any,
+    order: Any,
+    homes: Any,
+    chunks: Any,
+    delays: Any,
+    sums: Any,
+    m: int,
+    types: Any,
+    standing: Any,
+    gathered: Any,
+    masks: Any,
+    sent: Any,
+    update: Any,
+    tail: Any,
+    zero: int,
+    share: float,
+    tied: bool,
+    update_rates: Any,
+    received: float,
+    beside: float,
+    limit: float,
+) -> Any:
+    """Of a whole layout under any order: its time (infinite where a rank is above the limit), and each rank's bytes."""
+    p, v, count = chunks.shape[0], chunks.shape[1], homes.shape[0]
+    units = types.shape[0]
+    borders = np.zeros(count + 1, np.int64)
+    own = np.zeros((SUMS, count))
+    for j in range(count):
+        borders[j + 1] = borders[j] + layout[j]
+        for s in range(SUMS):
+            own[s, j] = sums[s, borders[j], borders[j + 1]]
+    held, tails = np.zeros(p), np.zeros(p)
+    for r in range(p):
+        usual = experts = once = forward = backward = most = 0.0
+        mask, ends = 0, 0
+        held[r] = beside + fullest(order, chunks, r, own[3], own[4], own[5])
+        if r > 0:
+            held[r] += received
+        for k in range(v):
+            j = chunks[r, k]
+            forward += own[0, j]
+            backward += own[1, j] + own[2, j]
+            for u in range(borders[j], borders[j + 1]):
+                mask |= types[u]
+                held[r] += standing[u]
+                most = max(most, gathered[u])
+                usual += sent[u, 0]
+                experts += sent[u, 1]
+                once += update[u]
+                if u == 0 or u == units - 1:
+                    ends += 1
+        held[r] += masks[mask] + most
+        if tied and ends == 2:
+            usual -= sent[units - 1, 0]
+            once -= sent[units - 1, 0] * update_rates[0]
+        tails[r] = tail_seconds(forward, backward, usual, experts, once, tail, zero, share)
+    if held.max() > limit:
+        return np.inf, held
+    ends_of_ranks = run_order(order, homes, chunks, own[0], own[1], own[2], delays, m)
+    return (ends_of_ranks + tails).max(), held
+
+
+def climb(
+    layout: Any,
+    order: Any,
+    homes: Any,
+    chunks: Any,
+    delays: Any,
+    sums: Any,
+    m: int,
+    types: Any,
+    standing: Any,
+    gathered: Any,
+    masks: Any,
+    sent: Any,
+    update: Any,
+    tail: Any,
+    zero: int,
+    share: float,
+    tied: bool,
+    update_rates: Any,
+    received: float,
+    beside: float,
+    limit: float,
+    most_looks: int,
+    enough: float,
+) -> float:
+    """Move units from one chunk to another, those between give and take, as long as it is faster.
+
+    A layout that does not fit is improved as long as its fullest rank holds less. Ends when the time is `enough`.
+    """
+    count = homes.shape[0]
+    value, held = judge(
+        layout, order, homes, chunks, delays, sums, m, types, standing, gathered, masks, sent, update, tail, zero,
+        share, tied, update_rates, received, beside, limit,
+    )  # fmt: skip
+    worst, looks, better = held.max(), 0, True
+    while better and looks < most_looks and value > enough:
+        better = False
+        for giver in range(count):
+            for taker in range(count):
+                if giver == taker or layout[giver] <= 1 or looks >= most_looks:
+                    continue
+                looks += 1
+                layout[giver] -= 1
+                layout[taker] += 1
+                seconds, held = judge(
+                    layout, order, homes, chunks, delays, sums, m, types, standing, gathered, masks, sent, update,
+                    tail, zero, share, tied, update_rates, received, beside, limit,
+                )  # fmt: skip
+                if seconds < value * (1 - 1e-12) or (value == np.inf and held.max() < worst):
+                    value, worst, better = seconds, held.max(), True
+                else:
+                    layout[giver] += 1
+                    layout[taker] -= 1
+    return value
