@@ -236,7 +236,7 @@ TORCHTITAN = Framework(
     TORCHTITAN_STATES,
     usual_zero=3,
     schedules=("1f1b", "interleaved-1f1b", "gpipe", "zb-v", "dualpipe-v"),
-    rules=(HEADS, KEY_VALUES, MLP, TOKENS, CONTEXT, CHUNKS, EXPERTS, EXPERT_SHARDS),
+    rules=(HEADS, KEY_VALUES, MLP, TOKENS, CONTEXT, GROUPS, CHUNKS, EXPERTS, EXPERT_SHARDS),
     even_by="units",
     any_layout=True,
     alike=True,

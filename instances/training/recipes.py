@@ -5,18 +5,18 @@ from __future__ import annotations
 from ..base.packaged import Packaged, Recipe
 from .build import problem_of
 from .model import Attention, Experts, Mlp, Model
-from .problem import TrainingProblem
+from .problem import GIB, TrainingProblem
 
 
 def _tiny() -> TrainingProblem:
     model = Model("tiny", 1_024, 8, 32_000, Attention(8, 128, 2), Mlp(4_096))
-    return problem_of(model, "4xrtx-3090", batch=16, sequence=1_024)
+    return problem_of(model, "4xrtx-3090", batch=16, sequence=1_024, memory_bytes=4 * GIB)
 
 
 def _tiny_experts() -> TrainingProblem:
     experts = Experts(8, 2, 1_024, shared_hidden=1_024, dense_layers=1)
     model = Model("tiny-experts", 1_024, 6, 32_000, Attention(8, 128, 8), Mlp(4_096), experts)
-    return problem_of(model, "8xl4", batch=32, sequence=1_024)
+    return problem_of(model, "8xl4", batch=32, sequence=1_024, memory_bytes=3 * GIB)
 
 
 def _llama(name: str, devices: str, batch: int) -> TrainingProblem:
@@ -24,8 +24,10 @@ def _llama(name: str, devices: str, batch: int) -> TrainingProblem:
 
 
 RECIPES = (
-    Recipe("tiny-training", "a transformer of 0.2 billion parameters on 4 RTX 3090, by hand", _tiny),
-    Recipe("tiny-experts-training", "a transformer with experts on 8 L4, by hand", _tiny_experts),
+    Recipe(
+        "tiny-training", "a transformer of 0.2 billion parameters in 4 GiB of each of 4 RTX 3090, by hand", _tiny
+    ),
+    Recipe("tiny-experts-training", "a transformer with experts in 3 GiB of each of 8 L4, by hand", _tiny_experts),
     Recipe(
         "llama-3-8b-8xh100",
         "Llama 3 8B on one node, sequences of 8192 tokens, 128 of them in a batch",
@@ -45,7 +47,7 @@ def _named(recipe: Recipe) -> Recipe:
 
 PACKAGED = Packaged(
     recipes=tuple(map(_named, RECIPES)),
-    columns={"layers": "{layers}", "devices": "{devices}"},
+    columns={"units": "{units}", "devices": "{devices}"},
     variants={"configuration": "seconds"},
     note="trainings: best known seconds of an iteration",
 )

@@ -12,6 +12,7 @@ from pipeplan.instances.training.frameworks import FRAMEWORKS
 from pipeplan.instances.training.generators import random_levels, random_model
 from pipeplan.instances.training.model import MeasuredTime, Model, OwnLayer
 from pipeplan.instances.training.plan import (
+    DIVIDED,
     MODULES,
     NOTHING,
     V_SHAPES,
@@ -115,6 +116,7 @@ def possible_degrees(problem: TrainingProblem) -> Iterator[Degrees]:
 
 
 def keeps_rules(problem: TrainingProblem, plan: Configuration) -> bool:
+    """By the framework's own checks; what else makes a configuration valid is seen to when it is drawn."""
     return all(rule.kept(problem, plan) for rule in problem.rules.rules)
 
 
@@ -123,13 +125,15 @@ def _attempt(problem: TrainingProblem, rng: random.Random, degrees: Degrees) -> 
     sizes = [b for b in (1, 2, 3, 4) if problem.batch % (degrees.data * b) == 0 and _is_measured(problem, b)]
     if not schedules or not sizes:
         return None
+    schedule = rng.choice(schedules)
+    words = random_recompute(problem, rng, degrees.chunks)
     return Configuration(
         degrees,
         micro_batch=rng.choice(sizes),
         zero=rng.choice(tuple(problem.rules.states)),
-        schedule=rng.choice(schedules),
+        schedule=schedule,
         layout=random_layout(rng, len(problem.model.units), degrees.chunks),
-        recompute=random_recompute(problem, rng, degrees.chunks),
+        recompute=(NOTHING,) * degrees.chunks if schedule in DIVIDED else words,
     )
 
 
