@@ -12,7 +12,7 @@ from ..base.errors import InputError, UsageError, did_you_mean, show
 from ..base.fields import require
 from ..base.json_file import parse_json, read_text
 from ..base.quantities import levels as levels_of_text
-from .efficiencies import Efficiencies, check_name
+from .efficiencies import Efficiencies, check_name, usual_of
 from .gpus import KnownGpu, devices_and_gpu
 from .known_models import MODELS, known_model, with_layers
 from .model import Model
@@ -64,16 +64,16 @@ def problem_of(
         precision=precision,
         framework=framework,
         reserve_bytes=USUAL_RESERVE if reserve_bytes is None else reserve_bytes,
-        efficiencies=_efficiencies(efficiencies),
+        efficiencies=_efficiencies(efficiencies, gpu.name),
         name=f"{shapes.name}-{number}x{gpu.name}" if name is None else name,
         **flags,
     )
 
 
-def _efficiencies(given: Efficiencies | Mapping[str, float] | None) -> Efficiencies:
+def _efficiencies(given: Efficiencies | Mapping[str, float] | None, gpu: str) -> Efficiencies:
     if isinstance(given, Efficiencies):
         return given
-    return Efficiencies(**{check_name(name): value for name, value in (given or {}).items()})
+    return replace(usual_of(gpu), **{check_name(name): value for name, value in (given or {}).items()})
 
 
 def _levels(given: GivenLevels, devices: int, gpu: KnownGpu) -> tuple[Level, ...]:

@@ -28,39 +28,59 @@ def _number(
     return field(default=default, metadata={"about": About(unit, words, source, most, least)})
 
 
-_USUAL = "usual of published kernels; fitted to nothing"
 _SHARE = "share"
+_LAYERS = "per-layer times of arXiv 2205.05198 (table 4, A100) and the products of its end-to-end runs"
+_FLASH = "FlashAttention-2 (arXiv 2307.08691), forward and backward with causal masks, A100"
+_COPIES = "usual of bandwidth tests: 80 to 90 % of the data sheet's rate"
+_RINGS = "usual of NCCL tests: bus bandwidth of large messages over the data sheet's rate"
+_KERNELS = "usual of a kernel's start and end on a GPU"
+_COLLECTIVES = "usual of NCCL tests: 15 to 30 us for small messages inside a node"
+_NOT_OVERLAPPED = "frameworks do not overlap it unless they are told to"
+_OVERLAPPED = "frameworks overlap it by default; what is left was not measured"
 
 
 @dataclass(frozen=True, slots=True)
 class Efficiencies:
-    """All of them are in a problem's file, and `--efficiency NAME=VALUE` changes one."""
+    """All of them are in a problem's file, and `--efficiency NAME=VALUE` changes one. `usual_of` knows GPUs apart."""
 
     products: float = _number(
-        0.8, _SHARE, "of the peak, which a large product of matrices reaches", _USUAL, least=0.01
+        0.85, _SHARE, "of the peak, which a very large product of matrices reaches", _LAYERS, least=0.01
     )
     half_side: float = _number(
-        200, "elements", "a side of a product with so many elements reaches half of that", _USUAL, None
+        200, "elements", "a side of a product with so many elements doubles the product's time", _LAYERS, None
     )
     grouped_products: float = _number(
-        0.6, _SHARE, "of the peak, which large products of experts reach", _USUAL, least=0.01
+        0.6, _SHARE, "of the peak, which very large products of experts reach", "two thirds of products", least=0.01
     )
     products_fp8: float = _number(
-        0.65, _SHARE, "of the peak in fp8, which a large product of matrices reaches", _USUAL, least=0.01
+        0.65,
+        _SHARE,
+        "of the peak in fp8, which a very large product reaches",
+        "three quarters of products",
+        least=0.01,
     )
-    attention: float = _number(0.6, _SHARE, "of the peak, which attention reaches", _USUAL, least=0.01)
+    attention: float = _number(0.6, _SHARE, "of the peak in 16 bits, which attention reaches", _FLASH, least=0.01)
     memory: float = _number(
-        0.8, _SHARE, "of the memory's rate, which norms and activations reach", _USUAL, least=0.01
+        0.8, _SHARE, "of the memory's rate, which norms and activations reach", _COPIES, least=0.01
     )
-    launch_seconds: float = _number(4e-6, "s", "for one kernel, whatever it computes", _USUAL, None)
-    links: float = _number(0.8, _SHARE, "of a link's bandwidth, which collectives reach", _USUAL, least=0.01)
-    tensor_hidden: float = _number(0, _SHARE, "of tensor-parallel communication behind computation", _USUAL)
-    context_hidden: float = _number(0.5, _SHARE, "of context-parallel communication behind computation", _USUAL)
-    expert_hidden: float = _number(0, _SHARE, "of expert-parallel communication behind computation", _USUAL)
-    data_hidden: float = _number(0.8, _SHARE, "of data-parallel communication behind backward passes", _USUAL)
-    pipeline_hidden: float = _number(0, _SHARE, "of what stages send each other behind computation", _USUAL)
+    launch_seconds: float = _number(4e-6, "s", "for one kernel, whatever it computes", _KERNELS, None)
+    links: float = _number(0.8, _SHARE, "of a link's bandwidth, which collectives reach", _RINGS, least=0.01)
+    collective_seconds: float = _number(
+        2e-5, "s", "for one collective, beside its bytes and the latencies of links", _COLLECTIVES, None
+    )
+    tensor_hidden: float = _number(
+        0, _SHARE, "of tensor-parallel communication behind computation", _NOT_OVERLAPPED
+    )
+    context_hidden: float = _number(0.5, _SHARE, "of context-parallel communication behind attention", _OVERLAPPED)
+    expert_hidden: float = _number(
+        0, _SHARE, "of expert-parallel communication behind computation", _NOT_OVERLAPPED
+    )
+    data_hidden: float = _number(0.8, _SHARE, "of data-parallel communication behind passes", _OVERLAPPED)
+    pipeline_hidden: float = _number(
+        0, _SHARE, "of what stages send each other behind computation", _NOT_OVERLAPPED
+    )
     step_seconds: float = _number(
-        0.0, "s", "of an iteration beside passes, sums of gradients and the update", _USUAL, None
+        0.0, "s", "of an iteration beside passes, sums of gradients and the update", "nothing is known of it", None
     )
     expert_imbalance: float = _number(
         1, "factor", "tokens of the fullest expert rank over those of an average one", "balanced routing", None, 1
@@ -85,3 +105,46 @@ def check_name(name: str) -> str:
     """The name, where there is an efficiency of that name."""
     named(name, ABOUT, "efficiency")
     return name
+
+
+# ---- GPUs apart ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """What is usual on one family of GPUs, where that is another number than in general."""
+
+    changes: Mapping[str, float]
+    source: str
+
+
+_HOPPER = Usual(
+    {"products": 0.7, "products_fp8": 0.7, "grouped_products": 0.45, "attention": 0.5},
+    "Llama 3 (arXiv 2407.21783, table 4): 38 to 43 % MFU of 405B on 8,192 and 16,384 H100; Megatron-Bridge's performance "
+    "summary: 719 to 736 TFLOP/s of 70B in fp8 on 64 H100. Under load its clock is below that of the data sheet's peak",
+)
+_BLACKWELL = Usual(
+    {"products": 0.55, "products_fp8": 0.55, "grouped_products": 0.35, "attention": 0.4},
+    "SimuMax, docs/b200: Llama-3-70B of 12 layers on 8 B200, 39 to 45 % MFU without tensor parallelism; Megatron-Bridge's "
+    "performance summary: 1,576 to 1,956 TFLOP/s of 8B and 70B in fp8 on B200 and GB200. Power limits it further than Hopper",
+)
+_BLACKWELL_ULTRA = Usual(
+    {"products": 0.6, "products_fp8": 0.65, "grouped_products": 0.35, "attention": 0.45},
+    "Megatron-Bridge's performance summary: 1,933 to 2,355 TFLOP/s of 8B and 70B in fp8 on GB300",
+)
+FAMILIES: Mapping[str, Usual] = {
+    "h100": _HOPPER,
+    "h200": _HOPPER,
+    "gh200": _HOPPER,
+    "b200": _BLACKWELL,
+    "gb200": _BLACKWELL,
+    "b300": _BLACKWELL_ULTRA,
+    "gb300": _BLACKWELL_ULTRA,
+}
+"""By the first part of a GPU's name."""
+
+
+def usual_of(gpu: str) -> Efficiencies:
+    """What is usual on that GPU."""
+    family = FAMILIES.get(gpu.partition("-")[0])
+    return Efficiencies() if family is None else Efficiencies(**family.changes)

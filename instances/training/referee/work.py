@@ -565,6 +565,7 @@ class Clock:
             seconds = self.links.exchange(item.size_bytes, stride, count)
         else:
             seconds = self.links.gather(item.size_bytes, stride, count) * (2 if item.kind == "all-reduce" else 1)
+        seconds += self.efficiencies.collective_seconds if count > 1 else 0.0
         part = "expert" if item.over == "expert_tensor" else item.over
         return Parts(**{part: times * seconds})
 
