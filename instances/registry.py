@@ -12,6 +12,7 @@ from .graph_pipeline.kind import KIND as GRAPH_PIPELINE
 from .placement.kind import KIND as PLACEMENT
 from .schedule.kind import KIND as SCHEDULE
 from .staging.kind import KIND as STAGING
+from .training.kind import KIND as TRAINING
 
 if TYPE_CHECKING:
     from .chain.plan import PatternPlan
@@ -25,8 +26,12 @@ if TYPE_CHECKING:
     from .staging.leveled_plan import LeveledPlan
     from .staging.plan import StagedPlan
     from .staging.problem import StagingProblem
+    from .training.plan import Configuration
+    from .training.problem import TrainingProblem
 
-    Problem = PlacementProblem | ChainProblem | StagingProblem | GraphPipelineProblem | ScheduleProblem
+    Problem = (
+        PlacementProblem | ChainProblem | StagingProblem | GraphPipelineProblem | ScheduleProblem | TrainingProblem
+    )
     Plan = (
         PlacementPlan
         | PatternPlan
@@ -35,18 +40,19 @@ if TYPE_CHECKING:
         | StageGraphPlan
         | SchedulePlan
         | PeriodicSchedulePlan
+        | Configuration
     )
 else:  # annotations alone name them, and a kind that nobody asks for is not imported
     Problem = Plan = Any
 
-KindName = Literal["placement", "chain", "staging", "graph-pipeline", "schedule"]
+KindName = Literal["placement", "chain", "staging", "graph-pipeline", "schedule", "training"]
 """For type checkers, which find misspelt names before anything runs."""
 
 DEFAULT_KIND = PLACEMENT
 """Of files that do not say what they are: placements were first."""
 
 KINDS: dict[str, Kind[Any, Any]] = {
-    kind.name: kind for kind in (PLACEMENT, CHAIN, STAGING, GRAPH_PIPELINE, SCHEDULE)
+    kind.name: kind for kind in (PLACEMENT, CHAIN, STAGING, GRAPH_PIPELINE, SCHEDULE, TRAINING)
 }
 
 

@@ -59,6 +59,9 @@ from .instances.staging.problem import StagingProblem as StagingProblem
 from .instances.stored_results import load_plan as load_plan
 from .instances.stored_results import load_result as load_result
 from .instances.to_schedule import lower_to_schedule as lower_to_schedule
+from .instances.training.model import TrainingModel as TrainingModel
+from .instances.training.plan import TrainingConfiguration as TrainingConfiguration
+from .instances.training.problem import TrainingProblem as TrainingProblem
 from .models.export.registry import export as export
 from .models.from_hf import import_hf as import_hf
 from .models.from_onnx import import_onnx as import_onnx

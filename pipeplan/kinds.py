@@ -68,6 +68,7 @@ SHOWN: dict[str, ShownKind] = {
         pareto=_curve("schedules", "schedule"),
         exports={"torch": Function("pipeplan.models.export.schedules:torch")},
     ),
+    "training": ShownKind(Later(f"{_VIEWS}.training")),
 }
 """By the kind's name."""
 

@@ -163,6 +163,10 @@ class Model:
         return {name: units.count(name) for name in dict.fromkeys(units)}
 
 
+# Its name among the public ones, where `Model` would say too little.
+TrainingModel = Model
+
+
 # ---- checked where it enters -----------------------------------------------------------------------------
 
 

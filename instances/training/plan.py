@@ -164,6 +164,10 @@ class Configuration:
         )
 
 
+# Its name among the public ones, where a staging's configurations have the shorter one.
+TrainingConfiguration = Configuration
+
+
 def _degrees(where: str, value: object) -> Degrees:
     return read_record(Degrees, where, value)
 

@@ -135,7 +135,7 @@ def _check(problem: TrainingProblem) -> None:
 
 
 def _check_choice(field: str, value: object, known: Collection[str]) -> None:
-    if value not in known:
+    if not isinstance(value, str) or value not in known:
         raise InputError(field, f"is {show(value)}", "give " + " or ".join(known))
 
 

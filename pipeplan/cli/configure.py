@@ -1,4 +1,4 @@
-"""`plan configure`: which configuration of a training framework is the fastest, and what a given one holds and takes."""
+"""`plan configure`: the fastest configuration of a training framework, and what a given one holds and takes."""
 
 from __future__ import annotations
 
@@ -147,10 +147,10 @@ def command(
     output: _Output = None,
     problem_output: _ProblemOutput = None,
 ) -> None:
-    """Find the fastest configuration to train a model with on GPUs, or judge configurations: memory of every rank, time.
+    """Find the fastest configuration to train a model with, or judge given ones: memory of every rank, and time.
 
-    Keys of a configuration: tensor, context, pipeline, virtual, expert, expert-tensor, data, micro-batch, zero, schedule,
-    layout, recompute.
+    Keys of a configuration: tensor, context, pipeline, virtual, expert, expert-tensor, data, micro-batch, zero,
+    schedule, layout, recompute.
     """
     problem = _problem(model, given)
     error, memory_error = _shares(scope)

@@ -43,7 +43,7 @@ def told(judged: Judged) -> Iterator[str]:
     yield f"in full: {words_of(judged.plan)}"
     if judged.fits != "yes":
         yield change_in_words(judged)
-    yield from (f"not understood: {note}" for note in judged.notes)
+    yield from (f"note: {note.rstrip('.')}." for note in judged.notes)
 
 
 def memory_in_words(own: ConfigurationEvaluation) -> str:
@@ -74,10 +74,11 @@ def change_in_words(judged: Judged) -> str:
     assert limit is not None, "without a limit everything fits"
     first = full.rank * judged.plan.degrees.stage_ranks
     over = full.bytes - limit
+    error = percent(judged.memory_error)
     missed = (
         f"rank {first} is over by {gib(over)}"
         if over > 0
-        else f"rank {first} has {gib(-over)} left, less than the {percent(judged.memory_error)} by which memory may be wrong"
+        else f"rank {first} has {gib(-over)} left, less than the {error} by which memory may be wrong"
     )
     change = judged.change
     if change is None:

@@ -14,6 +14,7 @@ from problems.malformed import MALFORMED, MALFORMED_PLANS, OWN, PLAN, RESULT
 from problems.profiles import DIAMOND
 from problems.stagings import random_staging
 from problems.strategies_of_problems import placement_problems
+from problems.trainings import random_configuration, random_own_training, random_training
 from referencing import Registry, Resource
 
 from pipeplan.instances.base.errors import InputError
@@ -33,6 +34,9 @@ from pipeplan.instances.staging.files import staging_from_json, staging_to_json
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import StagingLevel
 from pipeplan.instances.stored_results import result_from_json
+from pipeplan.instances.training.efficiencies import ABOUT
+from pipeplan.instances.training.files import training_from_json, training_to_json
+from pipeplan.instances.training.plan import Configuration
 
 CHAIN = {
     "schema": "pipeplan.chain/1", "forward": [1, 2.5], "backward": [2, 0], "activations": [1, 2, 3], "weights": [0, 1],
@@ -65,7 +69,11 @@ READERS = {
     "profile-1": profile_from_json,
     "schedule-1": schedule_from_json,
     "schedule-plan-1": _schedule_plan,
+    "training-1": training_from_json,
+    "configuration-plan-1": Configuration.from_json,
 }
+WRITTEN = ("configurations-1",)
+"""Of answers that nothing reads; their tests stand where they are written."""
 STAGING = staging_to_json(random_staging(3).replace(devices=4, levels=(StagingLevel(2, 3.0), StagingLevel(2, 1.0))))
 STAGED_PLAN = StagedPlan((PlannedStage((1, "b"), 2, 1, {1: "vanilla", "b": "small"}),)).to_json()
 GRAPH_PIPELINE = graph_pipeline_to_json(random_graph_problem(5))
@@ -74,6 +82,8 @@ SCHEDULE = schedule_to_json(random_schedule(micro_batches=3))
 SCHEDULE_PLAN = {"kind": "schedule", "starts": {"F0": [0, 2.5, "37/3"], "B0": [5, 7, 20]}}
 PERIODIC_PLAN = {"kind": "periodic-schedule", "period": "37/3", "starts": {"F0": 0, "B0": "25/3"}}
 STAGE_GRAPH = random_plan(random_graph_problem(5), 5).to_json()
+TRAINING = training_to_json(random_training(3))
+CONFIGURATION = random_configuration(random_training(3), 3).to_json()
 GOOD = {
     "chain-1": CHAIN,
     "placement-1": OWN,
@@ -86,6 +96,8 @@ GOOD = {
     "profile-1": PROFILE,
     "schedule-1": SCHEDULE,
     "schedule-plan-1": SCHEDULE_PLAN,
+    "training-1": TRAINING,
+    "configuration-plan-1": CONFIGURATION,
 }
 
 
@@ -97,13 +109,17 @@ def test_a_schema_is_a_valid_schema(name: str) -> None:
 def test_an_unknown_schema_names_the_known_ones() -> None:
     with pytest.raises(
         KeyError,
-        match="chain-1, graph-pipeline-1, placement-1, plan-1, profile-1, result-1, schedule-1, "
-        "schedule-plan-1, stage-graph-1, staged-plan-1, staging-1",
+        match="chain-1, configuration-plan-1, configurations-1, graph-pipeline-1, placement-1, plan-1, profile-1, "
+        "result-1, schedule-1, schedule-plan-1, stage-graph-1, staged-plan-1, staging-1, training-1",
     ):
         read_schema("chain-9")
 
 
-@pytest.mark.parametrize("name", NAMES)
+def test_every_schema_is_of_what_is_read_or_written() -> None:
+    assert {*READERS, *WRITTEN} == set(NAMES)
+
+
+@pytest.mark.parametrize("name", READERS)
 def test_good_examples_pass(name: str) -> None:
     VALIDATORS[name].validate(GOOD[name])
     READERS[name](GOOD[name])
@@ -138,6 +154,7 @@ def test_a_written_result_passes() -> None:
     VALIDATORS["result-1"].validate({**RESULT, "plan": STAGE_GRAPH})
     VALIDATORS["result-1"].validate({**RESULT, "plan": SCHEDULE_PLAN})
     VALIDATORS["result-1"].validate({**RESULT, "plan": PERIODIC_PLAN})
+    VALIDATORS["result-1"].validate({**RESULT, "plan": CONFIGURATION})
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -150,6 +167,20 @@ def test_what_we_write_of_graph_pipelines_passes(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_what_we_write_of_schedules_passes(seed: int) -> None:
     VALIDATORS["schedule-1"].validate(schedule_to_json(random_schedule(3, 8, seed or None, seed)))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_we_write_of_trainings_passes(seed: int) -> None:
+    problem = random_training(seed)
+    VALIDATORS["training-1"].validate(training_to_json(problem))
+    VALIDATORS["training-1"].validate(training_to_json(random_own_training(seed)))
+    VALIDATORS["configuration-plan-1"].validate(random_configuration(problem, seed).to_json())
+
+
+def test_the_schema_of_trainings_knows_every_efficiency_with_its_bounds() -> None:
+    listed = read_schema("training-1")["properties"]["efficiencies"]["properties"]
+    bounds = {name: (about.least, 1e100 if about.most is None else about.most) for name, about in ABOUT.items()}
+    assert {name: (own["minimum"], own["maximum"]) for name, own in listed.items()} == bounds
 
 
 @pytest.mark.parametrize("plan", [SCHEDULE_PLAN, PERIODIC_PLAN], ids=lambda plan: plan["kind"])
@@ -277,6 +308,43 @@ def test_schema_and_reader_refuse_the_same_graphs(name: str, data: dict[str, Any
         READERS[name](data)
 
 
+_MODEL, _GPU = TRAINING["model"], TRAINING["gpu"]
+MALFORMED_TRAININGS: list[tuple[str, dict[str, Any]]] = [
+    *(
+        ("training-1", _without(TRAINING, key))
+        for key in ("schema", "model", "gpu", "devices", "levels", "batch", "sequence")
+    ),
+    *(
+        ("training-1", {**TRAINING, **change})
+        for change in (
+            {"schema": "pipeplan.training/2"}, {"devices": 0}, {"batch": 1.5}, {"sequence": -1}, {"levels": []},
+            {"framework": "megatrn"}, {"framework": []}, {"precision": "fp32"}, {"precision": {}}, {"dropout": 1},
+            {"reserve_bytes": "1GiB"}, {"reserve_bytes": -1}, {"flash": True}, {"efficiencies": {"products": 2}},
+            {"efficiencies": {"product": 0.5}}, {"efficiencies": [0.5]}, {"model": "llama-3-8b"}, {"gpu": "h100-80gb"},
+            {"model": {**_MODEL, "hidden": "128"}}, {"model": {**_MODEL, "norm": "batch"}},
+            {"model": {**_MODEL, "attention": None, "heads": 8}}, {"model": _without(_MODEL, "name")},
+            {"gpu": _without(_GPU, "flops")}, {"gpu": {**_GPU, "flops": {"int8": 1e12}}},
+            {"gpu": {**_GPU, "memory_rate": 0}}, {"levels": [{"count": 4}]},
+        )
+    ),
+    *(("configuration-plan-1", _without(CONFIGURATION, key)) for key in CONFIGURATION),
+    *(
+        ("configuration-plan-1", {**CONFIGURATION, **change})
+        for change in (
+            {"degrees": {"tensor": 0}}, {"degrees": {"tensors": 2}}, {"degrees": []}, {"micro_batch": 0}, {"zero": 4},
+            {"schedule": "2f2b"}, {"layout": [0]}, {"layout": "4/4"}, {"recompute": "none"}, {"recompute": [None]},
+        )
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "data"), MALFORMED_TRAININGS)
+def test_schema_and_reader_refuse_the_same_trainings(name: str, data: dict[str, Any]) -> None:
+    assert not VALIDATORS[name].is_valid(data)
+    with pytest.raises(InputError):
+        READERS[name](data)
+
+
 PLACES = {
     "chain-1": list(read_schema("chain-1")["properties"]),
     "pattern": ["kind", "period", "batches_per_period", "allocation", "starts", "transfers"],
@@ -301,6 +369,8 @@ PLACES = {
     "stage-graph-1": ["kind", "stages", "edges"],
     "schedule-1": list(SCHEDULE),
     "schedule-plan-1": ["kind", "starts"],
+    "training-1": list(TRAINING),
+    "configuration-plan-1": list(CONFIGURATION),
 }
 VALUES = st.recursive(
     st.none()
@@ -313,7 +383,7 @@ VALUES = st.recursive(
 )
 
 
-@given(st.sampled_from([*NAMES, "pattern"]), st.data())
+@given(st.sampled_from([*READERS, "pattern"]), st.data())
 def test_a_reader_accepts_nothing_that_its_schema_refuses(name: str, data: st.DataObject) -> None:
     good, reader, schema = (
         (PATTERN, PatternPlan.from_json, "plan-1") if name == "pattern" else (GOOD[name], READERS[name], name)

@@ -22,6 +22,7 @@ SMALLEST = {
     "staging": "tiny-stages",
     "graph-pipeline": "tiny-graph",
     "schedule": "v-shape-4",
+    "training": "tiny-training",
 }
 
 

@@ -122,7 +122,7 @@ def timing_of(problem: TrainingProblem, plan: Configuration) -> Timing:
     clock, parameters = Clock(problem, plan), Parameters(problem, plan)
     sharding = _Sharding(problem, plan, parameters)
     chunks = tuple(_chunk(problem, plan, clock, sharding, j) for j in range(plan.degrees.chunks))
-    delays = _delays(problem, plan)
+    delays = delays_of(problem, plan)
     ends = _ends(plan, chunks, delays, plan.micro_batches(problem.batch))
     tails = [sharding.tail(rank, chunks) for rank in range(plan.degrees.pipeline)]
     seconds = max(end + sum(tail) for end, tail in zip(ends, tails, strict=True))
@@ -289,7 +289,7 @@ def _chunk(
     return found
 
 
-def _delays(problem: TrainingProblem, plan: Configuration) -> tuple[float, ...]:
+def delays_of(problem: TrainingProblem, plan: Configuration) -> tuple[float, ...]:
     """Seconds between the end of each chunk but the last and the beginning of the next."""
     links, d, model = Links(problem), plan.degrees, problem.model
     home = {j: rank for rank, own in enumerate(plan.chunks_of_ranks) for j in own}

@@ -28,7 +28,7 @@ class Judged:
     change: Change | None = None
     """The least change that makes it fit; None: it fits, or nothing that was tried helps."""
     notes: tuple[str, ...] = ()
-    """What was not understood of it."""
+    """What was not understood of it, or contradicts the problem."""
 
     @property
     def plan(self) -> Configuration:
@@ -61,7 +61,9 @@ def read_configuration(problem: TrainingProblem, text: str) -> tuple[Configurati
     if text.lstrip().startswith("--"):
         from ...instances.training.flags import configuration_from_flags  # tables of flags, for those who have some
 
-        return configuration_from_flags(problem, text)
+        found = configuration_from_flags(problem, text)
+        unknown = (f"{name} is not understood and left out" for name in found.unknown)
+        return found.configuration, (*found.contradictions, *unknown)
     return configuration_from_words(problem, text), ()
 
 

@@ -1,4 +1,4 @@
-"""The least change that makes a configuration fit: what costs least is tried first, and the referee has the last word."""
+"""The least change that makes a configuration fit: the cheapest is tried first, and the referee has the last word."""
 
 from __future__ import annotations
 
