@@ -1,14 +1,42 @@
 """A configuration from a framework's own flags or files: Megatron's, torchtitan's or DeepSpeed's.
 
-Everything here is data: sizes are checked, and nothing that is read is run.
+Everything here is data: sizes are checked, and nothing that is read is run. Each framework has a reader that says the
+configuration in our words; what these are checked for stands in `words`.
 """
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from ..base.errors import InputError
+from ..base.json_file import parse_json, read_text
+from .flag_words import WHERE, Given, flattened, words_of_options
+from .flags_deepspeed import read_deepspeed
+from .flags_megatron import read_megatron
+from .flags_torchtitan import read_torchtitan
 from .plan import Configuration
 from .problem import TrainingProblem
+from .said import Said
+from .words import configuration_from_words
+
+READERS: Mapping[str, Callable[[TrainingProblem, Given], Said]] = {
+    "megatron": read_megatron,
+    "torchtitan": read_torchtitan,
+    "deepspeed": read_deepspeed,
+}
+SECTIONS = ("parallelism.", "training.", "activation-checkpoint.", "job.", "model.", "metrics.", "compile.")
+OF_DEEPSPEED = (
+    "deepspeed",
+    "deepspeed-config",
+    "zero-stage",
+    "train-micro-batch-size-per-gpu",
+    "zero-optimization",
+)
+FILES = {"job.config-file": "torchtitan", "deepspeed-config": "deepspeed"}
+"""Options that name a file with more of them."""
+REMEDY = 'give a framework\'s flags, as in "--tensor-model-parallel-size 4", or the path of its .toml or .json file'
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +46,92 @@ class Read:
     configuration: Configuration
     framework: str
     """Whose flags they are."""
-    understood: tuple[tuple[str, str], ...] = ()
-    """Flags that decide something, with their values."""
-    unknown: tuple[str, ...] = ()
-    """Names of flags that say nothing to us."""
-    contradictions: tuple[str, ...] = ()
-    """Whole sentences: what the flags say of the model, the batch or the framework that the problem does not."""
+    understood: Mapping[str, str]
+    """Options that decide something, with their words."""
+    aside: tuple[str, ...]
+    """Names of options that are known to say nothing of a configuration: data, logs, learning rates."""
+    unknown: tuple[str, ...]
+    """Names of options that were not understood."""
+    told: tuple[str, ...] = ()
+    """Whole sentences: what contradicts the problem, what was assumed, what has no words here."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """All that a reader should know, in sentences."""
+        missed = f"Not understood: {', '.join(self.unknown)}."
+        return (*self.told, missed) if self.unknown else self.told
+
+
+def is_command_line(text: str) -> bool:
+    """Is it a framework's flags or file, and not words such as tensor=4?"""
+    own = text.strip()
+    return own.startswith(("--", "{")) or " --" in own or own.lower().endswith((".toml", ".json"))
 
 
 def configuration_from_flags(problem: TrainingProblem, text: str) -> Read:
-    """The configuration of a command line or a file; an `InputError` names the flag that is wrong."""
-    raise NotImplementedError
+    """The configuration of a command line or of a file.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+        What is trained on what; what the flags say of it is compared with it.
+    text : str
+        Flags, the path of a torchtitan TOML or a DeepSpeed JSON file, or a DeepSpeed file's text.
+
+    Raises
+    ------
+    InputError
+        A flag has a value that it cannot have, or the degrees do not go together: the message names the flag.
+    """
+    framework, options = _options(text.strip())
+    given = Given(options, prefix="--" if text.strip().startswith("--") or " --" in text else "")
+    target = problem.replace(framework=framework)
+    said = READERS[framework](target, given)
+    told = list(said.told)
+    if framework != problem.framework:
+        told.insert(0, f"These are flags of {framework}, and the problem is one of {problem.framework}.")
+    try:
+        plan = configuration_from_words(target, " ".join(f"{key}={value}" for key, value in said.words.items()))
+    except InputError as error:
+        names = {f"configuration: {key}": f"{given.prefix}{name}" for key, name in said.names.items()}
+        raise InputError(names.get(error.field, error.field), error.problem, error.remedy) from None
+    left = given.left()
+    aside = tuple(name for name in left if said.is_aside(name))
+    unknown = tuple(f"{given.prefix}{name}" for name in left if name not in aside)
+    return Read(plan, framework, given.asked, aside, unknown, tuple(told))
+
+
+def _options(text: str) -> tuple[str, dict[str, tuple[str, ...]]]:
+    """Whose options they are, those of a file that they name included; a command line goes before a file."""
+    if text.startswith("{"):
+        return "deepspeed", _json(text, WHERE)
+    if not text.startswith("--") and " --" not in text:
+        return _of_file(text)
+    options = words_of_options(text)
+    for name, framework in FILES.items():
+        paths = options.get(name)
+        if paths:
+            return framework, _of_file(paths[0])[1] | {key: own for key, own in options.items() if key != name}
+    if any(name.startswith(SECTIONS) for name in options):
+        return "torchtitan", options
+    if any(name in OF_DEEPSPEED for name in options):
+        return "deepspeed", options
+    return "megatron", options
+
+
+def _of_file(path: str) -> tuple[str, dict[str, tuple[str, ...]]]:
+    if path.lower().endswith(".json"):
+        return "deepspeed", _json(read_text(path), path)
+    if not path.lower().endswith(".toml"):
+        raise InputError(WHERE, "holds no flag", REMEDY)
+    try:
+        return "torchtitan", flattened(tomllib.loads(read_text(path)))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError("content", f"is no TOML ({error})", "give a torchtitan file", path) from None
+
+
+def _json(text: str, file: str) -> dict[str, tuple[str, ...]]:
+    data = parse_json(text, file)
+    if not isinstance(data, dict):
+        raise InputError("content", "is no object", "give a DeepSpeed file", file)
+    return flattened(data)

@@ -1,0 +1,139 @@
+"""Options of a command line as data: names, the words after each, and which of them nobody asked for."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..base.errors import InputError, nearest, show
+from .plan import LARGEST
+
+WHERE = "command line"
+MOST_CHARACTERS = 1_000_000
+PROGRAMS = (".py", ".sh")
+YES, NO = ("true", "yes", "1"), ("false", "no", "0")
+
+
+def words_of_options(text: str) -> dict[str, tuple[str, ...]]:
+    """Each option with the words after it, as a shell divides them; the last of several counts.
+
+    Programs are left out. Names are compared with dashes, which some programs write as underscores.
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise InputError(WHERE, f"has {len(text)} characters", f"give at most {MOST_CHARACTERS}")
+    try:
+        words = shlex.split(re.sub(r"\\\r?\n", " ", text))
+    except ValueError as error:
+        raise InputError(WHERE, f"cannot be read ({str(error).lower()})", "close every quote") from None
+    found: dict[str, tuple[str, ...]] = {}
+    name = None
+    for word in words:
+        if word.startswith("--") and len(word) > 2:
+            key, equals, value = word[2:].partition("=")
+            name = dashed(key.rstrip(":"))
+            found[name] = (value,) if equals else ()
+        elif name is not None and not word.endswith(PROGRAMS):
+            found[name] = (*found[name], word)
+    return found
+
+
+def dashed(name: str) -> str:
+    return name.strip().replace("_", "-")
+
+
+def flattened(data: Mapping[str, Any], above: str = "") -> dict[str, tuple[str, ...]]:
+    """A file's entries as options: `seq_len` of the section `training` is training.seq-len."""
+    found: dict[str, tuple[str, ...]] = {}
+    for key, value in data.items():
+        name = above + dashed(str(key))
+        if isinstance(value, Mapping):
+            found |= flattened(value, f"{name}.")
+        elif isinstance(value, list) and any(isinstance(own, list) for own in value):
+            found[name] = tuple(",".join(map(str, own)) if isinstance(own, list) else str(own) for own in value)
+        elif isinstance(value, list):
+            found[name] = tuple(map(str, value))
+        elif value is not None:
+            found[name] = (str(value).lower() if isinstance(value, bool) else str(value),)
+    return found
+
+
+@dataclass
+class Given:
+    """Options that are asked for one by one."""
+
+    options: Mapping[str, tuple[str, ...]]
+    asked: dict[str, str] = field(default_factory=dict)
+    """What was asked for and is there, with its words."""
+    prefix: str = "--"
+
+    def words(self, name: str) -> tuple[str, ...] | None:
+        """All words after it; None where it is absent."""
+        found = self.options.get(name)
+        if found is not None:
+            self.asked[name] = " ".join(found)
+        return found
+
+    def text(self, name: str) -> str | None:
+        """Its one word."""
+        found = self.words(name)
+        if found is None:
+            return None
+        if not found:
+            raise self.wrong(name, "has no value", "give it one")
+        return found[0]
+
+    def whole(self, name: str, usual: int, least: int = 1) -> int:
+        """Its whole number; `usual` where it is absent."""
+        found = self.amount(name, least)
+        return usual if found is None else found
+
+    def amount(self, name: str, least: int = 1) -> int | None:
+        """Its whole number, where it is there."""
+        text = self.text(name)
+        if text is None:
+            return None
+        digits = text.removeprefix("-")
+        negative = digits != text
+        if not (digits.isascii() and digits.isdecimal()) or len(digits) > 12:
+            raise self.wrong(name, f"is {show(text)}", "give a whole number")
+        value = -int(digits) if negative else int(digits)
+        if not least <= value <= LARGEST * 1000:
+            raise self.wrong(name, f"is {show(text)}", f"give a whole number from {least} on")
+        return value
+
+    def flag(self, name: str) -> bool:
+        """Is it set? Files write `true` after it."""
+        found = self.words(name)
+        if found is None:
+            return False
+        if not found or found[0].lower() in YES:
+            return True
+        if found[0].lower() in NO:
+            return False
+        raise self.wrong(name, f"is {show(found[0])}", "give true or false, or the option alone")
+
+    def choice(self, name: str, known: Collection[str], usual: str) -> str:
+        """One of some words."""
+        text = self.text(name)
+        if text is None:
+            return usual
+        if text not in known:
+            close = nearest(text, known)
+            raise self.wrong(
+                name, f"is {show(text)}", f'write "{close}"' if close else "give " + " or ".join(known)
+            )
+        return text
+
+    def wrong(self, name: str, problem: str, remedy: str) -> InputError:
+        return InputError(f"{self.prefix}{name}", problem, remedy)
+
+    def left(self) -> tuple[str, ...]:
+        """Options that nobody asked for."""
+        return tuple(name for name in self.options if name not in self.asked)
+
+    def named(self, names: Iterable[str]) -> str:
+        """Some options, as a reader knows them."""
+        return ", ".join(f"{self.prefix}{name}" for name in names)

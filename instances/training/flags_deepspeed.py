@@ -1,0 +1,158 @@
+"""DeepSpeed's options: its JSON file, and the flags of programs that it starts, such as Megatron-DeepSpeed."""
+
+from __future__ import annotations
+
+from .flag_words import Given
+from .flags_megatron import BESIDE as MEGATRONS
+from .flags_megatron import compare_model, compare_problem, read_recomputation
+from .plan import FULL, NONE
+from .problem import TrainingProblem
+from .said import Said, compare
+from .words import as_even_as_can_be
+
+NAMES = {
+    "tensor": "tensor-parallel.autotp-size",
+    "pipeline": "pipeline.stages",
+    "expert": "expert-parallel.autoep-size",
+    "micro-batch": "train-micro-batch-size-per-gpu",
+    "zero": "zero-optimization.stage",
+    "layout": "pipeline.partition",
+    "recompute": "pipeline.activation-checkpoint-interval",
+}
+TENSOR = (NAMES["tensor"], "tensor-model-parallel-size", "model-parallel-size", "tensor-parallel-size")
+PIPELINE = (NAMES["pipeline"], "pipeline-model-parallel-size", "pipe-parallel-size", "pipeline-parallel-size")
+EXPERT = (NAMES["expert"], "moe-expert-parallel-size", "ep-size", "expert-model-parallel-size")
+CONTEXT = ("sequence-parallel-size", "ds-sequence-parallel-size", "context-parallel-size")
+MICRO_BATCH = (NAMES["micro-batch"], "micro-batch-size")
+STEPS = ("gradient-accumulation-steps", "gas")
+ZERO = (NAMES["zero"], "zero-stage")
+EVEN = "uniform"
+
+BESIDE = (
+    *MEGATRONS,
+    *("deepspeed", "deepspeed-config", "deepspeed-mpi", "no-pipeline-parallel", "steps-per-print", "scheduler"),
+    *("gradient-clipping", "prescale-gradients", "wall-clock-breakdown", "dump-state", "flops-profiler"),
+    *("fp16.loss-scale*", "fp16.initial-scale-power", "fp16.hysteresis", "fp16.min-loss-scale", "fp16.auto-cast"),
+    *("fp16.consecutive-hysteresis", "comms-logger", "monitor-config", "csv-monitor", "dataloader-drop-last"),
+    *("memory-breakdown", "zero-allow-untested-optimizer", "zero-force-ds-cpu-optimizer", "data-types"),
+    *("communication-data-type", "checkpoint", "elasticity", "autotuning", "sparse-gradients", "seq-parallel"),
+    *("hostfile", "num-gpus", "num-nodes", "include", "exclude", "launcher", "force-multi", "master-addr"),
+    *("curriculum-learning", "data-efficiency", "compression-training", "amp", "train-tokens", "lr-decay-tokens"),
+    *("lr-warmup-tokens", "universal-checkpoint", "use-pin-memory", "output-dir", "mlp-type", "topk"),
+    *("moe-train-capacity-factor", "moe-eval-capacity-factor", "moe-min-capacity", "moe-loss-coeff"),
+    *("expert-parallel.preset-model", "expert-parallel.enabled", "tensor-parallel.tp", "pipeline.seed-layers"),
+    *("pipeline.pipe-partitioned", "pipeline.grad-partitioned", "zero-optimization.*", "no-query-key-layer"),
+)
+WITH_MEMORY = ("zero-optimization.offload-optimizer.device", "zero-optimization.offload-param.device")
+
+
+def read_deepspeed(problem: TrainingProblem, given: Given) -> Said:
+    """What is absent is as DeepSpeed takes it: no ZeRO, one stage."""
+    said = Said(NAMES, BESIDE)
+    tensor = max(_first(given, TENSOR, 1, least=0), 1)
+    pipeline = 1 if given.flag("no-pipeline-parallel") else _first(given, PIPELINE, 1)
+    context = _first(given, CONTEXT, 1)
+    expert = _first(given, EXPERT, 1) if problem.model.experts is not None else 1
+    data = max(problem.devices // (tensor * pipeline * context), 1)
+    said.words = {
+        "tensor": str(tensor),
+        "pipeline": str(pipeline),
+        "context": str(context),
+        "expert": str(expert),
+        "expert-tensor": str(given.whole("expert-parallel.expert-tensor-parallel-size", 1)),
+        "micro-batch": str(_micro_batch(said, given, problem, data)),
+        "zero": str(_zero(said, given)),
+        "recompute": _recomputation(said, given),
+    }
+    if pipeline > 1:
+        said.words["layout"] = "/".join(map(str, _layout(said, given, problem, pipeline)))
+    _compare(said, given, problem, tensor)
+    return said
+
+
+def _first(given: Given, names: tuple[str, ...], usual: int, least: int = 1) -> int:
+    found = _maybe(given, names, least)
+    return usual if found is None else found
+
+
+def _maybe(given: Given, names: tuple[str, ...], least: int = 1) -> int | None:
+    """The first of these that is there; "auto" leaves it to a program that fills files in."""
+    for name in names:
+        if name in given.options and given.text(name) != "auto":
+            return given.amount(name, least)
+    return None
+
+
+def _zero(said: Said, given: Given) -> int:
+    in_file, flag = (None if own not in given.options else given.amount(own, 0) for own in ZERO)
+    if in_file is not None and flag is not None and in_file != flag:
+        said.tell(f"The file asks for ZeRO stage {in_file}, and --zero-stage for {flag}; the file counts.")
+    found = in_file if in_file is not None else flag
+    if found is None:
+        said.tell("Without zero_optimization every rank holds all weights, gradients and states (zero=0).")
+        return 0
+    if found > 3:
+        raise given.wrong(NAMES["zero"], f"is {found}", "give a stage from 0 to 3")
+    return found
+
+
+def _micro_batch(said: Said, given: Given, problem: TrainingProblem, data: int) -> int:
+    """Any two of batch, micro-batch and steps give the third."""
+    batch, own, steps = _maybe(given, ("train-batch-size",)), _maybe(given, MICRO_BATCH), _maybe(given, STEPS)
+    if own is None:
+        own = max((batch or problem.batch) // (data * (steps or 1)), 1)
+    if batch is None and steps is not None:
+        batch = own * steps * data
+    if batch is not None and batch != problem.batch:
+        said.tell(f"The flags make batches of {batch} sequences, and the batch of the problem is {problem.batch}.")
+    elif steps is not None and own * steps * data != problem.batch:
+        said.tell(
+            f"{own} sequences on each of {data} ranks and {steps} steps make {own * steps * data}, and the batch is "
+            f"{problem.batch}."
+        )
+    return own
+
+
+def _layout(said: Said, given: Given, problem: TrainingProblem, pipeline: int) -> tuple[int, ...]:
+    method = given.text(NAMES["layout"]) or given.text("partition-method")
+    if method != EVEN:
+        said.tell(
+            f"Layers are divided by {method or 'their parameters'}, and here evenly (partition uniform), embedding "
+            "and head included."
+        )
+    return as_even_as_can_be(len(problem.model.units), pipeline)
+
+
+def _recomputation(said: Said, given: Given) -> str:
+    every = _maybe(given, (NAMES["recompute"],), least=0)
+    for name in [own for own in given.options if own.startswith("activation-checkpointing.")]:
+        given.words(name)
+    whole = given.flag("checkpoint-activations") | given.flag("deepspeed-activation-checkpointing")
+    whole |= given.flag("gradient-checkpointing")
+    layers = given.amount("checkpoint-num-layers")
+    for count in (every, layers):
+        if count is not None and count > 1:
+            said.tell(
+                f"One input is kept for {count} layers; here each layer keeps its own, so that memory is judged too "
+                "large."
+            )
+    if every or whole:
+        return FULL
+    return read_recomputation(said, given) or NONE
+
+
+def _compare(said: Said, given: Given, problem: TrainingProblem, tensor: int) -> None:
+    compare_problem(said, given, problem, tensor if given.options.get("tensor-model-parallel-size") else 1)
+    compare_model(said, given, problem)
+    formats = [name for name in ("bf16", "fp16") if given.flag(f"{name}.enabled")]
+    if formats and formats[0] != problem.precision:
+        said.tell(f"The file asks for {formats[0]}, and the precision of the problem is {problem.precision}.")
+    nodes, gpus = given.amount("num-nodes"), given.amount("num-gpus")
+    if gpus is not None and gpus * (nodes or 1) != problem.devices:
+        said.tell(
+            f"The launcher starts {gpus * (nodes or 1)} processes, and the problem has {problem.devices} GPUs."
+        )
+    compare(said, given, "max-seq-len", problem.sequence, "the sequence")
+    held = [name for name in WITH_MEMORY if given.options.get(name, ("none",)) != ("none",)]
+    if held:
+        said.tell(f"What {given.named(held)} change in memory is not part of the model here.")
