@@ -62,12 +62,6 @@ class Read:
         return (*self.told, missed) if self.unknown else self.told
 
 
-def is_command_line(text: str) -> bool:
-    """Is it a framework's flags or file, and not words such as tensor=4?"""
-    own = text.strip()
-    return own.startswith(("--", "{")) or " --" in own or own.lower().endswith((".toml", ".json"))
-
-
 def configuration_from_flags(problem: TrainingProblem, text: str) -> Read:
     """The configuration of a command line or of a file.
 

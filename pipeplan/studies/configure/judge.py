@@ -58,13 +58,18 @@ def judge(problem: TrainingProblem, text: str, memory_error: float) -> Judged:
 
 def read_configuration(problem: TrainingProblem, text: str) -> tuple[Configuration, tuple[str, ...]]:
     """From words, or from a framework's command line, with notes on what is not understood of that."""
-    if text.lstrip().startswith("--"):
+    if looks_like_flags(text):
         from ...instances.training.flags import configuration_from_flags  # tables of flags, for those who have some
 
         found = configuration_from_flags(problem, text)
-        unknown = (f"{name} is not understood and left out" for name in found.unknown)
-        return found.configuration, (*found.contradictions, *unknown)
+        return found.configuration, found.notes
     return configuration_from_words(problem, text), ()
+
+
+def looks_like_flags(text: str) -> bool:
+    """A framework's flags or file, and not words such as tensor=4."""
+    own = text.strip()
+    return own.startswith(("--", "{")) or " --" in own or own.lower().endswith((".toml", ".json"))
 
 
 def refuse_faults(problem: TrainingProblem, plan: Configuration, text: str) -> None:
