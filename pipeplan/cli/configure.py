@@ -12,7 +12,7 @@ import typer
 from ..instances.base.errors import InputError, UsageError, show
 from ..show.console import print_json
 from . import quantities
-from .arguments import Json, output_file
+from .arguments import FEW, Json, output_file
 from .exits import NO_PLAN, OK
 from .limits import key_and_value, with_limits
 from .signatures import flag_of, one_of, option, shared
@@ -59,26 +59,16 @@ PROBLEM_OPTIONS = (
     _model("layers", int, help="Cut or lengthen the model to so many layers."),
     _model("dense_layers", int, help="With experts: so many layers come first that have none."),
     _model("precision", str, metavar="|".join(PRECISIONS), help="Number format; default: bf16."),
-    _model("framework", str, metavar="|".join(FRAMEWORKS), help="What is to run it; default: megatron."),
+    _model("framework", str, metavar="NAME", help="megatron, torchtitan or deepspeed; default: megatron."),
+    _model("no_flash_attention", bool, "--no-flash-attention", help="The matrix of attention is kept."),
     _model(
-        "flash_attention",
+        "no_sequence_parallel",
         bool,
-        "--flash-attention/--no-flash-attention",
-        help="Is the matrix of attention never kept? Default: yes.",
+        "--no-sequence-parallel",
+        help="Between products every tensor-parallel rank has all tokens.",
     ),
-    _model(
-        "sequence_parallel",
-        bool,
-        "--sequence-parallel/--no-sequence-parallel",
-        help="Are tokens divided among tensor-parallel ranks between products? Default: yes.",
-    ),
-    _model("dropout", bool, "--dropout/--no-dropout", help="Does the model use dropout? Default: no."),
-    _model(
-        "fp8_weight_copy",
-        bool,
-        "--fp8-weight-copy/--no-fp8-weight-copy",
-        help="In fp8: is a second copy of the weights kept? Default: no.",
-    ),
+    _model("dropout", bool, "--dropout", help="The model has dropout, whose masks are kept."),
+    _model("fp8_weight_copy", bool, "--fp8-weight-copy", help="In fp8: a second copy of the weights is kept."),
     _model(
         "efficiency",
         list[str],
@@ -134,7 +124,7 @@ _ProblemOutput = Annotated[
 
 @shared("given", PROBLEM_OPTIONS)()
 @shared("scope", SCOPE_OPTIONS)()
-@with_limits("rel_gap", "time_limit_s", "memory_limit_bytes", "threads", "seed")
+@with_limits("rel_gap", "time_limit_s")
 def command(
     *,
     model: _Model = None,
@@ -183,19 +173,30 @@ def _problem(model: str | None, given: Mapping[str, Any]) -> TrainingProblem:
     from ..instances.training.build import problem_of
 
     facts = dict(given)
+    for name in ("flash_attention", "sequence_parallel"):
+        if facts.pop(f"no_{name}", False):
+            facts[name] = False
     efficiencies = dict(key_and_value("--efficiency", text) for text in facts.pop("efficiency", ()))
     for name, value in efficiencies.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise UsageError(f"--efficiency {name} is {show(value)}; give a number.")
-    levels = facts.pop("levels", None)
-    limitless = facts.get("memory_bytes") == math.inf
-    if limitless:
-        facts.pop("memory_bytes")
+    memory = facts.pop("memory_bytes", None)
+    if memory is not None and memory < FEW:
+        raise UsageError(f"--memory {memory:g} means {memory:g} bytes; write {memory:g}GB or {memory:g}GiB.")
     try:
-        problem = problem_of(model, facts.pop("devices"), levels=levels, efficiencies=efficiencies, **facts)
+        problem = problem_of(
+            model,
+            facts.pop("devices"),
+            levels=facts.pop("levels", None),
+            memory_bytes=None if memory == math.inf else memory,
+            efficiencies=efficiencies,
+            **facts,
+        )
     except InputError as error:
-        raise error.renamed(FIELDS) from None
-    return problem if not limitless else _without_limit(problem)
+        error = error.renamed(FIELDS)
+        field = error.field.replace("efficiencies.", "--efficiency ")
+        raise InputError(field, error.problem, error.remedy, error.file) from None
+    return _without_limit(problem) if memory == math.inf else problem
 
 
 def _without_limit(problem: TrainingProblem) -> TrainingProblem:

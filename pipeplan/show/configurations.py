@@ -39,7 +39,7 @@ def gib(amount_bytes: float) -> str:
 def told(judged: Judged) -> Iterator[str]:
     """The answer first, then every key, and what is to be changed."""
     own = judged.evaluation
-    yield f"{judged.asked}: {FITS[judged.fits]}; {memory_in_words(own)}; {time_in_words(own)}."
+    yield f"{judged.asked or 'the defaults'}: {FITS[judged.fits]}; {memory_in_words(own)}; {time_in_words(own)}."
     yield f"in full: {words_of(judged.plan)}"
     if judged.fits != "yes":
         yield change_in_words(judged)

@@ -1,0 +1,325 @@
+"""`plan configure`: what a configuration holds and takes, what would make it fit, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import pipeplan
+from pipeplan.instances.schemas import read_schema
+from pipeplan.instances.training.build import problem_of
+from pipeplan.instances.training.problem import TrainingProblem
+from pipeplan.instances.training.referee.evaluate import evaluate_configuration
+from pipeplan.instances.training.words import configuration_from_words, words_of
+
+Plan = Callable[..., Any]
+LLAMA = ("llama-3-8b", "--devices", "16xh100-80gb", "--sequence", 8192, "--batch", 64)
+RECIPE = "tensor=4 context=2 pipeline=4 virtual=5 micro-batch=1"
+"""NVIDIA's for Llama 3 70B on 64 GPUs."""
+VALIDATOR = jsonschema.Draft202012Validator(read_schema("configurations-1"))
+
+
+def in_one_line(text: str) -> str:
+    """What a terminal broke into lines."""
+    return " ".join(text.split())
+
+
+# ---- answers -------------------------------------------------------------------------------------------
+
+
+def test_the_published_recipe_fits_and_says_what_its_fullest_rank_holds(plan: Plan) -> None:
+    said = plan(
+        "configure",
+        "llama-3-70b",
+        "--devices",
+        "64xh100-80gb",
+        "--sequence",
+        8192,
+        "--batch",
+        256,
+        "--judge",
+        RECIPE,
+    )
+    assert said.code == 0
+    answer = in_one_line(said.out)
+    assert answer.startswith(f"{RECIPE}: fits; its fullest rank, on stage 0, holds ")
+    assert "of 79.65 GiB" in answer
+    assert "data=2 expert-tensor=1 micro-batch=1 zero=1 schedule=interleaved-1f1b" in answer
+
+
+@pytest.mark.sweeps
+def test_a_judged_configuration_takes_less_than_a_second() -> None:
+    """The best of five: other work on the machine counts for nothing."""
+    command = "from pipeplan.cli import main; main()"
+    words = [*map(str, LLAMA), "--judge", "tensor=2 pipeline=2"]
+    seconds = []
+    for _ in range(5):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", command, "configure", *words], check=True, capture_output=True)
+        seconds.append(time.perf_counter() - start)
+    assert min(seconds) < 1
+
+
+def test_json_has_the_referees_numbers_of_every_stage(plan: Plan) -> None:
+    words = "tensor=2 pipeline=4 recompute=mlp"
+    told = plan("configure", *LLAMA, "--judge", words, "--json").json
+    VALIDATOR.validate(told)
+    (judged,) = told["judged"]
+    problem = problem_of("llama-3-8b", "16xh100-80gb", batch=64, sequence=8192)
+    evaluation = evaluate_configuration(problem, configuration_from_words(problem, words))
+    assert judged["seconds"] == evaluation.timing.seconds
+    assert [rank["bytes"] for rank in judged["ranks"]] == [own.bytes for own in evaluation.memory]
+    assert [rank["rank"] for rank in judged["ranks"]] == [0, 4, 8, 12]
+    assert all(sum(rank["parts"].values()) == pytest.approx(rank["bytes"]) for rank in judged["ranks"])
+    assert (judged["fits"], judged["least_change"]) == ("yes", None)
+    assert judged["words"] == words_of(evaluation.plan)
+    assert (told["best"], told["considered"]) == (None, None)
+
+
+def test_several_are_judged_in_the_order_in_which_they_are_named(plan: Plan) -> None:
+    said = plan("configure", *LLAMA, "--judge", "tensor=2", "--judge", "tensor=4", "--json").json
+    assert [own["degrees"]["tensor"] for own in said["judged"]] == [2, 4]
+
+
+def test_the_words_of_an_answer_name_the_same_configuration(plan: Plan) -> None:
+    first = plan("configure", *LLAMA, "--judge", "tensor=2 pipeline=4 recompute=full:2 layout=9/8/8/9", "--json")
+    words = first.json["judged"][0]["words"]
+    second = plan("configure", *LLAMA, "--judge", words, "--json").json["judged"][0]
+    assert {**second, "asked": ""} == {**first.json["judged"][0], "asked": ""}
+
+
+@pytest.mark.parametrize(
+    ("limit", "fits", "code"), [("50GiB", "yes", 0), ("49GiB", "maybe", 0), ("47GiB", "no", 1), ("none", "yes", 0)]
+)
+def test_fits_allows_for_an_error_of_memory(plan: Plan, limit: str, fits: str, code: int) -> None:
+    """tensor=2 holds some 48.5 GiB: 3 % more is below 50, and 3 % less above 47."""
+    said = plan("configure", *LLAMA, "--memory", limit, "--judge", "tensor=2", "--json")
+    assert said.json["judged"][0]["fits"] == fits
+    assert said.code == code
+    exactly = plan("configure", *LLAMA, "--memory", "49GiB", "--memory-error", 0, "--judge", "tensor=2", "--json")
+    assert exactly.json["judged"][0]["fits"] == "yes"
+
+
+# ---- the least change ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("limit", "begins"),
+    [
+        ("42GiB", "recompute=mlp"),
+        ("38GiB", "recompute=core_attn,"),
+        ("35GiB", "recompute=full:"),
+        ("30GiB", "tensor=4 "),
+    ],
+)
+def test_the_least_change_fits_and_can_be_judged(plan: Plan, limit: str, begins: str) -> None:
+    """One module suffices at first, then several, then whole layers, then other degrees."""
+    asked = ("configure", *LLAMA, "--memory", limit)
+    said = plan(*asked, "--judge", "tensor=2", "--json")
+    assert said.code == 1
+    change = said.json["judged"][0]["least_change"]
+    assert change["change"].startswith(begins)
+    again = plan(*asked, "--judge", change["words"], "--json").json["judged"][0]
+    assert (again["fits"], change["fits"]) == ("yes", "yes")
+    assert max(rank["bytes"] for rank in again["ranks"]) == change["bytes"]
+    told = in_one_line(plan(*asked, "--judge", "tensor=2").out)
+    assert "rank 0 is over by " in told
+    assert f"{change['change']} fits, with " in told
+
+
+def test_no_more_layers_are_computed_again_than_are_needed(plan: Plan) -> None:
+    asked = ("configure", *LLAMA, "--memory", "35GiB")
+    change = plan(*asked, "--judge", "tensor=2", "--json").json["judged"][0]["least_change"]
+    count = int(change["change"].removeprefix("recompute=full:"))
+    fewer = plan(*asked, "--judge", f"tensor=2 recompute=full:{count - 1}", "--json").json["judged"][0]
+    assert fewer["fits"] != "yes"
+
+
+def test_units_move_from_the_fullest_stage(plan: Plan) -> None:
+    """Of layers that are computed again already, a layout with fewer on the first stage is left."""
+    words = "tensor=2 pipeline=4 layout=13/7/7/7 recompute=full"
+    told = plan("configure", *LLAMA, "--memory", "18GiB", "--judge", words, "--json").json["judged"][0]
+    layout = told["least_change"]["change"].removeprefix("layout=")
+    assert sum(map(int, layout.split("/"))) == 34
+    assert max(map(int, layout.split("/"))) < 13
+
+
+def test_where_nothing_helps_it_is_said(plan: Plan) -> None:
+    said = plan("configure", *LLAMA, "--memory", "2GiB", "--judge", "tensor=2")
+    assert said.code == 1
+    assert "neither recomputation, sharding, another layout nor other degrees alone make it fit" in in_one_line(
+        said.out
+    )
+
+
+# ---- the problem ---------------------------------------------------------------------------------------
+
+
+def test_the_problem_can_be_kept_and_read_again(plan: Plan, tmp_path: Path) -> None:
+    path = tmp_path / "problem.json"
+    levels = "8x400GB/s,2x40GB/s"
+    options = (
+        "--levels",
+        levels,
+        "--memory",
+        "70GiB",
+        "--framework",
+        "torchtitan",
+        "--dropout",
+        "--reserve",
+        "1GiB",
+    )
+    said = plan(
+        "configure",
+        *LLAMA,
+        *options,
+        "--efficiency",
+        "products=0.7",
+        "--judge",
+        "tensor=2",
+        "--problem-output",
+        path,
+    )
+    assert said.code == 0, said.err
+    problem = pipeplan.load(path)
+    assert isinstance(problem, TrainingProblem)
+    assert [(level.count, level.bandwidth) for level in problem.levels] == [(8, 4e11), (2, 4e10)]
+    assert (problem.memory_bytes, problem.reserve_bytes) == (70 * 2**30, 2**30)
+    assert (problem.framework, problem.dropout, problem.efficiencies.products) == ("torchtitan", True, 0.7)
+    assert plan("show", path).code == 0
+
+
+def test_a_model_can_be_cut_and_files_of_configurations_are_read(plan: Plan, tmp_path: Path) -> None:
+    config = {
+        "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 1024, "num_hidden_layers": 12,
+        "vocab_size": 32000, "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 4096,
+        "tie_word_embeddings": False,
+    }  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    asked = ("--devices", "4xl4", "--sequence", 1024, "--batch", 16, "--judge", "pipeline=2", "--json")
+    whole = plan("configure", tmp_path, *asked).json["judged"][0]
+    cut = plan("configure", tmp_path / "config.json", "--layers", 4, *asked).json["judged"][0]
+    assert (whole["layout"], cut["layout"]) == ([7, 7], [3, 3])
+    assert cut["seconds"] < whole["seconds"]
+
+
+def test_switches_change_what_is_held(plan: Plan) -> None:
+    def held(*options: str) -> float:
+        judged = plan("configure", *LLAMA, *options, "--judge", "tensor=2", "--json").json["judged"][0]
+        return max(float(rank["bytes"]) for rank in judged["ranks"])
+
+    usual = held()
+    assert held("--no-flash-attention") > usual
+    assert held("--no-sequence-parallel") > usual
+    assert held("--dropout") > usual
+    assert held("--precision", "fp8", "--fp8-weight-copy") > held("--precision", "fp8")
+    assert held("--reserve", "0") == usual - 1.5 * 2**30
+
+
+# ---- what is refused -----------------------------------------------------------------------------------
+
+REFUSED_WORDS = {
+    "a batch that does not divide": ("tensor=2 micro-batch=3", "micro-batch is 3"),
+    "more stages than GPUs": ("pipeline=40", "ranks for 16 GPUs"),
+    "degrees that are no product": ("tensor=3", "whose product divides the GPUs"),
+    "data parallelism that contradicts": ("tensor=2 data=4", "leave it out"),
+    "a misspelt key": ("tensr=2", 'write "tensor"'),
+    "no key": ("tensor", "write key=value"),
+    "a key twice": ("tensor=2 tensor=4", "is given twice"),
+    "a word for a number": ("tensor=two", "give a whole number"),
+    "an open quote": ("tensor='2", "close every quote"),
+    "too many units": ("pipeline=2 layout=20/20", "the model has 34"),
+    "too few chunks": ("pipeline=4 layout=17/17", "give pipeline x virtual chunks"),
+    "letters of another model": ("pipeline=2 layout=Et*99|t*2,L", "that are not the model's"),
+    "an empty chunk": ("pipeline=2 layout=34/0", "empty chunk"),
+    "layers that do not divide": ("pipeline=4 virtual=3", "do not divide among 4 x 3 chunks"),
+    "micro-batches in no groups": ("pipeline=2 virtual=2 micro-batch=8", "as many micro-batches at a time"),
+    "chunks on one stage": ("virtual=2 layout=17/17", "at least two pipeline stages"),
+    "experts of a model without any": ("expert=2", "expert=1 where there are none"),
+    "a ZeRO stage that is not there": ("zero=3", "choose zero=0 or zero=1"),
+    "a schedule that is not there": ("pipeline=2 schedule=zb-h1", "choose 1f1b or interleaved-1f1b"),
+    "an unknown schedule": ("schedule=2f2b", "give one of gpipe"),
+    "an unknown module": ("recompute=moe_acct", 'write "moe_act"'),
+    "heads that do not divide": ("tensor=16 context=1 pipeline=1 micro-batch=64 zero=9", "give a whole number"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_WORDS)
+def test_a_configuration_that_cannot_be_is_refused_in_a_sentence(plan: Plan, name: str) -> None:
+    words, told = REFUSED_WORDS[name]
+    said = plan("configure", *LLAMA, "--judge", words)
+    _is_one_sentence(said, told)
+
+
+REFUSED_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
+    "an unknown model": ({"model": "llama-3-8c"}, "did you mean 'llama-3-8b'?"),
+    "a file that is not there": ({"model": "nowhere/config.json"}, "file does not exist"),
+    "an unknown GPU": ({"--devices": "16xh101"}, "There is no GPU named 'h101'"),
+    "GPUs that are no product": ({"--devices": "13xh100-80gb"}, "give a multiple of 8"),
+    "GPUs without a name": ({"--devices": "16"}, 'as in "64xh100-80gb"'),
+    "no GPUs": ({"--devices": "0xh100-80gb"}, "--devices"),
+    "no tokens": ({"--sequence": 0}, "--sequence is 0"),
+    "a negative batch": ({"--batch": -4}, "--batch is -4"),
+    "links of other GPUs": ({"--levels": "8x450GB/s,3x50GB/s"}, "--levels multiply to 24 GPUs"),
+    "an unknown framework": ({"--framework": "megatrn"}, "did you mean 'megatron'?"),
+    "an unknown number format": ({"--precision": "fp32"}, "give one of bf16, fp16, fp8"),
+    "a number format that the GPU lacks": (
+        {"--devices": "8xa100-80gb", "--precision": "fp8"},
+        "which a100-80gb does not have",
+    ),
+    "an unknown efficiency": ({"--efficiency": "product=0.5"}, "did you mean 'products'?"),
+    "an efficiency beyond its bound": ({"--efficiency": "products=1.5"}, "--efficiency products is 1.5"),
+    "an efficiency that is no number": ({"--efficiency": "products=fast"}, "give a number"),
+    "more than all": ({"--memory-error": "120%"}, "--memory-error is 1.2"),
+    "no layers": ({"--layers": 0}, "--layers is 0"),
+    "dense layers of a dense model": ({"--dense-layers": 3}, "drop --dense-layers"),
+    "bytes for gigabytes": ({"--memory": 80}, "write 80GB or 80GiB"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_OPTIONS)
+def test_a_problem_that_cannot_be_is_refused_in_a_sentence(plan: Plan, name: str) -> None:
+    changes, told = REFUSED_OPTIONS[name]
+    model = changes.pop("model", "llama-3-8b") if "model" in changes else "llama-3-8b"
+    given = {"--devices": "16xh100-80gb", "--sequence": 8192, "--batch": 64, **changes}
+    words = [word for pair in given.items() for word in pair]
+    _is_one_sentence(plan("configure", model, *words, "--judge", "tensor=2"), told)
+
+
+@pytest.mark.parametrize("missing", ["--devices", "--sequence", "--batch"])
+def test_what_is_missing_is_named_with_an_example(plan: Plan, missing: str) -> None:
+    given = {"--devices": "16xh100-80gb", "--sequence": 8192, "--batch": 64}
+    words = [word for name, value in given.items() if name != missing for word in (name, value)]
+    _is_one_sentence(plan("configure", "llama-3-8b", *words, "--judge", "tensor=2"), f"as in {missing} ")
+
+
+def test_a_rule_of_each_framework_is_told(plan: Plan) -> None:
+    for framework, words, told in (
+        ("deepspeed", "context=2", "DeepSpeed has no context parallelism"),
+        ("deepspeed", "pipeline=2 zero=2", "gradients"),
+        ("torchtitan", "tensor=16", "divides the key-value heads"),
+    ):
+        _is_one_sentence(plan("configure", *LLAMA, "--framework", framework, "--judge", words), told)
+
+
+def test_an_unknown_architecture_is_refused_with_what_is_known(plan: Plan, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "mamba", "hidden_size": 64}))
+    asked = ("--devices", "4xl4", "--sequence", 64, "--batch", 4, "--judge", "tensor=1")
+    _is_one_sentence(plan("configure", tmp_path, *asked), "mamba")
+
+
+def _is_one_sentence(said: Any, told: str) -> None:
+    """Exit code 2, one line on stderr that ends with a full stop, and nothing on stdout."""
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith("Error: ")
+    assert said.err.count("\n") == 1
+    assert said.err.rstrip().endswith(".")
+    assert told in said.err
