@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -104,9 +105,16 @@ def test_the_page_keeps_what_is_written_by_hand(script: ModuleType, row: Any, pr
     assert text.endswith("\nafter\n")
     assert "old" not in text
     assert f"### {script.KNOWN}" in text
+    assert "its solvers together. Seconds are approximate, of one run on a machine of" in text
     assert "| 4 x 6, times 5/6/4, memory 10 | 103 | 103 | proven | 105 | zb-greedy 105, +1.94 % |" in text
     script.replace_measured(page, script.page([(row, proven)]))
     assert page.read_text() == text
+
+
+def test_the_page_says_that_seconds_differ(script: ModuleType) -> None:
+    text = (SCRIPT.parents[1] / "docs" / "schedules.md").read_text("utf-8")
+    before, after = map(re.escape, script.ONE_RUN.split("{cores}"))
+    assert re.search(rf"{before}\d+{after}", text)
 
 
 @pytest.mark.sweeps
