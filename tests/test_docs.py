@@ -214,6 +214,21 @@ def test_the_page_on_the_papers_has_a_command_for_every_packaged_suite() -> None
         assert {word for word in words if word.startswith("-")} <= known | own
 
 
+def test_the_pages_say_what_becomes_of_published_inputs_that_are_not_at_hand() -> None:
+    from pipeplan.studies.compare.suite import expand
+    from pipeplan.studies.compare.suite_file import load_suite
+
+    expanded = expand(load_suite("tarnawski-table1", quick=True))
+    assert expanded.stand_ins
+    assert expanded.left_out
+    for page in ("howto.md", "reproduce.md"):
+        words = " ".join((DOCS / page).read_text("utf-8").split())
+        assert re.search(r"packaged networks of the same kind (stand in|take their place), and an input", words), (
+            page
+        )
+        assert "is none is left out" in words, page
+
+
 @pytest.mark.workloads
 @pytest.mark.parametrize(("name", "ours"), [("gnmt_inference", 75.23), ("resnet50_inference", 36.71)])
 def test_pipedream_differs_from_the_paper_by_what_the_page_says(workloads: Path, name: str, ours: float) -> None:
