@@ -229,6 +229,15 @@ def test_the_pages_say_what_becomes_of_published_inputs_that_are_not_at_hand() -
         assert "is none is left out" in words, page
 
 
+def test_the_page_on_why_counts_the_ideals_that_the_page_of_measurements_has() -> None:
+    measured = (DOCS / "dynamic-program.md").read_text("utf-8").partition("## Published inputs")[2]
+    rows = re.findall(r"^\| (?:layer|operator)/\w[\w-]* \| ([\d,]+) \|", measured, re.MULTILINE)
+    ideals = sorted(rows, key=lambda count: int(count.replace(",", "")))
+    words = " ".join((DOCS / "why.md").read_text("utf-8").split())
+    assert len(rows) == 9
+    assert f"each of the nine throughput inputs that we have, with {ideals[0]} to {ideals[-1]} ideals" in words
+
+
 @pytest.mark.workloads
 @pytest.mark.parametrize(("name", "ours"), [("gnmt_inference", 75.23), ("resnet50_inference", 36.71)])
 def test_pipedream_differs_from_the_paper_by_what_the_page_says(workloads: Path, name: str, ours: float) -> None:
