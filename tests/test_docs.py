@@ -238,6 +238,33 @@ def test_the_page_on_why_counts_the_ideals_that_the_page_of_measurements_has() -
     assert f"each of the nine throughput inputs that we have, with {ideals[0]} to {ideals[-1]} ideals" in words
 
 
+def test_the_questions_name_every_origin_of_a_packaged_instance() -> None:
+    from pipeplan.instances.catalogue import packaged_info, packaged_kinds
+
+    origins = {
+        "analytic": r"\(analytic costs\)$",
+        "by a generator": r"^(?:generator |random;)|^(?:two chains between|a chain of stages)",
+        "by hand": r"by hand|^errors of the published model",
+        "examples of a paper": r"\(20\d\d\), ",
+        "the authors of Zero Bubble measured": r"the authors of Zero Bubble measured",
+    }
+    words = " ".join((DOCS / "faq.md").read_text("utf-8").replace("*", "").split())
+    found = set()
+    for kind in packaged_kinds():
+        for info in packaged_info(kind):
+            fits = {name for name, pattern in origins.items() if re.search(pattern, info["source"])}
+            assert len(fits) == 1, (info["name"], info["source"], fits)
+            found |= fits
+    assert found == set(origins)
+    for name in (
+        "analytic costs",
+        "by hand or by a generator",
+        "examples of a paper",
+        "authors of Zero Bubble measured",
+    ):
+        assert name in words, name
+
+
 @pytest.mark.workloads
 @pytest.mark.parametrize(("name", "ours"), [("gnmt_inference", 75.23), ("resnet50_inference", 36.71)])
 def test_pipedream_differs_from_the_paper_by_what_the_page_says(workloads: Path, name: str, ours: float) -> None:
