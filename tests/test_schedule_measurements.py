@@ -117,6 +117,17 @@ def test_the_page_says_that_seconds_differ(script: ModuleType) -> None:
     assert re.search(rf"{before}\d+{after}", text)
 
 
+def test_the_suite_has_the_rows_of_the_tables_that_the_page_names(script: ModuleType) -> None:
+    from pipeplan.studies.compare.suite_file import load_suite
+
+    text = (SCRIPT.parents[1] / "docs" / "schedules.md").read_text("utf-8")
+    titles = list(dict.fromkeys(row.section for row in script.rows()))
+    assert "`plan compare --suite zero-bubble-tables -o tables`" in text
+    assert "for the first and the third of these tables" in text
+    rows = [row for row in script.rows() if row.section in (titles[0], titles[2])]
+    assert len(load_suite("zero-bubble-tables").instances) == len(rows)
+
+
 @pytest.mark.sweeps
 def test_one_row_is_measured_in_a_process_of_its_own(script: ModuleType, row: Any) -> None:
     command = [sys.executable, str(SCRIPT), "--row", row.section, row.name]
