@@ -66,8 +66,8 @@ WORDS = {
     LARGE: "Equal stages with a divided backward pass: 3,072 blocks, to be within 2 % of the bound in 60 s and 2 GiB.",
 }
 ONE_RUN = (
-    "Seconds are approximate, of one run on a machine of {cores} cores: beside other work a row takes several times as "
-    "long, and may end at its time limit with a gap."
+    "Seconds and MiB are approximate, of one run on a machine of {cores} cores: beside other work a row takes several "
+    "times as long, and may end at its time limit with a gap."
 )
 TOGETHER_S = {KNOWN: 60.0}
 """Wanted for all proofs of a section."""
