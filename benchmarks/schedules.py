@@ -65,6 +65,10 @@ WORDS = {
     SHAPES_8: "The same on twice the devices; each is to be proven within 10 s.",
     LARGE: "Equal stages with a divided backward pass: 3,072 blocks, to be within 2 % of the bound in 60 s and 2 GiB.",
 }
+ONE_RUN = (
+    "Seconds and MiB are approximate, of one run on a machine of {cores} cores: beside other work a row takes several "
+    "times as long, and may end at its time limit with a gap."
+)
 TOGETHER_S = {KNOWN: 60.0}
 """Wanted for all proofs of a section."""
 
@@ -339,7 +343,7 @@ def page(runs: Sequence[tuple[Row, Measured]]) -> list[str]:
         f"Made by `python benchmarks/schedules.py --output docs` on {date.today():%Y-%m-%d}, {THREADS} threads: "
         f"{len(runs)} problems, {sum(found.proven for _, found in runs)} proven, {failed} miss their target, for which "
         "the smaller one of wall and processor time counts. *s* is wall time, *MiB* the peak of a new process and its "
-        "solvers together.",
+        f"solvers together. {ONE_RUN.format(cores=os.cpu_count())}",
         "",
     ]
     for section in dict.fromkeys(row.section for row, _ in runs):

@@ -214,6 +214,57 @@ def test_the_page_on_the_papers_has_a_command_for_every_packaged_suite() -> None
         assert {word for word in words if word.startswith("-")} <= known | own
 
 
+def test_the_pages_say_what_becomes_of_published_inputs_that_are_not_at_hand() -> None:
+    from pipeplan.studies.compare.suite import expand
+    from pipeplan.studies.compare.suite_file import load_suite
+
+    expanded = expand(load_suite("tarnawski-table1", quick=True))
+    assert expanded.stand_ins
+    assert expanded.left_out
+    for page in ("howto.md", "reproduce.md"):
+        words = " ".join((DOCS / page).read_text("utf-8").split())
+        assert re.search(r"packaged networks of the same kind (stand in|take their place), and an input", words), (
+            page
+        )
+        assert "is none is left out" in words, page
+
+
+def test_the_page_on_why_counts_the_ideals_that_the_page_of_measurements_has() -> None:
+    measured = (DOCS / "dynamic-program.md").read_text("utf-8").partition("## Published inputs")[2]
+    rows = re.findall(r"^\| (?:layer|operator)/\w[\w-]* \| ([\d,]+) \|", measured, re.MULTILINE)
+    ideals = sorted(rows, key=lambda count: int(count.replace(",", "")))
+    words = " ".join((DOCS / "why.md").read_text("utf-8").split())
+    assert len(rows) == 9
+    assert f"each of the nine throughput inputs that we have, with {ideals[0]} to {ideals[-1]} ideals" in words
+
+
+def test_the_questions_name_every_origin_of_a_packaged_instance() -> None:
+    from pipeplan.instances.catalogue import packaged_info, packaged_kinds
+
+    origins = {
+        "analytic": r"\(analytic costs\)$",
+        "by a generator": r"^(?:generator |random;)|^(?:two chains between|a chain of stages)",
+        "by hand": r"by hand|^errors of the published model",
+        "examples of a paper": r"\(20\d\d\), ",
+        "the authors of Zero Bubble measured": r"the authors of Zero Bubble measured",
+    }
+    words = " ".join((DOCS / "faq.md").read_text("utf-8").replace("*", "").split())
+    found = set()
+    for kind in packaged_kinds():
+        for info in packaged_info(kind):
+            fits = {name for name, pattern in origins.items() if re.search(pattern, info["source"])}
+            assert len(fits) == 1, (info["name"], info["source"], fits)
+            found |= fits
+    assert found == set(origins)
+    for name in (
+        "analytic costs",
+        "by hand or by a generator",
+        "examples of a paper",
+        "authors of Zero Bubble measured",
+    ):
+        assert name in words, name
+
+
 @pytest.mark.workloads
 @pytest.mark.parametrize(("name", "ours"), [("gnmt_inference", 75.23), ("resnet50_inference", 36.71)])
 def test_pipedream_differs_from_the_paper_by_what_the_page_says(workloads: Path, name: str, ours: float) -> None:

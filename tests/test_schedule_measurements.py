@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -104,9 +105,27 @@ def test_the_page_keeps_what_is_written_by_hand(script: ModuleType, row: Any, pr
     assert text.endswith("\nafter\n")
     assert "old" not in text
     assert f"### {script.KNOWN}" in text
+    assert "its solvers together. Seconds and MiB are approximate, of one run on a machine of" in text
     assert "| 4 x 6, times 5/6/4, memory 10 | 103 | 103 | proven | 105 | zb-greedy 105, +1.94 % |" in text
     script.replace_measured(page, script.page([(row, proven)]))
     assert page.read_text() == text
+
+
+def test_the_page_says_that_seconds_differ(script: ModuleType) -> None:
+    text = (SCRIPT.parents[1] / "docs" / "schedules.md").read_text("utf-8")
+    before, after = map(re.escape, script.ONE_RUN.split("{cores}"))
+    assert re.search(rf"{before}\d+{after}", text)
+
+
+def test_the_suite_has_the_rows_of_the_tables_that_the_page_names(script: ModuleType) -> None:
+    from pipeplan.studies.compare.suite_file import load_suite
+
+    text = (SCRIPT.parents[1] / "docs" / "schedules.md").read_text("utf-8")
+    titles = list(dict.fromkeys(row.section for row in script.rows()))
+    assert "`plan compare --suite zero-bubble-tables -o tables`" in text
+    assert "for the first and the third of these tables" in text
+    rows = [row for row in script.rows() if row.section in (titles[0], titles[2])]
+    assert len(load_suite("zero-bubble-tables").instances) == len(rows)
 
 
 @pytest.mark.sweeps
