@@ -172,6 +172,14 @@ def _parse(data: object, path: str | os.PathLike[str], name: str | None, cluster
     return problem
 
 
+def problem_from_json(data: object, where: str = "problem") -> Problem:
+    """A problem of our own format, as a file holds it, that another file brings along."""
+    try:
+        return _parse(data, where, "own", Cluster())
+    except InputError as error:
+        raise InputError(f"{where}: {error.field}", error.problem, error.remedy) from None
+
+
 def _json_format(data: object) -> str:
     if not isinstance(data, dict):
         raise InputError("content", f"is {show(data)}, not an object", f"give {KNOWN_FORMATS}")

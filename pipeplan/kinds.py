@@ -68,7 +68,13 @@ SHOWN: dict[str, ShownKind] = {
         pareto=_curve("schedules", "schedule"),
         exports={"torch": Function("pipeplan.models.export.schedules:torch")},
     ),
-    "training": ShownKind(Later(f"{_VIEWS}.training")),
+    "training": ShownKind(
+        Later(f"{_VIEWS}.training"),
+        exports={
+            target: Function(f"pipeplan.models.export.{target}_configuration:export")
+            for target in ("megatron", "torchtitan", "deepspeed")
+        },
+    ),
 }
 """By the kind's name."""
 

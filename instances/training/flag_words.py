@@ -128,7 +128,7 @@ class Given:
         return text
 
     def wrong(self, name: str, problem: str, remedy: str) -> InputError:
-        return InputError(f"{self.prefix}{name}", problem, remedy)
+        return InputError(self.shown(name), problem, remedy)
 
     def left(self) -> tuple[str, ...]:
         """Options that nobody asked for."""
@@ -136,4 +136,10 @@ class Given:
 
     def named(self, names: Iterable[str]) -> str:
         """Some options, as a reader knows them."""
-        return ", ".join(f"{self.prefix}{name}" for name in names)
+        return ", ".join(map(self.shown, names))
+
+    def shown(self, name: str) -> str:
+        """The option as its program spells it: files, and options with sections, have underscores."""
+        return (
+            f"{self.prefix}{name}" if self.prefix and "." not in name else f"{self.prefix}{name.replace('-', '_')}"
+        )

@@ -87,11 +87,11 @@ def configuration_from_flags(problem: TrainingProblem, text: str) -> Read:
     try:
         plan = configuration_from_words(target, " ".join(f"{key}={value}" for key, value in said.words.items()))
     except InputError as error:
-        names = {f"configuration: {key}": f"{given.prefix}{name}" for key, name in said.names.items()}
+        names = {f"configuration: {key}": given.shown(name) for key, name in said.names.items()}
         raise InputError(names.get(error.field, error.field), error.problem, error.remedy) from None
     left = given.left()
     aside = tuple(name for name in left if said.is_aside(name))
-    unknown = tuple(f"{given.prefix}{name}" for name in left if name not in aside)
+    unknown = tuple(given.shown(name) for name in left if name not in aside)
     return Read(plan, framework, given.asked, aside, unknown, tuple(told))
 
 

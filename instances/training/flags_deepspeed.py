@@ -64,8 +64,9 @@ def read_deepspeed(problem: TrainingProblem, given: Given) -> Said:
         "zero": str(_zero(said, given)),
         "recompute": _recomputation(said, given),
     }
+    method = given.text(NAMES["layout"]) or given.text("partition-method")
     if pipeline > 1:
-        said.words["layout"] = "/".join(map(str, _layout(said, given, problem, pipeline)))
+        said.words["layout"] = "/".join(map(str, _layout(said, method, problem, pipeline)))
     _compare(said, given, problem, tensor)
     return said
 
@@ -113,8 +114,7 @@ def _micro_batch(said: Said, given: Given, problem: TrainingProblem, data: int) 
     return own
 
 
-def _layout(said: Said, given: Given, problem: TrainingProblem, pipeline: int) -> tuple[int, ...]:
-    method = given.text(NAMES["layout"]) or given.text("partition-method")
+def _layout(said: Said, method: str | None, problem: TrainingProblem, pipeline: int) -> tuple[int, ...]:
     if method != EVEN:
         said.tell(
             f"Layers are divided by {method or 'their parameters'}, and here evenly (partition uniform), embedding "

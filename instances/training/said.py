@@ -37,7 +37,7 @@ def compare(said: Said, given: Given, name: str, known: int | None, what: str) -
     """Tell where an option says another number than the problem does."""
     value = given.amount(name, least=0)
     if value is not None and value != (known or 0):
-        said.tell(f"{given.prefix}{name} is {value}, and {what} of the problem is {known or 0}.")
+        said.tell(f"{given.shown(name)} is {value}, and {what} of the problem is {known or 0}.")
 
 
 def compare_devices(said: Said, given: Given, problem: TrainingProblem, nodes: str, each: str) -> None:

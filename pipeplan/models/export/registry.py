@@ -10,6 +10,7 @@ from ...instances.base.checks import check_whole
 from ...instances.base.errors import InputError, UsageError, show, unknown_choice, wrong_argument
 from ...instances.base.kind import load_address
 from ...instances.base.result import Found, Result
+from ...instances.files import problem_from_json
 from ...instances.networks.profile.profile import Profile
 from ...instances.registry import Plan, Problem, is_plan, is_problem, kind_of, kind_of_plan
 from ...instances.simulate import MAX_MICRO_BATCHES
@@ -18,6 +19,8 @@ from ..stages import stages_of
 from .contract import TARGETS, Exported, ExportOptions, ToExport
 
 _FLAGS = {"rename": "--rename", "micro_batches": "--micro-batches"}
+WHOLE = "whole"
+"""Under this key of its `problem` a result holds the problem itself."""
 PROFILE = "give what pipeplan.load_profile(path) or pipeplan.import_torch(build) returns, or None"
 
 
@@ -84,7 +87,7 @@ def export_files(
     _check_options(to, options)
     plan = _plan_in(planned)
     if SHOWN[kind_of_plan(plan).name].exports:
-        exported = _by_problem(plan, profile, to, options)
+        exported = _by_problem(plan, profile if profile is not None else _problem_in(planned), to, options)
     elif profile is not None and not isinstance(profile, Profile):
         raise wrong_argument("profile", profile, "a profile", PROFILE)
     else:
@@ -105,6 +108,12 @@ def _by_problem(plan: Plan, problem: object, to: str, options: ExportOptions) ->
     if not is_problem(problem) or plan.kind not in kind_of(problem).plans:
         raise UsageError(f"A plan of the kind {plan.kind} is exported with its problem; name that after the plan.")
     return exports[to](problem, plan, options)
+
+
+def _problem_in(planned: Plan | Result) -> Problem | None:
+    """The problem that a result brings along, as those of `plan configure` do."""
+    whole = planned.problem.get(WHOLE) if isinstance(planned, Result) else None
+    return None if whole is None else problem_from_json(whole)
 
 
 def _about_names(planned: Plan | Result, profile: Profile | Problem | None) -> tuple[str, ...]:

@@ -1,0 +1,148 @@
+"""A training configuration as Megatron's flags, one a line."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from ...instances.training.plan import Configuration
+from ...instances.training.problem import TrainingProblem
+from .configurations import checked, is_even, is_whole, ranks_in_words, refused, word_of_all
+from .contract import Exported, ExportOptions
+from .megatron import FILE
+
+TARGET = "megatron"
+LETTERS = {"embedding": "E", "prediction": "m", "head": "L"}
+"""Every other unit is a layer, t."""
+
+
+def export(problem: TrainingProblem, plan: Configuration, options: ExportOptions) -> Exported:
+    """All flags of the configuration and those that its memory was judged with; the model's own are the user's."""
+    problem = checked(TARGET, problem, plan, options)
+    words = [
+        *_degrees(problem, plan),
+        *_layout(problem, plan),
+        *_batch(problem, plan),
+        *_recomputation(problem, plan),
+        *_as_judged(problem, plan),
+    ]
+    notes = [
+        ranks_in_words(problem, plan),
+        "flags of the model's shapes, of data and of the optimizer come beside them",
+    ]
+    return Exported({FILE: "\n".join(words) + "\n"}, tuple(notes))
+
+
+def _degrees(problem: TrainingProblem, plan: Configuration) -> list[str]:
+    d = plan.degrees
+    words = [
+        f"--tensor-model-parallel-size {d.tensor}",
+        f"--context-parallel-size {d.context}",
+        f"--pipeline-model-parallel-size {d.pipeline}",
+    ]
+    if problem.model.experts is not None:
+        words += [
+            f"--expert-model-parallel-size {d.expert}",
+            f"--expert-tensor-parallel-size {d.expert_tensor}",
+        ]
+    words += ["--sequence-parallel"] * (problem.sequence_parallel and d.tensor > 1)
+    return words + ["--use-distributed-optimizer"] * (plan.zero == 1)
+
+
+# ---- layouts -------------------------------------------------------------------------------------------
+
+
+def _layout(problem: TrainingProblem, plan: Configuration) -> list[str]:
+    """Where layers are alike, their number of chunks says all."""
+    _check_prediction(problem, plan)
+    words = [f"--num-layers {problem.model.layers}"]
+    if problem.model.prediction_layers:
+        words.append(f"--mtp-num-layers {problem.model.prediction_layers}")
+    if not is_even(problem, plan):
+        return [*words, f'--pipeline-model-parallel-layout "{layout_text(problem, plan)}"']
+    if plan.degrees.virtual > 1:
+        words.append(f"--num-virtual-stages-per-pipeline-rank {plan.degrees.virtual}")
+    return words
+
+
+def layout_text(problem: TrainingProblem, plan: Configuration) -> str:
+    """Letters of every chunk, with commas before those that follow layers."""
+    row = [LETTERS.get(unit, "t") for unit in problem.model.units]
+    return "|".join(_chunk("".join(row[own.start : own.stop])) for own in plan.intervals)
+
+
+def _chunk(letters: str) -> str:
+    parts = [(letter, len(list(same))) for letter, same in groupby(letters)]
+    texts = [letter if count == 1 else f"{letter}*{count}" for letter, count in parts]
+    front = "".join(text for text in texts if text[0] in "Et")
+    return ",".join(([front] if front else []) + [text for text in texts if text[0] in "mL"])
+
+
+def _check_prediction(problem: TrainingProblem, plan: Configuration) -> None:
+    """Layers of multi-token prediction stand together, in the last chunk of some rank."""
+    if not problem.model.prediction_layers:
+        return
+    row = problem.model.units
+    homes = [number for number, own in enumerate(plan.intervals) if "prediction" in row[own.start : own.stop]]
+    if len(homes) > 1:
+        raise refused(
+            TARGET,
+            f"chunks {homes[0]} and {homes[-1]} divide the layers of multi-token prediction; keep them in one chunk",
+        )
+    first = plan.degrees.pipeline * (plan.degrees.virtual - 1)
+    if homes[0] < first or (plan.degrees.pipeline > 1 and homes[0] % plan.degrees.pipeline == 0):
+        raise refused(
+            TARGET,
+            f"chunk {homes[0]} holds the layers of multi-token prediction, which belong in the last chunk of a rank "
+            "after the first; move them back",
+        )
+
+
+# ---- batch, recomputation ------------------------------------------------------------------------------
+
+
+def _batch(problem: TrainingProblem, plan: Configuration) -> list[str]:
+    words = [
+        f"--micro-batch-size {plan.micro_batch}",
+        f"--global-batch-size {problem.batch}",
+        f"--seq-length {problem.sequence}",
+    ]
+    if problem.precision == "fp16":
+        return [*words, "--fp16"]
+    return [*words, "--bf16", *["--fp8-format hybrid"] * (problem.precision == "fp8")]
+
+
+def _recomputation(problem: TrainingProblem, plan: Configuration) -> list[str]:
+    word = word_of_all(plan)
+    if not word.modules:
+        return []
+    if is_whole(word):
+        method = "uniform" if word.layers is None else "block"
+        return [
+            "--recompute-granularity full",
+            f"--recompute-method {method}",
+            f"--recompute-num-layers {word.layers or 1}",
+        ]
+    if word.layers is not None:
+        raise refused(
+            TARGET,
+            f"{word.word} computes modules again in some layers of a chunk, and Megatron does so in all; choose "
+            f"{word.word.partition(':')[0]}, or full:{word.layers}",
+        )
+    attention = problem.model.attention
+    if "mla_up_proj" in word.modules and (attention is None or not attention.latent):
+        raise refused(TARGET, "mla_up_proj is for latent attention, which the model does not have; leave it out")
+    words = ["--recompute-granularity selective", f"--recompute-modules {' '.join(word.modules)}"]
+    if "moe_act" in word.modules:
+        words.append("--moe-grouped-gemm")  # Megatron refuses moe_act without it
+    if problem.precision == "fp8" and {"moe_act", "layernorm"} & set(word.modules):
+        words.append("--fp8-recipe tensorwise")  # and these two with delayed scaling, its default
+    return words
+
+
+def _as_judged(problem: TrainingProblem, plan: Configuration) -> list[str]:
+    """What memory and time were judged with, where Megatron's default is another."""
+    words = [f"--attention-backend {'flash' if problem.flash_attention else 'unfused'}"]
+    words += ["--cross-entropy-loss-fusion"] * problem.fused_loss
+    if not problem.dropout:
+        words += ["--attention-dropout 0.0", "--hidden-dropout 0.0"]
+    return words
