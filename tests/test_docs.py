@@ -190,6 +190,8 @@ def test_every_command_of_the_pages_has_options_that_exist() -> None:
         "profiles",
         "schedules",
         "explore",
+        "configure",
+        "training-memory",
     )
     for page in pages:
         for name, *words in commands(f"{page}.md"):
@@ -327,6 +329,17 @@ MODES = ("inference", "training")
 
 def files_below(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_page_on_memory_names_functions_that_exist() -> None:
+    code = "".join(
+        (DOCS.parent / "instances/training/referee" / f"{name}.py").read_text("utf-8")
+        for name in ("shapes", "memory")
+    )
+    named = set(re.findall(r"`(_?\w+_\w+)`", (DOCS / "training-memory.md").read_text("utf-8")))
+    functions = {name for name in named if name.startswith("_") or name.endswith(("_of", "_rank"))}
+    assert len(functions) > 15
+    assert {name for name in functions if f"def {name}(" not in code} == set()
 
 
 def test_plans_are_written_as_the_page_on_formats_shows_them() -> None:
