@@ -68,7 +68,12 @@ class Judged:
 
     @property
     def error(self) -> float:
+        """Of the predicted time."""
         return self.predicted / self.measured - 1
+
+    @property
+    def throughput_error(self) -> float:
+        return self.measured / self.predicted - 1
 
 
 @dataclass(frozen=True)
@@ -178,9 +183,14 @@ def b200_rows(path: Path) -> Iterable[Row | tuple[str, str]]:
 
 
 def gh200_rows(path: Path) -> Iterable[Row | tuple[str, str]]:
-    """Layers with their measured times; the profile has them by micro-batch and tensor degree."""
+    """Layers with their measured times; the profile has them by micro-batch and tensor degree.
+
+    The network between nodes is as fast as the file's own times of summing gradients say, in the median over its rows.
+    DeepSpeed's pipelines sum gradients after all backward passes, so that nothing of it is hidden.
+    """
     data = json.loads(path.read_text())
     model = _profiled(data)
+    network = _network_rate(data, model)
     for row in data["rows"]:
         if row["gpus"] is not None or "clariden" not in row["case"]:
             yield row["case"], "its GPUs are not GH200, of which alone there is a profile"
@@ -200,10 +210,28 @@ def gh200_rows(path: Path) -> Iterable[Row | tuple[str, str]]:
             sequence=data["sequence"],
             precision="fp16",
             framework="deepspeed",
+            efficiencies={"data_hidden": 0, "links": 1},
+            levels=[(4, NVLINK), (devices // 4, network)] if devices > 4 else None,
         )
         layout = [last - first + 1 for first, last in row["stages"]]
         plan = configuration(problem, micro_batch=row["micro_batch"], zero=0, layout=layout, **degrees)
         yield Row(path.name, row["case"], problem, plan, row["measured_s"], "gh200")
+
+
+NVLINK = 150e9
+"""Between any two of a node's four GH200 (Fusco et al., arXiv 2408.11556)."""
+
+
+def _network_rate(data: Mapping[str, Any], model: Model) -> float:
+    """Bytes a second of one GPU: what an all-reduce of the fullest stage's gradients sends, over its time."""
+    rates = []
+    for row in data["rows"]:
+        n, seconds = row["data"], row["gradient_reduction_s"]
+        if n > 1 and seconds < 0.8 * row["measured_s"] and len(set(row["tensor"])) == 1:
+            stages = [model.own[first : last + 1] for first, last in row["stages"]]
+            size = max(sum(layer.parameters for layer in stage) for stage in stages) / row["tensor"][0]
+            rates.append(2 * 2 * (n - 1) / n * size / seconds)
+    return statistics.median(rates)
 
 
 def _profiled(data: Mapping[str, Any]) -> Model:
@@ -286,7 +314,12 @@ def _recipe(path: Path, case: str, row: Mapping[str, str]) -> Row | tuple[str, s
     except PipeplanError as error:
         return case, str(error)
     seconds = batch * sequence / (float(row["tokens_per_s_per_gpu"]) * problem.devices)
-    return Row(path.name, case, problem, plan, seconds, f"{row['model']} {row['system']} {precision}")
+    return Row(path.name, case, problem, plan, seconds, f"{_family(row['model'])} {row['system']} {precision}")
+
+
+def _family(model: str) -> str:
+    """Models of one architecture, of whatever size."""
+    return "Llama-3" if model.startswith("LLAMA3") else model
 
 
 def read_rows(path: Path) -> list[Row | tuple[str, str]]:
@@ -363,6 +396,9 @@ def table(report: Report) -> str:
         for name in dict.fromkeys(key(row) for row in report.rows):
             own = [row for row in report.rows if key(row) == name and not row.fitted]
             lines.append(f"time, {name}: {summary(own)}")
+    recipes = [abs(row.throughput_error) for row in report.rows if row.file.endswith(".csv") and not row.fitted]
+    if recipes:
+        lines.append(f"throughput of recipes: median {100 * statistics.median(recipes):.2f} %, {len(recipes)} rows")
     return "\n".join(lines)
 
 

@@ -124,12 +124,12 @@ _HOPPER = Usual(
     "summary: 719 to 736 TFLOP/s of 70B in fp8 on 64 H100. Under load its clock is below that of the data sheet's peak",
 )
 _BLACKWELL = Usual(
-    {"products": 0.55, "products_fp8": 0.55, "grouped_products": 0.35, "attention": 0.4},
+    {"products": 0.55, "products_fp8": 0.55, "grouped_products": 0.35, "attention": 0.4, "memory": 0.6, "links": 0.6},
     "SimuMax, docs/b200: Llama-3-70B of 12 layers on 8 B200, 39 to 45 % MFU without tensor parallelism; Megatron-Bridge's "
     "performance summary: 1,576 to 1,956 TFLOP/s of 8B and 70B in fp8 on B200 and GB200. Power limits it further than Hopper",
 )
 _BLACKWELL_ULTRA = Usual(
-    {"products": 0.6, "products_fp8": 0.65, "grouped_products": 0.35, "attention": 0.45},
+    {"products": 0.6, "products_fp8": 0.65, "grouped_products": 0.35, "attention": 0.45, "memory": 0.6, "links": 0.6},
     "Megatron-Bridge's performance summary: 1,933 to 2,355 TFLOP/s of 8B and 70B in fp8 on GB300",
 )
 FAMILIES: Mapping[str, Usual] = {

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...instances.base.errors import InputError
-from ...instances.training.efficiencies import ABOUT, Efficiencies
+from ...instances.training.efficiencies import ABOUT, Efficiencies, check_name
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.seconds import timing_of
@@ -27,10 +27,10 @@ STRAY = 0.01
 STEP = 1e-4
 BOX = 0.5
 """How far one step may lead at first, in scales."""
-STEPS = 25
+STEPS = 60
 ENOUGH = 1e-5
 
-SECONDS = {"launch_seconds": 2e-6, "step_seconds": 0.01}
+SECONDS = {"launch_seconds": 2e-6, "collective_seconds": 2e-5, "step_seconds": 0.01}
 """Numbers that may be zero, with what they are measured in; the others with a bound above are factors of times."""
 
 
@@ -81,16 +81,20 @@ def fit(runs: Sequence[Run], names: Sequence[str] | None = None, known: Efficien
     runs : sequence of Run
         At least one.
     names : sequence of str, optional
-        Which efficiencies may change; all of them by default.
+        Which efficiencies may change; by default all of them on which the time of some run depends.
     known : Efficiencies, optional
-        Where the fit begins, and from which it strays no further than runs say; the defaults where it is not given.
+        Where the fit begins, and from which it strays no further than runs say; those of the first run's problem by default.
     """
     if not runs:
         raise InputError("runs", "are none", "give at least one run with its seconds")
     for run in runs:
         if not run.seconds > 0:
             raise InputError("seconds", f"of {run.name} are {run.seconds:g}", "give the measured time of an iteration")
-    return _Search(runs, tuple(ABOUT if names is None else names), known or Efficiencies()).run()
+    start = known or runs[0].problem.efficiencies
+    every = _Search(runs, tuple(ABOUT if names is None else (check_name(name) for name in names)), start)
+    slopes = every.slopes(every.start, every.errors(every.start))
+    used = tuple(name for i, name in enumerate(every.names) if any(row[i] for row in slopes))
+    return _Search(runs, used, start).run()
 
 
 class _Search:
@@ -136,9 +140,9 @@ class _Search:
                 point, errors, value = tried, tried_errors, tried_value
                 if gain < ENOUGH:
                     break
-                slopes = self.slopes(point, errors)
+                slopes, box = self.slopes(point, errors), min(2 * box, BOX)
             else:
-                box /= 4
+                box /= 3
                 if box < STEP:
                     break
         own = self.efficiencies(point)
