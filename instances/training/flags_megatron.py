@@ -27,6 +27,8 @@ FIRST, LAST = "decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-la
 WITH_EMBEDDING, WITH_LOSS = "account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split"
 SHARDING = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
 """Of --data-parallel-sharding-strategy, which counts with --use-megatron-fsdp."""
+BACKENDS = {"flash": True, "fused": True, "unfused": False, "local": False, "auto": None}
+"""Of --attention-backend: is the matrix of attention never kept?"""
 
 BESIDE = (
     *("lr", "min-lr", "warmup", "weight-decay", "start-weight-decay", "end-weight-decay", "adam", "sgd-momentum"),
@@ -61,13 +63,21 @@ BESIDE = (
     *("kv-channels", "qk-layernorm", "add-qkv-bias", "window-size", "softmax", "mtp-loss-scaling", "squared-relu"),
     *("moe-aux-loss", "moe-z-loss", "moe-router", "moe-input-jitter", "moe-per-layer-logging", "moe-layer-freq"),
     *("moe-shared-expert-gate", "moe-apply-probs", "bf16-main", "main-grads-dtype", "main-params-dtype"),
-    *("exp-avg", "use-precision-aware", "no-query-key", "fp32-residual", "gradient-accumulation"),
+    *(
+        "moe-grouped-gemm",
+        "fp8-recipe",
+        "exp-avg",
+        "use-precision-aware",
+        "no-query-key",
+        "fp32-residual",
+        "gradient-accumulation",
+    ),
 )
 WITHOUT_WORDS = (
-    *("moe-grouped-gemm", "moe-token-dispatcher-type", "moe-flex-dispatcher-backend", "moe-permute-fusion"),
+    *("moe-token-dispatcher-type", "moe-flex-dispatcher-backend", "moe-permute-fusion"),
     *("moe-enable-deepep", "moe-token-drop-policy", "moe-pad-expert-input-to-capacity"),
-    *("moe-shared-expert-overlap", "attention-backend", "use-flash-attn", "cross-entropy-fusion-impl"),
-    *("fp8-margin", "fp8-interval", "fp8-amax-history-len", "fp8-amax-compute-algo", "fp8-recipe"),
+    *("moe-shared-expert-overlap", "cross-entropy-fusion-impl"),
+    *("fp8-margin", "fp8-interval", "fp8-amax-history-len", "fp8-amax-compute-algo"),
     *("fp8-param-gather", "fp8-wgrad", "no-fp8-wgrad", "enable-cuda-graph", "external-cuda-graph"),
     *("cuda-graph-impl", "cuda-graph-scope", "mla-down-proj-fusion"),
 )
@@ -265,6 +275,12 @@ def compare_problem(said: Said, given: Given, problem: TrainingProblem, tensor: 
         said.tell(f"{word[0]} --sequence-parallel here, and the problem is one {word[1]} sequence parallelism.")
     if given.flag("cross-entropy-loss-fusion") and not problem.fused_loss:
         said.tell("--cross-entropy-loss-fusion is set, and the problem's loss is not fused.")
+    backend = given.choice("attention-backend", BACKENDS, "auto")
+    flash = True if given.flag("use-flash-attn") else BACKENDS[backend]
+    if flash not in (None, problem.flash_attention):
+        said.tell(
+            f"The matrix of attention is {'not ' if flash else ''}kept by the flags, and the problem says otherwise."
+        )
     dropout = [given.text(name) for name in ("attention-dropout", "hidden-dropout")]
     if any(text is not None and text.strip("0.") for text in dropout) and not problem.dropout:
         said.tell("The flags ask for dropout, and the problem is one without.")

@@ -63,7 +63,7 @@ def _notes(problem: TrainingProblem, plan: Configuration, again: bool) -> list[s
     notes = [ranks_in_words(problem, plan)]
     if d.pipeline > 1:
         notes.append(
-            f'the program builds the stages: PipelineModule(layers, num_stages={d.pipeline}, partition_method="uniform")'
+            f'the program builds the stages: PipelineModule(num_stages={d.pipeline}, partition_method="uniform")'
             f", with a list of {len(problem.model.units)} layers, embedding and head included"
         )
     elif again:
