@@ -205,6 +205,30 @@ class CaseMaker:
 
     # ---- one case -------------------------------------------------------------------------------------------
 
+    def with_word(self, case: Case, word: Modules) -> UnitCosts:
+        """Costs of a word, kept in the case."""
+        import numpy as np
+
+        if word not in case.by_word:
+            row, plain = self.row_of[case.gamma.key], case.by_word[NONE]
+            seconds = [self.seconds(name, self._gradient_bytes(case)) for name in self.names]
+            kept = [self.bytes[name] for name in self.names]
+            again = np.array([own.again[word][row] for own in seconds])[self.positions]
+            columns = [
+                np.array([getattr(own, part)[word][row] for own in kept])[self.positions]
+                for part in ("stash", "moment", "for_weights")
+            ]
+            case.by_word[word] = UnitCosts(plain.forward, plain.inputs, plain.weights, again, *columns)
+        return case.by_word[word]
+
+    def _gradient_bytes(self, case: Case) -> float:
+        return gradient_bytes_of(self.problem.rules.states[case.gamma.zero])
+
+    @cached_property
+    def positions(self) -> list[int]:
+        """The type of each unit, by number."""
+        return [self.names.index(name) for name in self.units]
+
     def case(self, gamma: Gamma, words: Iterable[Modules] | None = None) -> Case:
         """All of one choice, for these words."""
         import numpy as np
@@ -215,7 +239,7 @@ class CaseMaker:
         if self.model.own:
             return self._own_case(gamma, states, tail)
         problem, names = self.problem, self.names
-        positions = [names.index(name) for name in self.units]
+        positions = self.positions
         shards = self.shards(gamma)
         usual = np.array([self.bytes[name].usual[row] for name in names])
         experts = np.array([self.bytes[name].experts[row] for name in names])

@@ -173,7 +173,7 @@ def solve(
     tolerance : float
         The relative gap that is good enough.
     most_nodes : int
-        Of the search for each word; negative: only bounds.
+        Of the search for each word; 0: a first layout and its bound; negative: only bounds.
     """
     if pipeline.stages > pipeline.intervals.units:
         return Best(None, float("inf"))
@@ -216,7 +216,7 @@ def _plan(pipeline: Pipeline, own: Intervals, cutoff: float, tolerance: float, m
         float(cutoff),
         float(tolerance),
         most_nodes,
-        MOVE_ROUNDS,
+        MOVE_ROUNDS if most_nodes > 0 else 0,
     )
     if value == float("inf"):
         return Best(None, float(bound), nodes=int(nodes))

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 INFINITE = np.inf
+# On the longest stage, where only a candidate is sought.
+FEW_THRESHOLDS = 20
 # Relative: times that differ by less are sums of the same numbers in another order.
 SAME = 1e-12
 
@@ -171,7 +173,7 @@ def chain_bound(p: int, m: int, total: float, down: Any) -> float:
     return bound
 
 
-def surrogate(p: int, m: int, forward: Any, cheapest: Any, tail: Any, most: float) -> Any:
+def surrogate(p: int, m: int, forward: Any, cheapest: Any, tail: Any, most: float, most_thresholds: int) -> Any:
     """The least (m - 1) theta + G of all thresholds theta on the longest stage, and the layout that has it.
 
     G of stage k is its own time and the larger of G before it and its tail: Bellman's principle holds for each theta.
@@ -185,11 +187,15 @@ def surrogate(p: int, m: int, forward: Any, cheapest: Any, tail: Any, most: floa
                 times[k, a, n] = forward[k + a, k + a + n + 1] + cheapest[k, a, n]
     shortest, least = _least_longest(p, times), _least_surrogate(p, times, tail, forward.shape[0] - 1)
     best, layout = INFINITE, np.zeros(p, np.int64)
+    tried = 0
     for theta in _thresholds(times):
         if (m - 1) * theta + least >= min(best, most):
             break
         if theta < shortest:
             continue
+        tried += 1
+        if tried > most_thresholds:
+            break
         values, last = np.full((p + 1, size), INFINITE), np.full((p + 1, size), -1)
         values[0, 0] = 0.0
         for k in range(p):
@@ -399,7 +405,7 @@ def plan_row(
 ) -> Any:
     """The best layout below the cut-off: its value (infinite: there is none), a bound, the layout, and nodes.
 
-    Only a bound is sought where `most_nodes` is negative. The bound is infinite where no layout fits at all.
+    Only a bound is sought where `most_nodes` is negative, and a first layout where it is 0. The bound is infinite where no layout fits at all.
     """
     layout = np.zeros(p, np.int64)
     tail = tail.copy()
@@ -415,8 +421,8 @@ def plan_row(
         return INFINITE, bound, layout, 0
     candidate = layout_of(p, last)
     value = improve(candidate, p, m, forward, cheapest, tail, down, 0)
-    if bound < value * (1 - tolerance):
-        found, other = surrogate(p, m, forward, cheapest, tail, value)
+    if bound < value * (1 - tolerance) and most_nodes > 0:
+        found, other = surrogate(p, m, forward, cheapest, tail, value, FEW_THRESHOLDS)
         if found < INFINITE:
             second = improve(other, p, m, forward, cheapest, tail, down, 0)
             if second < value:
@@ -424,7 +430,7 @@ def plan_row(
     if bound < value * (1 - tolerance):
         value = improve(candidate, p, m, forward, cheapest, tail, down, rounds)
     nodes = 0
-    if bound < value * (1 - tolerance) and bound < cutoff:
+    if bound < value * (1 - tolerance) and bound < cutoff and most_nodes > 0:
         ceiling = min(value, cutoff)
         reached, proven, nodes = branch(
             p, m, forward, cheapest, tail, down, before, behind, front, candidate, ceiling, tolerance, most_nodes

@@ -1,0 +1,249 @@
+"""What ranks do and hold in all, whichever of their chunks it is in: a bound for every schedule, and layouts to begin with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+from ...instances.base.compiled import compiled
+from ...instances.training.plan import DIVIDED
+from ...instances.training.problem import TrainingProblem
+from . import loads_kernel
+from .cases import NONE, Case
+from .judging import Judge
+
+MOST_STATES = 300
+"""Divisions of minor units that are told apart; where there are more, only sums are compared."""
+
+
+class Shape:
+    """What the row of a problem looks like: its ends, and units that are alike."""
+
+    def __init__(self, problem: TrainingProblem) -> None:
+        row = problem.model.units
+        self.units = len(row)
+        self.own = bool(problem.model.own)
+        self.ends = [u for u in (0, len(row) - 1) if row[u] in ("embedding", "head")]
+        self.inner = [u for u in range(len(row)) if u not in self.ends]
+        types: dict[Any, list[int]] = {}
+        for u in self.inner:
+            types.setdefault(u if self.own else row[u], []).append(u)
+        self.groups = sorted(types.values(), key=len, reverse=True)
+        self.firsts = [own[0] for own in self.groups]
+
+    @cached_property
+    def states(self) -> Any:
+        """How many units of each minor group a rank has; None where there are too many ways."""
+        import numpy as np
+
+        sizes = [len(own) for own in self.groups[1:]]
+        if math.prod(size + 1 for size in sizes) > MOST_STATES:
+            return None
+        rows = list(product(*(range(size + 1) for size in sizes)))
+        return np.array(rows, np.int64).reshape(len(rows), len(sizes))
+
+    @cached_property
+    def steps(self) -> Any:
+        """[state, state]: the state with the units of both; -1 where there are not so many."""
+        import numpy as np
+
+        rows = [tuple(row) for row in self.states.tolist()]
+        index = {row: i for i, row in enumerate(rows)}
+        sums = [[index.get(tuple(map(sum, zip(a, b, strict=True))), -1) for b in rows] for a in rows]
+        return np.array(sums, np.int64).reshape(len(rows), len(rows))
+
+
+class Loads:
+    """Of one choice, for all words."""
+
+    def __init__(self, shape: Shape, case: Case) -> None:
+        import numpy as np
+
+        self.shape, self.case, self.gamma = shape, case, case.gamma
+        self.p, self.v, self.m = case.gamma.degrees.pipeline, case.gamma.degrees.virtual, case.micro_batches
+        self.row = self.v == 1 and case.gamma.schedule == "1f1b"
+        plain = case.by_word[NONE]
+        self.passes = plain.forward + plain.inputs + plain.weights
+        self.tails = self._tails()
+        self.homes = case.gamma.homes
+        forth_and_back = plain.forward if case.gamma.schedule in DIVIDED else self.passes
+        self.ramps = self._ramps(forth_and_back)
+        self.ramp = float(np.mean(self.ramps))
+        self.plain = float(self.passes.sum())
+        self.longest = float(self.passes.max())
+
+    def _tails(self) -> Any:
+        """Seconds of each unit after its rank's last pass that nothing hides."""
+        case, zero, model = self.case, self.gamma.zero, self.case.problem.model
+        ring = case.sent @ case.tail[:, :2]
+        reduce, gather = {0: (2, 0), 1: (1, 1), 2: (0, 1), 3: (0, 0)}[zero]
+        found = (1 - case.hidden_share) * (reduce * ring[:, 0] + gather * ring[:, 1]) + case.update
+        if model.tied and not model.own:
+            found[-1] = 0.0  # beside the embedding it is there once
+        return found
+
+    def _ramps(self, seconds: Any) -> Any:
+        """The least that comes before each rank's first forward pass and after its last backward pass."""
+        import numpy as np
+
+        ranks = np.arange(self.p)
+        if self.shape.own:
+            return np.concatenate(([0.0], np.cumsum(seconds)))[ranks]
+        least = float(seconds[self.shape.inner].min())
+        return (ranks > 0) * float(seconds[0]) + np.maximum(0, ranks - 1) * least
+
+    @cached_property
+    def flights(self) -> Any:
+        order, _, chunks = Judge(self.case, NONE).loop
+        return compiled(loads_kernel, "in_flight")(order, chunks, self.m)
+
+    def seconds(self, again_seconds: float = 0.0) -> float:
+        """By time alone, where all ranks together compute so much of one micro-batch again."""
+        plain = self.plain + again_seconds
+        tails = float(self.tails.sum()) / self.p
+        if self.row:
+            stages = plain + (self.m - 1) * max(plain / self.p, self.longest)
+            return max(stages, plain * (1 + (self.m - 1) / self.p))
+        return max(self.m * plain / self.p + self.ramp + tails, self.m * self.longest)
+
+
+class LoadBound:
+    """Of one choice and one word. `least_count`: of the word with at least so many layers of each chunk."""
+
+    def __init__(self, loads: Loads, judge: Judge, least_count: int | None = None) -> None:
+        self.loads, self.judge, self.case = loads, judge, judge.case
+        self.least_count = least_count
+        self.counted = judge.count is not None or least_count is not None
+        self.counts: Any = None
+        self.costs = self.case.by_word[NONE if self.counted else judge.modules]
+
+    @cached_property
+    def _unit_seconds(self) -> Any:
+        """Passes of one micro-batch, and of the tail its part for it."""
+        again = 0.0 if self.counted else self.costs.again * self.case.timed_layers
+        return self.loads.passes + again + self.loads.tails / self.loads.m
+
+    def seconds(self, limit: float) -> float:
+        """The least time of a division that may fit; infinite where none does."""
+        import numpy as np
+
+        loads, shape = self.loads, self.loads.shape
+        if shape.states is None or not shape.groups:
+            return loads.seconds()
+        seconds, held = self._unit_seconds, self._held
+        ends_seconds, ends_bytes = np.zeros(loads.p), self._beside()
+        for u in shape.ends:
+            rank = loads.homes[0 if u == 0 else -1]
+            ends_seconds[rank] += seconds[u]
+            ends_bytes[rank] += held[rank, u]
+        again, saved, least, most = self._again()
+        self.counts = np.zeros((loads.p, 2), np.int64)
+        low = loads.m * float(seconds.sum()) / loads.p
+        high = 2 * loads.m * (float(seconds.sum()) + again * shape.units) + float(loads.ramps.sum())
+        answer = compiled(loads_kernel, "least_seconds")(
+            loads.p,
+            shape.states,
+            shape.steps,
+            len(shape.groups[0]),
+            low,
+            high,
+            loads.m,
+            loads.ramps,
+            ends_seconds,
+            ends_bytes,
+            float(seconds[shape.firsts[0]]),
+            held[:, shape.firsts[0]].copy(),
+            seconds[shape.firsts[1:]],
+            held[:, shape.firsts[1:]].copy(),
+            limit,
+            again,
+            saved,
+            least,
+            most,
+            self.counts,
+        )
+        return max(float(answer), loads.seconds())
+
+    def _again(self) -> tuple[float, Any, int, int]:
+        """Of a word for the first layers: seconds and saved bytes of one layer, and how many there are on a rank."""
+        import numpy as np
+
+        loads = self.loads
+        if not self.counted:
+            return 0.0, np.zeros(loads.p), 0, 0
+        own = self.case.by_word[self.judge.modules]
+        less = float((self.case.by_word[NONE].stash - own.stash).max())
+        again = float(own.again[self.case.timed_layers].min())
+        if self.least_count is not None:
+            return again, loads.flights * less, self.least_count, loads.shape.units
+        assert self.judge.count is not None, "one of both"
+        return again, loads.flights * less, self.judge.count, self.judge.count * loads.v
+
+    def _beside(self) -> Any:
+        """[rank]: what is there besides units. With several chunks each rank has a layer, which runs backward while most
+        is in flight."""
+        import numpy as np
+
+        case, shape = self.case, self.loads.shape
+        found = np.full(self.loads.p, case.beside_bytes)
+        found[1:] += case.received_bytes
+        if self.loads.gamma.schedule == "interleaved-1f1b" and not shape.own:
+            words = [case.by_word[word] for word in {self.judge.modules, NONE}]
+            found += max(0.0, min(float((own.moment - own.stash)[1:].min()) for own in words))
+            found += min(float(case.masks[case.types[u]]) for u in shape.firsts)
+        return found
+
+    @cached_property
+    def _held(self) -> Any:
+        """[rank, unit]: what it takes there at least, with nothing computed again where a word holds for some layers."""
+        return self.case.standing[None] + self.loads.flights[:, None] * self.costs.stash[None]
+
+    # ---- layouts to begin with ------------------------------------------------------------------------------
+
+    def layout(self) -> tuple[int, ...] | None:
+        """The division of the bound, each rank's units spread over its chunks."""
+        loads, shape = self.loads, self.loads.shape
+        if self.counts is None or not self.counts.any():
+            return None
+        units = [int(self.counts[r, 1] + shape.states[self.counts[r, 0]].sum()) for r in range(loads.p)]
+        for _ in range(sum(units) - len(shape.inner)):
+            units[max(range(loads.p), key=units.__getitem__)] -= 1
+        return self._spread(units)
+
+    def _spread(self, units: Sequence[int]) -> tuple[int, ...] | None:
+        """Chunks of each rank as even as can be, the ends counting as many layers as they take time."""
+        loads, shape, seconds = self.loads, self.loads.shape, self._unit_seconds
+        counts = [0] * len(loads.homes)
+        layer = max(float(seconds[shape.firsts[0]]), 1e-30)
+        weights = [0.0] * len(counts)
+        for u in shape.ends:
+            j = 0 if u == 0 else len(counts) - 1
+            counts[j], weights[j] = counts[j] + 1, weights[j] + float(seconds[u]) / layer
+        for r, left in enumerate(units):
+            own = [j for j, home in enumerate(loads.homes) if home == r]
+            for _ in range(left):
+                j = min(own, key=lambda j: (counts[j] > 0, weights[j], j))
+                counts[j], weights[j] = counts[j] + 1, weights[j] + 1
+        return tuple(counts) if min(counts) > 0 and sum(counts) == shape.units else None
+
+    def balanced(self) -> tuple[int, ...] | None:
+        """Chunks with about the same time, by shares of the whole."""
+        seconds, chunks = self._unit_seconds, len(self.loads.homes)
+        units = len(seconds)
+        if chunks > units:
+            return None
+        counts, start, left = [], 0, float(seconds.sum())
+        for j in range(chunks - 1):
+            rest = chunks - j
+            goal, size, taken = left / rest, 0, 0.0
+            while start + size < units - (rest - 1) and (
+                size == 0 or taken + float(seconds[start + size]) / 2 <= goal
+            ):
+                taken += float(seconds[start + size])
+                size += 1
+            counts.append(size)
+            start, left = start + size, left - taken
+        return (*counts, units - start)

@@ -1,0 +1,551 @@
+"""The search for the fastest training configuration, best first, with a bound, and the list of those that may be fastest.
+
+What is looked at is an *item* with a lower bound on its time: a family of choices, then one choice with its number of
+chunks, then this with one word for recomputation, then the same with the memory of all ranks. The item with the least
+bound comes next, and is refined or solved. The search ends when no bound is below what a configuration of the list may
+take at most; every choice that was not looked at is counted under the bound that discarded it.
+
+**The list.** If every complete configuration really takes between 1 - e and 1 + e times what the model says, then the
+one that is really the fastest takes at most (1 + e) / (1 - e) times the model's least time T of those that fit for
+sure: the real time of the model's best one is at most (1 + e) T, and that of one with more than (1 + e) / (1 - e) T is
+more than (1 + e) T. So the list has every choice of degrees, micro-batch and ZeRO stage one of whose configurations
+that may fit is within that.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from ...instances.base.errors import InputError
+from ...instances.training.plan import FULL, V_SHAPES, Configuration, Recompute, read_recompute
+from ...instances.training.problem import TrainingProblem
+from .bounds import LoadBound, Loads, Shape
+from .cases import NONE, WHOLE, Case, Gamma, Modules
+from .inner import Best, solve
+from .judging import Judge
+from .space import Scope, Space, configuration, even_layout
+
+USUAL_ERROR = 0.05
+USUAL_MEMORY_ERROR = 0.03
+TOLERANCE = 1e-9
+"""Relative: values and bounds that differ by less are the same."""
+NODE_WORK = 1_000_000
+"""Passes that one search for layouts simulates at most."""
+MOST_LOOKS, FEW_LOOKS = 400, 40
+"""Layouts that local moves look at for one choice with several chunks on a rank, and where it cannot be the best."""
+
+FAMILY, CHOICE, WORD, MEMORY, LAYOUT = "work", "ramp", "recomputation", "memory and layout", "simulated layouts"
+COUNTS = "recomputed layers"
+CANNOT_FIT = "cannot fit"
+BOUNDS = (FAMILY, CHOICE, WORD, MEMORY, LAYOUT)
+"""By which a choice is discarded, the cheapest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a user may ask of the search."""
+
+    error: float = USUAL_ERROR
+    """By which share times may be misjudged."""
+    memory_error: float = USUAL_MEMORY_ERROR
+    list_all: bool = True
+    """Prove the list, and not only the best configuration."""
+
+    def __post_init__(self) -> None:
+        for name in ("error", "memory_error"):
+            value = getattr(self, name)
+            if not 0 <= value < 1:
+                raise InputError(name, f"is {value:g}", "give a share from 0 to less than 1, 0.05 for 5 %")
+
+    @property
+    def ratio(self) -> float:
+        """How much longer than the best one a configuration of the list takes at most, by the model."""
+        return (1 + self.error) / (1 - self.error) if self.list_all else 1.0
+
+    def limits(self, memory_bytes: float | None) -> tuple[float, float]:
+        """Bytes by the model up to which a configuration fits for sure, and up to which it may fit."""
+        if memory_bytes is None:
+            return math.inf, math.inf
+        return memory_bytes / (1 + self.memory_error), memory_bytes / (1 - self.memory_error)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One choice of the list: its best known configuration."""
+
+    plan: Configuration
+    seconds: float
+    bound: float
+    """No configuration of the same degrees, micro-batch and ZeRO stage that may fit is faster."""
+    sure: bool
+    """Does it fit for sure?"""
+
+
+@dataclass
+class Report:
+    """What the search knows."""
+
+    considered: int = 0
+    discarded: Counter[str] = field(default_factory=Counter)
+    """Choices by the bound that discarded them."""
+    unfit: int = 0
+    """Choices that are proven not to fit."""
+    solved: int = 0
+    best: Found | None = None
+    bound: float = 0.0
+    """No configuration that fits for sure is faster."""
+    listed: tuple[Found, ...] = ()
+    undecided: int = 0
+    """Choices that an interrupted search has neither listed nor discarded."""
+    nearest_bytes: float | None = None
+    """Where nothing fits: the least that the fullest rank of any configuration was found to hold."""
+    nearest: Configuration | None = None
+    finished: bool = False
+
+    @property
+    def fit(self) -> int:
+        """Choices that are not proven not to fit."""
+        return self.considered - self.unfit
+
+    @property
+    def gap(self) -> float | None:
+        if self.best is None:
+            return None
+        return max(0.0, (self.best.seconds - self.bound) / self.best.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """A choice with one word."""
+
+    gamma: Gamma
+    modules: Modules
+    count: int | None = None
+
+
+@dataclass
+class _Entry:
+    """What is known of one choice of degrees, micro-batch and ZeRO stage that is being looked at."""
+
+    left: int = 0
+    """Items of it that are still open."""
+    fits: bool = False
+    by: str = CANNOT_FIT
+    """The bound that discarded the last of its items."""
+
+
+class Search:
+    """One search; `run` may be interrupted and leaves what is known in `report`."""
+
+    def __init__(
+        self,
+        problem: TrainingProblem,
+        scope: Scope | None = None,
+        settings: Settings | None = None,
+        heard: Callable[[Report], None] | None = None,
+        out_of_time: Callable[[], bool] | None = None,
+    ) -> None:
+        self.problem, self.scope = problem, scope or Scope()
+        self.settings = settings or Settings()
+        self.heard, self.out_of_time = heard, out_of_time or (lambda: False)
+        self.sure, self.maybe = self.settings.limits(problem.memory_bytes)
+        self.step = problem.efficiencies.step_seconds
+        self.report = Report()
+        self.heap: list[tuple[float, int, str, Any]] = []
+        self.ticks = 0
+        self.open_bound = math.inf
+        self.values: dict[Gamma, Found] = {}
+        self.entries: dict[Gamma, _Entry] = {}
+        self.cases: dict[Gamma, Case] = {}
+        self.loads_of: dict[Gamma, Loads] = {}
+        self.best_bound = math.inf
+
+    @cached_property
+    def space(self) -> Space:
+        return Space(self.problem, self.scope)
+
+    # ---- the loop -------------------------------------------------------------------------------------------
+
+    def run(self) -> Report:
+        """Until the list is proven, or time is over."""
+        self._begin()
+        try:
+            while self.heap:
+                if self.out_of_time():
+                    return self._end(finished=False)
+                bound, _, kind, payload = heapq.heappop(self.heap)
+                if bound > self.most:
+                    heapq.heappush(self.heap, (bound, 0, kind, payload))
+                    break
+                self._refine(bound, kind, payload)
+        except KeyboardInterrupt:
+            self._end(finished=False)
+            raise
+        return self._end(finished=True)
+
+    @property
+    def most(self) -> float:
+        """What a configuration of the list takes at most; above it nothing is looked at."""
+        best = self.report.best
+        return math.inf if best is None else best.seconds * self.settings.ratio * (1 + TOLERANCE)
+
+    def _begin(self) -> None:
+        seconds, least_bytes = self.space.bounds
+        sizes = self.space.sizes
+        self.report.considered = int(sizes.sum())
+        unfit = least_bytes > self.maybe
+        self.report.unfit += int(sizes[unfit].sum())
+        self.heap = [
+            (float(seconds[row]) + self.step, -row, FAMILY, row)
+            for row in range(len(self.space))
+            if not unfit[row] and sizes[row]
+        ]
+        heapq.heapify(self.heap)
+
+    def _push(self, bound: float, kind: str, payload: Any) -> None:
+        self.ticks += 1
+        heapq.heappush(self.heap, (bound, self.ticks, kind, payload))
+
+    def _refine(self, bound: float, kind: str, payload: Any) -> None:
+        if kind == FAMILY:
+            for gamma in self.space.gammas(payload):
+                self._open(gamma, bound)
+        elif kind == CHOICE:
+            self._words(payload, bound)
+        elif kind == COUNTS:
+            self._counts(payload, bound)
+        elif kind == WORD:
+            self._with_memory(payload, bound)
+        else:
+            self._solve(payload, bound)
+
+    # ---- a choice -------------------------------------------------------------------------------------------
+
+    def case(self, gamma: Gamma) -> Case:
+        if gamma not in self.cases:
+            if len(self.cases) > 2000:
+                self.cases.clear()
+                self.loads_of.clear()
+            self.cases[gamma] = self.space.maker.case(gamma, (NONE,))
+        return self.cases[gamma]
+
+    def _judge(self, word: _Word) -> Judge:
+        case = self.case(word.gamma)
+        self.space.maker.with_word(case, word.modules)
+        return Judge(case, word.modules, word.count)
+
+    def _open(self, gamma: Gamma, bound: float) -> None:
+        self.entries[gamma] = _Entry(left=1)
+        self._push(max(bound, self.loads(gamma).seconds() + self.step), CHOICE, gamma)
+
+    def _words(self, gamma: Gamma, bound: float) -> None:
+        """One item for each word; of whole layers the fewest first, each of the others once one fewer is known."""
+        entry, fixed = self.entries[gamma], self.scope.fix.get("recompute")
+        entry.left -= 1
+        words: list[_Word] = []
+        if fixed is not None:
+            own = read_recompute("scope: recompute", fixed)
+            words = [_Word(gamma, own.modules, own.layers)]
+        elif gamma.schedule in V_SHAPES:
+            words = [_Word(gamma, NONE)]
+        else:
+            words = [_Word(gamma, word) for word in self._useful(gamma) if word != WHOLE]
+            if WHOLE in self.space.words:
+                entry.left += 1
+                self._push(bound, COUNTS, _Word(gamma, WHOLE, 1))
+        entry.left += len(words)
+        case = self.case(gamma)
+        for word in words:
+            costs = self.space.maker.with_word(case, word.modules)
+            again = 0.0 if word.count is not None else float((costs.again * case.timed_layers).sum())
+            self._push(max(bound, self.loads(gamma).seconds(again) + self.step), WORD, word)
+        self._close(gamma, CHOICE)
+
+    def _counts(self, word: _Word, bound: float) -> None:
+        """Whole layers computed again, so many of each chunk or more: so many are one item, more of them another."""
+        gamma, count = word.gamma, word.count or 1
+        entry, most = self.entries[gamma], self._most_layers(gamma)
+        entry.left -= 1
+        if self.scope.layouts != "even":
+            own = LoadBound(self.loads(gamma), self._judge(word), count)
+            least = own.seconds(self.maybe) + self.step
+            if least == math.inf:
+                self._close(gamma, CANNOT_FIT)
+                return
+            if least > max(bound, self.most):
+                entry.left += 1
+                self._push(least, COUNTS, word)
+                return
+            bound = max(bound, least)
+            if count == 1:
+                count = self._least_count(gamma, most)
+        if count > most:
+            self._close(gamma, CANNOT_FIT)
+            return
+        entry.left += 1
+        self._push(bound, WORD, _Word(gamma, WHOLE, count if count < most else None))
+        if count < most:
+            entry.left += 1
+            self._push(bound, COUNTS, _Word(gamma, WHOLE, count + 1))
+
+    def _least_count(self, gamma: Gamma, most: int) -> int:
+        """The fewest layers of each chunk that may fit, since more never hold more; above `most` where none do."""
+        low, high = 0, most + 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._memory_bound(_Word(gamma, WHOLE, middle if middle < most else None)) < math.inf:
+                high = middle
+            else:
+                low = middle
+        return high
+
+    def _most_layers(self, gamma: Gamma) -> int:
+        """Layers that one chunk can have; beyond those of even chunks few are asked for."""
+        layers = self.problem.model.layers + self.problem.model.prediction_layers or len(self.problem.model.own)
+        return max(1, min(layers, self.space.units - gamma.degrees.chunks + 1))
+
+    def _useful(self, gamma: Gamma) -> list[Modules]:
+        """Words for which no other takes no longer and keeps no more in any type of unit."""
+        maker = self.space.maker
+        if self.problem.model.own or len(self.space.words) <= 2:
+            return list(self.space.words)
+        row = maker.row_of[gamma.key]
+        facts = {}
+        gradient = self._gradient(gamma)
+        for word in self.space.words:
+            own: list[float] = []
+            for name in maker.names:
+                kept = maker.bytes[name]
+                own += [float(maker.seconds(name, gradient).again[word][row])]
+                own += [float(kept.stash[word][row]), float(kept.moment[word][row])]
+            facts[word] = own
+        return [
+            word
+            for i, (word, own) in enumerate(facts.items())
+            if not any(
+                all(a <= b for a, b in zip(other, own, strict=True)) and (other != own or n < i)
+                for n, (name, other) in enumerate(facts.items())
+                if name != word
+            )
+        ]
+
+    def _gradient(self, gamma: Gamma) -> float:
+        own = self.problem.rules.states[gamma.zero].gradients
+        return own.whole + own.shared
+
+    def loads(self, gamma: Gamma) -> Loads:
+        if gamma not in self.loads_of:
+            self.loads_of[gamma] = Loads(self.shape, self.case(gamma))
+        return self.loads_of[gamma]
+
+    @cached_property
+    def shape(self) -> Shape:
+        return Shape(self.problem)
+
+    def _load(self, judge: Judge) -> LoadBound:
+        return LoadBound(self.loads(judge.case.gamma), judge)
+
+    # ---- a word ---------------------------------------------------------------------------------------------
+
+    def _with_memory(self, word: _Word, bound: float) -> None:
+        """The bound with the memory of all ranks, for what may fit."""
+        if self.scope.layouts == "even":
+            self._push(bound, MEMORY, word)
+            return
+        seconds = self._memory_bound(word)
+        if seconds == math.inf:
+            self.entries[word.gamma].left -= 1
+            self._close(word.gamma, CANNOT_FIT)
+            return
+        self.entries[word.gamma].fits = True
+        self._push(max(bound, seconds + self.step), MEMORY, word)
+
+    def _memory_bound(self, word: _Word, limit: float | None = None) -> float:
+        limit = self.maybe if limit is None else limit
+        judge = self._judge(word)
+        if self._is_row(judge.case):
+            return solve(judge.pipeline(limit), most_nodes=-1).bound
+        return self._load(judge).seconds(limit)
+
+    @staticmethod
+    def _is_row(case: Case) -> bool:
+        """One chunk on each rank under 1F1B, with messages that take the same whatever the layout is?"""
+        return case.gamma.schedule == "1f1b" and (case.alike_outputs or case.gamma.degrees.pipeline == 1)
+
+    def _close(self, gamma: Gamma, by: str) -> None:
+        """Count a choice when nothing of it is open any more."""
+        entry = self.entries[gamma]
+        if by != CANNOT_FIT:
+            entry.fits = entry.fits or by != CHOICE
+            entry.by = by
+        if entry.left == 0:
+            del self.entries[gamma]
+            self.cases.pop(gamma, None)
+            self.loads_of.pop(gamma, None)
+            if not entry.fits:
+                self.report.unfit += 1
+            elif gamma not in self.values:
+                self.report.discarded[entry.by] += 1
+
+    # ---- layouts --------------------------------------------------------------------------------------------
+
+    def _solve(self, word: _Word, bound: float) -> None:
+        best = self.report.best
+        judge = self._judge(word)
+        below = math.inf if best is None else best.seconds - self.step
+        if self.sure < self.maybe or self.sure == self.maybe:
+            answer = self._layout(judge, self.sure, below)
+            self._take(word, answer, sure=True)
+            self.best_bound = min(self.best_bound, answer.bound + self.step)
+        known = self.values.get(word.gamma)
+        if self.settings.list_all and self.maybe > self.sure and (known is None or not known.sure):
+            most = self.most - self.step
+            if known is not None:
+                most = min(most, known.seconds - self.step)
+            answer = self._layout(judge, self.maybe, most)
+            self._take(word, answer, sure=False)
+        self.report.solved += 1
+        self.entries[word.gamma].left -= 1
+        self._close(word.gamma, LAYOUT)
+        self._tell(bound)
+
+    def _layout(self, judge: Judge, limit: float, below: float) -> Best:
+        """The best layout of one choice and word; only one that is faster than `below` is looked for."""
+        if self.scope.layouts == "even":
+            return self._even(judge, limit)
+        case = judge.case
+        if self._is_row(case):
+            own = judge.pipeline(limit)
+            first = solve(own, cutoff=below, tolerance=TOLERANCE, most_nodes=0)
+            if first.bound >= min(self._best_seconds, below) or first.value is None and first.bound >= below:
+                return first
+            nodes = max(200, NODE_WORK // (case.micro_batches * case.gamma.degrees.pipeline))
+            return solve(own, cutoff=below, tolerance=TOLERANCE, most_nodes=nodes)
+        load = self._load(judge)
+        bound = load.seconds(limit)
+        if bound >= below:
+            return Best(None, bound)
+        value, layout = math.inf, None
+        starts = [(judge.judge(start, limit), start) for start in self._starts(judge, load)]
+        if not starts:
+            return Best(None, bound)
+        (value, _), layout = min(starts, key=lambda one: (one[0][0], max(one[0][1])))
+        looks = self._looks(case) if bound < self._best_seconds else FEW_LOOKS
+        if bound < self._best_seconds or value > below:
+            value, layout = judge.climb(layout, limit, looks, bound * (1 + TOLERANCE))
+        if value == math.inf:
+            return Best(None, bound)
+        return Best(value, min(bound, value), layout)
+
+    @property
+    def _best_seconds(self) -> float:
+        return math.inf if self.report.best is None else self.report.best.seconds - self.step
+
+    def _looks(self, case: Case) -> int:
+        passes = 2 * case.micro_batches * case.gamma.degrees.chunks
+        return max(20, min(MOST_LOOKS, NODE_WORK // passes))
+
+    def _starts(self, judge: Judge, load: LoadBound) -> list[tuple[int, ...]]:
+        chunks = judge.case.gamma.degrees.chunks
+        starts = [even_layout(self.problem, chunks), load.layout(), load.balanced()]
+        found: list[tuple[int, ...]] = []
+        for start in starts:
+            if start is not None and min(start) > 0 and start not in found:
+                found.append(start)
+        return found
+
+    def _even(self, judge: Judge, limit: float) -> Best:
+        layout = even_layout(self.problem, judge.case.gamma.degrees.chunks)
+        if layout is None or min(layout) < 1:
+            return Best(None, math.inf)
+        seconds, _ = judge.judge(layout, limit)
+        return Best(None, math.inf) if seconds == math.inf else Best(seconds, seconds, layout)
+
+    def _take(self, word: _Word, answer: Best, *, sure: bool) -> None:
+        if answer.value is None:
+            return
+        seconds = answer.value + self.step
+        plan = configuration(word.gamma, answer.layout, Recompute(word.modules, word.count))
+        found = Found(plan, seconds, min(seconds, answer.bound + self.step), sure)
+        known = self.values.get(word.gamma)
+        if seconds <= self.most or known is not None:
+            better = known is None or (sure, -seconds) > (known.sure, -known.seconds)
+            if better:
+                self.values[word.gamma] = found
+        if sure and (self.report.best is None or seconds < self.report.best.seconds):
+            self.report.best = found
+            self.values[word.gamma] = found
+            self._tell(None)
+
+    def _tell(self, bound: float | None) -> None:
+        if bound is not None:
+            self.open_bound = bound
+            self.report.bound = max(self.report.bound, min(bound, self.best_bound))
+        if self.heard is not None:
+            self.heard(self.report)
+
+    # ---- the end --------------------------------------------------------------------------------------------
+
+    def _end(self, *, finished: bool) -> Report:
+        report = self.report
+        report.finished = finished
+        open_bound = min((item[0] for item in self.heap), default=math.inf)
+        bound = min(open_bound, self.best_bound)
+        if report.best is not None:
+            bound = min(bound, report.best.seconds)
+        report.bound = bound if bound < math.inf else report.bound
+        left: Counter[str] = Counter()
+        for gamma in self.entries:
+            if gamma not in self.values:
+                left[CHOICE] += 1
+        if finished:
+            sizes = self.space.sizes
+            left[FAMILY] = sum(int(sizes[item[3]]) for item in self.heap if item[2] == FAMILY)
+            report.discarded.update(+left)
+        else:
+            sizes = self.space.sizes
+            report.undecided = sum(left.values()) + sum(
+                int(sizes[item[3]]) for item in self.heap if item[2] == FAMILY and item[0] <= self.most
+            )
+        report.listed = self._listed()
+        if report.best is None:
+            report.nearest, report.nearest_bytes = None, None
+        return report
+
+    def _listed(self) -> tuple[Found, ...]:
+        """One entry for each choice of degrees, micro-batch and ZeRO stage, the fastest first."""
+        best: dict[tuple[Any, ...], Found] = {}
+        for gamma, found in self.values.items():
+            if found.seconds > self.most:
+                self.report.discarded[LAYOUT] += 1
+                continue
+            key = gamma.degrees, gamma.micro_batch, gamma.zero
+            if key not in best or (found.sure, -found.seconds) > (best[key].sure, -best[key].seconds):
+                best[key] = found
+        return tuple(sorted(best.values(), key=lambda found: found.seconds))
+
+
+def search(
+    problem: TrainingProblem,
+    fix: Iterable[str] = (),
+    forbid: Iterable[str] = (),
+    layouts: str = "any",
+    settings: Settings | None = None,
+) -> Report:
+    """The whole search, from words."""
+    from .space import read_scope
+
+    return Search(problem, read_scope(fix, forbid, layouts), settings).run()
+
+
+def seconds_of(found: Sequence[Found]) -> list[float]:
+    return [own.seconds for own in found]
+
+
+__all__ = ["FULL", "Found", "Report", "Search", "Settings", "search"]

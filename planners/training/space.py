@@ -1,0 +1,376 @@
+"""All choices of degrees, micro-batch and ZeRO stage that a framework can run, in columns, each with a bound.
+
+A *family* is one such choice without the number of chunks on a rank and without the schedule; these follow in `gammas`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ...instances.base.errors import InputError, nearest, show
+from ...instances.training.plan import NOTHING, SCHEDULES, V_SHAPES, Configuration, Degrees, read_recompute
+from ...instances.training.problem import TrainingProblem
+from .cases import NONE, CaseMaker, Gamma, Modules, all_words, exposed, gradient_bytes_of
+from .cases import UPDATE_BYTES
+from .holds import HALF, WORKSPACE_BYTES
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Column = np.ndarray[Any, np.dtype[Any]]
+
+DEGREE_KEYS = {
+    "tensor": "tensor",
+    "context": "context",
+    "pipeline": "pipeline",
+    "virtual": "virtual",
+    "data": "data",
+    "expert": "expert",
+    "expert-tensor": "expert_tensor",
+}
+KEYS = (*DEGREE_KEYS, "micro-batch", "zero", "schedule", "recompute")
+INTERLEAVED = "interleaved-1f1b"
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Which configurations are asked for; checked where it enters."""
+
+    fix: Mapping[str, str] = field(default_factory=dict)
+    forbid: tuple[tuple[str, str], ...] = ()
+    layouts: str = "any"
+    """`any`, or `even`: those that the framework makes by itself."""
+
+    def __post_init__(self) -> None:
+        if self.layouts not in ("any", "even"):
+            raise InputError("layouts", f"is {show(self.layouts)}", "give any or even")
+        for key, value in (*self.fix.items(), *self.forbid):
+            check_choice(key, value)
+
+    def takes(self, key: str, value: object) -> bool:
+        """Is this value in the scope?"""
+        text = str(value)
+        return self.fix.get(key, text) == text and (key, text) not in self.forbid
+
+    def takes_degrees(self, degrees: Degrees) -> bool:
+        return all(self.takes(key, getattr(degrees, name)) for key, name in DEGREE_KEYS.items())
+
+
+def check_choice(key: str, value: str) -> None:
+    """Is it a key of a configuration, with a value that it can have?"""
+    if key not in KEYS:
+        close = nearest(key, KEYS)
+        raise InputError(
+            "scope", f"has the key {show(key)}", f'write "{close}"' if close else f"use {', '.join(KEYS)}"
+        )
+    if key == "recompute":
+        read_recompute("scope: recompute", value)
+    elif key == "schedule":
+        if value not in SCHEDULES:
+            raise InputError("scope: schedule", f"is {show(value)}", "give one of " + ", ".join(SCHEDULES))
+    elif not (value.isascii() and value.isdecimal()):
+        raise InputError(f"scope: {key}", f"is {show(value)}", "give a whole number")
+
+
+def read_scope(fix: Iterable[str] = (), forbid: Iterable[str] = (), layouts: str = "any") -> Scope:
+    """From words KEY=VALUE."""
+    fixed: dict[str, str] = {}
+    for key, value in map(_pair, fix):
+        if fixed.setdefault(key, value) != value:
+            raise InputError("scope", f"fixes {key} twice", "give one value, or forbid others")
+    return Scope(fixed, tuple(map(_pair, forbid)), layouts)
+
+
+def _pair(word: str) -> tuple[str, str]:
+    key, equals, value = word.partition("=")
+    if not equals:
+        raise InputError("scope", f"holds {show(word)}", "write KEY=VALUE, as in tensor=4")
+    return key.strip().replace("_", "-"), value.strip()
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What rules ask of a configuration, without a layout and without its checks."""
+
+    degrees: Degrees
+    micro_batch: int
+    zero: int
+    schedule: str
+    layout: tuple[int, ...] = ()
+
+    def micro_batches(self, batch: int) -> int:
+        return batch // (self.degrees.data * self.micro_batch)
+
+
+class Space:
+    """The families of a problem in a scope."""
+
+    def __init__(self, problem: TrainingProblem, scope: Scope) -> None:
+        import numpy as np
+
+        self.problem, self.scope = problem, scope
+        self.units = len(problem.model.units)
+        self.words = tuple(self._words())
+        rows = list(self._rows())
+        table = np.array(rows, np.int64).reshape(-1, 8)
+        names = ("tensor", "context", "pipeline", "data", "expert", "expert_tensor", "micro_batch", "zero")
+        self.columns = {name: table[:, i] for i, name in enumerate(names)}
+        keys = np.unique(table[:, [0, 1, 4, 5, 6]], axis=0)
+        self.maker = CaseMaker(problem, map(tuple, keys.tolist()), sorted({NONE, *self.words}))
+
+    def __len__(self) -> int:
+        return len(self.columns["tensor"])
+
+    def _words(self) -> Iterator[Modules]:
+        fixed = self.scope.fix.get("recompute")
+        if fixed is not None:
+            yield read_recompute("scope: recompute", fixed).modules
+            return
+        for word in all_words(self.problem):
+            if self.scope.takes("recompute", ",".join(word) or "none"):
+                yield word
+
+    # ---- what can be run ------------------------------------------------------------------------------------
+
+    def _rows(self) -> Iterator[tuple[int, ...]]:
+        problem, devices, own = self.problem, self.problem.devices, self.problem.model.own
+        for t in divisors(devices):
+            for c in divisors(devices // t):
+                if not self._can(Degrees(tensor=t, context=c, data=devices // (t * c))):
+                    continue
+                for p in divisors(devices // (t * c)):
+                    d = devices // (t * c * p)
+                    if (
+                        p > self.units
+                        or problem.batch % d
+                        or not self._takes(tensor=t, context=c, pipeline=p, data=d)
+                    ):
+                        continue
+                    sizes = [b for b in divisors(problem.batch // d) if self.scope.takes("micro-batch", b)]
+                    if own:
+                        sizes = [b for b in sizes if self._is_measured(t, b)]
+                    for e, s in self._experts(t, c, p, d):
+                        for b in sizes:
+                            for zero in self._zeros(t, c, p, d):
+                                yield t, c, p, d, e, s, b, zero
+
+    def _takes(self, **degrees: int) -> bool:
+        return all(self.scope.takes(name.replace("_", "-"), value) for name, value in degrees.items())
+
+    def _is_measured(self, tensor: int, micro_batch: int) -> bool:
+        own = self.problem.model.own
+        return all(any((x.tensor, x.micro_batch) == (tensor, micro_batch) for x in layer.times) for layer in own)
+
+    def _can(self, degrees: Degrees, zero: int | None = None, schedule: str = "1f1b", micro_batch: int = 1) -> bool:
+        """Does it keep all rules?"""
+        own = self.problem.rules
+        if self.problem.model.own and (degrees.context > 1 or degrees.expert > 1 or degrees.expert_tensor > 1):
+            return False
+        asked: Any = _Asked(degrees, micro_batch, own.usual_zero if zero is None else zero, schedule)
+        return all(rule.kept(self.problem, asked) for rule in own.rules)
+
+    def _experts(self, t: int, c: int, p: int, d: int) -> list[tuple[int, int]]:
+        ranks, own = t * c * d, self.problem.model.experts
+        if own is None:
+            return [(1, 1)] if self._takes(expert=1, expert_tensor=1) else []
+        least = min(self.problem.rules.states)
+        return [
+            (e, s)
+            for s in divisors(ranks)
+            for e in divisors(ranks // s)
+            if e <= own.count
+            and self._takes(expert=e, expert_tensor=s)
+            and self._can(Degrees(t, c, p, 1, d, e, s), least)
+        ]
+
+    def _zeros(self, t: int, c: int, p: int, d: int) -> list[int]:
+        degrees = Degrees(t, c, p, 1, d)
+        return [z for z in self.problem.rules.states if self.scope.takes("zero", z) and self._can(degrees, z)]
+
+    def gammas(self, row: int) -> list[Gamma]:
+        """A family's choices of schedule and chunks."""
+        t, c, p, d, e, s, b, zero = (int(column[row]) for column in self.columns.values())
+        batches = self.problem.batch // (d * b)
+        found = []
+        for schedule, v in self._ways(p, batches):
+            degrees = Degrees(t, c, p, v, d, e, s)
+            if self._can(degrees, zero, schedule, b):
+                found.append(Gamma(degrees, b, zero, schedule))
+        return found
+
+    def _ways(self, p: int, batches: int) -> list[tuple[str, int]]:
+        key = p, batches
+        if key not in self._known_ways:
+            self._known_ways[key] = [
+                (schedule, v)
+                for schedule in self.problem.rules.schedules
+                if self.scope.takes("schedule", schedule)
+                for v in self._chunks(schedule, p, batches)
+                if self.scope.takes("virtual", v)
+            ]
+        return self._known_ways[key]
+
+    @cached_property
+    def _known_ways(self) -> dict[tuple[int, int], list[tuple[str, int]]]:
+        return {}
+
+    def _chunks(self, schedule: str, p: int, batches: int) -> Iterable[int]:
+        if schedule == INTERLEAVED:
+            return range(2, self.units // p + 1) if p > 1 and batches % p == 0 else ()
+        if schedule in V_SHAPES:
+            return (2,) if p > 1 and 2 * p <= self.units and NONE in self.words else ()
+        return (1,)
+
+    @cached_property
+    def sizes(self) -> Column:
+        """How many choices each family has."""
+        import numpy as np
+
+        batches = self.problem.batch // (self.columns["data"] * self.columns["micro_batch"])
+        pairs, index = np.unique(np.stack([self.columns["pipeline"], batches]), axis=1, return_inverse=True)
+        counts = np.array([len(self._ways(int(p), int(m))) for p, m in pairs.T], np.int64)
+        return counts[np.asarray(index).ravel()] if len(counts) else np.zeros(0, np.int64)
+
+    # ---- bounds of families ---------------------------------------------------------------------------------
+
+    @cached_property
+    def key_rows(self) -> Column:
+        import numpy as np
+
+        own = self.columns
+        keys = zip(
+            *(own[name].tolist() for name in ("tensor", "context", "expert", "expert_tensor", "micro_batch")),
+            strict=True,
+        )
+        return np.array([self.maker.row_of[key] for key in keys], np.int64)
+
+    def per_zero(self, value: Any) -> Column:
+        """A number of each ZeRO stage, for each family."""
+        import numpy as np
+
+        zero = self.columns["zero"]
+        found = np.zeros(len(zero))
+        for stage in self.problem.rules.states:
+            found[zero == stage] = value(stage)
+        return found
+
+    @cached_property
+    def bounds(self) -> tuple[Column, Column]:
+        """Seconds that no configuration of a family is below, and bytes that its fullest rank has at least."""
+        if self.problem.model.own:
+            return self._own_bounds()
+        import numpy as np
+
+        own, maker, rates = self.columns, self.maker, self.problem.efficiencies
+        p, batches = own["pipeline"], self.problem.batch // (own["data"] * own["micro_batch"])
+        shards = own["context"] * own["data"]
+        expert_shards = np.maximum(1, own["tensor"] * shards // (own["expert"] * own["expert_tensor"]))
+        dense = maker.cluster.groups(own["tensor"], shards)
+        experts = maker.cluster.groups(own["expert_tensor"] * own["expert"], expert_shards)
+        states = self.problem.rules.states
+        gradient = self.per_zero(lambda zero: gradient_bytes_of(states[zero]))
+        zero, row = own["zero"], self.key_rows
+        busy, once, standing, stash = (np.zeros(len(p)) for _ in range(4))
+        least_layer = np.full(len(p), np.inf)
+        first = np.zeros(len(p))
+        each = [self._each_bytes(counts) for counts in (shards, expert_shards)]
+        memory_rate = rates.memory * self.problem.gpu.memory_rate
+        for name, count in self.problem.model.counted.items():
+            seconds = np.zeros(len(p))
+            for bytes_each in {gradient_bytes_of(state) for state in states.values()}:
+                unit = maker.seconds(name, bytes_each)
+                seconds = np.where(gradient == bytes_each, (unit.forward + unit.backward)[row], seconds)
+            sent, sent_experts = (column[row] for column in maker.sent_numbers[name])
+            if self.problem.model.tied and name == "head":
+                sent = 0 * sent  # on one rank with the embedding it is there once
+            ring = dense.ring * sent + experts.ring * sent_experts
+            reduce, gather = gradient * ring, HALF * ring
+            passes = np.where(zero >= 2, reduce + np.where(zero == 3, 2 * gather, 0), 0)
+            hidden = np.minimum(rates.data_hidden * passes, seconds)
+            seconds = seconds + passes - hidden
+            after = np.where(zero == 0, 2 * reduce, np.where(zero == 1, reduce, 0)) + np.where(
+                (zero == 1) | (zero == 2), gather, 0
+            )
+            update = sent * (
+                UPDATE_BYTES / np.where(zero > 0, shards, 1) + gradient / np.where(zero >= 2, shards, 1)
+            )
+            update = update + sent_experts * (
+                UPDATE_BYTES / np.where(zero > 0, expert_shards, 1)
+                + gradient / np.where(zero >= 2, expert_shards, 1)
+            )
+            busy += count * seconds
+            once += count * ((1 - rates.data_hidden) * after + update / memory_rate)
+            kept = maker.bytes[name]
+            standing += count * (kept.usual[row] * each[0] + kept.experts[row] * each[1])
+            stash += count * np.minimum.reduce([kept.stash[word] for word in self.words])[row]
+            if name == "embedding":
+                first = seconds
+            elif name != "head":
+                least_layer = np.minimum(least_layer, seconds)
+        # The mean over ranks of what each has to do, of what comes before its first pass, and of its tail.
+        least_layer = np.where(np.isfinite(least_layer), least_layer, 0)
+        ramp = ((p - 1) * first + (p - 1) * (p - 2) / 2 * least_layer) / p
+        seconds = (batches * busy + once) / p + ramp
+        fixed = WORKSPACE_BYTES + self.problem.reserve_bytes
+        return seconds, (standing + stash) / p + fixed
+
+    def _each_bytes(self, shards: Column) -> Column:
+        """Of one parameter."""
+        import numpy as np
+
+        eight = float(self.problem.fp8_weight_copy and self.problem.precision == "fp8")
+        found = np.zeros(len(shards))
+        for zero, state in self.problem.rules.states.items():
+            parts = (state.weights, state.gradients, state.optimizer)
+            whole = eight + sum(part.whole for part in parts)
+            shared = sum(part.shared for part in parts)
+            found = np.where(self.columns["zero"] == zero, whole + shared / shards, found)
+        return found
+
+    def _own_bounds(self) -> tuple[Column, Column]:
+        """Of measured layers: work alone."""
+        import numpy as np
+
+        seconds = np.zeros(len(self))
+        for i in range(len(self)):
+            t, b = int(self.columns["tensor"][i]), int(self.columns["micro_batch"][i])
+            batches = self.problem.batch // (int(self.columns["data"][i]) * b)
+            for layer in self.problem.model.own:
+                time = next(x for x in layer.times if (x.tensor, x.micro_batch) == (t, b))
+                seconds[i] += batches * (time.forward_seconds + time.backward_seconds)
+        return seconds / self.columns["pipeline"], np.zeros(
+            len(self)
+        ) + WORKSPACE_BYTES + self.problem.reserve_bytes
+
+
+def divisors(number: int) -> list[int]:
+    return [i for i in range(1, number + 1) if number % i == 0]
+
+
+def even_layout(problem: TrainingProblem, chunks: int) -> tuple[int, ...] | None:
+    """What the framework does where no layout is given; None where it cannot."""
+    units = len(problem.model.units)
+    if chunks > units:
+        return None
+    if problem.rules.even_by == "units" or problem.model.own:
+        share, more = divmod(units, chunks)
+        return tuple(share + (number < more) for number in range(chunks))
+    layers = problem.model.layers
+    if layers % chunks:
+        return None
+    counts = [layers // chunks] * chunks
+    counts[0] += 1
+    counts[-1] += units - layers - 1
+    return tuple(counts)
+
+
+def configuration(gamma: Gamma, layout: tuple[int, ...], recompute: Any = NOTHING) -> Configuration:
+    return Configuration(
+        gamma.degrees, gamma.micro_batch, gamma.zero, gamma.schedule, layout, (recompute,) * len(layout)
+    )
+
+
+__all__ = ["Scope", "Space", "configuration", "even_layout", "exposed", "read_scope"]
