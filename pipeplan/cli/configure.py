@@ -14,15 +14,17 @@ from ..show.console import print_json
 from . import quantities
 from .arguments import FEW, Json, output_file
 from .exits import NO_PLAN, OK
+from .interrupt import graceful
 from .limits import key_and_value, with_limits
+from .progress import reporter
 from .signatures import flag_of, one_of, option, shared
 from .solve import OUTPUT, Progress
 
 if TYPE_CHECKING:
     from ..instances.training.problem import TrainingProblem
-    from ..studies.configure.judge import Judged
+    from ..planners.training.search import Report
+    from ..studies.configure.answer import Answer, Asked
 
-SCHEMA = "pipeplan.configurations/1"
 FRAMEWORKS, PRECISIONS = ("megatron", "torchtitan", "deepspeed"), ("bf16", "fp16", "fp8")
 MODEL, CLUSTER, SCOPE = "Model and batch", "Cluster", "Scope"
 ERROR, MEMORY_ERROR = 0.05, 0.03
@@ -113,6 +115,12 @@ _Judge = Annotated[
         help='What one configuration holds and takes: "tensor=4 pipeline=2", or a framework\'s flags; repeatable.',
     ),
 ]
+_WhyNot = Annotated[
+    bool,
+    typer.Option(
+        "--why-not", help="With --judge: search for the best one as well, and say what the others lose against it."
+    ),
+]
 _Output = Annotated[
     str | None, output_file("Write the best configuration as a result.", "--output", "-o", panel=OUTPUT)
 ]
@@ -130,6 +138,7 @@ def command(
     model: _Model = None,
     given: dict[str, Any],
     judge: _Judge = None,
+    why_not: _WhyNot = False,
     scope: dict[str, Any],
     limits: dict[str, Any],
     json: Json = False,
@@ -148,16 +157,36 @@ def command(
         from ..instances.files import save
 
         save(problem, problem_output)
-    if not judge:
-        raise UsageError('The search is not there yet; judge a configuration, as in --judge "tensor=4 pipeline=2".')
+    from ..studies.configure.answer import Answer, Asked
     from ..studies.configure.judge import judge as judge_one
 
-    judged = [judge_one(problem, text, memory_error) for text in judge]
+    asked = Asked(error, memory_error, tuple(scope.get("fix", ())), tuple(scope.get("forbid", ())))
+    judged = tuple(judge_one(problem, text, memory_error) for text in judge or ())
+    wanted = not judged or why_not or output is not None
+    report = _search(problem, asked, limits, progress) if wanted else None
+    answer = Answer(problem, asked, judged, report)
     if json:
-        print_json(_facts(problem, judged, error, memory_error))
+        print_json(answer.to_json())
     else:
-        _draw(judged)
-    raise typer.Exit(OK if any(own.fits != "no" for own in judged) else NO_PLAN)
+        from ..show.terminal.configurations import draw_answer
+
+        draw_answer(answer)
+    raise typer.Exit(_exit_code(answer))
+
+
+def _search(problem: TrainingProblem, asked: Asked, limits: Mapping[str, Any], progress: str | None) -> Report:
+    """The search, which Ctrl-C and the time limit end early."""
+    from ..studies.configure.search import search_configurations
+
+    with graceful(), reporter(progress) as watch:
+        return search_configurations(problem, asked, limits.get("time_limit_s"), watch)
+
+
+def _exit_code(answer: Answer) -> int:
+    """Of a search by what was found, else by what was judged."""
+    if answer.report is not None:
+        return NO_PLAN if answer.best is None else OK
+    return OK if any(own.fits != "no" for own in answer.judged) else NO_PLAN
 
 
 def _problem(model: str | None, given: Mapping[str, Any]) -> TrainingProblem:
@@ -211,26 +240,3 @@ def _shares(scope: Mapping[str, Any]) -> tuple[float, float]:
         if not 0 <= value < 1:
             raise UsageError(f"{name} is {value:g}; give a share from 0 to below 1, as 5%.")
     return error, memory_error
-
-
-def _facts(problem: TrainingProblem, judged: list[Judged], error: float, memory_error: float) -> dict[str, Any]:
-    """`pipeplan.configurations/1`; None is what was not searched for."""
-    return {
-        "schema": SCHEMA,
-        "problem": {"kind": problem.kind, "name": problem.name, "hash": problem.hash},
-        "scope": {"framework": problem.framework, "error": error, "memory_error": memory_error},
-        "considered": None,
-        "fit": None,
-        "best": None,
-        "shortlist": [],
-        "judged": [own.to_json() for own in judged],
-        "bound": None,
-        "gap": None,
-    }
-
-
-def _draw(judged: list[Judged]) -> None:
-    from ..show.terminal.configurations import draw_judged
-
-    for own in judged:
-        draw_judged(own)

@@ -6,13 +6,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..instances.training.problem import GIB
-from ..instances.training.words import words_of
+from ..instances.training.words import recompute_word, words_of
 from .words import amount, percent
 
 if TYPE_CHECKING:
+    from ..instances.training.plan import Configuration
     from ..instances.training.referee.evaluate import ConfigurationEvaluation
+    from ..studies.configure.answer import Answer
     from ..studies.configure.judge import Judged
 
+WORTH_TELLING = 0.002
+"""Of the whole time: parts of a loss below this are summed up."""
 FITS = {"yes": "fits", "maybe": "may fit", "no": "does not fit"}
 PART_WORDS = {"transient": "what is there for a moment", "reserve": "the reserve"}
 SPENT = (
@@ -84,3 +88,101 @@ def change_in_words(judged: Judged) -> str:
     if change is None:
         return f"{missed}; neither recomputation, sharding, another layout nor other degrees alone make it fit."
     return f"{missed}; {change.words} {FITS[change.fits]}, with {gib(change.bytes)} on its fullest rank."
+
+
+# ---- what was found --------------------------------------------------------------------------------------
+
+
+def best_in_words(answer: Answer) -> Iterator[str]:
+    """The answer first: the best configuration, its time and its fullest rank; or what is missing."""
+    best, report = answer.best, answer.report
+    assert report is not None, "asked of a search"
+    if best is None:
+        yield from _nothing(answer)
+        return
+    yield f"{shortly(best.plan)}: {time_in_words(best)}; {memory_in_words(best)}."
+    yield f"in full: {words_of(best.plan)}"
+    gap = report.gap or 0.0
+    if gap <= 0:
+        yield "Proven: no configuration of the scope that fits for sure is faster."
+    else:
+        yield (
+            f"Proven: none of the scope that fits for sure takes less than {amount(report.bound, 's', 4)}, "
+            f"which is {percent(gap)} less."
+        )
+
+
+def _nothing(answer: Answer) -> Iterator[str]:
+    report, nearest = answer.report, answer.nearest
+    assert report is not None, "asked of a search"
+    if not report.finished:
+        yield "No configuration that fits was found before the search ended."
+    else:
+        yield f"No configuration of the scope fits for sure, out of {report.considered:,} choices."
+    if nearest is None or nearest.limit_bytes is None:
+        return
+    over = nearest.fullest.bytes - nearest.limit_bytes
+    missing = f"lacks {gib(over)}" if over > 0 else f"has {gib(-over)} left, too little for the error of memory"
+    yield f"The nearest miss is {shortly(nearest.plan)}: {memory_in_words(nearest)}, and so it {missing}."
+    yield f"in full: {words_of(nearest.plan)}"
+
+
+def shortly(plan: Configuration) -> str:
+    """The decisions that are none by default; data parallelism always."""
+    own = plan.degrees
+    degrees = {
+        "tensor": own.tensor,
+        "context": own.context,
+        "pipeline": own.pipeline,
+        "virtual": own.virtual,
+        "expert": own.expert,
+        "expert-tensor": own.expert_tensor,
+    }
+    told = [f"{name}={value}" for name, value in degrees.items() if value > 1]
+    told += [f"data={own.data}", f"micro-batch={plan.micro_batch}", f"zero={plan.zero}"]
+    if recompute_word(plan) != "none":
+        told.append(f"recompute={recompute_word(plan)}")
+    return " ".join(told)
+
+
+def list_in_words(answer: Answer) -> str:
+    """What the shortlist means, in one sentence."""
+    asked, count = answer.asked, len(answer.listed)
+    return (
+        f"If no time is wrong by more than {percent(asked.error)} and no memory by more than "
+        f"{percent(asked.memory_error)}, the fastest one is among these {count}: the list has every choice of degrees, "
+        f"micro-batch and ZeRO stage that may fit and takes at most {asked.ratio:.4g} times as long as the best."
+    )
+
+
+def counted_in_words(answer: Answer) -> str:
+    """How many there were, how many cannot fit, and which bound discarded the others."""
+    report = answer.report
+    assert report is not None, "asked of a search"
+    by = ", ".join(f"{count:,} by the bound of {name}" for name, count in report.discarded.items() if count)
+    parts = [f"{report.unfit:,} cannot fit"]
+    if by:
+        parts.append(f"discarded as too slow: {by}")
+    if not report.finished:
+        parts.append(f"{report.undecided:,} not decided: the search was cut short, so that the list may lack some")
+    return f"{report.considered:,} choices in the scope: {'; '.join(parts)}."
+
+
+def lost_in_words(answer: Answer, judged: Judged) -> str:
+    """Why it is not the best, by part, the largest first."""
+    best, lost = answer.best, answer.lost(judged)
+    if best is None or lost is None:
+        return ""
+    seconds, least = judged.evaluation.timing.seconds, best.timing.seconds
+    if judged.plan == best.plan:
+        return "This is the best configuration of the scope."
+    slower = seconds - least
+    told = {name: value for name, value in lost.items() if abs(value) >= WORTH_TELLING * least}
+    rest = slower - sum(told.values())
+    order = sorted(told, key=lambda name: -abs(told[name]))
+    parts = [f"{name} {told[name]:+.3g} s" for name in order]
+    if abs(rest) >= WORTH_TELLING * least:
+        parts.append(f"all else {rest:+.3g} s")
+    word = "slower" if slower >= 0 else "faster"
+    told_parts = ", ".join(parts) or "no part is worth telling"
+    return f"Against the best it is {percent(abs(slower) / least)} {word} ({slower:+.4g} s): {told_parts}."

@@ -5,17 +5,102 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...instances.training.problem import GIB
-from ..configurations import SPENT, told
+from ...instances.training.words import layout_word, recompute_word
+from ..configurations import (
+    SPENT,
+    best_in_words,
+    counted_in_words,
+    list_in_words,
+    lost_in_words,
+    told,
+)
 from ..console import out, styled
-from ..words import plain
+from ..words import percent, plain
 from .shapes import MAX_DEVICES_DRAWN, columns, new_table
 
 if TYPE_CHECKING:
     from ...instances.training.referee.evaluate import ConfigurationEvaluation
+    from ...studies.configure.answer import Answer
     from ...studies.configure.judge import Judged
 
 SHORT = {"gradients": "grads", "activations": "acts", "recomputation": "again"}
 """Titles of columns that a terminal has no room for."""
+
+
+COLUMNS = {
+    "t": "tensor",
+    "c": "context",
+    "p": "pipeline",
+    "v": "virtual",
+    "e": "expert",
+    "et": "expert_tensor",
+    "d": "data",
+}
+"""Of a shortlist, with the degrees below them; those that are 1 everywhere are left out."""
+LONGEST = 18
+"""Characters of a layout in a table."""
+
+
+def draw_answer(answer: Answer) -> None:
+    """The best configuration, the shortlist, how the others were discarded, and what was judged."""
+    if answer.report is not None:
+        _draw_best(answer)
+        _draw_list(answer)
+        out().print(styled(counted_in_words(answer)))
+    for judged in answer.judged:
+        draw_judged(judged)
+        loss = lost_in_words(answer, judged)
+        if loss:
+            out().print(styled(loss))
+
+
+def _draw_best(answer: Answer) -> None:
+    first, *more = best_in_words(answer)
+    out().print(styled(first, "bold"))
+    for sentence in more:
+        out().print(styled(sentence))
+    if answer.best is not None:
+        draw_ranks(answer.best)
+
+
+def _draw_list(answer: Answer) -> None:
+    shown = answer.shortlist
+    if not shown:
+        return
+    console = out()
+    console.print(styled("shortlist", "bold"))
+    least = min(own.timing.seconds for own in shown) if answer.best is None else answer.best.timing.seconds
+    degrees = {
+        title: name
+        for title, name in COLUMNS.items()
+        if any(getattr(own.plan.degrees, name) > 1 for own in shown) or name == "data"
+    }
+    table = new_table()
+    columns(
+        table,
+        ",".join(("s", "more", "GiB", "fits", *degrees, "b", "zero", "recompute", "layout")),
+        "recompute,layout",
+    )
+    for own in shown:
+        layout = layout_word(own.plan)
+        row = [
+            f"{own.timing.seconds:.4g}",
+            percent(own.timing.seconds / least - 1) if own.timing.seconds > least else "",
+            f"{own.fullest.bytes / GIB:.1f}",
+            own.fit(answer.asked.memory_error),
+            *(str(getattr(own.plan.degrees, name)) for name in degrees.values()),
+            str(own.plan.micro_batch),
+            str(own.plan.zero),
+            recompute_word(own.plan),
+            layout if len(layout) <= LONGEST else layout[: LONGEST - 3] + "...",
+        ]
+        best = answer.best is not None and own.plan == answer.best.plan
+        table.add_row(*(styled(cell, "bold" if best else "") for cell in row))
+    console.print(table)
+    left = len(answer.listed) - len(shown)
+    if left:
+        console.print(styled(f"... and {left} more; --json has all of them"))
+    console.print(styled(list_in_words(answer)))
 
 
 def draw_judged(judged: Judged) -> None:

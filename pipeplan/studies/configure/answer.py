@@ -1,0 +1,124 @@
+"""What `plan configure` answers: the best configuration, the shortlist, and what became of all others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ...instances.training.plan import Configuration
+from ...instances.training.problem import TrainingProblem
+from ...instances.training.referee.evaluate import ConfigurationEvaluation, evaluate_configuration
+from .judge import Judged, configuration_facts
+from .loss import lost
+
+if TYPE_CHECKING:
+    from ...planners.training.search import Found, Report
+
+SCHEMA = "pipeplan.configurations/1"
+MOST_JUDGED = 20
+"""Configurations of a shortlist that the referee judges anew; of the others the search's own numbers are told."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What narrows the scope, and by which shares the model may be wrong."""
+
+    error: float
+    memory_error: float
+    fixed: tuple[str, ...] = ()
+    forbidden: tuple[str, ...] = ()
+
+    @property
+    def ratio(self) -> float:
+        """How much longer than the best one a configuration of the shortlist takes at most."""
+        return (1 + self.error) / (1 - self.error)
+
+    def to_json(self, problem: TrainingProblem) -> dict[str, Any]:
+        return {
+            "framework": problem.framework,
+            "error": self.error,
+            "memory_error": self.memory_error,
+            "fix": list(self.fixed),
+            "forbid": list(self.forbidden),
+        }
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One problem with what was found and judged."""
+
+    problem: TrainingProblem
+    asked: Asked
+    judged: tuple[Judged, ...] = ()
+    report: Report | None = None
+    """What the search knows; None: there was none."""
+
+    @cached_property
+    def best(self) -> ConfigurationEvaluation | None:
+        """The fastest one that fits for sure."""
+        found = None if self.report is None else self.report.best
+        return None if found is None else evaluate_configuration(self.problem, found.plan)
+
+    @property
+    def listed(self) -> Sequence[Found]:
+        """The shortlist, the fastest first."""
+        return () if self.report is None else self.report.listed
+
+    @cached_property
+    def shortlist(self) -> tuple[ConfigurationEvaluation, ...]:
+        """The first of the list, by the referee."""
+        return tuple(evaluate_configuration(self.problem, own.plan) for own in self.listed[:MOST_JUDGED])
+
+    @cached_property
+    def nearest(self) -> ConfigurationEvaluation | None:
+        """Where nothing fits: the one that lacks least."""
+        plan: Configuration | None = getattr(self.report, "nearest", None)
+        return None if plan is None else evaluate_configuration(self.problem, plan)
+
+    def lost(self, own: Judged) -> dict[str, float] | None:
+        """Against the best one, by part."""
+        return None if self.best is None else lost(own.evaluation, self.best)
+
+    def to_json(self) -> dict[str, Any]:
+        """`pipeplan.configurations/1`; None is what was not searched for."""
+        problem, report, error = self.problem, self.report, self.asked.memory_error
+        rest = [_brief(problem, own) for own in self.listed[MOST_JUDGED:]]
+        return {
+            "schema": SCHEMA,
+            "problem": {"kind": problem.kind, "name": problem.name, "hash": problem.hash},
+            "scope": self.asked.to_json(problem),
+            "considered": None if report is None else report.considered,
+            "fit": None if report is None else report.fit,
+            "cannot_fit": None if report is None else report.unfit,
+            "discarded": {} if report is None else dict(report.discarded),
+            "undecided": None if report is None else report.undecided,
+            "best": None if self.best is None else configuration_facts(self.best, error),
+            "shortlist": [*(configuration_facts(own, error) for own in self.shortlist), *rest],
+            "nearest": None if self.nearest is None else configuration_facts(self.nearest, error),
+            "judged": [{**own.to_json(), "lost": self.lost(own)} for own in self.judged],
+            "bound": None if report is None or report.best is None else report.bound,
+            "gap": None if report is None else report.gap,
+        }
+
+
+def _brief(problem: TrainingProblem, own: Found) -> Mapping[str, Any]:
+    """Without the memory of its ranks, by the search's own numbers."""
+    from ...instances.training.referee.seconds import model_operations
+    from ...instances.training.words import words_of
+
+    plan = {name: value for name, value in own.plan.to_json().items() if name != "kind"}
+    operations = model_operations(problem)
+    work = own.seconds * problem.devices
+    return {
+        **plan,
+        "words": words_of(own.plan),
+        "seconds": own.seconds,
+        "tokens_per_second_per_gpu": problem.batch * problem.sequence / work,
+        "mfu": None if operations is None else operations / (work * problem.peak),
+        "micro_batches": own.plan.micro_batches(problem.batch),
+        "ranks": None,
+        "limited_by": None,
+        "fits": "yes" if own.sure else "maybe",
+    }

@@ -1,0 +1,38 @@
+"""What one configuration loses against another, by part; the parts add up to the whole difference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...instances.training.referee.evaluate import ConfigurationEvaluation
+
+PARTS: Mapping[str, str] = {
+    "products": "products of matrices",
+    "measured": "layers with measured times",
+    "attention": "attention",
+    "memory": "norms and activations",
+    "recomputation": "recomputation",
+    "tensor": "tensor communication",
+    "context": "context communication",
+    "expert": "expert communication",
+    "data": "data communication",
+    "pipeline": "sending between stages",
+    "optimizer": "the update",
+}
+"""Fields of a rank's time, in words."""
+IMBALANCE, BUBBLE = "imbalance of the stages", "the bubble"
+
+
+def by_part(own: ConfigurationEvaluation) -> dict[str, float]:
+    """Seconds of an iteration, in the mean over stages: idling behind the busiest one is imbalance, the rest bubble."""
+    ranks = own.timing.ranks
+    parts = {words: sum(getattr(rank, name) for rank in ranks) / len(ranks) for name, words in PARTS.items()}
+    idle = sum(rank.idle for rank in ranks) / len(ranks)
+    imbalance = min(idle, max(rank.busy for rank in ranks) - sum(rank.busy for rank in ranks) / len(ranks))
+    return {**parts, IMBALANCE: imbalance, BUBBLE: idle - imbalance}
+
+
+def lost(own: ConfigurationEvaluation, best: ConfigurationEvaluation) -> dict[str, float]:
+    """Seconds by which each part is longer than that of the best one; what is shorter is negative."""
+    ours, theirs = by_part(own), by_part(best)
+    return {name: ours[name] - theirs[name] for name in ours if ours[name] != theirs[name]}

@@ -1,0 +1,45 @@
+"""The search behind `plan configure`: it may be cut short, and then keeps what it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ...instances.base.clock import now
+from ...instances.training.problem import TrainingProblem
+from ...planners.options import Progress
+from ...planners.training.search import Report, Search, Settings
+from ...planners.training.space import read_scope
+
+if TYPE_CHECKING:
+    from .answer import Asked
+
+TELL_EVERY_S = 0.2
+
+
+def search_configurations(
+    problem: TrainingProblem,
+    asked: Asked,
+    time_limit_s: float | None,
+    on_progress: Callable[[Progress], None],
+) -> Report:
+    """Until the shortlist is proven, time is over, or the user has had enough."""
+    started = said = now()
+
+    def heard(report: Report) -> None:
+        nonlocal said
+        if now() - said < TELL_EVERY_S:
+            return
+        said = now()
+        incumbent = None if report.best is None else report.best.seconds
+        on_progress(Progress(said - started, incumbent, report.bound or None, report.solved, "exact-configuration"))
+
+    def out_of_time() -> bool:
+        return time_limit_s is not None and now() - started >= time_limit_s
+
+    settings = Settings(asked.error, asked.memory_error)
+    search = Search(problem, read_scope(asked.fixed, asked.forbidden), settings, heard, out_of_time)
+    try:
+        return search.run()
+    except KeyboardInterrupt:
+        return search.report
