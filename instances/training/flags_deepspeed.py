@@ -78,10 +78,8 @@ def _first(given: Given, names: tuple[str, ...], usual: int, least: int = 1) -> 
 
 def _maybe(given: Given, names: tuple[str, ...], least: int = 1) -> int | None:
     """The first of these that is there; "auto" leaves it to a program that fills files in."""
-    for name in names:
-        if name in given.options and given.text(name) != "auto":
-            return given.amount(name, least)
-    return None
+    texts = {name: given.text(name) for name in names if name in given.options}
+    return next((given.amount(name, least) for name, text in texts.items() if text != "auto"), None)
 
 
 def _zero(said: Said, given: Given) -> int:
@@ -152,6 +150,9 @@ def _compare(said: Said, given: Given, problem: TrainingProblem, tensor: int) ->
         said.tell(
             f"The launcher starts {gpus * (nodes or 1)} processes, and the problem has {problem.devices} GPUs."
         )
+    attention = problem.model.attention
+    heads = None if attention is None else attention.key_value_heads
+    compare(said, given, "num-key-value-heads", heads, "the number of key-value heads")
     compare(said, given, "max-seq-len", problem.sequence, "the sequence")
     held = [name for name in WITH_MEMORY if given.options.get(name, ("none",)) != ("none",)]
     if held:

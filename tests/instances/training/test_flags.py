@@ -1,0 +1,344 @@
+"""Frameworks' flags and files become configurations; what they say beside is told, what is not understood is named."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from problems.command_lines import LINES, Line
+
+from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.training.build import problem_of
+from pipeplan.instances.training.flags import Read, configuration_from_flags
+from pipeplan.instances.training.plan import Configuration
+from pipeplan.instances.training.problem import TrainingProblem
+from pipeplan.instances.training.words import configuration_from_words
+
+LLAMA = problem_of("llama-3-70b", "64xh100-80gb", batch=256, sequence=8192)
+QUIET = "--use-distributed-optimizer --sequence-parallel "
+
+
+def given(line: Line, folder: Path) -> str:
+    if line.file is None:
+        return line.text
+    path = folder / ("own.json" if line.file.lstrip().startswith("{") else "own.toml")
+    path.write_text(line.file, "utf-8")
+    return line.text.replace("{file}", str(path))
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: line.source)
+def test_public_command_lines(line: Line, tmp_path: Path) -> None:
+    """Each is read completely, or what is not understood is named."""
+    problem = line.problem()
+    read = configuration_from_flags(problem, given(line, tmp_path))
+    target = problem.replace(framework=read.framework)
+    assert read.configuration == configuration_from_words(target, line.words)
+    assert read.unknown == line.unknown
+    assert len(read.told) == len(line.told), read.told
+    for sentence, beginning in zip(read.told, line.told, strict=True):
+        assert sentence.startswith(beginning)
+        assert sentence.endswith(".")
+    assert not set(read.aside) & set(read.understood)
+
+
+def test_there_are_at_least_ten_of_three_frameworks() -> None:
+    assert len(LINES) >= 10
+    assert {line.more.get("framework", "megatron") for line in LINES} == {"megatron", "torchtitan", "deepspeed"}
+
+
+def read(text: str, problem: TrainingProblem = LLAMA) -> Read:
+    return configuration_from_flags(problem, text)
+
+
+def by_words(text: str, problem: TrainingProblem = LLAMA) -> Configuration:
+    return configuration_from_words(problem, text)
+
+
+# ---- Megatron ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ("", "tensor=1"),
+        ("--tensor-model-parallel-size=8 --pipeline-model-parallel-size=4", "tensor=8 pipeline=4"),
+        (
+            "--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 5",
+            "pipeline=4 virtual=4",
+        ),
+        ("--pipeline-model-parallel-size 4 --num-virtual-stages-per-pipeline-rank 2", "pipeline=4 virtual=2"),
+        (
+            "--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 18 "
+            "--decoder-last-pipeline-num-layers 20",
+            "pipeline=4 layout=19/21/21/21",
+        ),
+        (
+            "--pipeline-model-parallel-size 4 --decoder-last-pipeline-num-layers 14 "
+            "--num-virtual-stages-per-pipeline-rank 2",
+            "pipeline=4 virtual=2 layout=12/11/11/7/11/11/11/8",
+        ),
+        (
+            "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'Et*39|t*41,L'",
+            "pipeline=2 layout=40/42",
+        ),
+        ("--context-parallel-size 2 --micro-batch-size 2", "context=2 micro-batch=2"),
+        ("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1", "recompute=full"),
+        ("--recompute-granularity full --recompute-method block --recompute-num-layers 3", "recompute=full:3"),
+        ("--recompute-activations", "recompute=core_attn"),
+        ("--recompute-granularity selective --recompute-modules core_attn mlp", "recompute=core_attn,mlp"),
+        ("--tensor_model_parallel_size 4 --bf16", "tensor=4"),
+    ],
+)
+def test_megatron(flags: str, words: str) -> None:
+    found = read(QUIET + flags)
+    assert (found.configuration, found.notes) == (by_words(words), ())
+
+
+def test_embedding_and_head_that_count_as_layers() -> None:
+    """78 layers and two more make 80 for 4 ranks."""
+    problem = problem_of("llama-3-70b", "64xh100-80gb", batch=256, sequence=8192, layers=78)
+    flags = (
+        "--pipeline-model-parallel-size 4 --account-for-embedding-in-pipeline-split "
+        "--account-for-loss-in-pipeline-split"
+    )
+    assert read(QUIET + flags, problem).configuration.layout == (20, 20, 20, 20)
+    chunks = read(f"{QUIET}{flags} --num-virtual-stages-per-pipeline-rank 2", problem).configuration
+    assert chunks.layout == (10,) * 8
+
+
+def test_megatrons_defaults_are_said_where_they_are_not_ours() -> None:
+    """A spare command line has whole optimizers, and experts divided as all else is."""
+    problem = problem_of("mixtral-8x7b", "64xh100-80gb", batch=256, sequence=4096)
+    found = read("--tensor-model-parallel-size 2 --expert-model-parallel-size 4 --sequence-parallel", problem)
+    assert (found.configuration.zero, found.configuration.degrees.expert_tensor) == (0, 2)
+    assert [note.partition(" ")[0] for note in found.notes] == ["Without", "Without"]
+
+
+def test_shards_of_megatrons_own_fsdp() -> None:
+    flags = "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params"
+    assert read(flags).configuration.zero == 3
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        ("--global-batch-size 128", "--global-batch-size is 128, and the batch of the problem is 256."),
+        ("--seq-length 4096", "--seq-length is 4096, and the sequence of the problem is 8192."),
+        ("--num-layers 32", "--num-layers is 32, and the number of layers of the problem is 80."),
+        ("--fp8-format hybrid", "The flags ask for fp8, and the precision of the problem is bf16."),
+        ("--hidden-dropout 0.1", "The flags ask for dropout, and the problem is one without."),
+        ("--recompute-modules mlp", "Nothing is computed again without --recompute-granularity."),
+        ("--nproc-per-node 8 --nnodes 4", "The launcher starts 32 processes, and the problem has 64 GPUs."),
+        ("--cpu-offloading", "What --cpu-offloading change in memory is not part of the model here."),
+        ("--frobnicate 7 --bf16", "Not understood: --frobnicate."),
+    ],
+)
+def test_what_contradicts_or_has_no_words_is_a_sentence(flags: str, sentence: str) -> None:
+    assert read(QUIET + flags).notes == (sentence,)
+
+
+def test_no_sequence_parallelism() -> None:
+    notes = read("--tensor-model-parallel-size 8 --use-distributed-optimizer").notes
+    assert notes == ("Without --sequence-parallel here, and the problem is one with sequence parallelism.",)
+
+
+# ---- torchtitan ----------------------------------------------------------------------------------------
+
+TITAN = LLAMA.replace(framework="torchtitan")
+BATCH = "--training.global_batch_size 256 --activation_checkpoint.mode none "
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ("--parallelism.tensor_parallel_degree=8 --training.local_batch_size 2", "tensor=8 micro-batch=2 zero=3"),
+        ("--parallelism.tensor-parallel-degree 8 --training.local-batch-size 2", "tensor=8 micro-batch=2 zero=3"),
+        (
+            "--parallelism.fsdp_reshard_after_forward never --training.local_batch_size 1",
+            "zero=2",
+        ),
+        (
+            "--parallelism.data_parallel_replicate_degree 64 --parallelism.data_parallel_shard_degree 1 "
+            "--training.local_batch_size 1",
+            "zero=0",
+        ),
+        (
+            "--parallelism.pipeline_parallel_degree 8 --training.local_batch_size 32 "
+            "--parallelism.pipeline_parallel_microbatch_size 4",
+            "pipeline=8 micro-batch=4 zero=2 layout=11/11/10/10/10/10/10/10",
+        ),
+        (
+            "--parallelism.pipeline_parallel_degree 2 --parallelism.pipeline_parallel_schedule Interleaved1F1B "
+            "--parallelism.pipeline_parallel_first_stage_less_layers 2 --training.local_batch_size 8 "
+            "--parallelism.pipeline_parallel_last_stage_less_layers 3",
+            "pipeline=2 virtual=2 zero=2 layout=21/21/21/19 schedule=interleaved-1f1b",
+        ),
+        (
+            "--parallelism.pipeline_parallel_degree 2 --parallelism.pipeline_parallel_schedule ZBVZeroBubble "
+            "--training.local_batch_size 8",
+            "pipeline=2 virtual=2 zero=2 schedule=zb-v layout=21/21/20/20",
+        ),
+    ],
+)
+def test_torchtitan(flags: str, words: str) -> None:
+    found = read(BATCH + flags, TITAN)
+    assert (found.configuration, found.notes) == (by_words(words, TITAN), ())
+
+
+def test_torchtitan_says_what_has_no_words_here() -> None:
+    """Its usual recomputation, its groups of replicas, and pipelines that are emptied several times."""
+    notes = read("--training.local_batch_size 4", TITAN).notes
+    assert [note.partition(",")[0] for note in notes] == [
+        "activation_checkpoint.mode selective computes every layer whose number 2 divides again"
+    ]
+    assert (
+        "within each of 4 groups of replicas"
+        in read(
+            BATCH + "--parallelism.data_parallel_replicate_degree 4 --training.local_batch_size 4", TITAN
+        ).notes[0]
+    )
+    assert (
+        "emptied 2 times"
+        in read(BATCH + "--parallelism.pipeline_parallel_degree 4 --training.local_batch_size 8", TITAN).notes[0]
+    )
+
+
+def test_experts_follow_the_tensor_degree_without_expert_parallelism() -> None:
+    problem = problem_of("mixtral-8x7b", "64xh100-80gb", batch=256, sequence=4096, framework="torchtitan")
+    flags = BATCH + "--training.local_batch_size 1 --parallelism.tensor_parallel_degree 2"
+    assert read(flags, problem).configuration.degrees.expert_tensor == 2
+    apart = f"{flags} --parallelism.expert_parallel_degree 4"
+    assert read(apart, problem).configuration.degrees.expert_tensor == 1
+
+
+# ---- DeepSpeed -----------------------------------------------------------------------------------------
+
+SPEED = LLAMA.replace(framework="deepspeed", sequence_parallel=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            '{"train_batch_size": 256, "gradient_accumulation_steps": 2, "zero_optimization": {"stage": 3}}',
+            "micro-batch=2 zero=3",
+        ),
+        (
+            '{"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 4, '
+            '"zero_optimization": {"stage": 2}}',
+            "zero=2",
+        ),
+        (
+            '{"train_micro_batch_size_per_gpu": "auto", "train_batch_size": 256, '
+            '"tensor_parallel": {"autotp_size": 8}, "zero_optimization": {"stage": 0}, '
+            '"pipeline": {"activation_checkpoint_interval": 1}}',
+            "tensor=8 micro-batch=32 zero=0 recompute=full",
+        ),
+        (
+            "--deepspeed --zero-stage 1 --pipeline-model-parallel-size 4 --partition-method uniform "
+            "--micro-batch-size 2 --checkpoint-activations",
+            "pipeline=4 micro-batch=2 zero=1 recompute=full",
+        ),
+    ],
+)
+def test_deepspeed(text: str, words: str) -> None:
+    found = read(text, SPEED)
+    if 'gradient_accumulation_steps": 4' in text:
+        assert found.notes == () or found.notes
+    assert (found.configuration, found.notes) == (by_words(words, SPEED), ())
+
+
+# ---- whose flags they are --------------------------------------------------------------------------------
+
+
+def test_flags_of_another_framework_say_so() -> None:
+    found = read('{"train_batch_size": 256, "zero_optimization": {"stage": 1}}')
+    assert found.framework == "deepspeed"
+    assert found.notes[0] == "These are flags of deepspeed, and the problem is one of megatron."
+
+
+# ---- mistakes ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "--tensor-model-parallel-size four",
+            "--tensor-model-parallel-size is 'four'; give a whole number.",
+        ),
+        ("--tensor-model-parallel-size", "--tensor-model-parallel-size has no value; give it one."),
+        ("--tensor-model-parallel-size 0", "--tensor-model-parallel-size is '0'; give a whole number from 1 on."),
+        (
+            "--micro-batch-size 3",
+            "--micro-batch-size is 3, and 64 data-parallel ranks do not divide 256 sequences by it; choose degrees or "
+            "a batch that divide.",
+        ),
+        (
+            "--pipeline-model-parallel-size 3",
+            "--pipeline-model-parallel-size is 3, and 80 layers do not divide among 3 ranks; give "
+            "--pipeline-model-parallel-layout, or other numbers.",
+        ),
+        (
+            "--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout Et*40|t*40,L",
+            "--pipeline-model-parallel-layout has 2 stages for 4 ranks; give each rank equally many.",
+        ),
+        (
+            "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout Et*40|t*41,L",
+            "--pipeline-model-parallel-layout holds 83 letters that are not the model's 82; give E, 80 times t and L "
+            "in this order.",
+        ),
+        (
+            "--recompute-granularity full",
+            "--recompute-method is missing; give uniform or block, as full recomputation needs.",
+        ),
+        ("--recompute-granularity ful", "--recompute-granularity is 'ful'; write \"full\"."),
+        (
+            "--recompute-granularity selective --recompute-modules mpl",
+            "--recompute-modules holds 'mpl'; give some of core_attn, mla_up_proj, moe_act, layernorm, mlp, "
+            "shared_experts, moe.",
+        ),
+        ("--bf16 'x", "command line cannot be read (no closing quotation); close every quote."),
+        ("--sequence-parallel maybe", "--sequence-parallel is 'maybe'; give true or false, or the option alone."),
+        (
+            "--parallelism.pipeline_parallel_schedule InterleavedZeroBubble",
+            "--parallelism.pipeline_parallel_schedule is InterleavedZeroBubble, which is not known here; give 1f1b or "
+            "interleaved1f1b or gpipe or zbvzerobubble or dualpipev.",
+        ),
+        (
+            "--parallelism.pipeline_parallel_degree 2 --parallelism.module_fqns_per_model_part tok_embeddings output",
+            "--parallelism.module_fqns_per_model_part does not name the 82 units of the model in their order; give "
+            "tok_embeddings, layers.0 to layers.79, norm and output.",
+        ),
+        ('{"zero_optimization": {"stage": 4}}', "zero_optimization.stage is 4; give a stage from 0 to 3."),
+        ("nothing.yaml", "command line holds no flag; give a framework's flags, as in "),
+    ],
+)
+def test_mistakes_are_one_sentence_with_the_flag(text: str, sentence: str) -> None:
+    with pytest.raises(InputError) as found:
+        read(text)
+    assert str(found.value).startswith(sentence)
+    assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize("content", ["[parallelism", "[a]\nb = 1\n[a]\n", "x = " + "[" * 100_000])
+def test_files_that_are_no_toml(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(content, "utf-8")
+    with pytest.raises(InputError, match="is no TOML"):
+        read(str(path))
+
+
+def test_files_that_are_not_there() -> None:
+    with pytest.raises(InputError, match=r"nowhere\.toml"):
+        read("--job.config_file nowhere.toml")
+
+
+def test_huge_texts_end_soon() -> None:
+    begun = time.perf_counter()
+    with pytest.raises(InputError):
+        read("--pipeline-model-parallel-layout " + "(t|)*999999" * 10)
+    with pytest.raises(InputError):
+        read("--a " * 1_000_000)
+    assert time.perf_counter() - begun < 2
