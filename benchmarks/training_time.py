@@ -1,4 +1,4 @@
-"""Times of published runs beside the model's: which rows can be judged, what is fitted on which, and how far off the others are.
+"""Times of published runs beside the model's: what is fitted on which rows, and how far off the others are.
 
 `time_rows(files, fit)` is the part of training_measured.py that knows times; by itself:
 `python benchmarks/training_time.py FILE... [--fit CASE,CASE,...]`.
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeplan.instances.base.errors import InputError, PipeplanError
+from pipeplan.instances.base.errors import PipeplanError
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.efficiencies import Efficiencies
 from pipeplan.instances.training.model import MeasuredTime, Model, OwnLayer
@@ -91,7 +91,7 @@ class Report:
 
 
 def even_layout(model: Model, chunks: int) -> tuple[int, ...]:
-    """As many layers in each chunk, the first ones one more where they do not divide; embedding and head beside them."""
+    """As many layers in each chunk, or one more in the first ones; embedding and head beside them."""
     layers = sum(unit not in ("embedding", "head") for unit in model.units)
     counts = [layers // chunks + (j < layers % chunks) for j in range(chunks)]
     counts[0] += 1
@@ -159,7 +159,15 @@ def _mlp(hidden: int) -> Any:
     return Mlp(hidden, gated=False, bias=True)
 
 
-GPUS = {"B200": "b200-180gb", "H100": "h100-80gb", "A100": "a100-80gb", "H200": "h200-141gb"}
+GPUS = {
+    "A100": "a100-80gb",
+    "H100": "h100-80gb",
+    "H200": "h200-141gb",
+    "B200": "b200-180gb",
+    "GB200": "gb200-186gb",
+    "B300": "b300",
+    "GB300": "gb300",
+}
 
 
 def b200_rows(path: Path) -> Iterable[Row | tuple[str, str]]:
@@ -168,17 +176,25 @@ def b200_rows(path: Path) -> Iterable[Row | tuple[str, str]]:
         if row["model"] not in MODELS or row["gpu"] not in GPUS:
             yield case, f"no model {row['model']} or GPU {row['gpu']} is known"
             continue
-        problem = problem_of(
-            MODELS[row["model"]],
-            f"{row['gpus']}x{GPUS[row['gpu']]}",
-            batch=row["data"] * row["micro_batch"] * row["micro_batches"],
-            sequence=row["sequence"],
-            precision=row["precision"],
-            layers=row["layers"],
-            dense_layers=row["dense_layers"],
-        )
-        degrees = {name: row[name] for name in ("tensor", "context", "pipeline", "expert")}
-        plan = configuration(problem, micro_batch=row["micro_batch"], zero=1, **degrees)
+        if not row.get("measured_ms"):
+            yield case, "its time is not published"
+            continue
+        try:
+            problem = problem_of(
+                MODELS[row["model"]],
+                f"{row['gpus']}x{GPUS[row['gpu']]}",
+                batch=row["data"] * row["micro_batch"] * row["micro_batches"],
+                sequence=row["sequence"],
+                precision=row.get("precision") or "bf16",
+                layers=row.get("layers"),
+                dense_layers=row.get("dense_layers"),
+            )
+            names = ("tensor", "context", "pipeline", "virtual", "expert")
+            degrees = {name: row.get(name) or 1 for name in names}
+            plan = configuration(problem, micro_batch=row["micro_batch"], zero=1, **degrees)
+        except PipeplanError as error:
+            yield case, str(error)
+            continue
         yield Row(path.name, case, problem, plan, row["measured_ms"] / 1000, f"{row['gpu']} {row['model']}")
 
 
@@ -297,13 +313,15 @@ def _recipe(path: Path, case: str, row: Mapping[str, str]) -> Row | tuple[str, s
         return case, f"{row['precision']} is no number format of a problem"
     if row["model"] not in MODELS:
         return case, f"no model {row['model']} is known"
-    gpu = row["system"].removeprefix("DGX-").lower()
+    gpu = row["system"].removeprefix("DGX-")
+    if gpu not in GPUS:
+        return case, f"no GPU {gpu} is known"
     sharded = _named(row, "fsdp") != "1"
     batch, sequence = int(row["global_batch"]), int(row["sequence"])
     try:
         problem = problem_of(
             MODELS[row["model"]],
-            f"{row['gpus']}x{ {'h100': 'h100-80gb', 'b200': 'b200-180gb', 'gb200': 'gb200-186gb'}.get(gpu, gpu) }",
+            f"{row['gpus']}x{GPUS[gpu]}",
             batch=batch,
             sequence=sequence,
             precision=precision,
@@ -337,9 +355,10 @@ def read_rows(path: Path) -> list[Row | tuple[str, str]]:
 
 
 def time_rows(files: Iterable[Path], fitted: Sequence[str] = ()) -> Report:
-    """Every row of the files; `fitted` names those on which efficiencies are fitted, for rows of the same groups.
+    """Every row of the files; `fitted` names those on which efficiencies are fitted, for all rows of the same file.
 
-    Recipes are fitted by themselves, on the newest row of each GPU, number format and family of models.
+    Recipes are fitted by themselves, on the newest row of each GPU, number format and family of models. Layers with
+    measured times have nothing to fit.
     """
     judged: list[Judged] = []
     refused: list[tuple[str, str]] = []
@@ -353,13 +372,12 @@ def time_rows(files: Iterable[Path], fitted: Sequence[str] = ()) -> Report:
         groups = {row.group for row in rows} if by_group else {path.name}
         for group in sorted(groups):
             own = [row for row in rows if not by_group or row.group == group]
-            used = [row for row in own if row.case in names]
+            used = [row for row in own if row.case in names and not row.problem.model.own]
             efficiencies = None
             if used:
                 efficiencies = fit([Run(row.problem, row.plan, row.seconds, row.case) for row in used]).efficiencies
                 found[group] = efficiencies
-            for row in own:
-                judged.append(_judge(row, efficiencies, row in used))
+            judged += [_judge(row, efficiencies, row in used) for row in own]
     return Report(tuple(judged), tuple(refused), found)
 
 

@@ -120,16 +120,30 @@ class Usual:
 
 _HOPPER = Usual(
     {"products": 0.7, "products_fp8": 0.7, "grouped_products": 0.45, "attention": 0.5},
-    "Llama 3 (arXiv 2407.21783, table 4): 38 to 43 % MFU of 405B on 8,192 and 16,384 H100; Megatron-Bridge's performance "
-    "summary: 719 to 736 TFLOP/s of 70B in fp8 on 64 H100. Under load its clock is below that of the data sheet's peak",
+    "Llama 3 (arXiv 2407.21783, table 4): 38 to 43 % MFU of 405B on 8,192 and 16,384 H100; Megatron-Bridge's "
+    "performance summary: 719 to 736 TFLOP/s of 70B in fp8 on 64 H100. Power keeps it below its data sheet's peak",
 )
 _BLACKWELL = Usual(
-    {"products": 0.55, "products_fp8": 0.55, "grouped_products": 0.35, "attention": 0.4, "memory": 0.6, "links": 0.6},
-    "SimuMax, docs/b200: Llama-3-70B of 12 layers on 8 B200, 39 to 45 % MFU without tensor parallelism; Megatron-Bridge's "
-    "performance summary: 1,576 to 1,956 TFLOP/s of 8B and 70B in fp8 on B200 and GB200. Power limits it further than Hopper",
+    {
+        "products": 0.5,
+        "products_fp8": 0.55,
+        "grouped_products": 0.35,
+        "attention": 0.4,
+        "memory": 0.6,
+        "links": 0.5,
+    },
+    "SimuMax, docs/b200: Llama-3-70B of 12 layers on 8 B200 at 39 to 45 % MFU without tensor parallelism; "
+    "Megatron-Bridge's performance summary: 1,576 to 1,956 TFLOP/s of 8B and 70B in fp8 on B200 and GB200",
 )
 _BLACKWELL_ULTRA = Usual(
-    {"products": 0.6, "products_fp8": 0.65, "grouped_products": 0.35, "attention": 0.45, "memory": 0.6, "links": 0.6},
+    {
+        "products": 0.55,
+        "products_fp8": 0.65,
+        "grouped_products": 0.35,
+        "attention": 0.45,
+        "memory": 0.6,
+        "links": 0.5,
+    },
     "Megatron-Bridge's performance summary: 1,933 to 2,355 TFLOP/s of 8B and 70B in fp8 on GB300",
 )
 FAMILIES: Mapping[str, Usual] = {

@@ -1,12 +1,13 @@
-"""Efficiencies fitted to runs that were made: the least greatest relative error, and of these the nearest to what was known.
+"""Efficiencies fitted to runs that were made: least greatest relative error, and then nearest to what was known.
 
-The time of a configuration is a sum of maxima of products of efficiencies. With the binding branch of each maximum fixed,
-its logarithm is nearly linear in the logarithms of the efficiencies, so one step is a linear program over these within a small box: least
+The time of a configuration is a sum of maxima of products of efficiencies. With the binding branch of each maximum
+fixed, its logarithm is nearly linear in the logarithms of the efficiencies. So one step is a linear program over these
+within a small box: least
 
-    z + STRAY * sum of |x_i - known_i| / scale_i        with |error of run k, linear in x| <= z
+    z + STRAY * sum of |x_i - known_i|        with |error of run k, linear in x| <= z for every run
 
-and steps repeat, in a smaller box where one was no gain. It is a local method: optimality is not claimed. The second term decides what
-few runs leave open, so that a number moves from its default only as far as a run says something of it.
+Steps repeat, in a smaller box where one was no gain. It is a local method: optimality is not claimed. The second term
+decides what few runs leave open, so that a number moves from where it was only as far as a run says something of it.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.seconds import timing_of
 
 STRAY = 0.01
-"""Relative error that is worth one scale of distance from what was known: one part in e of a factor, one whole of a share."""
+"""Greatest error that a distance of one is worth: a factor e in a factor, or a share from 0 to 1."""
 STEP = 1e-4
 BOX = 0.5
-"""How far one step may lead at first, in scales."""
+"""How far one step may lead in each coordinate."""
 STEPS = 60
 ENOUGH = 1e-5
 
 SECONDS = {"launch_seconds": 2e-6, "collective_seconds": 2e-5, "step_seconds": 0.01}
-"""Numbers that may be zero, with what they are measured in; the others with a bound above are factors of times."""
+"""Numbers that may be zero, each with the seconds that are a distance of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class RunError:
     predicted_seconds: float
     measured_seconds: float
     says: Mapping[str, float]
-    """Of each efficiency that was fitted: relative change of the predicted time for a change by one scale."""
+    """Of each efficiency that was fitted: the relative change of the predicted time for a distance of one."""
 
     @property
     def error(self) -> float:
@@ -83,13 +84,14 @@ def fit(runs: Sequence[Run], names: Sequence[str] | None = None, known: Efficien
     names : sequence of str, optional
         Which efficiencies may change; by default all of them on which the time of some run depends.
     known : Efficiencies, optional
-        Where the fit begins, and from which it strays no further than runs say; those of the first run's problem by default.
+        Where the fit begins, and from which it strays no further than runs say; by default the efficiencies of the
+        first run's problem.
     """
     if not runs:
         raise InputError("runs", "are none", "give at least one run with its seconds")
     for run in runs:
         if not run.seconds > 0:
-            raise InputError("seconds", f"of {run.name} are {run.seconds:g}", "give the measured time of an iteration")
+            raise InputError("seconds", f"of {run.name} are {run.seconds:g}", "give the time of an iteration")
     start = known or runs[0].problem.efficiencies
     every = _Search(runs, tuple(ABOUT if names is None else (check_name(name) for name in names)), start)
     slopes = every.slopes(every.start, every.errors(every.start))
@@ -180,15 +182,15 @@ class _Search:
         constant = slope @ x0 - error
         limits = np.concatenate([constant, -constant, start, -start])
         bounds: list[tuple[float, float | None]] = [
-            (max(low, x - box), min(high, x + box))
-            for low, high, x in zip(self.low, self.high, point, strict=True)
+            (max(low, x - box), min(high, x + box)) for low, high, x in zip(self.low, self.high, point, strict=True)
         ]
         bounds += [(0, None)] * (n + 1)
         costs = np.concatenate([np.zeros(n), np.full(n, STRAY), [1.0]])
         answer: Any = linprog(costs, A_ub=rows, b_ub=limits, bounds=bounds, method="highs")
         if answer.x is None:
             return list(point)
-        return [float(min(max(x, low), high)) for x, (low, high) in zip(answer.x[:n], bounds[:n], strict=True) if high is not None]
+        found = zip(answer.x[:n], self.low, self.high, strict=True)
+        return [float(min(max(x, low), high)) for x, low, high in found]
 
     def _told(self, k: int, own: Efficiencies, slopes: Sequence[float]) -> RunError:
         run = self.runs[k]

@@ -1,29 +1,34 @@
-"""How long an iteration of a configuration takes: the makespan of its simulated schedule, and what each rank spends.
+"""How long an iteration takes: the makespan of its simulated schedule, and what each rank spends on what.
 
-A chunk's passes take what its units take (`work`). They run in the order that the schedule's name says, in the simulator that all
-kinds share, with the time of sending between stages as delays: 2 h S1 bytes (h S without sequence parallelism) from the
-first GPU of one stage to the first of the other, times 1 - pipeline_hidden. Backward passes have recomputation
+A chunk's passes take what its units take (`work`). They run in the order that the schedule's name says, in the
+simulator that all kinds share. Between stages that lie on different ranks there are delays, for sending 2 h S1 bytes
+(measured layers: what the last one sends) from the first GPU of one stage to the first of the other, on the lowest
+level that has both: (bytes / (links x bandwidth) + alpha) (1 - pipeline_hidden). Backward passes have recomputation
 before them; where they come in two parts it belongs to the first.
 
 After its last pass a rank adds up gradients with the others that have its weights, and updates its part of them:
 
-    P    weights of the rank, N K for every product (as `work` has them); experts apart; V h / t for an embedding; where the
-         head's weight is that of the embedding and both lie on the rank, once
-    group of data   stride t, c d ranks; of experts stride t_e e, t c d / (t_e e) ranks
-    zero 0          all-reduce of g P bytes, g those of a gradient
-    zero 1          gather of g P bytes (reduce-scatter) and of 2 P bytes (all-gather)
-    zero 2          the first one in every backward pass of every unit, the second one as above
-    zero 3          2 P forward, 2 P + g P backward, in every pass of every unit
-    update          (34 P / n + g P) / (memory rate), n ranks of the group from zero 1 on, g P / n from zero 2 on; measured
-                    layers: their own seconds instead
+    P       weights of the rank: N K for every product that `work` lists, those of experts apart; V / t x (size of the
+            tables, or h) and positions x h for an embedding; a prediction has no head of its own; where the head's
+            weight is that of the embedding and both lie on the rank, once; a measured layer's parameters / t
+    groups  stride t and c d ranks; of experts stride t_e e and t c d / (t_e e) ranks; `gather` as in `work`
+    zero 0  all-reduce of g P bytes, g those of a gradient
+    zero 1  gather of g P bytes (reduce-scatter) and of 2 P bytes (all-gather)
+    zero 2  the first one in every backward pass of every unit, the second one as above
+    zero 3  2 P bytes forward, and 2 P and g P bytes backward, in every pass of every unit
+    update  (34 P / n + g P) / (memory rate), n the ranks of the group from zero 1 on, else 1; g P / n from zero 2 on;
+            measured layers: the sum of their own seconds instead
 
-A share data_hidden of what is sent is hidden, no more than the rank's forward passes of one micro-batch (gathers of weights) or
-its backward passes of one micro-batch (gradients) take; in the passes of units, no more than the pass itself takes.
-seconds = max over ranks (end of the last pass + exposed communication + update) + step_seconds.
+A share data_hidden of what is sent is hidden, though no more than there is to hide it behind: for gathers of weights at
+the end the rank's forward passes of one micro-batch, for gradients at the end its backward passes of one micro-batch,
+recomputation included; in the passes of a unit that pass itself, recomputation not included. What is left belongs to
+the forward pass and to the pass for inputs.
 
-The model's operations, by which the MFU is counted: three times those of all products with weights and of attention
-forward (half of the matrix where it is causal), of all tokens, recomputation not counted; over seconds, GPUs and the peak of the
-problem's number format.
+    seconds = max over ranks (end of its last pass + what is left of communication + update) + step_seconds
+
+The model's operations, by which the MFU is counted: three times those of all products and of attention forward (half
+of its matrix where a token sees all before it), for all tokens; recomputation is not counted. MFU = operations /
+(seconds x GPUs x peak of the problem's number format).
 """
 
 from __future__ import annotations
@@ -73,7 +78,7 @@ RULES: Mapping[str, PassRule] = {
     "dualpipe-v": dualpipe_v,
 }
 UPDATE_BYTES = 34
-"""Of a parameter: its gradient twice (norm, update), weight and two moments read and written in four bytes, a weight of two."""
+"""Of a parameter: its gradient read twice, three numbers of four bytes read and written, one of two bytes written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,8 +326,8 @@ def pipeline_of(
 ) -> Pipeline:
     """The schedule for the simulator.
 
-    A chunk is a stage. Where backward passes come in two parts its own one is that for inputs, and another stage, which only
-    runs forward, has the passes for weights; each stands behind its other part in the order of the device.
+    A chunk is a stage. Where backward passes come in two parts, its own is the one for inputs. Those for weights are
+    another stage, which only runs forward; each stands behind its other part in the order of the device.
     """
     count = len(chunks)
     shared = tuple(tuple(_passes(plan, rank, micro_batches)) for rank in range(plan.degrees.pipeline))

@@ -4,78 +4,85 @@ A unit is a few *modules*, and a module is a list of products of matrices, atten
 collectives. Amounts are those of one rank for one micro-batch. With t, c, e, t_e the degrees tensor, context, expert
 and expert tensor, b the micro-batch, s the sequence, h the hidden size, V the vocabulary, a heads, k key-value heads:
 
-    S   = s b / c        tokens of a rank between its collectives
-    S1  = S / t          with sequence parallelism, S without: tokens of norms, residuals, routers and latents
-    k_r = max(k / t, 1)  key-value heads of a rank
-    q_s, v_s             sizes of a head's queries (positions included) and values
+    S         s b / c, tokens of a rank between its collectives
+    S1        S / t with sequence parallelism, else S: tokens of norms, residuals, routers and latents
+    k_r       max(k / t, 1), key-value heads of a rank
+    q_s, v_s  sizes of a head's queries (positions included) and of its values
 
 **A product** of (M x K) with (K x N), G times, has its forward pass and two of the same size backwards, one for its
 inputs and one for its weights. Each takes
 
     max(2 G M N K (1 + half_side (1/M + 1/N + 1/K)) / (share peak), bytes / (memory rate)) + launch_seconds
 
-with bytes = 2 G (M N + N K + M K), in the pass for weights 2 G (M N + M K) + 2 g G N K where gradients are added up
-in g bytes each; `share` is `products`, `grouped_products` for experts, `products_fp8` where the problem is in fp8 (peak:
-that of fp8), and the smaller of the last two for experts in fp8. Routers and heads stay in two bytes.
-In fp8 each product also has traffic of 4 G M K bytes forward and 4 G M N backward, for the conversion.
+where bytes = 2 G (M N + N K + M K), and 2 G (M N + M K) + 2 g G N K in the pass for weights, which adds up gradients
+of g bytes. The share is `products`, `grouped_products` for experts, `products_fp8` where the problem is in fp8 (the
+peak is then that of fp8), and the smaller of the last two for experts in fp8. Routers and heads stay in 16 bits. In
+fp8 each product has traffic for the conversion besides: 4 G M K bytes forward and 4 G M N in the pass for inputs.
 
-**Attention**: 2 S n (a / t) (q_s + v_s) operations forward, n = mean number of keys of a token: s / 2, or
-w - w^2 / (2 s) in layers with a window of w < s tokens. Forward operations / (attention peak of 16 bits) +
-launch_seconds; backward 2.5 times as many operations, and twice the launch.
-Without flash attention: two products with (M, N, K, G) = (s, s, q_s, a b / t) and (s, v_s, s, a b / t), and traffic of 4
-bytes an entry of the a b s^2 / t forward and 6 backward, each 5 more with dropout. Their backward passes are both for inputs.
+**Attention** takes 2 S n (a / t) (q_s + v_s) operations forward. n is the mean number of keys that a token sees: s /
+2, and w - w^2 / (2 s) in layers with a window of w < s tokens. It takes operations / (`attention` x peak in 16 bits)
++ launch_seconds; backward 2.5 times the operations and twice the launch. Without flash attention there are two
+products, (M, N, K, G) = (s, s, q_s, a b / (t c)) and (s, v_s, s, a b / (t c)), both of whose backward passes are for
+inputs, and traffic of 4 bytes forward and 6 backward for each of the a b s^2 / (t c) entries, 5 more each with
+dropout.
 
-**Traffic** of B bytes: B / (memory rate) + launch_seconds. Forward and backward bytes:
+**Traffic** of B bytes takes B / (memory rate) + launch_seconds. Forward and backward bytes:
 
-    norm                    (4, 6) h S1          for each of the layer's norms; module "layernorm"
-    residual                (6, 6) h S1          twice a layer; 1 more each with dropout
-    positions of q and k    4 S (a q_s / t + k_r q_s) in both; latent: 8 S a q_s / t
-    norm of q and k         (4, 6) S (a / t + k_r) q_s, where the model has it
-    activation              (6, 10) S f / t gated, (4, 6) S f / t not gated; f hidden size of the MLP
-    moving tokens           12 topk h S1 in both, in four steps (four launches)
+    norm                    (4, 6) h S1 for each of the layer's norms; module "layernorm"
+    residual                (6, 6) h S1, twice a layer; 1 more each with dropout
+    positions of q and k    4 S (a / t + k_r) q_s in both; of latent attention 8 S (a / t) q_s in both
+    norm of q and k         (4, 6) S (a / t + k_r) q_s where the model has it
+    activation              (6, 10) S f / t gated, (4, 6) S f / t not gated, f the hidden size of the MLP
+    moving tokens           12 topk h S1 in both, in four steps: four times launch_seconds
     embedding               (4, 10) h S
     loss                    (8, 4) S V / t
 
 **Products**, as (M, N, K):
 
-    queries, keys, values   (S, a q_s / t + k_r (q_s + v_s), h)
+    queries, keys, values   (S, (a / t) q_s + k_r (q_s + v_s), h)
     output of attention     (S, h, a v_s / t)
-    latent attention        (S1, q_rank, h), (S, a q_s / t, q_rank), or (S, a q_s / t, h) without q_rank;
-                            (S1, kv_rank + rope, h), (S, a (head_size + v_s) / t, kv_rank)
+    latent attention        (S1, q_rank, h), (S, (a / t) q_s, q_rank), or (S, (a / t) q_s, h) without q_rank;
+                            (S1, kv_rank + rope, h), (S, (a / t) (head_size + v_s), kv_rank)
     MLP                     (S, 2 f / t, h) gated, else (S, f / t, h); (S, h, f / t)
     router                  (S1, experts, h)
-    experts                 G = experts / e, M = imbalance S1 topk t_e / G: (M, 2 f_e / t_e, h), (M, h, f_e / t_e)
+    experts                 (M, 2 f_e / t_e, h), (M, h, f_e / t_e); G = experts / e, M = imbalance S1 topk t_e / G
     head                    (S, V / t, h)
-    prediction              (S, h / t, 2 h), then a layer of the last type, then a head
+    prediction              (S, h / t, 2 h), two norms, then a layer of the last type, then a head
 
-**Collectives** over a group of n ranks; V bytes are those of the whole. gather (all-gather or reduce-scatter):
-(n - 1) / n V / (links bandwidth) + latency; all-reduce: twice that; all-to-all, V bytes of each rank: the largest over
-levels of V (1 - inside / n) / (links bandwidth of the level), + latency. A group is (stride, n); `inside` of a level is
-min(n, max(1, D // stride)), D the ranks of one group of the level below. A level is crossed where inside < n.
-Rings use all links of a node: bandwidth = the least over crossed levels of inside x bandwidth of the level; inside = 1
-on the lowest level. latency: over crossed levels, the sum of (min(n, inside of the next level) / inside - 1) alpha.
-Strides, innermost first: tensor 1, context t, experts t_e, data t, pipeline t c d.
+**Collectives** over a group of n ranks, V bytes in all. A gather is an all-gather or a reduce-scatter and takes (n -
+1) / n V / (links x bandwidth) + latency; an all-reduce twice that; an all-to-all, where each rank has V bytes, the
+largest of V (1 - inside / n) / (links x bandwidth) over crossed levels, + latency. Each has collective_seconds
+besides (not those of gradients and weights in `seconds`). A group is (stride, n). Its ranks `inside` one group of the
+level below are 1 on the lowest level, else min(n, max(1, D // stride)) with D the GPUs of that group. A level is
+crossed where the next one's inside (n above the highest) is larger. Rings use all links of a node: the bandwidth is
+the least of inside x bandwidth over crossed levels. latency: sum of (inside of the next level / inside - 1) alpha
+over crossed levels. Strides, innermost first: tensor 1, context t, expert tensor 1, expert t_e; data and pipeline in
+`seconds`.
 
-    tensor, t > 1, sequence parallelism: attention and MLP (shared experts, too) each gather 2 h S twice forward, three
-    times backward (what went in is gathered again for the weights); latent attention 2 (q_rank or h + kv_rank + rope) S
-    once forward and twice backward, 2 h S once each; embedding 2 h S once each; head 2 h S once forward and twice
-    backward; prediction 4 h S once forward and twice backward, beside its layer and its head.
-    Without it: all-reduce of 2 h S, once forward and once backward for attention and for MLP; embedding forward alone,
-    head backward alone, prediction 4 h S backward alone.
-    context: gather of all keys and values, 2 S c k_r (q_s + v_s) bytes, latent 2 S c (a / t) (q_s + v_s), once forward and twice
-    backward: they travel in a ring, and their gradients come back with them.
-    expert: all-to-all of 2 imbalance S1 topk h bytes, twice forward and twice backward; with t_e > 1 also gathers of
-    2 imbalance S1 topk h t_e over the expert tensor ranks (stride 1), twice and twice.
+    tensor      with sequence parallelism gathers (forward, backward times): attention and MLP (shared experts, too)
+                2 h S (2, 3), since what went in is gathered again for the weights; latent attention
+                2 (q_rank or h + kv_rank + rope) S (1, 2) and 2 h S (1, 1); embedding 2 h S (1, 1); head 2 h S (1, 2);
+                prediction 4 h S (1, 2), beside its layer and head. Without it all-reduces: attention and MLP 2 h S
+                (1, 1), embedding 2 h S (1, 0), head 2 h S (0, 1), prediction 4 h S (0, 1)
+    context     gather of all keys and values, 2 S c k_r (q_s + v_s) bytes, for latent attention a / t in place of k_r
+                (1, 2): they travel in a ring, and their gradients come back with them
+    expert      all-to-all of 2 imbalance S1 topk h bytes (2, 2); with t_e > 1 gathers of t_e times as many over the
+                expert tensor ranks besides (2, 2)
 
-Backward collectives belong to the pass for inputs.
+Backward collectives belong to the pass for inputs. Norms, biases, and the sum of tied embeddings that lie on two
+stages cost nothing.
 
-**Hidden**: of a pass's communication x of one class, x - min(hidden x, y) is exposed; y is the time of the products of the same
-pass for tensor and expert, of attention for context.
+**Hidden**: of a pass's communication x of one class x - min(hidden x, y) is left; y is the time of the products of
+the same unit's pass for tensor and expert, of its attention for context.
 
-**Recomputation** adds a forward pass of what is computed again: whole layers with everything, `core_attn` attention with
-its context collectives, `mla_up_proj` the products from latents with the positions, `moe_act` the activation of experts, `layernorm`,
-`mlp`, `shared_experts`, and `moe` (router, moving, experts, shared experts), each with its collectives. The exposed part is that of
-what is computed again alone.
+**Recomputation** adds a forward pass of what is computed again: whole layers with everything; `core_attn` is
+attention with its context collective, `mla_up_proj` the products from latents and the positions, `moe_act` the
+activation of experts, `moe` router, moving, experts and shared experts; `layernorm`, `mlp` and `shared_experts` are
+what they say, each with its collectives. What is hidden of these is counted for what is computed again alone.
+
+Layers with measured times take those of their tensor degree and the nearest micro-batch (the smaller one of two), in
+proportion to the micro-batch; half of their backward pass is for weights, and whatever recomputation is asked for
+runs all forward.
 """
 
 from __future__ import annotations
@@ -173,7 +180,7 @@ class Parts:
 
     @property
     def total(self) -> float:
-        return sum(getattr(self, name) for name in PART_NAMES)
+        return sum(float(getattr(self, name)) for name in PART_NAMES)
 
 
 PART_NAMES = tuple(entry.name for entry in fields(Parts))
@@ -385,20 +392,22 @@ class Shapes:
 
     # ---- what follows it
 
-    def _feed_forward(self, hidden: float, gated: bool, rows: float, columns: float, shape: Product) -> list[Item]:
-        """Two products with the activation between them; `shape` says what sort of products."""
-        count, h = shape.count, self.model.hidden
+    def _feed_forward(
+        self, gated: bool, rows: float, columns: float, count: float = 1, grouped: bool = False
+    ) -> tuple[Product, Traffic, Product]:
+        """Two products with the activation between them."""
+        h = self.model.hidden
         numbers = rows * columns * count
         forward, backward = (6, 10) if gated else (4, 6)
-        return [
-            Product(rows, (2 if gated else 1) * columns, h, count, shape.grouped),
+        return (
+            Product(rows, (2 if gated else 1) * columns, h, count, grouped),
             Traffic(forward * numbers, backward * numbers),
-            Product(rows, h, columns, count, shape.grouped),
-        ]
+            Product(rows, h, columns, count, grouped),
+        )
 
     def _mlp(self, hidden: float, gated: bool) -> tuple[Item, ...]:
         h = self.model.hidden
-        items = self._feed_forward(hidden, gated, self.tokens, hidden / self.t, Product(1, 1, 1))
+        items = self._feed_forward(gated, self.tokens, hidden / self.t)
         return (*items, *self._collective("tensor", HALF * h * self.tokens, (2, 3), (1, 1)))
 
     def _dense(self) -> tuple[Module, ...]:
@@ -413,7 +422,7 @@ class Shapes:
         copies = self.problem.efficiencies.expert_imbalance * self.own_tokens * own.per_token
         count = own.count / e
         first, activation, second = self._feed_forward(
-            own.hidden, own.gated, copies * t_e / count, own.hidden / t_e, Product(1, 1, 1, count, grouped=True)
+            own.gated, copies * t_e / count, own.hidden / t_e, count, grouped=True
         )
         moved = 12 * own.per_token * self._wide
         moving: list[Item] = [
@@ -434,7 +443,7 @@ class Shapes:
     def _head(self) -> tuple[Module, ...]:
         h, v = self.model.hidden, self.model.vocabulary / self.t
         logits = self.tokens * v
-        items = (
+        items: tuple[Item, ...] = (
             Product(self.tokens, v, h, half=True),
             Traffic(8 * logits, 4 * logits),
             *self._collective("tensor", HALF * h * self.tokens, (1, 2), (0, 1)),
@@ -444,7 +453,7 @@ class Shapes:
     def _prediction(self) -> tuple[Module, ...]:
         h = self.model.hidden
         last: UnitType = "dense" if self.model.experts is None else "experts"
-        items = (
+        items: tuple[Item, ...] = (
             Product(self.tokens, h / self.t, 2 * h),
             *self._collective("tensor", 2 * HALF * h * self.tokens, (1, 2), (0, 1)),
         )
