@@ -147,7 +147,9 @@ def shortly(plan: Configuration) -> str:
 
 def list_in_words(answer: Answer) -> str:
     """What the shortlist means, in one sentence."""
-    asked, count = answer.asked, len(answer.listed)
+    asked, count, report = answer.asked, len(answer.listed), answer.report
+    if report is None or not report.finished:
+        return f"The search was cut short: these {count} are what it knows, and the fastest one may be none of them."
     return (
         f"If no time is wrong by more than {percent(asked.error)} and no memory by more than "
         f"{percent(asked.memory_error)}, the fastest one is among these {count}: the list has every choice of degrees, "
@@ -164,7 +166,7 @@ def counted_in_words(answer: Answer) -> str:
     if by:
         parts.append(f"discarded as too slow: {by}")
     if not report.finished:
-        parts.append(f"{report.undecided:,} not decided: the search was cut short, so that the list may lack some")
+        parts.append(f"{report.undecided:,} not decided")
     return f"{report.considered:,} choices in the scope: {'; '.join(parts)}."
 
 
