@@ -31,8 +31,8 @@ BOX = 0.5
 STEPS = 60
 ENOUGH = 1e-5
 
-SECONDS = {"launch_seconds": 2e-6, "collective_seconds": 2e-5, "step_seconds": 0.01}
-"""Numbers that may be zero, each with the seconds that are a distance of one."""
+LINEAR = {"half_side": 100.0, "launch_seconds": 2e-6, "collective_seconds": 2e-5, "step_seconds": 0.01}
+"""Numbers that may be zero, each with the amount that is a distance of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,21 +201,21 @@ class _Search:
 
 
 def coordinate(name: str, value: float) -> float:
-    """Logarithms of factors, shares as they are, seconds in their scale."""
-    if name in SECONDS:
-        return value / SECONDS[name]
+    """Logarithms of factors, hidden shares as they are, numbers that may be zero in their scale."""
+    if name in LINEAR:
+        return value / LINEAR[name]
     return math.log(value) if _is_factor(name) else value
 
 
 def value_of(name: str, x: float) -> float:
     """The efficiency at a coordinate, inside its bounds."""
     about = ABOUT[name]
-    value = x * SECONDS[name] if name in SECONDS else math.exp(x) if _is_factor(name) else x
+    value = x * LINEAR[name] if name in LINEAR else math.exp(x) if _is_factor(name) else x
     return min(max(value, about.least), math.inf if about.most is None else about.most)
 
 
 def _is_factor(name: str) -> bool:
-    return name not in SECONDS and not name.endswith("_hidden")
+    return name not in LINEAR and not name.endswith("_hidden")
 
 
 def _bounds(name: str) -> tuple[float, float]:
