@@ -30,12 +30,12 @@ RECIPES = (
     Recipe("tiny-experts-training", "a transformer with experts in 3 GiB of each of 8 L4, by hand", _tiny_experts),
     Recipe(
         "llama-3-8b-8xh100",
-        "Llama 3 8B on one node, sequences of 8192 tokens, 128 of them in a batch",
+        "Llama 3 8B on one node, sequences of 8192 tokens, 128 of them in a batch (analytic costs)",
         lambda: _llama("llama-3-8b", "8xh100-80gb", 128),
     ),
     Recipe(
         "llama-3-70b-64xh100",
-        "Llama 3 70B on eight nodes, sequences of 8192 tokens, 128 of them in a batch",
+        "Llama 3 70B on eight nodes, sequences of 8192 tokens, 128 of them in a batch (analytic costs)",
         lambda: _llama("llama-3-70b", "64xh100-80gb", 128),
     ),
 )

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ...instances.training.fits import fit_of
 from ...instances.training.plan import Configuration
-from ...instances.training.problem import TrainingProblem
+from ...instances.training.problem import GIB, TrainingProblem
 from ...instances.training.referee.evaluate import ConfigurationEvaluation, evaluate_configuration
+from ...instances.training.referee.seconds import model_operations
+from ...instances.training.words import words_of
 from .judge import Judged, configuration_facts
+from .least_change import memory_of_few
 from .loss import lost
 
 if TYPE_CHECKING:
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "pipeplan.configurations/1"
 MOST_JUDGED = 20
-"""Configurations of a shortlist that the referee judges anew; of the others the search's own numbers are told."""
+"""Configurations of a shortlist whose time the referee tells; that of the others is the search's own."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ class Answer:
     def to_json(self) -> dict[str, Any]:
         """`pipeplan.configurations/1`; None is what was not searched for."""
         problem, report, error = self.problem, self.report, self.asked.memory_error
-        rest = [_brief(problem, own) for own in self.listed[MOST_JUDGED:]]
+        rest = [_brief(problem, own, error) for own in self.listed[MOST_JUDGED:]]
         return {
             "schema": SCHEMA,
             "problem": {"kind": problem.kind, "name": problem.name, "hash": problem.hash},
@@ -103,12 +107,11 @@ class Answer:
         }
 
 
-def _brief(problem: TrainingProblem, own: Found) -> Mapping[str, Any]:
-    """Without the memory of its ranks, by the search's own numbers."""
-    from ...instances.training.referee.seconds import model_operations
-    from ...instances.training.words import words_of
-
+def _brief(problem: TrainingProblem, own: Found, memory_error: float) -> Mapping[str, Any]:
+    """Its time is the search's own; its memory is the referee's."""
     plan = {name: value for name, value in own.plan.to_json().items() if name != "kind"}
+    memory = memory_of_few(problem, own.plan)
+    full = max(memory, key=lambda rank: rank.bytes)
     operations = model_operations(problem)
     work = own.seconds * problem.devices
     return {
@@ -118,7 +121,15 @@ def _brief(problem: TrainingProblem, own: Found) -> Mapping[str, Any]:
         "tokens_per_second_per_gpu": problem.batch * problem.sequence / work,
         "mfu": None if operations is None else operations / (work * problem.peak),
         "micro_batches": own.plan.micro_batches(problem.batch),
-        "ranks": None,
-        "limited_by": None,
-        "fits": "yes" if own.sure else "maybe",
+        "ranks": [
+            {
+                "rank": rank.rank * own.plan.degrees.stage_ranks,
+                "stage": rank.rank,
+                "bytes": rank.bytes,
+                "parts": dict(rank.parts),
+            }
+            for rank in memory
+        ],
+        "fits": fit_of(full.bytes, problem.memory_bytes, memory_error),
+        "limited_by": f"memory of stage {full.rank}: {full.bytes / GIB:.2f} GiB",
     }

@@ -10,7 +10,7 @@ from ...instances.base.errors import InputError
 from ...instances.training.fits import Fit, fit_of
 from ...instances.training.plan import FULL, MODULES, Configuration, Recompute
 from ...instances.training.problem import TrainingProblem
-from ...instances.training.referee.memory import memory_of_ranks
+from ...instances.training.referee.memory import RankMemory, memory_of_ranks
 from ...instances.training.referee.seconds import timing_of
 from ...instances.training.referee.verify import framework_faults, shape_faults
 from ...instances.training.words import configuration_from_words, layout_word, recompute_word, words_of
@@ -68,8 +68,7 @@ class _Trial:
     def held(self, plan: Configuration) -> float:
         """By the fullest rank."""
         if plan not in self.weighed:
-            few = _with_few_batches(self.problem, plan)
-            self.weighed[plan] = max(rank.bytes for rank in memory_of_ranks(few, plan))
+            self.weighed[plan] = max(rank.bytes for rank in memory_of_few(self.problem, plan))
         return self.weighed[plan]
 
     def fit(self, plan: Configuration) -> Fit:
@@ -90,12 +89,12 @@ class _Trial:
         return timing_of(self.problem, change.plan).seconds
 
 
-def _with_few_batches(problem: TrainingProblem, plan: Configuration) -> TrainingProblem:
-    """Twice as many micro-batches as stages reach the fullest moment of every order but GPipe's."""
+def memory_of_few(problem: TrainingProblem, plan: Configuration) -> tuple[RankMemory, ...]:
+    """On so few micro-batches that it takes no time; those reach the fullest moment of every order but GPipe's."""
     few = min(plan.micro_batches(problem.batch), 4 * plan.degrees.pipeline)
     if plan.schedule == "gpipe":
-        return problem
-    return problem.replace(batch=few * plan.degrees.data * plan.micro_batch)
+        return memory_of_ranks(problem, plan)
+    return memory_of_ranks(problem.replace(batch=few * plan.degrees.data * plan.micro_batch), plan)
 
 
 # ---- what is tried, the cheapest first -----------------------------------------------------------------
@@ -186,7 +185,7 @@ def _other_layout(trial: _Trial) -> Iterator[Candidate]:
 
 
 def _moved(trial: _Trial, plan: Configuration) -> Iterator[Configuration]:
-    ranks = memory_of_ranks(_with_few_batches(trial.problem, plan), plan)
+    ranks = memory_of_few(trial.problem, plan)
     fullest = max(ranks, key=lambda rank: rank.bytes).rank
     own = set(plan.chunks_of_ranks[fullest])
     for chunk in own:

@@ -1,0 +1,167 @@
+"""Losses by part, the least change, and the shortlist as `plan configure` tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema
+import pytest
+from problems.trainings import random_configuration, random_training
+
+from pipeplan.instances.base.errors import UsageError
+from pipeplan.instances.schemas import read_schema
+from pipeplan.instances.training.build import problem_of
+from pipeplan.instances.training.fits import fit_of
+from pipeplan.instances.training.kind_functions import with_memory
+from pipeplan.instances.training.model import Attention, Mlp, Model
+from pipeplan.instances.training.problem import TrainingProblem
+from pipeplan.instances.training.referee.evaluate import evaluate_configuration
+from pipeplan.instances.training.referee.memory import memory_of_ranks
+from pipeplan.instances.training.referee.verify import verify_configuration
+from pipeplan.instances.training.words import configuration_from_words
+from pipeplan.show.configurations import counted_in_words, list_in_words, lost_in_words
+from pipeplan.studies.configure.answer import Answer, Asked
+from pipeplan.studies.configure.judge import judge
+from pipeplan.studies.configure.least_change import least_change, memory_of_few
+from pipeplan.studies.configure.loss import by_part, lost
+from pipeplan.studies.configure.search import search_configurations
+
+ASKED = Asked(error=0.05, memory_error=0.03)
+
+
+def tiny(memory_bytes: float = 4 * 2**30) -> TrainingProblem:
+    model = Model("tiny", 1_024, 8, 32_000, Attention(8, 128, 2), Mlp(4_096))
+    return problem_of(model, "4xrtx-3090", batch=16, sequence=1_024, memory_bytes=memory_bytes)
+
+
+def nobody(record: object) -> None:
+    pass
+
+
+# ---- losses ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_parts_add_up_to_the_iteration_and_losses_to_the_difference(seed: int) -> None:
+    problem = random_training(seed)
+    one, other = (evaluate_configuration(problem, random_configuration(problem, n)) for n in (seed, seed + 1))
+    assert sum(by_part(one).values()) == pytest.approx(one.timing.seconds)
+    assert sum(lost(one, other).values()) == pytest.approx(
+        one.timing.seconds - other.timing.seconds, abs=1e-9 * one.timing.seconds
+    )
+    assert all(seconds >= -1e-9 * one.timing.seconds for seconds in by_part(one).values())
+
+
+def test_recomputation_and_imbalance_are_told_apart() -> None:
+    problem = tiny()
+    plans = ("pipeline=2 layout=5/5", "pipeline=2 layout=5/5 recompute=full", "pipeline=2 layout=3/7")
+    even, again, uneven = (
+        evaluate_configuration(problem, configuration_from_words(problem, words)) for words in plans
+    )
+    assert max(lost(again, even).items(), key=lambda part: part[1])[0] == "recomputation"
+    assert lost(uneven, even)["imbalance of the stages"] > 0
+    assert "recomputation" not in lost(uneven, even)
+
+
+# ---- the least change ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("share", [0.5, 0.8, 0.95])
+def test_what_is_offered_keeps_all_rules_and_fits(seed: int, share: float) -> None:
+    problem = random_training(seed)
+    plan = random_configuration(problem, seed)
+    held = max(rank.bytes for rank in memory_of_ranks(problem, plan))
+    small = with_memory(problem, share * held)
+    change = least_change(small, plan, 0.03)
+    if change is None:
+        return
+    assert change.plan != plan
+    assert change.bytes == max(rank.bytes for rank in memory_of_ranks(small, change.plan))
+    assert change.fits == fit_of(change.bytes, small.memory_bytes, 0.03) != "no"
+    broken = {fault.rule for fault in verify_configuration(small, change.plan)}
+    assert broken <= ({"memory"} if change.fits == "maybe" else set())
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_few_micro_batches_reach_the_fullest_moment(seed: int) -> None:
+    problem = random_training(seed)
+    plan = random_configuration(problem, seed)
+    more = problem.replace(batch=problem.batch * 6 * plan.degrees.pipeline)
+    assert memory_of_few(more, plan) == memory_of_ranks(more, plan)
+
+
+# ---- the whole answer ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def answer() -> Answer:
+    problem = tiny()
+    judged = tuple(judge(problem, words, 0.03) for words in ("pipeline=2", "tensor=4 recompute=full"))
+    return Answer(problem, ASKED, judged, search_configurations(problem, ASKED, None, nobody))
+
+
+def test_json_keeps_its_schema(answer: Answer) -> None:
+    told: dict[str, Any] = answer.to_json()
+    jsonschema.Draft202012Validator(read_schema("configurations-1")).validate(told)
+    assert all(rank["parts"] for own in told["shortlist"] for rank in own["ranks"])
+    assert told["best"]["words"] in [own["words"] for own in told["shortlist"]]
+    assert told["considered"] == told["fit"] + told["cannot_fit"]
+    assert told["considered"] == len(told["shortlist"]) + told["cannot_fit"] + sum(told["discarded"].values())
+    assert told["bound"] <= told["best"]["seconds"]
+    assert sum(told["judged"][1]["lost"].values()) == pytest.approx(
+        told["judged"][1]["seconds"] - told["best"]["seconds"]
+    )
+
+
+def test_the_searchs_times_are_the_referees(answer: Answer) -> None:
+    for found, evaluation in zip(answer.listed, answer.shortlist, strict=False):
+        assert found.seconds == pytest.approx(evaluation.timing.seconds, rel=1e-9)
+        assert evaluation.fit(0.03) == "yes" or not found.sure
+
+
+def test_the_list_holds_what_takes_no_longer_than_the_theorem_says(answer: Answer) -> None:
+    assert answer.best is not None
+    most = ASKED.ratio * answer.best.timing.seconds
+    assert all(own.seconds <= most * (1 + 1e-6) for own in answer.listed)
+    assert "is among these" in list_in_words(answer)
+    assert "1.105 times" in list_in_words(answer)
+
+
+def test_everything_is_counted_in_words(answer: Answer) -> None:
+    assert counted_in_words(answer).startswith(f"{answer.report.considered:,} choices in the scope: ")  # type: ignore[union-attr]
+    assert "recomputation" in lost_in_words(answer, answer.judged[1])
+
+
+def test_a_narrower_scope_is_kept() -> None:
+    problem = tiny()
+    asked = Asked(0.05, 0.03, ("tensor=2",), ("zero=0", "virtual=1"))
+    report = search_configurations(problem, asked, None, nobody)
+    assert report.listed
+    for own in report.listed:
+        assert own.plan.degrees.tensor == 2
+        assert own.plan.zero != 0
+        assert own.plan.degrees.virtual != 1
+
+
+def test_a_search_without_time_says_that_its_list_may_lack_some() -> None:
+    problem = tiny()
+    report = search_configurations(problem, ASKED, 0.0, nobody)
+    cut = Answer(problem, ASKED, (), report)
+    assert not report.finished
+    assert "cut short" in list_in_words(cut)
+    assert "not decided" in counted_in_words(cut)
+
+
+def test_where_nothing_fits_there_is_no_best() -> None:
+    problem = tiny(memory_bytes=2**30)
+    nothing = Answer(problem, ASKED, (), search_configurations(problem, ASKED, None, nobody))
+    assert nothing.best is None
+    assert nothing.to_json()["fit"] == 0
+
+
+def test_a_configuration_that_breaks_a_rule_is_refused_by_its_own_sentence() -> None:
+    refused: Callable[..., Any] = judge
+    with pytest.raises(UsageError, match="cannot be run: Tensor parallelism divides"):
+        refused(tiny().replace(framework="torchtitan"), "tensor=4", 0.03)
