@@ -21,7 +21,7 @@ from ...instances.base.errors import InputError
 from ...instances.training.efficiencies import ABOUT, Efficiencies, check_name
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
-from ...instances.training.referee.seconds import timing_of
+from ...instances.training.referee.seconds import Iteration
 
 STRAY = 0.01
 """Greatest error that a distance of one is worth: a factor e in a factor, or a share from 0 to 1."""
@@ -94,7 +94,7 @@ def fit(runs: Sequence[Run], names: Sequence[str] | None = None, known: Efficien
             raise InputError("seconds", f"of {run.name} are {run.seconds:g}", "give the time of an iteration")
     start = known or runs[0].problem.efficiencies
     every = _Search(runs, tuple(ABOUT if names is None else (check_name(name) for name in names)), start)
-    slopes = every.slopes(every.start, every.errors(every.start))
+    slopes = every.slopes(every.start)
     used = tuple(name for i, name in enumerate(every.names) if any(row[i] for row in slopes))
     return _Search(runs, used, start).run()
 
@@ -122,7 +122,7 @@ class _Search:
 
     @staticmethod
     def _seconds(run: Run, own: Efficiencies) -> float:
-        return timing_of(run.problem.replace(efficiencies=own), run.plan).seconds
+        return _Search._iteration(run, own).seconds()
 
     def value(self, point: Sequence[float], errors: Sequence[float]) -> float:
         stray = sum(abs(x - start) for x, start in zip(point, self.start, strict=True))
@@ -132,7 +132,7 @@ class _Search:
         point, box = list(self.start), BOX
         errors = self.errors(point)
         value = self.value(point, errors)
-        slopes = self.slopes(point, errors)
+        slopes = self.slopes(point)
         for _ in range(STEPS):
             tried = self._step(point, errors, slopes, box)
             tried_errors = self.errors(tried)
@@ -142,23 +142,34 @@ class _Search:
                 point, errors, value = tried, tried_errors, tried_value
                 if gain < ENOUGH:
                     break
-                slopes, box = self.slopes(point, errors), min(2 * box, BOX)
+                slopes, box = self.slopes(point), min(2 * box, BOX)
             else:
                 box /= 3
                 if box < STEP:
                     break
         own = self.efficiencies(point)
-        slopes = self.slopes(point, errors)
+        slopes = self.slopes(point)
         return Fit(own, tuple(self._told(k, own, slopes[k]) for k in range(len(self.runs))))
 
-    def slopes(self, point: Sequence[float], errors: Sequence[float]) -> list[list[float]]:
-        """Of each run's error with every coordinate, by differences that stay inside the bounds."""
+    def slopes(self, point: Sequence[float]) -> list[list[float]]:
+        """Of each run's error with every coordinate, by differences that stay inside the bounds.
+
+        The passes that wait for each other stay those of this point, so that every run is simulated once.
+        """
+        here = [self._iteration(run, self.efficiencies(point)) for run in self.runs]
+        paths = [own.path() for own in here]
+        old = [own.along(path) for own, path in zip(here, paths, strict=True)]
         columns = []
         for i, x in enumerate(point):
             step = STEP if x + STEP <= self.high[i] else -STEP
-            moved = [*point[:i], x + step, *point[i + 1 :]]
-            columns.append([(new - old) / step for new, old in zip(self.errors(moved), errors, strict=True)])
+            moved = self.efficiencies([*point[:i], x + step, *point[i + 1 :]])
+            new = [self._iteration(run, moved).along(path) for run, path in zip(self.runs, paths, strict=True)]
+            columns.append([math.log(after / before) / step for after, before in zip(new, old, strict=True)])
         return [list(row) for row in zip(*columns, strict=True)]
+
+    @staticmethod
+    def _iteration(run: Run, own: Efficiencies) -> Iteration:
+        return Iteration(run.problem.replace(efficiencies=own), run.plan)
 
     def _step(
         self, point: Sequence[float], errors: Sequence[float], slopes: Sequence[Sequence[float]], box: float
@@ -195,6 +206,23 @@ class _Search:
     def _told(self, k: int, own: Efficiencies, slopes: Sequence[float]) -> RunError:
         run = self.runs[k]
         return RunError(run.name, self._seconds(run, own), run.seconds, dict(zip(self.names, slopes, strict=True)))
+
+
+def left_out(
+    runs: Sequence[Run], names: Sequence[str] | None = None, known: Efficiencies | None = None, parts: int = 8
+) -> tuple[RunError, ...]:
+    """Each run beside the model that was fitted without it, and without the others of its part: what a fit is worth.
+
+    Runs go to the parts by turns. Parameters are those of `fit`; `parts` is the most fits that are made.
+    """
+    found: list[RunError] = []
+    count = min(parts, len(runs))
+    for part in range(count):
+        out = runs[part::count]
+        used = [run for k, run in enumerate(runs) if k % count != part]
+        own = fit(used, names, known).efficiencies if used else known or runs[0].problem.efficiencies
+        found += [RunError(run.name, _Search._iteration(run, own).seconds(), run.seconds, {}) for run in out]
+    return tuple(found)
 
 
 # ---- efficiencies as coordinates -----------------------------------------------------------------------

@@ -33,7 +33,7 @@ of its matrix where a token sees all before it), for all tokens; recomputation i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ...timeline.engine import run
@@ -50,8 +50,8 @@ from ...timeline.named_orders import (
     zb_v,
 )
 from ..model import UnitType
+from ..plan import DIVIDED, Configuration, Degrees
 from ..plan import NOTHING as NO_RECOMPUTATION
-from ..plan import Configuration, Degrees
 from ..problem import TrainingProblem
 from .work import (
     HALF,
@@ -122,17 +122,96 @@ class Timing:
     """One micro-batch through each chunk."""
 
 
+@dataclass(frozen=True, slots=True)
+class Path:
+    """What the time of an iteration consists of: passes that wait for each other, up to the end of one rank."""
+
+    rank: int
+    """Whose tail comes last."""
+    passes: tuple[tuple[int, int], ...]
+    """How many forward and how many backward passes of every stage of the simulator."""
+    delays: tuple[int, ...]
+    """How often each chunk's transfer to the next one, or back, is waited for."""
+
+
+class Iteration:
+    """The pieces of an iteration, and what they make together."""
+
+    def __init__(self, problem: TrainingProblem, plan: Configuration) -> None:
+        self.problem, self.plan = problem, plan
+        sharding, clock = _Sharding(problem, plan, Parameters(problem, plan)), Clock(problem, plan)
+        self.chunks = tuple(
+            _chunk(problem, plan, clock, sharding, j, interval) for j, interval in enumerate(plan.intervals)
+        )
+        self.delays = delays_of(problem, plan)
+        self.tails = [sharding.tail(rank, self.chunks) for rank in range(plan.degrees.pipeline)]
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return pipeline_of(self.plan, self.chunks, self.delays, self.plan.micro_batches(self.problem.batch))
+
+    def seconds(self) -> float:
+        """By simulation."""
+        pipeline = self.pipeline
+        ends = [max(task.end for task in stage.tasks) for stage in run(pipeline).stages]
+        last = [max(ends[x] for x in {x for x, _ in order}) for order in pipeline.shared]
+        found = max(end + sum(tail) for end, tail in zip(last, self.tails, strict=True))
+        return found + self.problem.efficiencies.step_seconds
+
+    def path(self) -> Path:
+        """A longest path: from the end back, each pass to one that it waited for."""
+        pipeline = self.pipeline
+        spans = {
+            (x, task.micro_batch if task.kind == "forward" else -task.micro_batch): (task.start, task.end)
+            for x, stage in enumerate(run(pipeline).stages)
+            for task in stage.tasks
+        }
+        over = [spans[order[-1]][1] + sum(tail) for order, tail in zip(pipeline.shared, self.tails, strict=True)]
+        rank = over.index(max(over))
+        before = {own: order[i] for order in pipeline.shared for i, own in enumerate(order[1:])}
+        passes, delays = [[0, 0] for _ in pipeline.stages], [0] * len(self.delays)
+        own: StagePass | None = pipeline.shared[rank][-1]
+        while own is not None:
+            passes[own[0]][own[1] < 0] += 1
+            own = _awaited(own, spans, before, delays)
+        return Path(rank, tuple((forward, backward) for forward, backward in passes), tuple(delays))
+
+    def along(self, path: Path) -> float:
+        """Seconds of a path with the pieces of this iteration: those of its own path are `seconds`, others no more."""
+        found = sum(self.tails[path.rank]) + self.problem.efficiencies.step_seconds
+        times = _stages(self.chunks, self.plan.schedule in DIVIDED)
+        for (forward, backward), (count, count_back) in zip(times, path.passes, strict=True):
+            found += count * forward + count_back * backward
+        return found + sum(count * delay for count, delay in zip(path.delays, self.delays, strict=True))
+
+
+def _awaited(
+    own: StagePass,
+    spans: Mapping[StagePass, tuple[float, float]],
+    before: Mapping[StagePass, StagePass],
+    delays: list[int],
+) -> StagePass | None:
+    """The pass whose end, with its transfer, is this pass's start; None: it starts with the iteration."""
+    (x, j), start = own, spans[own][0]
+    previous = before.get(own)
+    if start == 0:
+        return None
+    if previous is not None and spans[previous][1] == start:
+        return previous
+    arc, source = (x - 1, (x - 1, j)) if j > 0 else (x, (x + 1, j))
+    if not 0 <= arc < len(delays):
+        return None
+    delays[arc] += 1
+    return source
+
+
 def timing_of(problem: TrainingProblem, plan: Configuration) -> Timing:
     """The time of an iteration; rules of frameworks are not looked at."""
-    clock, parameters = Clock(problem, plan), Parameters(problem, plan)
-    sharding = _Sharding(problem, plan, parameters)
-    chunks = tuple(_chunk(problem, plan, clock, sharding, j) for j in range(plan.degrees.chunks))
-    delays = delays_of(problem, plan)
-    ends = _ends(plan, chunks, delays, plan.micro_batches(problem.batch))
-    tails = [sharding.tail(rank, chunks) for rank in range(plan.degrees.pipeline)]
-    seconds = max(end + sum(tail) for end, tail in zip(ends, tails, strict=True))
-    seconds += problem.efficiencies.step_seconds
-    ranks = tuple(_rank(problem, plan, rank, chunks, delays, tail, seconds) for rank, tail in enumerate(tails))
+    own = Iteration(problem, plan)
+    chunks, seconds = own.chunks, own.seconds()
+    ranks = tuple(
+        _rank(problem, plan, rank, chunks, own.delays, tail, seconds) for rank, tail in enumerate(own.tails)
+    )
     tokens = problem.batch * problem.sequence / (seconds * problem.devices)
     operations = model_operations(problem)
     mfu = None if operations is None else operations / (seconds * problem.devices * problem.peak)
@@ -277,12 +356,17 @@ class _Sharding:
 
 
 def _chunk(
-    problem: TrainingProblem, plan: Configuration, clock: Clock, sharding: _Sharding, chunk: int
+    problem: TrainingProblem,
+    plan: Configuration,
+    clock: Clock,
+    sharding: _Sharding,
+    chunk: int,
+    interval: range,
 ) -> PassTimes:
     """One micro-batch through a chunk."""
     units, known = problem.model.units, {}
     found, layer = PassTimes(), 0
-    for position in plan.intervals[chunk]:
+    for position in interval:
         unit = units[position]
         is_layer = unit not in ("embedding", "head")
         again = plan.recompute[chunk].of_layer(layer) if is_layer else ()
@@ -300,25 +384,15 @@ def delays_of(problem: TrainingProblem, plan: Configuration) -> tuple[float, ...
     home = {j: rank for rank, own in enumerate(plan.chunks_of_ranks) for j in own}
     seen = 1 - problem.efficiencies.pipeline_hidden
     shapes = Shapes(problem, plan)
-    found = []
+    intervals, found = plan.intervals, []
     for j in range(d.chunks - 1):
         size = HALF * model.hidden * shapes.own_tokens
         if model.own:
-            last = plan.intervals[j].stop - 1
+            last = intervals[j].stop - 1
             size = plan.micro_batch * model.own[last].output_bytes if last >= 0 else 0.0
         source, target = home[j] * d.stage_ranks, home[j + 1] * d.stage_ranks
         found.append(seen * links.send(size, source, target))
     return tuple(found)
-
-
-def _ends(
-    plan: Configuration, chunks: tuple[PassTimes, ...], delays: tuple[float, ...], micro_batches: int
-) -> list[float]:
-    """When each pipeline rank has run its last pass."""
-    pipeline = pipeline_of(plan, chunks, delays, micro_batches)
-    stages = run(pipeline).stages
-    ends = [max(task.end for task in stage.tasks) for stage in stages]
-    return [max(ends[x] for x, _ in order) for order in pipeline.shared]
 
 
 def pipeline_of(
@@ -329,42 +403,38 @@ def pipeline_of(
     A chunk is a stage. Where backward passes come in two parts, its own is the one for inputs. Those for weights are
     another stage, which only runs forward; each stands behind its other part in the order of the device.
     """
-    count = len(chunks)
-    shared = tuple(tuple(_passes(plan, rank, micro_batches)) for rank in range(plan.degrees.pipeline))
+    shared = tuple(_passes(plan, rank, micro_batches) for rank in range(plan.degrees.pipeline))
     orders: dict[int, list[int]] = {}
     for order in shared:
         for x, j in order:
             orders.setdefault(x, []).append(j)
-    divided = len(orders) > count
-    stages = [
-        Stage(
-            f"chunk {x}",
-            1,
-            own.forward.total,
-            own.inputs.total + own.again.total if divided else own.backward_seconds,
-            (tuple(orders[x]),),
-        )
-        for x, own in enumerate(chunks)
-    ]
-    if divided:
-        stages += [
-            Stage(f"weights of chunk {x}", 1, own.weights.total, 0.0, (tuple(orders[count + x]),))
-            for x, own in enumerate(chunks)
-        ]
+    names = [f"{what}chunk {x}" for what in ("", "weights of ") for x in range(len(chunks))]
+    stages = tuple(
+        Stage(names[x], 1, forward, backward, (tuple(orders[x]),))
+        for x, (forward, backward) in enumerate(_stages(chunks, plan.schedule in DIVIDED))
+    )
     arcs = tuple(Dependency(x, x + 1, delay, delay) for x, delay in enumerate(delays))
-    return Pipeline(tuple(stages), arcs, micro_batches, shared=shared)
+    return Pipeline(stages, arcs, micro_batches, shared=shared)
 
 
-def _passes(plan: Configuration, rank: int, micro_batches: int) -> Iterator[StagePass]:
+def _stages(chunks: tuple[PassTimes, ...], divided: bool) -> list[tuple[float, float]]:
+    """Forward and backward seconds of each chunk's stage, and then of those that have passes for weights."""
+    if not divided:
+        return [(own.forward.total, own.backward_seconds) for own in chunks]
+    found = [(own.forward.total, own.inputs.total + own.again.total) for own in chunks]
+    return found + [(own.weights.total, 0.0) for own in chunks]
+
+
+def _passes(plan: Configuration, rank: int, micro_batches: int) -> tuple[StagePass, ...]:
     """Those of a device, in their order, as the simulator numbers them."""
-    d = plan.degrees
-    own = plan.chunks_of_ranks[rank]
-    rule: Callable[[int, int, int, int], Iterator[tuple[str, int, int]]] = RULES[plan.schedule]
-    for kind, stage, batch in rule(rank, d.pipeline, d.virtual, micro_batches):
+    d, own = plan.degrees, plan.chunks_of_ranks[rank]
+    found = []
+    for kind, stage, batch in RULES[plan.schedule](rank, d.pipeline, d.virtual, micro_batches):
         if kind == "W":
-            yield d.chunks + own[stage], batch + 1
+            found.append((d.chunks + own[stage], batch + 1))
         else:
-            yield own[stage], batch + 1 if kind == "F" else -batch - 1
+            found.append((own[stage], batch + 1 if kind == "F" else -batch - 1))
+    return tuple(found)
 
 
 def _rank(

@@ -176,11 +176,21 @@ class Parts:
     """Of layers with measured times."""
 
     def __add__(self, other: Parts) -> Parts:
-        return Parts(*(getattr(self, name) + getattr(other, name) for name in PART_NAMES))
+        return Parts(
+            self.products + other.products,
+            self.attention + other.attention,
+            self.memory + other.memory,
+            self.tensor + other.tensor,
+            self.context + other.context,
+            self.expert + other.expert,
+            self.data + other.data,
+            self.measured + other.measured,
+        )
 
     @property
     def total(self) -> float:
-        return sum(float(getattr(self, name)) for name in PART_NAMES)
+        communication = self.tensor + self.context + self.expert + self.data
+        return self.products + self.attention + self.memory + communication + self.measured
 
 
 PART_NAMES = tuple(entry.name for entry in fields(Parts))

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from problems.timed_trainings import PLAIN, configuration, measured_row, problem
+from problems.timed_trainings import PLAIN, configuration, measured_row, model, problem
 
 from pipeplan.instances.training.plan import Recompute
-from pipeplan.instances.training.referee.seconds import RULES, Timing, model_operations, timing_of
+from pipeplan.instances.training.referee.seconds import RULES, Iteration, Timing, model_operations, timing_of
 
 FORWARD, BACKWARD = 1.0, 2.0
 
@@ -72,6 +72,17 @@ def test_the_slowest_rank_ends_the_iteration() -> None:
     own = measured_row(4, FORWARD, BACKWARD, devices=4, batch=4, update_seconds=(0.5, 0, 0, 9.0))
     # The last stage is done 3 x 2 seconds before the first one, but its update takes nine.
     assert timing_of(own, configuration(own, pipeline=4)).seconds == pytest.approx(7 * 3.0 - 3 * 2.0 + 9.0)
+
+
+@pytest.mark.parametrize("schedule", sorted(RULES))
+def test_the_longest_path_is_the_iteration(schedule: str) -> None:
+    virtual = 2 if schedule in ("interleaved-1f1b", "zb-v", "dualpipe-v") else 1
+    own = problem(16, own=model(layers=14), batch=32)
+    plan = replace(configuration(own, pipeline=4, virtual=virtual, data=4), schedule=schedule, zero=1)
+    made = Iteration(own, plan)
+    assert made.along(made.path()) == pytest.approx(made.seconds())
+    slow = Iteration(own.replace(efficiencies=replace(PLAIN, products=0.5, links=0.1)), plan)
+    assert slow.along(made.path()) <= slow.seconds() * (1 + 1e-12)
 
 
 # ---- weights --------------------------------------------------------------------------------------------
