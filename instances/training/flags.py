@@ -78,7 +78,14 @@ def configuration_from_flags(problem: TrainingProblem, text: str) -> Read:
         A flag has a value that it cannot have, or the degrees do not go together: the message names the flag.
     """
     framework, options = _options(text.strip())
-    given = Given(options, prefix="--" if text.strip().startswith("--") or " --" in text else "")
+    return read_options(problem, framework, options, "--" if " --" in f" {text.strip()}" else "")
+
+
+def read_options(
+    problem: TrainingProblem, framework: str, options: Mapping[str, tuple[str, ...]], prefix: str
+) -> Read:
+    """The configuration of a framework's options by their names with dashes; `prefix` is what messages put before."""
+    given = Given(options, prefix=prefix)
     target = problem.replace(framework=framework)
     said = READERS[framework](target, given)
     told = list(said.told)

@@ -1,0 +1,290 @@
+"""Runs that were made, fed back: efficiencies fitted to them, and by how much the model is off on runs left out.
+
+The tolerance of a shortlist is about runs that nobody made yet. So its figure is the greatest error on runs that the
+fit did not see: each run (or share of them) is left out in turn, with all others of the same configuration.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from ...instances.base.errors import InputError, UsageError
+from ...instances.base.fields import as_number, as_object, check_schema, read_record, require
+from ...instances.base.json_file import read_json, read_text, write_json
+from ...instances.training.efficiencies import ABOUT, Efficiencies
+from ...instances.training.problem import TrainingProblem
+from ...instances.training.referee.memory import memory_of_ranks
+from ...instances.training.referee.seconds import timing_of
+from .fit import Fit, Run, fit
+from .run_logs import run_of_log
+from .run_tables import runs_of_table, template
+from .runs import MeasuredRun
+
+SCHEMA = "pipeplan.efficiencies/1"
+MOST_TURNS = 12
+"""Fits with runs left out; of more runs several are left out at a time."""
+SAYS = 0.002
+"""Relative change of a run's time from which on it says something of an efficiency."""
+
+__all__ = [
+    "Fitted",
+    "LeftOut",
+    "MeasuredRun",
+    "Saved",
+    "fitted",
+    "measured_runs",
+    "save_fit",
+    "saved_fit",
+    "template",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A run beside what the model says that never saw it."""
+
+    name: str
+    predicted: float
+    measured: float
+
+    @property
+    def error(self) -> float:
+        """Of the measured amount, relative to the predicted one."""
+        return self.measured / self.predicted - 1
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What runs made of a problem's efficiencies, and how well they are known."""
+
+    known: Efficiencies
+    """Before."""
+    fit: Fit | None
+    """None: no run has a time."""
+    seconds: tuple[LeftOut, ...]
+    """Times of runs that were left out of a fit to the others."""
+    memory: tuple[LeftOut, ...]
+    """Peaks in bytes; nothing of memory is fitted, so that all are left out."""
+    told: tuple[str, ...]
+    """Sentences on how the runs were read."""
+
+    @property
+    def efficiencies(self) -> Efficiencies:
+        return self.known if self.fit is None else self.fit.efficiencies
+
+    @property
+    def eps(self) -> float | None:
+        """The greatest error of a time on runs left out; None: there were none."""
+        return max((abs(run.error) for run in self.seconds), default=None)
+
+    @property
+    def left_out(self) -> int:
+        return len(self.seconds)
+
+    @property
+    def memory_eps(self) -> float | None:
+        """The greatest error of a peak; None: none was measured."""
+        return max((abs(run.error) for run in self.memory), default=None)
+
+    @property
+    def changes(self) -> Mapping[str, tuple[float, float]]:
+        """Efficiencies that the runs moved: before and after."""
+        names = (entry.name for entry in fields(Efficiencies))
+        pairs = {name: (getattr(self.known, name), getattr(self.efficiencies, name)) for name in names}
+        return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+    def said(self, name: str) -> tuple[tuple[str, float], ...]:
+        """What runs said of an efficiency: relative change of their time, most first; the silent are left out."""
+        runs = () if self.fit is None else self.fit.runs
+        own = [(run.name, run.says.get(name, 0.0)) for run in runs]
+        return tuple(sorted((pair for pair in own if abs(pair[1]) >= SAYS), key=lambda pair: -abs(pair[1])))
+
+    def sentences(self) -> tuple[str, ...]:
+        """All of it in words: what moved and by whom, and the errors with their numbers."""
+        lines = [*self.told]
+        for name, (before, after) in self.changes.items():
+            said = self.said(name)
+            by = f", of which {len(said)} of {_runs(self)} say something, {said[0][0]} most" if said else ""
+            lines.append(f"{name} is {after:.4g} in place of {before:.4g}{by}.")
+        silent = [name for name in ABOUT if not self.said(name)] if self.fit is not None else []
+        if silent:
+            lines.append(f"No run says anything of {', '.join(silent)}.")
+        if self.eps is not None:
+            worst = max(self.seconds, key=lambda run: abs(run.error))
+            lines.append(
+                f"Times of {self.left_out} runs that were left out are off by {self.eps:.1%} at most ({worst.name})."
+            )
+        if self.memory_eps is not None:
+            worst = max(self.memory, key=lambda run: abs(run.error))
+            lines.append(
+                f"Peaks of {len(self.memory)} runs are off by {self.memory_eps:.1%} at most ({worst.name}); nothing of "
+                "them is fitted."
+            )
+        return tuple(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Under `measured` of an answer."""
+        return {
+            "efficiencies": {name: {"before": old, "after": new} for name, (old, new) in self.changes.items()},
+            "said": {name: dict(self.said(name)) for name in ABOUT if self.said(name)},
+            "error": self.eps,
+            "left_out": [_left_out(run) for run in self.seconds],
+            "memory_error": self.memory_eps,
+            "memory": [_left_out(run) for run in self.memory],
+        }
+
+
+def _left_out(run: LeftOut) -> dict[str, Any]:
+    return {"name": run.name, "predicted": run.predicted, "measured": run.measured, "error": run.error}
+
+
+def _runs(fitted: Fitted) -> str:
+    count = 0 if fitted.fit is None else len(fitted.fit.runs)
+    return f"{count} run{'s' * (count != 1)}"
+
+
+# ---- reading -------------------------------------------------------------------------------------------
+
+
+def measured_runs(path: str | os.PathLike[str], problem: TrainingProblem) -> tuple[MeasuredRun, ...]:
+    """Runs in a table or a log; what a row leaves out is the problem's own.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        A CSV table with the columns of `template`, or a log of Megatron or torchtitan.
+    problem : TrainingProblem
+        Its GPUs, efficiencies and everything that a run does not say of itself.
+
+    Raises
+    ------
+    InputError or UsageError
+        A run cannot have been made: one sentence with the row.
+    """
+    path = str(path)
+    header = read_text(path).partition("\n")[0]
+    names = {name.strip() for name in next(csv.reader([header]), [])}
+    return runs_of_table(path, problem) if {"seconds", "peak_gib"} & names else (run_of_log(path, problem),)
+
+
+# ---- fitting -------------------------------------------------------------------------------------------
+
+
+def fitted(
+    problem: TrainingProblem,
+    runs: Sequence[MeasuredRun],
+    *,
+    share: float | None = None,
+    heard: Callable[[int, int], None] | None = None,
+) -> Fitted:
+    """Efficiencies for these runs, from the problem's own on, and the errors on runs left out.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+        Whose efficiencies are known so far.
+    runs : sequence of MeasuredRun
+        Of the same GPUs.
+    share : float, optional
+        Leave out so large a share of the runs at a time; by default one configuration at a time, or the twelfth part.
+    heard : callable, optional
+        Is told how many fits of how many are done.
+    """
+    known = problem.efficiencies
+    timed = [Run(own.problem, own.plan, own.seconds, own.name) for own in runs if own.seconds is not None]
+    groups = _groups(timed, share)
+    turns = len(groups) if len(groups) > 1 else 0
+    found = fit(timed, known=known) if timed else None
+    left: list[LeftOut] = []
+    for number, group in enumerate(groups[:turns]):
+        if heard is not None:
+            heard(number, turns)
+        others = [run for other in groups if other is not group for run in other]
+        own = fit(others, known=known).efficiencies
+        left += [LeftOut(run.name, _seconds(run, own), run.seconds) for run in group]
+    peaks = tuple(LeftOut(own.name, _peak(own), own.peak_bytes) for own in runs if own.peak_bytes is not None)
+    told = tuple(dict.fromkeys(sentence for own in runs for sentence in own.told))
+    return Fitted(known, found, tuple(left), peaks, told)
+
+
+def _groups(runs: Sequence[Run], share: float | None) -> list[list[Run]]:
+    """Runs of equal configurations together, so many groups that each is left out once."""
+    if share is not None and not 0 < share < 1:
+        raise UsageError(f"The share of runs that are left out is {share:g}; give one between 0 and 1.")
+    alike: dict[object, list[Run]] = {}
+    for run in runs:
+        alike.setdefault((run.problem.replace(efficiencies=Efficiencies()).hash, run.plan), []).append(run)
+    own = list(alike.values())
+    turns = min(len(own), MOST_TURNS if share is None else max(round(1 / share), 2))
+    return [[run for part in own[number::turns] for run in part] for number in range(turns)]
+
+
+def _seconds(run: Run, own: Efficiencies) -> float:
+    return timing_of(run.problem.replace(efficiencies=own), run.plan).seconds
+
+
+def _peak(run: MeasuredRun) -> float:
+    """Allocated on the fullest rank, without the reserve, which no framework counts."""
+    ranks = memory_of_ranks(run.problem, run.plan)
+    return max(sum(size for part, size in rank.parts.items() if part != "reserve") for rank in ranks)
+
+
+# ---- saved and given again -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A fit from a file."""
+
+    efficiencies: Efficiencies
+    error: float | None
+    """On so many runs left out."""
+    left_out: int
+    memory_error: float | None
+    gpu: str | None
+
+
+def save_fit(path: str | os.PathLike[str], problem: TrainingProblem, own: Fitted) -> None:
+    """Everything that `saved_fit` reads, with what the runs said."""
+    own_numbers = {entry.name: getattr(own.efficiencies, entry.name) for entry in fields(Efficiencies)}
+    write_json(
+        path,
+        {
+            "schema": SCHEMA,
+            "gpu": problem.gpu.name,
+            "efficiencies": own_numbers,
+            "error": own.eps,
+            "runs_left_out": own.left_out,
+            "memory_error": own.memory_eps,
+            "measured": own.to_json(),
+        },
+    )
+
+
+def saved_fit(path: str | os.PathLike[str], problem: TrainingProblem | None = None) -> Saved:
+    """A fit that was saved; of other GPUs than the problem's it is refused."""
+    data = read_json(path)
+    try:
+        top = as_object("", data, f'{{"schema": "{SCHEMA}", "efficiencies": {{...}}}}')
+        check_schema(top, (SCHEMA,))
+        own = read_record(Efficiencies, "efficiencies", require("", top, "efficiencies"))
+        shares = [top.get(name) for name in ("error", "memory_error")]
+        error, memory = (None if own is None else as_number("error", own) for own in shares)
+        gpu = top.get("gpu")
+        if problem is not None and gpu not in (None, problem.gpu.name):
+            raise InputError(
+                "gpu", f"is {gpu}, and the problem has {problem.gpu.name}", "give a fit to the same GPUs"
+            )
+        count = top.get("runs_left_out", 0)
+    except InputError as error_:
+        raise error_.in_file(str(path)) from None
+    return Saved(own, error, count if isinstance(count, int) else 0, memory, gpu)
+
+
+def with_fit(problem: TrainingProblem, own: Fitted | Saved) -> TrainingProblem:
+    """The problem with the efficiencies of a fit."""
+    return replace(problem, efficiencies=own.efficiencies)
