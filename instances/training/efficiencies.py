@@ -29,8 +29,9 @@ def _number(
 
 
 _SHARE = "share"
-_LAYERS = "per-layer times of arXiv 2205.05198 (table 4, A100) and the products of its end-to-end runs"
-_FLASH = "FlashAttention-2 (arXiv 2307.08691), forward and backward with causal masks, A100"
+_RUNS = "one number for the eight runs of arXiv 2205.05198 on A100"
+_BALANCE = "of the order of peak over memory rate: 153 operations a byte on A100, 295 on H100"
+_FLASH = "FlashAttention-2 (arXiv 2307.08691): 50 to 73 % of the peak on A100"
 _COPIES = "usual of bandwidth tests: 80 to 90 % of the data sheet's rate"
 _RINGS = "usual of NCCL tests: bus bandwidth of large messages over the data sheet's rate"
 _KERNELS = "usual of a kernel's start and end on a GPU"
@@ -44,10 +45,10 @@ class Efficiencies:
     """All of them are in a problem's file, and `--efficiency NAME=VALUE` changes one. `usual_of` knows GPUs apart."""
 
     products: float = _number(
-        0.85, _SHARE, "of the peak, which a very large product of matrices reaches", _LAYERS, least=0.01
+        0.85, _SHARE, "of the peak, which a very large product of matrices reaches", _RUNS, least=0.01
     )
     half_side: float = _number(
-        200, "elements", "a side of a product with so many elements doubles the product's time", _LAYERS, None
+        200, "elements", "a side of a product with so many elements doubles the product's time", _BALANCE, None
     )
     grouped_products: float = _number(
         0.6, _SHARE, "of the peak, which very large products of experts reach", "two thirds of products", least=0.01

@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from ...timeline.engine import run
 from ...timeline.model import Dependency, Pipeline, Stage
@@ -403,14 +404,10 @@ def pipeline_of(
     A chunk is a stage. Where backward passes come in two parts, its own is the one for inputs. Those for weights are
     another stage, which only runs forward; each stands behind its other part in the order of the device.
     """
-    shared = tuple(_passes(plan, rank, micro_batches) for rank in range(plan.degrees.pipeline))
-    orders: dict[int, list[int]] = {}
-    for order in shared:
-        for x, j in order:
-            orders.setdefault(x, []).append(j)
+    shared, orders = _orders(plan.schedule, plan.degrees, plan.chunks_of_ranks, micro_batches)
     names = [f"{what}chunk {x}" for what in ("", "weights of ") for x in range(len(chunks))]
     stages = tuple(
-        Stage(names[x], 1, forward, backward, (tuple(orders[x]),))
+        Stage(names[x], 1, forward, backward, (orders[x],))
         for x, (forward, backward) in enumerate(_stages(chunks, plan.schedule in DIVIDED))
     )
     arcs = tuple(Dependency(x, x + 1, delay, delay) for x, delay in enumerate(delays))
@@ -425,16 +422,22 @@ def _stages(chunks: tuple[PassTimes, ...], divided: bool) -> list[tuple[float, f
     return found + [(own.weights.total, 0.0) for own in chunks]
 
 
-def _passes(plan: Configuration, rank: int, micro_batches: int) -> tuple[StagePass, ...]:
-    """Those of a device, in their order, as the simulator numbers them."""
-    d, own = plan.degrees, plan.chunks_of_ranks[rank]
-    found = []
-    for kind, stage, batch in RULES[plan.schedule](rank, d.pipeline, d.virtual, micro_batches):
-        if kind == "W":
-            found.append((d.chunks + own[stage], batch + 1))
-        else:
-            found.append((own[stage], batch + 1 if kind == "F" else -batch - 1))
-    return tuple(found)
+@lru_cache(maxsize=8)  # a fit runs the same orders again and again
+def _orders(
+    schedule: str, degrees: Degrees, chunks_of_ranks: tuple[tuple[int, ...], ...], micro_batches: int
+) -> tuple[tuple[tuple[StagePass, ...], ...], dict[int, tuple[int, ...]]]:
+    """The passes of every device and of every stage, in their order, as the simulator numbers them."""
+    shared = []
+    orders: dict[int, list[int]] = {}
+    for rank, own in enumerate(chunks_of_ranks):
+        order = []
+        for kind, stage, batch in RULES[schedule](rank, degrees.pipeline, degrees.virtual, micro_batches):
+            x = own[stage] + (degrees.chunks if kind == "W" else 0)
+            j = batch + 1 if kind in "FW" else -batch - 1
+            order.append((x, j))
+            orders.setdefault(x, []).append(j)
+        shared.append(tuple(order))
+    return tuple(shared), {x: tuple(passes) for x, passes in orders.items()}
 
 
 def _rank(

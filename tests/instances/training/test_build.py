@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from problems.profiles import DIAMOND, ROW
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.networks.profile.files import profile_to_json
 from pipeplan.instances.training.build import model_of, problem_of
-from pipeplan.instances.training.efficiencies import Efficiencies
+from pipeplan.instances.training.efficiencies import usual_of
 from pipeplan.instances.training.files import training_from_json, training_to_json
 from pipeplan.instances.training.known_models import known_model
 from pipeplan.instances.training.problem import GIB, TrainingProblem
@@ -69,7 +70,7 @@ def test_everything_can_be_said() -> None:
     )
     assert problem.peak == 1_978.9e12
     assert problem.model.layers == 12
-    assert problem.efficiencies == Efficiencies(links=0.5)
+    assert problem.efficiencies == replace(usual_of("h100-80gb"), links=0.5)
     assert not problem.flash_attention
     assert [level.count for level in problem.levels] == [4, 16]
 
