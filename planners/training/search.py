@@ -35,8 +35,8 @@ USUAL_ERROR = 0.05
 USUAL_MEMORY_ERROR = 0.03
 TOLERANCE = 1e-9
 """Relative: values and bounds that differ by less are the same."""
-NODE_WORK = 1_000_000
-"""Passes that one search for layouts simulates at most."""
+NODE_WORK, LOOK_WORK = 1_000_000, 500_000
+"""Passes that one search for layouts simulates at most, and that local moves do."""
 MOST_LOOKS, FEW_LOOKS = 400, 40
 """Layouts that local moves look at for one choice with several chunks on a rank, and where it cannot be the best."""
 
@@ -165,6 +165,7 @@ class Search:
         self.cases: dict[Gamma, Case] = {}
         self.loads_of: dict[Gamma, Loads] = {}
         self.best_bound = math.inf
+        self.useful: dict[tuple[int, float], list[Modules]] = {}
 
     @cached_property
     def space(self) -> Space:
@@ -213,7 +214,10 @@ class Search:
         heapq.heappush(self.heap, (bound, self.ticks, kind, payload))
 
     def _refine(self, bound: float, kind: str, payload: Any) -> None:
-        if kind == FAMILY:
+        if kind not in (FAMILY, CHOICE) and self._is_enough(payload.gamma, bound):
+            self.entries[payload.gamma].left -= 1
+            self._close(payload.gamma, LAYOUT)
+        elif kind == FAMILY:
             for gamma in self.space.gammas(payload):
                 self._open(gamma, bound)
         elif kind == CHOICE:
@@ -224,6 +228,11 @@ class Search:
             self._with_memory(payload, bound)
         else:
             self._solve(payload, bound)
+
+    def _is_enough(self, gamma: Gamma, bound: float) -> bool:
+        """Is the choice in the list, and can it not be better than the best one any more?"""
+        found, best = self.values.get(gamma), self.report.best
+        return found is not None and best is not None and bound >= best.seconds and found.seconds <= self.most
 
     # ---- a choice -------------------------------------------------------------------------------------------
 
@@ -315,25 +324,25 @@ class Search:
         maker = self.space.maker
         if self.problem.model.own or len(self.space.words) <= 2:
             return list(self.space.words)
-        row = maker.row_of[gamma.key]
-        facts = {}
-        gradient = self._gradient(gamma)
-        for word in self.space.words:
-            own: list[float] = []
-            for name in maker.names:
-                kept = maker.bytes[name]
-                own += [float(maker.seconds(name, gradient).again[word][row])]
-                own += [float(kept.stash[word][row]), float(kept.moment[word][row])]
-            facts[word] = own
-        return [
-            word
-            for i, (word, own) in enumerate(facts.items())
-            if not any(
-                all(a <= b for a, b in zip(other, own, strict=True)) and (other != own or n < i)
-                for n, (name, other) in enumerate(facts.items())
-                if name != word
-            )
-        ]
+        key = maker.row_of[gamma.key], self._gradient(gamma)
+        if key not in self.useful:
+            self.useful[key] = self._not_dominated(*key)
+        return self.useful[key]
+
+    def _not_dominated(self, row: int, gradient: float) -> list[Modules]:
+        import numpy as np
+
+        maker, words = self.space.maker, self.space.words
+        columns = []
+        for name in maker.names:
+            kept, again = maker.bytes[name], maker.seconds(name, gradient).again
+            columns += [[float(own[word][row]) for word in words] for own in (again, kept.stash, kept.moment)]
+        facts = np.array(columns).T
+        no_worse = (facts[:, None] <= facts[None]).all(axis=2)
+        # Of words that are alike the first one stays.
+        earlier = np.tri(len(words), k=-1, dtype=bool).T
+        beaten = (no_worse & (~no_worse.T | earlier)).any(axis=0)
+        return [word for word, lost in zip(words, beaten, strict=True) if not lost]
 
     def _gradient(self, gamma: Gamma) -> float:
         own = self.problem.rules.states[gamma.zero].gradients
@@ -435,10 +444,13 @@ class Search:
         starts = [(judge.judge(start, limit), start) for start in self._starts(judge, load)]
         if not starts:
             return Best(None, bound)
-        (value, _), layout = min(starts, key=lambda one: (one[0][0], max(one[0][1])))
-        looks = self._looks(case) if bound < self._best_seconds else FEW_LOOKS
-        if bound < self._best_seconds or value > below:
-            value, layout = judge.climb(layout, limit, looks, bound * (1 + TOLERANCE))
+        starts.sort(key=lambda one: (one[0][0], max(one[0][1])))
+        (value, _), layout = starts[0]
+        if bound < self._best_seconds:
+            climbed = [judge.climb(one, limit, self._looks(case), bound * (1 + TOLERANCE)) for _, one in starts]
+            value, layout = min(climbed)
+        elif value > below:
+            value, layout = judge.climb(layout, limit, FEW_LOOKS, bound * (1 + TOLERANCE))
         if value == math.inf:
             return Best(None, bound)
         return Best(value, min(bound, value), layout)
@@ -449,7 +461,7 @@ class Search:
 
     def _looks(self, case: Case) -> int:
         passes = 2 * case.micro_batches * case.gamma.degrees.chunks
-        return max(20, min(MOST_LOOKS, NODE_WORK // passes))
+        return max(20, min(MOST_LOOKS, LOOK_WORK // passes))
 
     def _starts(self, judge: Judge, load: LoadBound) -> list[tuple[int, ...]]:
         chunks = judge.case.gamma.degrees.chunks

@@ -317,12 +317,15 @@ def climb(
         layout, order, homes, chunks, delays, sums, m, types, standing, gathered, masks, sent, update, tail, zero,
         share, tied, update_rates, received, beside, limit,
     )  # fmt: skip
-    worst, looks, better = held.max(), 0, True
+    worst, fullest_rank, looks, better = held.max(), held.argmax(), 0, True
     while better and looks < most_looks and value > enough:
         better = False
         for giver in range(count):
             for taker in range(count):
                 if giver == taker or layout[giver] <= 1 or looks >= most_looks:
+                    continue
+                # What does not fit can only be helped where most is held.
+                if value == np.inf and (homes[giver] != fullest_rank or homes[taker] == fullest_rank):
                     continue
                 looks += 1
                 layout[giver] -= 1
@@ -332,7 +335,7 @@ def climb(
                     tail, zero, share, tied, update_rates, received, beside, limit,
                 )  # fmt: skip
                 if seconds < value * (1 - 1e-12) or (value == np.inf and held.max() < worst):
-                    value, worst, better = seconds, held.max(), True
+                    value, worst, fullest_rank, better = seconds, held.max(), held.argmax(), True
                 else:
                     layout[giver] += 1
                     layout[taker] -= 1
