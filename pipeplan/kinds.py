@@ -70,6 +70,7 @@ SHOWN: dict[str, ShownKind] = {
     ),
     "training": ShownKind(
         Later(f"{_VIEWS}.training"),
+        pareto=_curve("trainings", "training"),
         exports={
             target: Function(f"pipeplan.models.export.{target}_configuration:export")
             for target in ("megatron", "torchtitan", "deepspeed")

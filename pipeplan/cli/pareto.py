@@ -38,7 +38,8 @@ CLUSTER_OPTIONS = ("devices", "bandwidth", "batch", "levels", *(option.name for 
 _Instance = Annotated[
     str | None,
     input_file(
-        "INSTANCE", "A chain, placement, staging or schedule: a file, - for standard input, or a packaged name."
+        "INSTANCE",
+        "A chain, placement, staging, schedule or training: a file, - for standard input, or a packaged name.",
     ),
 ]
 # What only some kinds have a meaning for, under the names that their studies have for it.
@@ -56,6 +57,7 @@ CURVES = (
         metavar="SIZE",
         help="Chains, stagings and schedules: a memory limit in place of --points: 8GiB; repeatable.",
     ),
+    _curves("gpus", list[int], metavar="N", help="Trainings: a number of GPUs in place of --points; repeatable."),
     _curves(
         "latency_limit",
         list[str],
@@ -123,7 +125,8 @@ def command(
     report: _Report = None,
     progress: Progress = None,
 ) -> None:
-    """Draw period against memory for a chain, a staging or a schedule, or load against the latency for a placement.
+    """Draw period against memory for a chain, staging or schedule, load against latency for a placement, time against
+    GPUs for a training.
 
     Every plan is recomputed by the referee. The time limit (60 s unless given) is for each point. Ctrl-C ends the
     run and shows the points so far.

@@ -127,6 +127,25 @@ def of_schedule(curve: Curve) -> Front:
     return _of_memory(curve, str(curve.settings.options["objective"]), unit, "best named rule")
 
 
+def of_training(curve: Curve) -> Front:
+    """Time of an iteration against the number of GPUs."""
+    from ..instances.training.kind_functions import with_devices
+
+    def judged(point: CurvePoint) -> tuple[Problem, Rules]:
+        used = point.limit if point.need is None else point.need
+        problem = with_devices(curve.problem, int(used))
+        return problem, kind_of(problem).rules(problem, curve.settings.options)
+
+    return Front(
+        curve.problem,
+        "number of GPUs",
+        "time of an iteration",
+        (Series(BEST, curve.points),),
+        judged,
+        memory=MemoryUnit("GPUs"),
+    )
+
+
 def of_memory(study: MemoryStudy) -> Front:
     """The value of a plan against the memory of a device, from the least with a plan on."""
     problem, method = study.problem, str(study.method)

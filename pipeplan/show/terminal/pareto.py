@@ -87,6 +87,24 @@ def draw_schedules(curve: Curve) -> None:
     _draw_in_memory(curve, what, memory_unit(problem.memory_unit), "best rule", "schedule", legend, idle=True)
 
 
+def draw_trainings(curve: Curve) -> None:
+    """The best time on each number of GPUs, and what one GPU makes of it beside the fewest."""
+    problem = curve.problem
+    times = Times.of((point.value for point in curve.points), problem.time_unit)
+    costs = [point.value * point.need for point in curve.points if point.value is not None and point.need]
+    rows = []
+    for point in curve.points:
+        cost = None if point.value is None or point.need is None else point.value * point.need
+        more = "" if cost is None else percent(cost / costs[0] - 1)
+        value = [times.text(point.value, _none(point)), verdict(point), times.text(point.bound, "")]
+        used = "" if point.need is None else f"{point.need:g}"
+        rows.append([f"{point.limit:g}", *value, used, more, _seconds(point)])
+    titles = ("GPUs", "value", "gap", "bound", "used", "GPU time", "seconds")
+    what = f"{problem.model.name}, {len(problem.model.units)} units; time of an iteration"
+    legend = f"{LEGEND}; GPU time: more than with the fewest GPUs"
+    _draw(curve, what, times, titles, rows, legend, ())
+
+
 def _draw_in_memory(
     curve: Curve, what: str, unit: MemoryUnit, rival: str, plan: str, legend: str, idle: bool = False
 ) -> None:

@@ -1,0 +1,167 @@
+"""The study of trainings: the time of an iteration against the number of GPUs of one sort.
+
+A limit is a number of GPUs, and a plan for fewer of them keeps it, too. What is proven of one number says nothing of
+another one, so a bound within a limit is the least of those of all numbers up to it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from ...instances.base.errors import PipeplanError, UsageError
+from ...instances.base.kind import Later
+from ...instances.base.result import Result, Stop
+from ...instances.registry import kind_of
+from ...instances.training.kind_functions import with_devices
+from ...instances.training.plan import Configuration
+from ...instances.training.problem import TrainingProblem
+from ...planners.run.solve import solve
+from . import curve
+from .curve import Asked, Axes, Candidate, CurvePoint, Ends, NothingKnownError, Settings, Sweep, places
+from .study import Study
+
+STUDY = Study(takes=frozenset({"gpus"}), sweep=Later("pipeplan.studies.pareto.trainings:Trainings"))
+USUAL_LEVELS = 5
+
+
+def facts(problem: TrainingProblem) -> dict[str, Any]:
+    return curve.facts_of(problem, devices=problem.devices, units=len(problem.model.units))
+
+
+def ends_to_json(ends: Ends | None) -> dict[str, Any]:
+    if ends is None:
+        return {"ends": None}
+    best = {"value": ends.best.value, "bound": ends.bound, "gpus": ends.best.need}
+    return {"ends": {"least_gpus": ends.least.need, "lower": ends.lower, "most": best}}
+
+
+AXES = Axes(
+    columns={
+        "gpus": "limit",
+        "value": "value",
+        "used": "need",
+        **{name: name for name in ("bound", "gap", "certified", "stop", "found", "seconds")},
+    },
+    facts=facts,
+    ends=ends_to_json,
+)
+
+
+class Trainings(Sweep):
+    """The exact search for each number of GPUs."""
+
+    axes = AXES
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.results: dict[int, Result] = {}
+        """By the number of GPUs."""
+
+    @classmethod
+    def settings_for(cls, problem: TrainingProblem, asked: Asked) -> Settings:
+        levels, chosen = places("--gpus", asked.own.get("gpus"), asked.levels)
+        count = USUAL_LEVELS if asked.levels is None else levels
+        return Settings(count, chosen, asked.limits, axis="gpus")
+
+    @classmethod
+    def check(cls, problem: TrainingProblem, settings: Settings) -> None:
+        settings.check_levels()
+        for count in settings.chosen:
+            with_devices(problem, int(count))
+
+    @classmethod
+    def free(cls, problem: TrainingProblem) -> TrainingProblem:
+        """Memory stays as it is: what is limited is the number of GPUs."""
+        return problem
+
+    def measured(self, plan: Any, source: str = "") -> Candidate | None:
+        if plan is None:
+            return None
+        count = devices_of(plan)
+        try:
+            problem = with_devices(self.problem, count)
+        except PipeplanError:
+            return None
+        rules = kind_of(problem).rules(problem, self.settings.options)
+        if rules.violations(problem, plan):
+            return None
+        return Candidate(plan, rules.value(problem, plan), float(count), source)
+
+    def fits(self, candidate: Candidate, limit: float) -> bool:
+        return candidate.need <= limit
+
+    def solved_ends(self) -> Ends:
+        """From the fewest GPUs on until there is a plan, and the most of all."""
+        levels = sorted(self.settings.chosen or self._levels())
+        most = self.measured(self._result(levels[-1]).plan)
+        least, lower = most, levels[0]
+        for count in levels[:-1]:
+            result = self._result(count)
+            least = self.measured(result.plan) or least
+            if least is not most:
+                break
+            lower = lower if result.stop != Stop.INFEASIBLE else next(x for x in levels if x > count)
+        best = most or least
+        if least is None or best is None:
+            raise NothingKnownError(
+                f"no plan was found on {levels[-1]:g} GPUs; give a longer --time-limit or more GPUs"
+            )
+        return Ends(tuple(levels), least, min(lower, least.need), best, None)
+
+    def _levels(self) -> list[float]:
+        """The problem's own GPUs, and halves of them that make whole groups."""
+        found = [float(self.problem.devices)]
+        while len(found) < self.settings.levels and found[-1] % 2 == 0:
+            half = found[-1] / 2
+            try:
+                with_devices(self.problem, int(half))
+            except UsageError:
+                break
+            found.append(half)
+        return found
+
+    def _result(self, limit: float) -> Result:
+        count = int(limit)
+        if count not in self.results:
+            problem = with_devices(self.problem, count)
+            watch = self.watcher(f"on {count} GPUs")
+            result = solve(problem, limits=self.settings.limits, on_progress=watch)
+            if result.stop == Stop.INTERRUPTED:
+                raise KeyboardInterrupt
+            self.results[count] = result
+        return self.results[count]
+
+    def point(self, method: str, limit: float, ends: Ends) -> CurvePoint:
+        result = self._result(limit)
+        plan = self.measured(result.plan) if result.verified else None
+        source = result.planner or ""
+        candidate = None if plan is None else replace(plan, source=source)
+        return CurvePoint(limit, result.stop, candidate, result.bound, messages=result.messages)
+
+    def along_curves(self, ends: Ends) -> list[CurvePoint]:
+        """Plans serve wherever more GPUs are no better; bounds are the least of those with fewer GPUs."""
+        bounds = dict(self._bounds())
+        return [
+            replace(point, bound=curve.no_more_than(bounds[point.limit], point.value))
+            for point in curve.with_plans_from_below(self.points.values())
+        ]
+
+    def _bounds(self) -> Iterator[tuple[float, float | None]]:
+        least = math.inf
+        for point in sorted(self.points.values(), key=lambda point: point.limit):
+            if point.stop != Stop.INFEASIBLE:
+                least = min(least, -math.inf if point.bound is None else point.bound)
+            yield point.limit, least if math.isfinite(least) else None
+
+
+def devices_of(plan: Configuration) -> int:
+    """The GPUs that a configuration runs on."""
+    own = plan.degrees
+    return own.pipeline * own.stage_ranks
+
+
+sweep = partial(curve.sweep, Trainings)
