@@ -121,13 +121,16 @@ def read_megatron(problem: TrainingProblem, given: Given) -> Said:
         expert_tensor = tensor if experts else 1
         if experts and tensor > 1:
             said.tell(f"Without --{NAMES['expert-tensor']} experts are divided by the tensor degree, {tensor}.")
+    expert = given.whole(NAMES["expert"], 1)
+    if expert > 1 and not experts:
+        said.tell(f"--{NAMES['expert']} is {expert}, and the problem's model has no experts.")
     layout, virtual = read_layout(problem, given, pipeline)
     said.words = {
         "tensor": str(tensor),
         "context": str(given.whole(NAMES["context"], 1)),
         "pipeline": str(pipeline),
         "virtual": str(virtual),
-        "expert": str(given.whole(NAMES["expert"], 1) if experts else 1),
+        "expert": str(expert if experts else 1),
         "expert-tensor": str(expert_tensor if experts else 1),
         "micro-batch": str(given.whole(NAMES["micro-batch"], 1)),
         "zero": str(_zero(said, given)),

@@ -1,0 +1,379 @@
+"""Runs that were made, from tables and logs: what is read, what they make of the efficiencies, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from pipeplan.instances.base.errors import InputError, PipeplanError, UsageError
+from pipeplan.instances.training.build import problem_of
+from pipeplan.instances.training.efficiencies import Efficiencies
+from pipeplan.instances.training.problem import GIB, TrainingProblem
+from pipeplan.instances.training.referee.seconds import timing_of
+from pipeplan.instances.training.words import configuration_from_words
+from pipeplan.planners.training.measured import (
+    Fitted,
+    MeasuredRun,
+    fitted,
+    measured_runs,
+    save_fit,
+    saved_fit,
+    template,
+    with_fit,
+)
+
+
+@cache
+def llama() -> TrainingProblem:
+    return problem_of("llama-3-8b", "8xh100-80gb", batch=32, sequence=4096)
+
+
+def table(folder: Path, *rows: str, header: str = "tensor,pipeline,seconds") -> str:
+    path = folder / "runs.csv"
+    path.write_text("\n".join([header, *rows]) + "\n", "utf-8")
+    return str(path)
+
+
+@cache
+def short() -> TrainingProblem:
+    """Few layers, whose times are soon computed."""
+    return problem_of("llama-3-8b", "8xh100-80gb", batch=32, sequence=4096, layers=4)
+
+
+# ---- tables --------------------------------------------------------------------------------------------
+
+
+def test_the_template_has_every_column_and_no_row(tmp_path: Path) -> None:
+    assert template().strip().split(",") == [
+        *("model", "layers", "dense_layers", "devices", "sequence", "batch", "micro_batch", "tensor", "context"),
+        *("pipeline", "virtual", "data", "expert", "zero", "recompute", "precision", "seconds", "peak_gib"),
+    ]
+    path = tmp_path / "runs.csv"
+    path.write_text(template(), "utf-8")
+    with pytest.raises(InputError, match="has no row"):
+        measured_runs(path, llama())
+
+
+def test_absent_and_empty_are_defaults(tmp_path: Path) -> None:
+    path = table(
+        tmp_path,
+        "first,2,,1.5,",
+        ",4,16,,40.25",
+        header="name,tensor,batch,seconds,peak_gib",
+    )
+    first, second = measured_runs(path, llama())
+    assert first == MeasuredRun(llama(), configuration_from_words(llama(), "tensor=2"), 1.5, None, "first")
+    assert (second.name, second.problem.batch, second.problem.sequence) == ("row 3", 16, 4096)
+    assert (second.seconds, second.peak_bytes) == (None, 40.25 * GIB)
+
+
+def test_a_row_says_everything(tmp_path: Path) -> None:
+    header = template().strip()
+    row = 'deepseek-v2,4,1,8,8192,64,2,1,1,2,1,4,4,1,"mla_up_proj,moe_act",bf16,1.5,44.7'
+    (run,) = measured_runs(table(tmp_path, row, header=header), llama())
+    model = run.problem.model
+    assert (model.name, model.layers) == ("deepseek-v2", 4)
+    assert model.experts is not None
+    assert model.experts.dense_layers == 1
+    assert (run.problem.batch, run.problem.sequence) == (64, 8192)
+    words = "pipeline=2 expert=4 micro-batch=2 recompute=mla_up_proj,moe_act"
+    assert run.plan == configuration_from_words(run.problem, words)
+
+
+def test_runs_on_another_number_of_the_same_gpus(tmp_path: Path) -> None:
+    own = problem_of("llama-3-8b", "64xh100-80gb", batch=64, sequence=4096)
+    path = table(tmp_path, "16,2,3.0", "8xh100-80gb,2,6.0", header="devices,tensor,seconds")
+    first, second = measured_runs(path, own)
+    assert (first.problem.devices, second.problem.devices) == (16, 8)
+    with pytest.raises(InputError, match=r"row 2: devices are '8xa100-80gb', and the problem has h100-80gb"):
+        measured_runs(table(tmp_path, "8xa100-80gb,3.0", header="devices,seconds"), own)
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "sentence"),
+    [
+        (
+            "virtual,schedule,seconds",
+            "2,interleaved-1f1b,1",
+            "row 2: it cannot have been run: Several chunks on a rank",
+        ),
+        ("tensor,seconds", "16,1.0", "row 2: configuration has 16 x 1 x 1 ranks for 8 GPUs"),
+        ("data,seconds", "3,1.0", "row 2: configuration: data is 3, so that there are 3 ranks for 8 GPUs"),
+        ("micro_batch,seconds", "3,1.0", "row 2: configuration: micro-batch is 3, and 8 data-parallel ranks"),
+        ("pipeline,seconds", "3,1.0", "row 2: configuration has 1 x 1 x 3 ranks for 8 GPUs"),
+        ("zero,seconds", "3,1.0", "row 2: it cannot have been run: megatron has no ZeRO stage 3"),
+        ("expert,seconds", "2,1.0", "row 2: it cannot have been run: Expert parallelism divides the number"),
+        ("model,seconds", "lama-3-8b,1.0", "row 2: There is no model named 'lama-3-8b'"),
+        ("layers,seconds", "x,1.0", "row 2: layers is 'x'; give a whole number."),
+        ("precision,seconds", "fp4,1.0", "row 2: precision is 'fp4'"),
+        ("recompute,seconds", "everything,1.0", "row 2: configuration: recompute is 'everything'"),
+        ("tensor,seconds", "2,fast", "row 2: seconds is 'fast'; give a number above 0."),
+        ("tensor,seconds", "2,-1", "row 2: seconds is '-1'; give a number above 0."),
+        ("tensor,seconds", "2,nan", "row 2: seconds is 'nan'; give a number above 0."),
+        ("tensor,seconds", "2,", "row 2: seconds is empty, and so is peak_gib; give what was measured."),
+        ("tensor,seconds", "2,1,7", "row 2 has more cells than there are columns; drop them."),
+        ("tensr,seconds", "2,1.0", "content has the column 'tensr'; write \"tensor\"."),
+        ("tensor,tensor,seconds", "2,2,1.0", "content has the column 'tensor' twice; give it once."),
+        ("layout,seconds", "=cmd(),1.0", "row 2: layout holds '='; give E"),
+    ],
+)
+def test_mistakes_are_one_sentence_with_the_row(tmp_path: Path, header: str, row: str, sentence: str) -> None:
+    path = table(tmp_path, row, header=header)
+    with pytest.raises(PipeplanError) as found:
+        measured_runs(path, llama())
+    assert str(found.value).startswith(f"{path}: {sentence}")
+    assert "\n" not in str(found.value)
+
+
+# ---- logs ----------------------------------------------------------------------------------------------
+
+MEGATRON = """\
+using world size: 8, data-parallel size: 2, context-parallel size: 1, tensor-model-parallel size: 2
+------------------------ arguments ------------------------
+  account_for_embedding_in_pipeline_split ......... False
+  bf16 ............................................ True
+  context_parallel_size ........................... 1
+  data_parallel_size .............................. 2
+  expert_model_parallel_size ...................... 1
+  fp8 ............................................. None
+  global_batch_size ............................... 32
+  hidden_size ..................................... 4096
+  lr .............................................. 0.0003
+  micro_batch_size ................................ 1
+  num_attention_heads ............................. 32
+  num_layers ...................................... 32
+  num_layers_per_virtual_pipeline_stage ........... 4
+  pipeline_model_parallel_size .................... 2
+  recompute_granularity ........................... full
+  recompute_method ................................ uniform
+  recompute_modules ............................... ['core_attn']
+  recompute_num_layers ............................ 1
+  seq_length ...................................... 8192
+  sequence_parallel ............................... True
+  swiglu .......................................... True
+  tensor_model_parallel_size ...................... 2
+  untie_embeddings_and_output_weights ............. True
+  use_distributed_optimizer ....................... True
+  world_size ...................................... 8
+-------------------- end of arguments ---------------------
+ [2025-05-27 15:23:07] iteration        1/      50 | consumed samples:           32 | \
+elapsed time per iteration (ms): 21607.0 | throughput per GPU (TFLOP/s/GPU): 4.4 | global batch size:    32 |
+[Rank 0] (after 1 iterations) memory (MB) | allocated: 20480.0 | max allocated: 40960.5 | reserved: 45000.0 | \
+max reserved: 45000.0
+[Rank 4] (after 1 iterations) memory (MB) | allocated: 20480.0 | max allocated: 51200.0 | reserved: 55000.0 | \
+max reserved: 55000.0
+ [2025-05-27 15:23:09] iteration        2/      50 | elapsed time per iteration (ms): 2500.0/2500.0 |
+ [2025-05-27 15:23:11] iteration        3/      50 | elapsed time per iteration (ms): 2000.0 |
+ [2025-05-27 15:23:13] iteration        4/      50 | elapsed time per iteration (ms): 2002.0 |
+ [2025-05-27 15:23:15] iteration        5/      50 | elapsed time per iteration (ms): 2020.0 |
+"""
+TITAN = """\
+[titan] 2025-07-29 19:53:00,100 - root - INFO - Starting job: Llama 3 8B training
+[titan] 2025-07-29 19:53:01,100 - root - INFO - Building device mesh with parallelism: pp=2, dp_replicate=1, \
+dp_shard=4, cp=1, tp=1, ep=1, etp=1
+[titan] 2025-07-29 19:53:02,100 - root - INFO - Applied full activation checkpointing to the model
+[titan] 2025-07-29 19:53:03,100 - root - INFO - Using pipeline schedule 1F1B with 8 microbatches and 2 stages.
+[titan] 2025-07-29 19:53:04,100 - root - INFO - Trainer is initialized with local batch size 8, global batch size 32, \
+gradient accumulation steps 1, sequence length 8192, total steps 1000 (warmup 200)
+[titan] 2025-07-29 19:53:09,100 - root - INFO - \x1b[31mstep:  1  \x1b[32mloss: 12.25000  grad_norm: \
+ 2.0000  \x1b[36mmemory: 41.00GiB(51.84%)  \x1b[34mtps: 300  \x1b[36mtflops: 17.00  \x1b[35mmfu: 1.70%\x1b[39m
+[titan] 2025-07-29 19:53:19,100 - root - INFO - step: 10  loss:  9.1  grad_norm:  2.0  memory: 44.30GiB(56.01%)  \
+tps: 8,192  tflops: 474.00  mfu: 47.90%
+[titan] 2025-07-29 19:53:29,100 - root - INFO - step: 20  loss:  8.1  grad_norm:  2.0  memory: 44.30GiB(56.01%)  \
+tps: 8,192  tflops: 474.00  mfu: 47.90%
+"""
+
+
+def log(folder: Path, text: str) -> str:
+    path = folder / "train.log"
+    path.write_text(text, "utf-8")
+    return str(path)
+
+
+def test_a_log_of_megatron_says_configuration_time_and_peak(tmp_path: Path) -> None:
+    path = log(tmp_path, MEGATRON)
+    (run,) = measured_runs(path, llama())
+    assert (run.problem.batch, run.problem.sequence, run.problem.devices) == (32, 8192, 8)
+    words = "tensor=2 pipeline=2 virtual=4 recompute=full"
+    assert run.plan == configuration_from_words(run.problem, words)
+    assert run.seconds == 2.002
+    assert run.peak_bytes == 51200 * 2**20
+    assert run.told == (f"{path}: the median of 3 iterations.",)
+
+
+def test_a_log_of_torchtitan_says_configuration_time_and_peak(tmp_path: Path) -> None:
+    path = log(tmp_path, TITAN)
+    (run,) = measured_runs(path, llama())
+    assert run.problem.framework == "torchtitan"
+    assert run.plan == configuration_from_words(run.problem, "pipeline=2 zero=2 recompute=full")
+    assert run.seconds == 32 * 8192 / (8192 * 8)
+    assert run.peak_bytes == 44.3 * GIB
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("nothing of the kind", "content is neither a table of runs nor a log of Megatron or torchtitan"),
+        (MEGATRON[MEGATRON.index(" [2025") :], "content holds no arguments of Megatron; give the log from its"),
+        (
+            TITAN[TITAN.index("[titan] 2025-07-29 19:53:09") :],
+            "content names neither the device mesh nor the batches",
+        ),
+        (
+            MEGATRON.replace(
+                "tensor_model_parallel_size ...................... 2", "tensor_model_parallel_size ... 3"
+            ),
+            "",
+        ),
+        (MEGATRON.replace("num_layers ...................................... 32", "num_layers ... 33"), ""),
+    ],
+)
+def test_logs_that_say_too_little_are_refused_in_a_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+    path = log(tmp_path, text)
+    with pytest.raises(PipeplanError) as found:
+        measured_runs(path, llama())
+    assert str(found.value).startswith(f"{path}: {sentence}")
+    assert "\n" not in str(found.value)
+
+
+# ---- fits ----------------------------------------------------------------------------------------------
+
+WORDS = ("tensor=1", "tensor=4", "tensor=8", "tensor=2 pipeline=2", "context=2 recompute=full")
+TRUE = {"products": 0.6, "links": 0.5, "tensor_hidden": 0.3}
+
+
+def made_up(problem: TrainingProblem, *words: str, slower: float = 1.0) -> tuple[MeasuredRun, ...]:
+    """Runs of a cluster whose efficiencies are `TRUE`."""
+    true = problem.replace(efficiencies=replace(problem.efficiencies, **TRUE))
+    plans = [configuration_from_words(problem, text) for text in words]
+    return tuple(
+        MeasuredRun(problem, plan, timing_of(true, plan).seconds * slower, name=text)
+        for plan, text in zip(plans, words, strict=True)
+    )
+
+
+@cache
+def fit_of_all() -> Fitted:
+    return fitted(short(), made_up(short(), *WORDS))
+
+
+def test_the_fit_explains_what_the_defaults_do_not() -> None:
+    own = fit_of_all()
+    assert own.fit is not None
+    runs = made_up(short(), *WORDS)
+    before = max(abs(run.seconds / timing_of(short(), run.plan).seconds - 1) for run in runs if run.seconds)
+    assert own.fit.worst < 0.02 < before
+    assert own.changes["products"][1] == pytest.approx(TRUE["products"], rel=0.1)
+
+
+def test_every_run_is_left_out_once_and_its_error_is_the_tolerance() -> None:
+    own = fit_of_all()
+    assert sorted(run.name for run in own.seconds) == sorted(WORDS)
+    assert own.eps == max(abs(run.measured / run.predicted - 1) for run in own.seconds)
+    assert own.left_out == len(WORDS)
+    assert any(f"Times of {len(WORDS)} runs that were left out" in line for line in own.sentences())
+
+
+def test_what_each_run_said_of_each_efficiency() -> None:
+    """Without tensor parallelism a run says nothing of what tensor parallelism hides."""
+    own = fit_of_all()
+    said = dict(own.said("tensor_hidden"))
+    assert set(said) <= {text for text in WORDS if "tensor=" in text and text != "tensor=1"}
+    assert {"tensor=8"} <= set(said)
+    assert len(own.said("products")) == len(WORDS)
+    assert own.said("grouped_products") == ()
+    assert any(
+        line.startswith("No run says anything of") and "grouped_products" in line for line in own.sentences()
+    )
+
+
+def test_equal_configurations_are_left_out_together() -> None:
+    """One that was run twice is no test of itself."""
+    once = made_up(short(), "tensor=2", "tensor=8")
+    again = tuple(replace(run, seconds=run.seconds and run.seconds * 1.2, name=f"{run.name} again") for run in once)
+    own = fitted(short(), (*once, *again))
+    assert own.left_out == 4
+    assert own.eps is not None
+    assert own.eps > 0.02
+
+
+def test_a_single_run_leaves_nothing_out() -> None:
+    own = fitted(short(), made_up(short(), "tensor=4"))
+    assert (own.eps, own.left_out) == (None, 0)
+    assert own.fit is not None
+    assert own.fit.worst < 0.02
+
+
+def test_a_share_left_out_at_a_time() -> None:
+    heard: list[tuple[int, int]] = []
+    own = fitted(short(), made_up(short(), *WORDS), share=0.5, heard=lambda *told: heard.append(told))
+    assert heard == [(0, 2), (1, 2)]
+    assert own.left_out == len(WORDS)
+    with pytest.raises(UsageError, match="between 0 and 1"):
+        fitted(short(), made_up(short(), *WORDS), share=1.5)
+
+
+def test_physical_bounds_hold_whatever_was_measured() -> None:
+    """Runs ten times as fast as light, so to say."""
+    own = fitted(short(), made_up(short(), "tensor=1", "tensor=8", slower=0.1))
+    found = own.efficiencies
+    assert max(found.products, found.links, found.attention, found.memory, found.tensor_hidden) <= 1
+    assert found.step_seconds >= 0
+    assert own.eps is not None
+    assert own.eps > 0.3
+
+
+def test_peaks_are_compared_and_nothing_of_them_is_fitted() -> None:
+    plan = configuration_from_words(short(), "tensor=2")
+    own = fitted(short(), (MeasuredRun(short(), plan, None, 1.1 * 30 * GIB, "own"),))
+    assert own.fit is None
+    assert own.efficiencies == short().efficiencies
+    assert own.memory_eps == abs(own.memory[0].error)
+    assert own.eps is None
+
+
+# ---- saved and given again -----------------------------------------------------------------------------
+
+
+def test_a_fit_is_saved_and_given_again(tmp_path: Path) -> None:
+    own, path = fit_of_all(), tmp_path / "fit.json"
+    save_fit(path, short(), own)
+    saved = saved_fit(path, short())
+    assert saved.efficiencies == own.efficiencies
+    assert (saved.error, saved.left_out, saved.memory_error) == (own.eps, own.left_out, None)
+    assert with_fit(short(), saved) == with_fit(short(), own)
+
+
+def test_a_fit_to_other_gpus_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "fit.json"
+    save_fit(path, short(), fit_of_all())
+    other = problem_of("llama-3-8b", "8xa100-80gb", batch=32, sequence=4096)
+    with pytest.raises(InputError, match=r"gpu is h100-80gb, and the problem has a100-80gb"):
+        saved_fit(path, other)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("[]", "is a list, not an object"),
+        ('{"schema": "pipeplan.result/1"}', "schema"),
+        ('{"schema": "pipeplan.efficiencies/1", "efficiencies": {"products": 2}}', "efficiencies.products is 2"),
+        ('{"schema": "pipeplan.efficiencies/1", "efficiencies": {"prodcts": 1}}', "prodcts"),
+    ],
+)
+def test_files_that_are_no_fit(tmp_path: Path, text: str, sentence: str) -> None:
+    path = tmp_path / "fit.json"
+    path.write_text(text, "utf-8")
+    with pytest.raises(InputError) as found:
+        saved_fit(path)
+    assert str(path) in str(found.value)
+    assert sentence in str(found.value)
+
+
+def test_names_are_those_of_the_efficiencies() -> None:
+    assert set(TRUE) <= set(Efficiencies.__dataclass_fields__)
+    assert next(csv.reader([template()]))[-1] == "peak_gib"
