@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +14,7 @@ import typer
 from ..instances.base.errors import InputError, UsageError, show
 from ..show.console import print_json
 from . import quantities
-from .arguments import FEW, Json, output_file
+from .arguments import FEW, Json, output_file, writable
 from .exits import NO_PLAN, OK
 from .interrupt import graceful
 from .limits import key_and_value, with_limits
@@ -22,14 +24,19 @@ from .solve import OUTPUT, Progress
 
 if TYPE_CHECKING:
     from ..instances.training.problem import TrainingProblem
+    from ..planners.training.measured import Fitted, Saved
     from ..planners.training.search import Report
     from ..studies.configure.answer import Answer, Asked
 
 FRAMEWORKS, PRECISIONS = ("megatron", "torchtitan", "deepspeed"), ("bf16", "fp16", "fp8")
-MODEL, CLUSTER, SCOPE = "Model and batch", "Cluster", "Scope"
+MODEL, CLUSTER, SCOPE, RUNS = "Model and batch", "Cluster", "Scope", "Measured runs"
 ERROR, MEMORY_ERROR = 0.05, 0.03
+MOST_ERROR = 0.9
+"""Of a fit that is hardly one: an error of times is below the whole."""
 
-_model, _cluster, _scope = (partial(option, rich_help_panel=panel) for panel in (MODEL, CLUSTER, SCOPE))
+_model, _cluster, _scope, _runs = (
+    partial(option, rich_help_panel=panel) for panel in (MODEL, CLUSTER, SCOPE, RUNS)
+)
 # Arguments of `instances.training.build.problem_of`, under the same names.
 PROBLEM_OPTIONS = (
     _cluster("devices", str, metavar="NxGPU", help="The GPUs, as in 64xh100-80gb."),
@@ -96,6 +103,23 @@ SCOPE_OPTIONS = (
         help="By how much memory may be wrong; default: 3%.",
     ),
 )
+RUN_OPTIONS = (
+    _runs(
+        "measured",
+        list[str],
+        metavar="FILE",
+        help="Runs that were made, a table or a log of Megatron or torchtitan: efficiencies are fitted to them; "
+        "repeatable.",
+    ),
+    _runs("efficiencies", str, metavar="FILE", help="A fit that --fit-output has written."),
+    _runs(
+        "fit_output",
+        str,
+        metavar="FILE",
+        callback=writable,
+        help="Write the fitted efficiencies, for --efficiencies.",
+    ),
+)
 FIELDS = {
     name: flag_of(name)
     for name in ("devices", "levels", "batch", "sequence", "precision", "framework", "layers", "dense_layers")
@@ -121,6 +145,12 @@ _WhyNot = Annotated[
         "--why-not", help="With --judge: search for the best one as well, and say what the others lose against it."
     ),
 ]
+_Template = Annotated[
+    bool,
+    typer.Option(
+        "--template", rich_help_panel=RUNS, help="Print an empty table of runs, for --measured, and nothing else."
+    ),
+]
 _Output = Annotated[
     str | None, output_file("Write the best configuration as a result.", "--output", "-o", panel=OUTPUT)
 ]
@@ -132,6 +162,7 @@ _ProblemOutput = Annotated[
 
 @shared("given", PROBLEM_OPTIONS)()
 @shared("scope", SCOPE_OPTIONS)()
+@shared("runs", RUN_OPTIONS)()
 @with_limits("rel_gap", "time_limit_s")
 def command(
     *,
@@ -140,6 +171,8 @@ def command(
     judge: _Judge = None,
     why_not: _WhyNot = False,
     scope: dict[str, Any],
+    runs: dict[str, Any],
+    template: _Template = False,
     limits: dict[str, Any],
     json: Json = False,
     progress: Progress = None,
@@ -151,20 +184,33 @@ def command(
     Keys of a configuration: tensor, context, pipeline, virtual, expert, expert-tensor, data, micro-batch, zero,
     schedule, layout, recompute.
     """
+    if template:
+        _print_template()
+        return
     problem = _problem(model, given)
-    error, memory_error = _shares(scope)
+    asked = _asked(scope)
+    if runs.get("efficiencies") is not None:
+        problem, asked = _with_saved(problem, asked, scope, runs["efficiencies"])
+    known, before = problem, asked
+    fit = _fitted(problem, runs["measured"]) if runs.get("measured") else None
+    if fit is not None:
+        problem, asked = _with_fit(problem, asked, scope, fit)
+    if fit is not None and runs.get("fit_output") is not None:
+        from ..planners.training.measured import save_fit
+
+        save_fit(runs["fit_output"], problem, fit)
     if problem_output is not None:
         from ..instances.files import save
 
         save(problem, problem_output)
-    from ..studies.configure.answer import Answer, Asked
+    from ..studies.configure.answer import Answer
     from ..studies.configure.judge import judge as judge_one
 
-    asked = Asked(error, memory_error, tuple(scope.get("fix", ())), tuple(scope.get("forbid", ())))
-    judged = tuple(judge_one(problem, text, memory_error) for text in judge or ())
+    judged = tuple(judge_one(problem, text, asked.memory_error) for text in judge or ())
     wanted = not judged or why_not or output is not None
     report = _search(problem, asked, limits, progress) if wanted else None
-    answer = Answer(problem, asked, judged, report)
+    unmeasured = _search(known, before, limits, progress) if fit is not None and wanted else None
+    answer = Answer(problem, asked, judged, report, fit, unmeasured)
     if json:
         print_json(answer.to_json())
     else:
@@ -234,9 +280,49 @@ def _without_limit(problem: TrainingProblem) -> TrainingProblem:
     return with_memory(problem, None)
 
 
-def _shares(scope: Mapping[str, Any]) -> tuple[float, float]:
+def _asked(scope: Mapping[str, Any]) -> Asked:
+    from ..studies.configure.answer import Asked
+
     error, memory_error = scope.get("error", ERROR), scope.get("memory_error", MEMORY_ERROR)
     for name, value in (("--error", error), ("--memory-error", memory_error)):
         if not 0 <= value < 1:
             raise UsageError(f"{name} is {value:g}; give a share from 0 to below 1, as 5%.")
-    return error, memory_error
+    return Asked(error, memory_error, tuple(scope.get("fix", ())), tuple(scope.get("forbid", ())))
+
+
+# ---- runs that were made -------------------------------------------------------------------------------
+
+
+def _print_template() -> None:
+    from ..planners.training.measured import template
+
+    sys.stdout.write(template())
+
+
+def _fitted(problem: TrainingProblem, paths: list[str]) -> Fitted:
+    from ..planners.training.measured import fitted, measured_runs
+
+    return fitted(problem, [run for path in paths for run in measured_runs(path, problem)])
+
+
+def _with_fit(
+    problem: TrainingProblem, asked: Asked, scope: Mapping[str, Any], fit: Fitted | Saved
+) -> tuple[TrainingProblem, Asked]:
+    """The fitted efficiencies, and the errors on runs left out where the user names none."""
+    from ..planners.training.measured import Saved, with_fit
+
+    error = fit.error if isinstance(fit, Saved) else fit.eps
+    if error is not None and "error" not in scope:
+        asked = replace(asked, error=min(error, MOST_ERROR))
+    return with_fit(problem, fit), asked
+
+
+def _with_saved(
+    problem: TrainingProblem, asked: Asked, scope: Mapping[str, Any], path: str
+) -> tuple[TrainingProblem, Asked]:
+    from ..planners.training.measured import saved_fit
+
+    return _with_fit(problem, asked, scope, saved_fit(path, problem))
+
+
+# ---- the search ----------------------------------------------------------------------------------------

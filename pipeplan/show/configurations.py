@@ -149,12 +149,26 @@ def list_in_words(answer: Answer) -> str:
     """What the shortlist means, in one sentence."""
     asked, count, report = answer.asked, len(answer.listed), answer.report
     if report is None or not report.finished:
-        return f"The search was cut short: these {count} are what it knows, and the fastest one may be none of them."
+        return (
+            f"The search was cut short: these {count} are what it knows, and the fastest one may be none of them."
+        )
     return (
         f"If no time is wrong by more than {percent(asked.error)} and no memory by more than "
         f"{percent(asked.memory_error)}, the fastest one is among these {count}: the list has every choice of degrees, "
         f"micro-batch and ZeRO stage that may fit and takes at most {asked.ratio:.4g} times as long as the best."
     )
+
+
+def measured_in_words(answer: Answer) -> Iterator[str]:
+    """What the runs said, and what they made of the shortlist."""
+    if answer.measured is None:
+        return
+    yield from answer.measured.sentences()
+    if answer.before is not None:
+        yield (
+            f"With these runs the shortlist has {len(answer.listed)} choices, for an error of "
+            f"{percent(answer.asked.error)}; without them it had {len(answer.before.listed)}."
+        )
 
 
 def counted_in_words(answer: Answer) -> str:

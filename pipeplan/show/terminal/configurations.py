@@ -12,6 +12,7 @@ from ..configurations import (
     counted_in_words,
     list_in_words,
     lost_in_words,
+    measured_in_words,
     told,
 )
 from ..console import out, styled
@@ -47,6 +48,8 @@ def draw_answer(answer: Answer) -> None:
         _draw_best(answer)
         _draw_list(answer)
         out().print(styled(counted_in_words(answer)))
+    for sentence in measured_in_words(answer):
+        out().print(styled(sentence))
     for judged in answer.judged:
         draw_judged(judged)
         loss = lost_in_words(answer, judged)

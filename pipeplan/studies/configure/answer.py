@@ -18,6 +18,7 @@ from .least_change import memory_of_few
 from .loss import lost
 
 if TYPE_CHECKING:
+    from ...planners.training.measured import Fitted
     from ...planners.training.search import Found, Report
 
 SCHEMA = "pipeplan.configurations/1"
@@ -58,6 +59,10 @@ class Answer:
     judged: tuple[Judged, ...] = ()
     report: Report | None = None
     """What the search knows; None: there was none."""
+    measured: Fitted | None = None
+    """What runs made of the efficiencies, which `problem` has already; None: no runs were given."""
+    before: Report | None = None
+    """What the search knew without the runs."""
 
     @cached_property
     def best(self) -> ConfigurationEvaluation | None:
@@ -104,7 +109,15 @@ class Answer:
             "judged": [{**own.to_json(), "lost": self.lost(own)} for own in self.judged],
             "bound": None if report is None or report.best is None else report.bound,
             "gap": None if report is None else report.gap,
+            **self._measured(),
         }
+
+    def _measured(self) -> dict[str, Any]:
+        """Where runs were given: what they changed, and how long the shortlist was before."""
+        if self.measured is None:
+            return {}
+        before = None if self.before is None else len(self.before.listed)
+        return {"measured": {**self.measured.to_json(), "shortlist_before": before}}
 
 
 def _brief(problem: TrainingProblem, own: Found, memory_error: float) -> Mapping[str, Any]:
