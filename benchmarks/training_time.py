@@ -25,20 +25,24 @@ from pipeplan.instances.training.referee.seconds import timing_of
 from pipeplan.planners.training.fit import Run, fit
 
 MODELS = {
-    "llama3-8b": "llama-3-8b",
-    "llama3-70b": "llama-3-70b",
-    "llama3-405b": "llama-3-405b",
+    "llama38b": "llama-3-8b",
+    "llama370b": "llama-3-70b",
+    "llama3405b": "llama-3-405b",
     "deepseekv2": "deepseek-v2",
     "deepseekv3": "deepseek-v3",
-    "mixtral-8x7b": "mixtral-8x7b",
-    "LLAMA3_8B": "llama-3-8b",
-    "LLAMA3_70B": "llama-3-70b",
-    "LLAMA3_405B": "llama-3-405b",
-    "GPT OSS 120B": "gpt-oss-120b",
-    "Qwen3_30B_a3B": "qwen3-30b-a3b",
-    "Qwen3_235B_a22B": "qwen3-235b-a22b",
-    "DeepSeekV3": "deepseek-v3",
+    "mixtral8x7b": "mixtral-8x7b",
+    "mixtral8x22b": "mixtral-8x22b",
+    "gptoss120b": "gpt-oss-120b",
+    "qwen330ba3b": "qwen3-30b-a3b",
+    "qwen3235ba22b": "qwen3-235b-a22b",
 }
+"""Packaged names by how publishers write them, in small letters and digits alone."""
+
+
+def packaged_name(model: str) -> str | None:
+    """The packaged model of that name; 3.1 has the shapes of 3."""
+    key = "".join(letter for letter in model.lower() if letter.isalnum()).replace("llama31", "llama3")
+    return MODELS.get(key)
 
 
 @dataclass(frozen=True)
@@ -173,7 +177,8 @@ GPUS = {
 def b200_rows(path: Path) -> Iterable[Row | tuple[str, str]]:
     for row in json.loads(path.read_text())["rows"]:
         case = row["case"]
-        if row["model"] not in MODELS or row["gpu"] not in GPUS:
+        name = packaged_name(row["model"])
+        if name is None or row["gpu"] not in GPUS:
             yield case, f"no model {row['model']} or GPU {row['gpu']} is known"
             continue
         if not row.get("measured_ms"):
@@ -181,7 +186,7 @@ def b200_rows(path: Path) -> Iterable[Row | tuple[str, str]]:
             continue
         try:
             problem = problem_of(
-                MODELS[row["model"]],
+                name,
                 f"{row['gpus']}x{GPUS[row['gpu']]}",
                 batch=row["data"] * row["micro_batch"] * row["micro_batches"],
                 sequence=row["sequence"],
@@ -189,8 +194,8 @@ def b200_rows(path: Path) -> Iterable[Row | tuple[str, str]]:
                 layers=row.get("layers"),
                 dense_layers=row.get("dense_layers"),
             )
-            names = ("tensor", "context", "pipeline", "virtual", "expert")
-            degrees = {name: row.get(name) or 1 for name in names}
+            keys = ("tensor", "context", "pipeline", "virtual", "expert")
+            degrees = {key: row.get(key) or 1 for key in keys}
             plan = configuration(problem, micro_batch=row["micro_batch"], zero=1, **degrees)
         except PipeplanError as error:
             yield case, str(error)
@@ -311,7 +316,8 @@ def _recipe(path: Path, case: str, row: Mapping[str, str]) -> Row | tuple[str, s
         return case, "its number format is not stated"
     if precision not in FORMATS.values():
         return case, f"{row['precision']} is no number format of a problem"
-    if row["model"] not in MODELS:
+    name = packaged_name(row["model"])
+    if name is None:
         return case, f"no model {row['model']} is known"
     gpu = row["system"].removeprefix("DGX-")
     if gpu not in GPUS:
@@ -320,14 +326,15 @@ def _recipe(path: Path, case: str, row: Mapping[str, str]) -> Row | tuple[str, s
     batch, sequence = int(row["global_batch"]), int(row["sequence"])
     try:
         problem = problem_of(
-            MODELS[row["model"]],
+            name,
             f"{row['gpus']}x{GPUS[gpu]}",
             batch=batch,
             sequence=sequence,
             precision=precision,
             framework="torchtitan" if sharded else "megatron",
         )
-        degrees = {name: int(row[name] or 1) for name in ("tensor", "pipeline", "context", "virtual", "expert")}
+        keys = ("tensor", "pipeline", "context", "virtual", "expert")
+        degrees = {key: int(row[key] or 1) for key in keys}
         plan = configuration(problem, micro_batch=int(row["micro_batch"]), zero=3 if sharded else 1, **degrees)
     except PipeplanError as error:
         return case, str(error)
@@ -337,7 +344,7 @@ def _recipe(path: Path, case: str, row: Mapping[str, str]) -> Row | tuple[str, s
 
 def _family(model: str) -> str:
     """Models of one architecture, of whatever size."""
-    return "Llama-3" if model.startswith("LLAMA3") else model
+    return "Llama-3" if (packaged_name(model) or "").startswith("llama-3") else model
 
 
 def read_rows(path: Path) -> list[Row | tuple[str, str]]:
@@ -382,7 +389,7 @@ def time_rows(files: Iterable[Path], fitted: Sequence[str] = ()) -> Report:
 
 
 def calibration(rows: Sequence[Row]) -> list[str]:
-    """One row of each group that has several."""
+    """The newest row of each group."""
     first: dict[str, str] = {}
     for row in sorted(rows, key=lambda row: row.case.split(" ")[0], reverse=True):
         first.setdefault(row.group, row.case)
