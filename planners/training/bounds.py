@@ -45,6 +45,30 @@ class Shape:
         rows = list(product(*(range(size + 1) for size in sizes)))
         return np.array(rows, np.int64).reshape(len(rows), len(sizes))
 
+    def caps(self, homes: tuple[int, ...], ranks: int) -> tuple[Any, Any]:
+        """[rank, group]: how many of its units can lie there, every chunk having one at least; and [rank]: how many
+        units a rank has at least besides the ends."""
+        if homes not in self._known_caps:
+            import numpy as np
+
+            chunks = np.arange(len(homes))
+            spare = self.units - len(homes)
+            rank = np.array(homes)
+            caps = np.zeros((ranks, len(self.groups)), np.int64)
+            for g, group in enumerate(self.groups):
+                for u in group:
+                    there = rank[(chunks <= u) & (chunks >= u - spare)]
+                    caps[np.unique(there), g] += 1
+            least = np.bincount(rank, minlength=ranks)
+            for u in self.ends:
+                least[homes[0 if u == 0 else -1]] -= 1
+            self._known_caps[homes] = caps, np.maximum(least, 0)
+        return self._known_caps[homes]
+
+    @cached_property
+    def _known_caps(self) -> dict[tuple[int, ...], tuple[Any, Any]]:
+        return {}
+
     @cached_property
     def steps(self) -> Any:
         """[state, state]: the state with the units of both; -1 where there are not so many."""
@@ -163,6 +187,7 @@ class LoadBound:
             saved,
             least,
             most,
+            *shape.caps(loads.homes, loads.p),
             self.counts,
         )
         return max(float(answer), loads.seconds())

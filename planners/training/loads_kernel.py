@@ -50,17 +50,23 @@ def room(
     saved: float,
     least_again: int,
     most_again: int,
+    caps: Any,
+    least_units: int,
 ) -> int:
     """How many units of the major type a rank takes besides its minor ones; -1 where not even these.
 
-    As few layers as memory asks for compute again, each of them for `again` seconds and with `saved` bytes less.
+    As few layers as memory asks for compute again, each of them for `again` seconds and with `saved` bytes less. `caps`
+    says how many units of each group, the major one first, can come to this rank at all, and it has at least so many.
     """
+    for k in range(states.shape[1]):
+        if states[state, k] > caps[k + 1]:
+            return -1
     busy, held, units = ends_seconds, ends_bytes, 0
     for k in range(states.shape[1]):
         busy += states[state, k] * minor_seconds[k]
         held += states[state, k] * minor_bytes[k]
         units += states[state, k]
-    for n in range(most, -1, -1):
+    for n in range(min(most, caps[0]), max(-1, least_units - units - 1), -1):
         need = held + n * major_bytes - limit
         repeated = min(least_again, n + units)
         if need > repeated * saved:
@@ -93,6 +99,8 @@ def divides(
     saved: Any,
     least_again: int,
     most_again: int,
+    caps: Any,
+    least_units: Any,
     counts: Any,
 ) -> bool:
     """Can all units be divided so that each rank is done in time? `counts` then says how: [rank, (state, majors)]."""
@@ -105,7 +113,8 @@ def divides(
         for own in range(size):
             rooms[r, own] = room(
                 states, own, majors, seconds, m, ramps[r], ends_seconds[r], ends_bytes[r], major_seconds,
-                major_bytes[r], minor_seconds, minor_bytes[r], limit, again, saved[r], least_again, most_again,
+                major_bytes[r], minor_seconds, minor_bytes[r], limit, again, saved[r], least_again, most_again, caps[r],
+                least_units[r],
             )  # fmt: skip
         for before in range(size):
             if best[r, before] < 0:
@@ -152,30 +161,32 @@ def least_seconds(
     saved: Any,
     least_again: int,
     most_again: int,
+    caps: Any,
+    least_units: Any,
     counts: Any,
 ) -> float:
     """The least time in which every rank is done, a little less at most; infinite where no division fits."""
     if not divides(
         p, states, steps, majors, high, m, ramps, ends_seconds, ends_bytes, major_seconds, major_bytes,
-        minor_seconds, minor_bytes, limit, again, saved, least_again, most_again, counts,
+        minor_seconds, minor_bytes, limit, again, saved, least_again, most_again, caps, least_units, counts,
     ):  # fmt: skip
         return np.inf
     if divides(
         p, states, steps, majors, low, m, ramps, ends_seconds, ends_bytes, major_seconds, major_bytes,
-        minor_seconds, minor_bytes, limit, again, saved, least_again, most_again, counts,
+        minor_seconds, minor_bytes, limit, again, saved, least_again, most_again, caps, least_units, counts,
     ):  # fmt: skip
         return low
     while high - low > 1e-6 * high:
         middle = (low + high) / 2
         if divides(
             p, states, steps, majors, middle, m, ramps, ends_seconds, ends_bytes, major_seconds, major_bytes,
-            minor_seconds, minor_bytes, limit, again, saved, least_again, most_again, counts,
+            minor_seconds, minor_bytes, limit, again, saved, least_again, most_again, caps, least_units, counts,
         ):  # fmt: skip
             high = middle
         else:
             low = middle
     divides(
         p, states, steps, majors, high, m, ramps, ends_seconds, ends_bytes, major_seconds, major_bytes,
-        minor_seconds, minor_bytes, limit, again, saved, least_again, most_again, counts,
+        minor_seconds, minor_bytes, limit, again, saved, least_again, most_again, caps, least_units, counts,
     )  # fmt: skip
     return low

@@ -37,6 +37,8 @@ TOLERANCE = 1e-9
 """Relative: values and bounds that differ by less are the same."""
 NODE_WORK, LOOK_WORK = 1_000_000, 500_000
 """Passes that one search for layouts simulates at most, and that local moves do."""
+ALL_LAYOUTS = 150
+"""So many are looked at one by one."""
 MOST_LOOKS, FEW_LOOKS = 400, 40
 """Layouts that local moves look at for one choice with several chunks on a rank, and where it cannot be the best."""
 
@@ -440,7 +442,9 @@ class Search:
         bound = load.seconds(limit)
         if bound >= below:
             return Best(None, bound)
-        value, layout = math.inf, None
+        if self._layouts(case) <= ALL_LAYOUTS and (case.alike_outputs or self.problem.model.own):
+            value, layout = judge.exhaust(limit)
+            return Best(None, math.inf) if value == math.inf else Best(value, value, layout)
         starts = [(judge.judge(start, limit), start) for start in self._starts(judge, load)]
         if not starts:
             return Best(None, bound)
@@ -458,6 +462,11 @@ class Search:
     @property
     def _best_seconds(self) -> float:
         return math.inf if self.report.best is None else self.report.best.seconds - self.step
+
+    def _layouts(self, case: Case) -> int:
+        """How many there are."""
+        chunks = case.gamma.degrees.chunks
+        return math.comb(self.space.units - 1, chunks - 1)
 
     def _looks(self, case: Case) -> int:
         passes = 2 * case.micro_batches * case.gamma.degrees.chunks

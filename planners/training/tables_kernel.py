@@ -340,3 +340,52 @@ def climb(
                     layout[giver] += 1
                     layout[taker] -= 1
     return value
+
+
+def exhaust(
+    layout: Any,
+    order: Any,
+    homes: Any,
+    chunks: Any,
+    delays: Any,
+    sums: Any,
+    m: int,
+    types: Any,
+    standing: Any,
+    gathered: Any,
+    masks: Any,
+    sent: Any,
+    update: Any,
+    tail: Any,
+    zero: int,
+    share: float,
+    tied: bool,
+    update_rates: Any,
+    received: float,
+    beside: float,
+    limit: float,
+) -> float:
+    """The best of all layouts; `layout` then is that one."""
+    count, units = homes.shape[0], types.shape[0]
+    own = np.ones(count, np.int64)
+    own[count - 1] = units - count + 1
+    best = np.inf
+    while True:
+        value, _ = judge(
+            own, order, homes, chunks, delays, sums, m, types, standing, gathered, masks, sent, update, tail, zero,
+            share, tied, update_rates, received, beside, limit,
+        )  # fmt: skip
+        if value < best:
+            best = value
+            layout[:] = own
+        # The next composition: what the last chunk has too much goes on, one unit to the chunk before it.
+        j = count - 1
+        while j > 0 and own[j] == 1:
+            j -= 1
+        if j == 0:
+            break
+        rest = own[j] - 1
+        own[j] = 1
+        own[j - 1] += 1
+        own[count - 1] = rest
+    return best
