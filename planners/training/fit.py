@@ -4,7 +4,8 @@ The time of a configuration is a sum of maxima of products of efficiencies. With
 fixed, its logarithm is nearly linear in the logarithms of the efficiencies. So one step is a linear program over these
 within a small box: least
 
-    z + STRAY * sum of |x_i - known_i|        with |error of run k, linear in x| <= z for every run
+    z + sum of STRAY * near_i + FAR * far_i        near_i <= NEAR, near_i + far_i >= |x_i - known_i|
+                                                   z >= |error of run k, linear in x| for every run
 
 Steps repeat, in a smaller box where one was no gain. It is a local method: optimality is not claimed. The second term
 decides what few runs leave open, so that a number moves from where it was only as far as a run says something of it.
@@ -25,6 +26,8 @@ from ...instances.training.referee.seconds import Iteration
 
 STRAY = 0.01
 """Greatest error that a distance of one is worth: a factor e in a factor, or a share from 0 to 1."""
+NEAR, FAR = 0.2, 0.1
+"""Beyond this distance each further one is worth more: several numbers a little rather than one of them much."""
 STEP = 1e-4
 BOX = 0.5
 """How far one step may lead in each coordinate."""
@@ -125,8 +128,8 @@ class _Search:
         return _Search._iteration(run, own).seconds()
 
     def value(self, point: Sequence[float], errors: Sequence[float]) -> float:
-        stray = sum(abs(x - start) for x, start in zip(point, self.start, strict=True))
-        return max(map(abs, errors)) + STRAY * stray
+        distances = [abs(x - start) for x, start in zip(point, self.start, strict=True)]
+        return max(map(abs, errors)) + sum(STRAY * min(d, NEAR) + FAR * max(0.0, d - NEAR) for d in distances)
 
     def run(self) -> Fit:
         point, box = list(self.start), BOX
@@ -174,7 +177,7 @@ class _Search:
     def _step(
         self, point: Sequence[float], errors: Sequence[float], slopes: Sequence[Sequence[float]], box: float
     ) -> list[float]:
-        """The linear program: coordinates, their distances from the start, and the greatest error."""
+        """The linear program: coordinates, their distances from the start in two parts, and the greatest error."""
         import numpy as np
         from scipy.optimize import linprog
 
@@ -184,10 +187,10 @@ class _Search:
         eye, none = np.eye(n), np.zeros((n, 1))
         rows = np.vstack(
             [
-                np.hstack([slope, zeros, -one]),
-                np.hstack([-slope, zeros, -one]),
-                np.hstack([eye, -eye, none]),
-                np.hstack([-eye, -eye, none]),
+                np.hstack([slope, zeros, zeros, -one]),
+                np.hstack([-slope, zeros, zeros, -one]),
+                np.hstack([eye, -eye, -eye, none]),
+                np.hstack([-eye, -eye, -eye, none]),
             ]
         )
         constant = slope @ x0 - error
@@ -195,8 +198,8 @@ class _Search:
         bounds: list[tuple[float, float | None]] = [
             (max(low, x - box), min(high, x + box)) for low, high, x in zip(self.low, self.high, point, strict=True)
         ]
-        bounds += [(0, None)] * (n + 1)
-        costs = np.concatenate([np.zeros(n), np.full(n, STRAY), [1.0]])
+        bounds += [(0, NEAR)] * n + [(0, None)] * (n + 1)
+        costs = np.concatenate([np.zeros(n), np.full(n, STRAY), np.full(n, FAR), [1.0]])
         answer: Any = linprog(costs, A_ub=rows, b_ub=limits, bounds=bounds, method="highs")
         if answer.x is None:
             return list(point)
