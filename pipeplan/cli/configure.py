@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..instances.base.clock import now
 from ..instances.base.errors import InputError, UsageError, show
 from ..show.console import print_json
 from . import quantities
@@ -208,9 +209,12 @@ def command(
 
     judged = tuple(judge_one(problem, text, asked.memory_error) for text in judge or ())
     wanted = not judged or why_not or output is not None
+    begun = now()
     report = _search(problem, asked, limits, progress) if wanted else None
     unmeasured = _search(known, before, limits, progress) if fit is not None and wanted else None
     answer = Answer(problem, asked, judged, report, fit, unmeasured)
+    if output is not None:
+        _save(answer, now() - begun, output)
     if json:
         print_json(answer.to_json())
     else:
@@ -226,6 +230,13 @@ def _search(problem: TrainingProblem, asked: Asked, limits: Mapping[str, Any], p
 
     with graceful(), reporter(progress) as watch:
         return search_configurations(problem, asked, limits.get("time_limit_s"), watch)
+
+
+def _save(answer: Answer, seconds: float, path: str) -> None:
+    from ..instances.files import save
+    from ..studies.configure.result import result_of
+
+    save(result_of(answer, seconds), path)
 
 
 def _exit_code(answer: Answer) -> int:

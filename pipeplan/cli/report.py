@@ -41,6 +41,7 @@ def command(
 
         text = comparison_page(load_comparison(Path(source)))
     else:
+        from ..instances.files import problem_from_json
         from ..instances.lookup import packaged_by_hash
         from ..instances.stored_results import load_result
         from ..show.page.result_page import result_page
@@ -48,7 +49,9 @@ def command(
         result = load_result(source)
         if instance is None and on == Cluster() and result.asked is not None:
             instance = result.asked.instance
-        if instance in (None, "-"):
+        if instance is None and "whole" in result.problem:  # results of `plan configure` bring their problem along
+            text = result_page(problem_from_json(result.problem["whole"]), result)
+        elif instance in (None, "-"):
             text = result_page(packaged_by_hash(result.problem), result)
         else:
             problem, asked = load_asked(str(instance), cluster_for(source, on))

@@ -26,6 +26,8 @@ COMPUTATION = ("products", "attention", "memory", "measured")
 OTHERS = ("recomputation", "tensor", "context", "expert", "data", "optimizer")
 """Fields that are parts of a load by themselves."""
 MOST_MICRO_BATCHES = 24
+DIGITS = 6
+"""Of a share that idles: what is less is rounding."""
 WINDOWS = ("warm-up", "steady", "cool-down")
 UNIT_NAMES = {"embedding": "embedding", "head": "head", "prediction": "prediction"}
 
@@ -85,7 +87,7 @@ def _rows(problem: TrainingProblem, plan: Configuration, own: ConfigurationEvalu
             name=str(rank),
             load=load,
             parts={name: parts[name] for name in occur},
-            cells={"idle": percent(max(0.0, 1 - load / own.timing.seconds))},
+            cells={"idle": percent(round(max(0.0, 1 - load / own.timing.seconds), DIGITS))},
             label=f"stage {rank}",
             memory=dict(memory.parts),
             limit=own.limit_bytes,

@@ -1,0 +1,51 @@
+"""What `plan configure -o` writes: a result like that of `plan solve`, which brings its problem along for exports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...instances.base.result import Found, Proof, Result, Stop, met
+from ...instances.registry import kind_of
+from ...instances.training.rules import IterationRules
+from ...planners.referee import rule
+from ...planners.run.judge import RECOMPUTED, settle
+from ...planners.run.solve import describe
+from .answer import Answer
+
+METHOD = "exact-configuration"
+WHOLE = "whole"
+"""Under this key of its `problem` a result holds the problem itself."""
+
+
+def result_of(answer: Answer, seconds: float) -> Result:
+    """Judged anew by the referee; a search that was cut short has a bound all the same."""
+    problem, report, asked = answer.problem, answer.report, answer.asked
+    assert report is not None, "asked of a search"
+    best = report.best
+    options: dict[str, Any] = {"error": asked.error, "memory_error": asked.memory_error}
+    options |= {"fix": list(asked.fixed), "forbid": list(asked.forbidden)}
+    scope = "configurations that fit for sure, although memory may be wrong by the error allowed for"
+    claim = Result(
+        problem={**describe(problem), WHOLE: kind_of(problem).write(problem)},
+        stop=_stop(answer),
+        found=Found.NOTHING,
+        planner=METHOD,
+        claimed=None if best is None else best.seconds,
+        bound=None if best is None else report.bound,
+        scope=scope,
+        proof=Proof(METHOD, None, None, scope, (RECOMPUTED,)),
+        options=options,
+        seconds={"solve": seconds, "total": seconds},
+        model_size={"considered": report.considered, "fit": report.fit, "listed": len(report.listed)},
+    )
+    return settle(claim, None if best is None else rule(problem, best.plan, IterationRules()))
+
+
+def _stop(answer: Answer) -> Stop:
+    report = answer.report
+    assert report is not None, "asked of a search"
+    if not report.finished:
+        return Stop.TIME
+    if report.best is None:
+        return Stop.INFEASIBLE
+    return Stop.PROVEN if met(report.best.seconds, report.bound) else Stop.COMPLETED
