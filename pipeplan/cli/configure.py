@@ -69,7 +69,12 @@ PROBLEM_OPTIONS = (
     _model("layers", int, help="Cut or lengthen the model to so many layers."),
     _model("dense_layers", int, help="With experts: so many layers come first that have none."),
     _model("precision", str, metavar="|".join(PRECISIONS), help="Number format; default: bf16."),
-    _model("framework", str, metavar="NAME", help="megatron, torchtitan or deepspeed; default: megatron."),
+    _model(
+        "framework",
+        str,
+        metavar="NAME",
+        help="What is to run it: megatron, torchtitan or deepspeed; default: megatron.",
+    ),
     _model("no_flash_attention", bool, "--no-flash-attention", help="The matrix of attention is kept."),
     _model(
         "no_sequence_parallel",
