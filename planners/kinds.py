@@ -41,7 +41,7 @@ PLANNED: dict[str, PlannedKind] = {
     "staging": _in("memory.staging", "memory.no_stages"),
     "graph-pipeline": _in("memory.graph_pipeline", "memory.graph_pipeline"),
     "schedule": _in("memory.schedule", "memory.schedule"),
-    "training": PlannedKind(),
+    "training": _in("training.least_memory", "training.least_memory"),
 }
 """By the kind's name."""
 

@@ -33,6 +33,7 @@ from .graph_pipeline.options import PIPER_OPTIONS as DOWNSET_OPTIONS
 from .placement.options import DP_OPTIONS, LATENCY_CYCLES, LATENCY_OPTIONS, LATENCY_STEPS, OPTIONS, SPLIT
 from .staging.options import DP_OPTIONS as PIPER_OPTIONS
 from .staging.options import EQUI_OPTIONS, RESTRICTED_OPTIONS
+from .training.options import HEURISTIC_OPTIONS, SCOPE_OPTIONS
 
 # The planner that hands a formulation to a solver.
 EXACT = "exact"
@@ -64,6 +65,7 @@ _piper = _of("staging", "staging", *RESTRICTED_OPTIONS)
 _equal = _of("staging", "staging", *EQUI_OPTIONS, extensions=frozenset({"levels", "no replicas"}))
 _graph = _of("graph-pipeline", "graph_pipeline", scope=f"{_GRAPH_SCOPES}:stage_graphs", arithmetic=_GRAPHPIPE)
 _schedule = _of("schedule", "schedule", SCHEDULE_OBJECTIVE)
+_training = _of("training", "training", *HEURISTIC_OPTIONS, arithmetic=frozenset({"costs of configurations"}))
 
 
 def _heuristic(name: str, title: str, **more: Any) -> Entry:
@@ -196,6 +198,22 @@ PLANNERS: Mapping[str, Entry] = {
             (SEMANTICS,),
             exact=False,
         ),
+        Entry(
+            "exact-configuration",
+            "Best first over all degrees, with exact layouts: the fastest training configuration",
+            "training",
+            "pipeplan.planners.training.planner:PLANNER",
+            SCOPE_OPTIONS,
+            scope="pipeplan.planners.training.scope:family",
+            default=True,
+            example="tiny-training",
+            compiles_on=("tiny-training", "tiny-experts-training"),
+            arithmetic=frozenset({"costs of configurations"}),
+        ),
+        _training("guide", "Tensor parallelism in the node, then stages until it fits, then data", "planner:GUIDE"),
+        _training("even-layouts", "The best configuration with an even layout", "planner:EVEN_LAYOUTS"),
+        _training("full-recompute", "The best with all layers computed again", "planner:FULL_RECOMPUTE"),
+        _training("no-recompute", "The best with nothing computed again", "planner:NO_RECOMPUTE"),
         Entry(
             "exact-beaumont",
             "Allocations, schedules and no-goods in turn",

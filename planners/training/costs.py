@@ -128,11 +128,11 @@ class Seconds:
         self._among_tensor(first, 4 * h * self.tokens, (1, 2), (0, 1))
         return [("projection", first), *self._norms(2), *self._layer(self.model.experts is not None), *self._head()]
 
-    def _norms(self, count: int) -> list[tuple[str, _Module]]:
+    def _norms(self, count: int, name: str = "norm") -> list[tuple[str, _Module]]:
         own = _Module()
         for _ in range(count):
             self._traffic(own, 4 * self.model.hidden * self.between, 6 * self.model.hidden * self.between)
-        return [("layernorm", own)]
+        return [(name, own)]
 
     def _head(self) -> list[tuple[str, _Module]]:
         own, words = _Module(), self.model.vocabulary / self.keys.tensor
@@ -147,7 +147,10 @@ class Seconds:
             size = (6 + self.problem.dropout) * self.model.hidden * self.between
             self._traffic(sums, size, size)
         after = self._with_experts() if with_experts else [("mlp", self._dense_mlp())]
-        return [*self._norms(self.model.norms), ("residual", sums), *self._attention(), *after]
+        latent = self.model.attention is not None and self.model.attention.latent
+        apart = int(latent) + int(with_experts and self.model.norms > 1)
+        norms = [*self._norms(apart, "layernorm"), *self._norms(self.model.norms - apart)]
+        return [*norms, ("residual", sums), *self._attention(), *after]
 
     # ---- attention ------------------------------------------------------------------------------------------
 

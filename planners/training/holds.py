@@ -136,14 +136,15 @@ class Bytes:
         model, u = self.model, self.hidden
         after: dict[str, Any] = {"part": "feed-forward"}
         kept.layer_input = kept.layer_input + u
-        kept.add(u, "layernorm", part="attention", for_weights=True)
+        latent = model.attention is not None and model.attention.latent
+        kept.add(u, *(("layernorm",) if latent else ()), part="attention", for_weights=True)
         self._kept_by_attention(kept)
         if self.problem.dropout:
             kept.add(u / HALF, part="attention")
             kept.add(u / HALF, **after)
         if model.norms >= 2:
             kept.add(u, part="attention")
-            kept.add(u, *(("layernorm",) if with_experts else ("layernorm", "mlp")), for_weights=True, **after)
+            kept.add(u, "layernorm" if with_experts else "mlp", for_weights=True, **after)
             kept.add((model.norms - 2) * u, **after)
         if not with_experts:
             assert model.mlp is not None, "a dense layer has an MLP"

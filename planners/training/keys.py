@@ -66,7 +66,7 @@ def module_names(problem: TrainingProblem) -> tuple[str, ...]:
         "core_attn": True,
         "mla_up_proj": model.attention.latent,
         "moe_act": own is not None,
-        "layernorm": True,
+        "layernorm": model.attention.latent or own is not None,
         "mlp": bool(dense),
         "shared_experts": own is not None and own.shared_hidden > 0,
         "moe": own is not None,

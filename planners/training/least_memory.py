@@ -1,0 +1,69 @@
+"""The least memory of a GPU with which any configuration fits, and why there is none with less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+from ...instances.base.amounts import as_written
+from ...instances.least_memory import SmallestMemory
+from ...instances.training.kind_functions import held, with_memory
+from ...instances.training.problem import GIB, TrainingProblem
+from ..memory.search import Answer, Floor, Questions, Watch, accepted
+from ..memory.search import Search as MemorySearch
+from ..options import SolveOptions
+from .scope import scope_of
+from .search import Search, Settings
+
+UNIT = Fraction(2**20)
+"""Bytes: configurations are told apart by mebibytes."""
+
+
+def least_memory(
+    problem: TrainingProblem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
+) -> SmallestMemory:
+    """Of all configurations in the scope."""
+    reserve = as_written(problem.reserve_bytes)
+    floor = Floor(-(-reserve // UNIT) * UNIT, "the reserve for the driver and for buffers")
+    ask = partial(_ask, problem, options)
+    questions = Questions(
+        unit=UNIT,
+        floor=floor,
+        held=lambda plan: -(-held(problem, plan, options) // UNIT) * UNIT,
+        first=ask,
+        rounds=(ask,),
+    )
+    return MemorySearch(questions, limits, watch).run()
+
+
+def _ask(
+    problem: TrainingProblem, options: Mapping[str, Any], memory_bytes: float | None, limits: SolveOptions
+) -> Answer:
+    asked = with_memory(problem, memory_bytes)
+    if memory_bytes is None:
+        asked = with_memory(problem, 1e18)
+    report = Search(asked, scope_of(options), Settings(memory_error=0.0, list_all=False)).run()
+    plan = accepted(asked, None if report.best is None else report.best.plan, {})
+    return Answer(plan, none=plan is None and report.finished and report.best is None)
+
+
+def explain(
+    problem: TrainingProblem, options: Mapping[str, Any], limits: SolveOptions, proven: bool
+) -> tuple[str, ...]:
+    """What is surest: how much a GPU lacks."""
+    from .space import Space
+
+    space = Space(problem, scope_of(options))
+    if not len(space):
+        return ("no choice of degrees, micro-batch and ZeRO stage keeps the framework's rules in this scope",)
+    least = float(_least(space.bounds[1]))
+    if problem.memory_bytes is not None and least > problem.memory_bytes:
+        have = problem.memory_bytes / GIB
+        return (f"every configuration holds at least {least / GIB:.1f} GiB on a GPU, which has {have:.1f} GiB",)
+    return ()
+
+
+def _least(amounts: Iterable[float]) -> float:
+    return min(amounts)

@@ -1,0 +1,137 @@
+"""The planner `exact-configuration`, and what users do by hand: parts of the same space, and the guides' rule of thumb."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from ...instances.base.result import Stop, met
+from ...instances.training.problem import TrainingProblem
+from ..contract import Outcome, Request
+from .scope import scope_of
+from .search import Report, Search, Settings
+from .space import Scope
+
+CHECKS = ("the search discarded every other choice of degrees by a bound on its time or its memory",)
+NOTHING_FITS = "no configuration in the scope fits"
+
+
+@dataclass(frozen=True)
+class ConfigurationPlanner:
+    """The whole space, or a part of it whose bounds say nothing of the rest."""
+
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    layouts: str | None = None
+
+    @property
+    def whole(self) -> bool:
+        return not self.fixed and self.layouts is None
+
+    def plan(self, request: Request) -> Outcome:
+        search = self._search(request)
+        try:
+            report = search.run()
+        except KeyboardInterrupt:
+            return self._outcome(search.report, Stop.INTERRUPTED)
+        return self._outcome(report, Stop.COMPLETED if report.finished else Stop.TIME)
+
+    def _search(self, request: Request) -> Search:
+        asked = scope_of(request.options)
+        scope = Scope({**asked.fix, **self.fixed}, asked.forbid, self.layouts or asked.layouts)
+        settings = Settings(memory_error=float(request.options.get("memory_error") or 0.0), list_all=False)
+
+        def heard(report: Report) -> None:
+            if report.best is not None:
+                bound = report.bound if self.whole else None
+                request.board.post(report.best.plan, report.best.seconds, bound or None, nodes=report.solved)
+
+        return Search(request.problem, scope, settings, heard, request.out_of_time)
+
+    def _outcome(self, report: Report, stop: Stop) -> Outcome:
+        size = {"choices": report.considered, "solved": report.solved, "cannot fit": report.unfit}
+        if report.best is None:
+            done = stop == Stop.COMPLETED
+            return Outcome(
+                Stop.INFEASIBLE if done and self.whole else stop,
+                model_size=size,
+                messages=(NOTHING_FITS,) if done else (),
+            )
+        value, bound = report.best.seconds, report.bound if self.whole else None
+        if bound is not None and stop == Stop.COMPLETED and met(value, bound):
+            stop = Stop.PROVEN
+        return Outcome(
+            stop,
+            report.best.plan,
+            value,
+            bound,
+            model_size=size,
+            messages=_messages(report),
+            checks=CHECKS if self.whole else (),
+        )
+
+
+def _messages(report: Report) -> tuple[str, ...]:
+    found = [f"{report.considered} choices of degrees, of which {report.unfit} cannot fit"]
+    if report.undecided:
+        found.append(f"{report.undecided} choices are not discarded yet")
+    return tuple(found)
+
+
+PLANNER = ConfigurationPlanner()
+EVEN_LAYOUTS = ConfigurationPlanner(layouts="even")
+FULL_RECOMPUTE = ConfigurationPlanner({"recompute": "full"})
+NO_RECOMPUTE = ConfigurationPlanner({"recompute": "none"})
+
+
+class Guide:
+    """Tensor parallelism inside the node, then the fewest stages that fit, and data parallelism with the rest.
+
+    Experts are divided among as many ranks of a stage as can be. If nothing fits, whole layers are computed again.
+    """
+
+    def plan(self, request: Request) -> Outcome:
+        problem: TrainingProblem = request.problem
+        share = float(request.options.get("memory_error") or 0.0)
+        for word in ("none", "full"):
+            for tensor in self._tensors(problem):
+                best = self._first_that_fits(request, tensor, word, share)
+                if best is not None:
+                    return best
+        return Outcome(Stop.COMPLETED, messages=("nothing that the rule of thumb tries fits",))
+
+    @staticmethod
+    def _tensors(problem: TrainingProblem) -> list[int]:
+        """The node's GPUs and their divisors, the most first."""
+        node = problem.levels[0].count
+        return [t for t in range(node, 0, -1) if node % t == 0]
+
+    def _first_that_fits(self, request: Request, tensor: int, word: str, share: float) -> Outcome | None:
+        problem: TrainingProblem = request.problem
+        fixed = {"tensor": str(tensor), "context": "1", "micro-batch": "1", "virtual": "1", "recompute": word}
+        fixed |= {"zero": str(problem.rules.usual_zero), "expert-tensor": "1"}
+        for stages in range(1, problem.devices + 1):
+            if problem.devices % (stages * tensor) or stages > len(problem.model.units):
+                continue
+            for expert in self._experts(problem, problem.devices // stages):
+                scope = Scope({**fixed, "pipeline": str(stages), "expert": str(expert)})
+                # The first answer is one whose layout is balanced; nothing else is left to decide.
+                settings = Settings(memory_error=share, list_all=False)
+                report = Search(problem, scope, settings, out_of_time=request.out_of_time).run()
+                if report.best is not None:
+                    best = replace(report.best)
+                    request.board.post(best.plan, best.seconds)
+                    return Outcome(Stop.COMPLETED, best.plan, best.seconds)
+                if request.out_of_time():
+                    return Outcome(Stop.TIME)
+        return None
+
+    @staticmethod
+    def _experts(problem: TrainingProblem, ranks: int) -> list[int]:
+        """As many ranks as can be."""
+        own = problem.model.experts
+        if own is None:
+            return [1]
+        return [max(e for e in range(1, own.count + 1) if own.count % e == 0 and ranks % e == 0)]
+
+
+GUIDE = Guide()
