@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ...instances.base.result import Found, Proof, Result, Stop, met
+from ...instances.base.result import PROVEN_TOLERANCE, Found, Proof, Result, Stop, met
 from ...instances.registry import kind_of
 from ...instances.training.rules import IterationRules
 from ...planners.referee import rule
 from ...planners.run.judge import RECOMPUTED, settle
 from ...planners.run.solve import describe
+from ...planners.training.planner import CHECKS
+from ...planners.training.scope import family
 from .answer import Answer
 
 METHOD = "exact-configuration"
@@ -22,9 +22,13 @@ def result_of(answer: Answer, seconds: float) -> Result:
     problem, report, asked = answer.problem, answer.report, answer.asked
     assert report is not None, "asked of a search"
     best = report.best
-    options: dict[str, Any] = {"error": asked.error, "memory_error": asked.memory_error}
-    options |= {"fix": list(asked.fixed), "forbid": list(asked.forbidden)}
-    scope = "configurations that fit for sure, although memory may be wrong by the error allowed for"
+    options = {
+        "fix": " ".join(asked.fixed) or None,
+        "forbid": " ".join(asked.forbidden) or None,
+        "layouts": "any",
+        "memory_error": asked.memory_error,
+    }
+    scope = family(problem, options).scope
     claim = Result(
         problem={**describe(problem), WHOLE: kind_of(problem).write(problem)},
         stop=_stop(answer),
@@ -33,8 +37,8 @@ def result_of(answer: Answer, seconds: float) -> Result:
         claimed=None if best is None else best.seconds,
         bound=None if best is None else report.bound,
         scope=scope,
-        proof=Proof(METHOD, None, None, scope, (RECOMPUTED,)),
-        options=options,
+        proof=Proof(METHOD, None, None, scope, (*CHECKS, RECOMPUTED)),
+        options={**options, "proven_tolerance": PROVEN_TOLERANCE},
         seconds={"solve": seconds, "total": seconds},
         model_size={"considered": report.considered, "fit": report.fit, "listed": len(report.listed)},
     )
