@@ -235,13 +235,15 @@ def _kept_by_layer(sizes: Sizes, unit: str) -> Iterator[Kept]:
     u = sizes.hidden_bytes
     mask = u / HALF if sizes.problem.dropout else 0.0
     yield Kept(u, layer_input=True)
-    yield Kept(u, ("layernorm",), "attention", for_weights=True)
+    # A norm before one product is one kernel with it, which keeps its output; only a norm that several products read
+    # stands alone and can be computed again.
+    yield Kept(u, ("layernorm",) if own.latent else (), "attention", for_weights=True)
     yield from (_kept_by_latent if own.latent else _kept_by_grouped)(sizes, own)
     yield from _kept_by_core(sizes, own)
     yield Kept(mask, part="attention")
     # A parallel block has one norm; further norms, after attention and MLP, keep their inputs.
     if model.norms >= 2:
-        drops = ("layernorm",) if unit == "experts" else ("layernorm", "mlp")
+        drops = ("layernorm",) if unit == "experts" else ("mlp",)
         yield Kept(u, part="attention")
         yield Kept(u, drops, "feed-forward", for_weights=True)
     for _ in range(model.norms - 2):

@@ -78,7 +78,9 @@ the same unit's pass for tensor and expert, of its attention for context.
 **Recomputation** adds a forward pass of what is computed again: whole layers with everything; `core_attn` is
 attention with its context collective, `mla_up_proj` the products from latents and the positions, `moe_act` the
 activation of experts, `moe` router, moving, experts and shared experts; `layernorm`, `mlp` and `shared_experts` are
-what they say, each with its collectives. What is hidden of these is counted for what is computed again alone.
+what they say, each with its collectives. `layernorm` computes the norms that stand alone, before latent attention
+and before experts; others are one kernel with the product behind them. What is hidden of these is counted for what is
+computed again alone.
 
 Layers with measured times take those of their tensor degree and the nearest micro-batch (the smaller one of two), in
 proportion to the micro-batch; half of their backward pass is for weights, and whatever recomputation is asked for
@@ -310,15 +312,18 @@ class Shapes:
         residual = 6 + self.problem.dropout
         rest = tuple(Traffic(residual * self._wide, residual * self._wide) for _ in range(2))
         after = self._experts() if unit == "experts" else self._dense()
-        return (*self._norms(self.model.norms), Module("residual", rest), *self._attention(), *after)
+        latent = self.model.attention is not None and self.model.attention.latent
+        apart = latent + (unit == "experts" and self.model.norms > 1)
+        norms = (*self._norms(apart, "layernorm"), *self._norms(self.model.norms - apart))
+        return (*norms, Module("residual", rest), *self._attention(), *after)
 
     @property
     def _wide(self) -> float:
         """Numbers of a hidden state that norms see."""
         return self.model.hidden * self.own_tokens
 
-    def _norms(self, count: int) -> tuple[Module, ...]:
-        return tuple(Module("layernorm", (Traffic(4 * self._wide, 6 * self._wide),)) for _ in range(count))
+    def _norms(self, count: int, name: str = "norm") -> tuple[Module, ...]:
+        return tuple(Module(name, (Traffic(4 * self._wide, 6 * self._wide),)) for _ in range(count))
 
     def _collective(
         self, over: Over, size_bytes: float, divided: tuple[int, int], whole: tuple[int, int]

@@ -151,7 +151,7 @@ def test_whole_layers_recomputed_are_their_forward_pass_again() -> None:
     assert own.again == own.forward
 
 
-@pytest.mark.parametrize("module", ["core_attn", "layernorm", "mlp"])
+@pytest.mark.parametrize("module", ["core_attn", "mlp"])
 def test_a_module_recomputed_is_a_part_of_it(module: str) -> None:
     own = layer(problem(), (module,))
     assert 0 < own.again.total < own.forward.total
