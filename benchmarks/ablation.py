@@ -1,6 +1,6 @@
 """What each stage of the searches is worth: every one switched off alone, on inputs that are hard for its method.
 
-    python benchmarks/ablation.py [--method WORD] [--stage WORD] [--row WORD] [--time-limit S]
+    python benchmarks/ablation.py [--method WORD] [--stage WORD] [--row WORD] [--time-limit S] [--first]
     python benchmarks/ablation.py --table
 
 A *stage* is a heuristic, a reduction, a bound, or a constant that switches one of these on. `ablation_stages.py` lists
@@ -188,12 +188,14 @@ def run_apart(row: Row, stage: Stage | None, number: int, limit_s: float) -> Run
     command += ["--time-limit", str(limit_s)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s + GRACE_S, check=False)
-        lines = done.stdout.splitlines()
-        facts = json.loads(lines[-1]) if done.returncode == 0 and lines else None
     except subprocess.TimeoutExpired:
-        facts = None
-    if facts is None:
-        facts = {"stop": "error", "value": None, "bound": None, "seconds": limit_s, "cpu": limit_s}
+        facts = {"stop": "killed", "value": None, "bound": None, "seconds": limit_s + GRACE_S, "cpu": GRACE_S}
+    else:
+        if done.returncode:
+            raise RuntimeError(
+                f"{row.name} without {'any' if stage is None else stage.name}: {done.stderr[-1000:]}"
+            )
+        facts = json.loads(done.stdout.splitlines()[-1])
     return Run(row.name, "" if stage is None else stage.name, number, limit_s, **facts)
 
 
@@ -221,8 +223,10 @@ def rows_of(stage: Stage) -> list[Row]:
     return [row for row in rows if (row.name in stage.rows if stage.rows else not row.named)]
 
 
-def measure(stages: Sequence[Stage], word: str, limit_s: float | None, path: Path = RUNS) -> None:
-    """What is not kept yet: first each row as it is, then without each stage."""
+def measure(
+    stages: Sequence[Stage], word: str, limit_s: float | None, path: Path = RUNS, first: bool = False
+) -> None:
+    """What is not kept yet. Further rows, or with `first` all rows, only without stages that no row before misses."""
     known = read(path)
     rows = list(dict.fromkeys(row for stage in stages for row in rows_of(stage) if word in row.name))
 
@@ -240,7 +244,9 @@ def measure(stages: Sequence[Stage], word: str, limit_s: float | None, path: Pat
 
     for stage in stages:
         for row in sorted(rows_of(stage), key=lambda row: row.further):
-            if row not in rows or not row.is_there() or (row.further and verdict_of(stage.name, known).losses):
+            if row not in rows or not row.is_there():
+                continue
+            if (row.further or first) and verdict_of(stage.name, known).losses:
                 continue
             make(row, None, lambda made: REPEATED)
             whole = [run for run in known if (run.row, run.stage) == (row.name, "")]
@@ -492,6 +498,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--stage", default="", help="stages with this in their name")
     parser.add_argument("--row", default="", help="rows with this in their name")
     parser.add_argument("--time-limit", type=float, help="of each run, in seconds (default: what the row says)")
+    parser.add_argument("--first", action="store_true", help="no more rows for a stage that one has missed")
     parser.add_argument("--table", action="store_true", help="write the page from what is kept")
     parser.add_argument(
         "--one", nargs=2, metavar=("ROW", "STAGE"), help="one run in this process: its facts as JSON"
@@ -506,7 +513,7 @@ def main(words: Sequence[str] | None = None) -> int:
         PAGE.write_text(page(read()), encoding="utf-8")
         return 0
     stages = [stage for stage in STAGES if asked.method in stage.method and asked.stage in stage.name]
-    measure(stages, asked.row, asked.time_limit)
+    measure(stages, asked.row, asked.time_limit, first=asked.first)
     return 0
 
 

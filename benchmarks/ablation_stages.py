@@ -13,14 +13,16 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from time import sleep
 from typing import Any
 
 import pipeplan
 from pipeplan.instances.chain.random_chains import resnet_like, tightness
+from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
 from pipeplan.instances.schedule.pipelines import LOOP, V_SHAPE, divided_pipeline, equal_stages
-from pipeplan.instances.schedule.problem import BlockEdge
+from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.random_schedules import random_pipeline, random_schedule
 from pipeplan.instances.schedule.shapes import shape
 from pipeplan.instances.staging.problem import DeviceType, StagingLevel
@@ -221,7 +223,7 @@ def _cutoff_as_it_is(original: Any) -> Any:
 
 
 def _work_alone(original: Any) -> Any:
-    from pipeplan.formulations.piper.candidates import work_bound
+    from pipeplan.formulations.piper.formulation import work_bound
 
     return work_bound
 
@@ -312,6 +314,23 @@ def _random_graph(seed: int) -> Callable[[], Any]:
     return make
 
 
+def _row_of(operators: int, devices: int, batch: int, bandwidth: float) -> Callable[[], Any]:
+    """Operators in a row that take about as long, with a slow link."""
+
+    def make() -> Any:
+        rng = random.Random(operators * devices + batch)
+
+        def forward() -> TimeCurve:
+            return TimeCurve((1.0, 8.0), (1.0 + 0.5 * rng.random(), 8.0 + 0.5 * rng.random()))
+
+        names, backward = [f"o{i}" for i in range(operators)], TimeCurve((1.0, 8.0), (2.0, 16.0))
+        made = tuple(Operator(name, forward(), backward, 10.0, 5.0, 1.0) for name in names)
+        link = Link(bandwidth, 0.0)
+        return GraphPipelineProblem(made, tuple(pairwise(names)), mini_batch=batch, devices=devices, link=link)
+
+    return make
+
+
 def _leveled(name: str, sizes: tuple[int, ...]) -> Callable[[], Any]:
     def make() -> Any:
         levels = tuple(StagingLevel(*pair) for pair in zip(sizes, (300e9, 25e9, 12.5e9), strict=False))
@@ -392,6 +411,13 @@ def _published_row(method: str, path: str, how: Mapping[str, Any], **more: Any) 
     return Row(method, f"{method}: {name}", "published", _published(path), how, path=WORKLOADS / path, **more)
 
 
+def _there_and_back(
+    devices: int, forward: float, inputs: float, weights: float, batches: int, memory: float, lag: float
+) -> Callable[[], Any]:
+    stages = equal_stages(2 * devices, forward, inputs, weights)
+    return lambda: divided_pipeline(stages, batches, memory, lag, "v", virtual=2, layout=V_SHAPE)
+
+
 def _list_row(name: str, words: str, problem: Callable[[], Any], **more: Any) -> Row:
     return Row(LISTS, f"list: {name}", words, problem, {"planner": "list-schedule", **more})
 
@@ -400,6 +426,21 @@ def _in_a_ring() -> Any:
     problem = shape("v", 16, 32)
     first, last = (problem.blocks[problem.order[place]].id for place in (0, -1))
     return problem.replace(edges=(*problem.edges, BlockEdge(last, first, 0, 8)))
+
+
+def _two_towers() -> Any:
+    """A short branch that takes memory where it joins a long one, on devices of its own."""
+    names, devices = range(6), [ScheduleDevice("join", 1), *(ScheduleDevice(f"d{i}", 100) for i in range(6))]
+    short = [
+        Block("short", "F", ("join",), 1, memory={"join": 1}),
+        Block("its", "B", ("join",), 1, memory={"join": -1}),
+    ]
+    long = [Block(f"F{i}", "F", (f"d{i}",), 2, memory={f"d{i}": 1}) for i in names]
+    back = [Block(f"B{i}", "B", (f"d{i}",), 2, memory={f"d{i}": -1}) for i in reversed(names)]
+    row = [*long, Block("join", "F", ("join",), 1), *back]
+    edges = [BlockEdge(u.id, v.id) for u, v in pairwise(row)]
+    edges += [BlockEdge("short", "join"), BlockEdge("join", "its")]
+    return ScheduleProblem(tuple(devices), (*short, *row), tuple(edges), None, name="two-towers")
 
 
 def _random_steady(seed: int) -> Callable[[], Any]:
@@ -464,6 +505,12 @@ ROWS = (
         _random_graph(seed), {**_PIPE, "options": {"mixed_micro_batches": True}}, further=True) for seed in (0, 5)),
     Row(GRAPHS, "graphpipe: random 0, in a tree", "random, up to 10 operators, joins in a tree, more held, seed 0",
         _random_graph(0), {**_PIPE, "options": {"join": "tree", "samples_held": "more"}}, further=True),
+    Row(GRAPHS, "graphpipe: row of 8, mixed", "8 operators in a row on 6 devices, slow link, several sizes",
+        _row_of(8, 6, 8, 2.0), {**_PIPE, "options": {"mixed_micro_batches": True}}, further=True),
+    Row(GRAPHS, "graphpipe: row of 11, in a tree", "11 operators in a row on 4 devices, slow link, more held",
+        _row_of(11, 4, 16, 2.0), {**_PIPE, "options": {"join": "tree", "samples_held": "more"}}, further=True),
+    Row(SHORT, "shortest-iteration: row of 11", "11 operators in a row on 6 devices, slow link",
+        _row_of(11, 6, 16, 2.0), _SHORTEST, further=True),
     Row(GRAPHS, "graphpipe: random 12, mixed", "random, 12 operators with little memory, several sizes, seed 5",
         _graph(5, 12, 6, tight=0.4), {**_PIPE, "options": {"mixed_micro_batches": True, "k": 2}}, further=True),
     _packaged_row(SHORT, "case-study", _SHORTEST, unit="s"),
@@ -497,8 +544,8 @@ ROWS = (
     _schedule_row("zero-bubble-32x16", "packaged", _packaged("zero-bubble-32x16"), SPAN),
     _schedule_row("uneven 8-0", "random, 4 stages, 8 micro-batches, memory 8, seed 0",
         lambda: random_pipeline(4, 8, 8, 1, 0), SPAN),
-    _schedule_row("V 4x2x12", "two stages on each of 4 devices, there and back",
-        lambda: divided_pipeline(equal_stages(8, 3, 3, 2), 12, 14, 1, "v", virtual=2, layout=V_SHAPE), SPAN, limit_s=6.0),
+    _schedule_row("V 4x2x12", "two stages on each of 4 devices, there and back", _there_and_back(4, 3, 3, 2, 12, 14, 1),
+        SPAN, limit_s=6.0),
     _schedule_row("loop 4x2x12", "two stages on each of 4 devices in a loop, backward passes whole",
         lambda: divided_pipeline(equal_stages(8, 3, 4, None), 12, 30, 1, "loop", virtual=2, layout=LOOP), SPAN),
     _schedule_row("4x12 without divided passes", "4 equal stages, 12 micro-batches, backward passes whole",
@@ -511,8 +558,7 @@ ROWS = (
     _schedule_row("makespan 4x12", "zero-bubble-4x12 for the least makespan", _packaged("zero-bubble-4x12"),
         {"objective": "makespan"}, further=True),
     _schedule_row("V 8x2x16, much memory", "two stages on each of 8 devices, there and back",
-        lambda: divided_pipeline(equal_stages(16, 1, 1, 1), 16, 34, 0, "v-8", virtual=2, layout=V_SHAPE), SPAN,
-        further=True),
+        _there_and_back(8, 1, 1, 1, 16, 34, 0), SPAN, further=True),
     _schedule_row("8x24, memory 32", "8 equal stages, 24 micro-batches, memory for zero bubbles",
         lambda: divided_pipeline(equal_stages(8, 3, 3, 3), 24, 32, 0, "h2"), SPAN, further=True),
     _shape_row("nn", 4, 4),
@@ -527,6 +573,7 @@ ROWS = (
     _list_row("x-8-6", "shape X on 8 devices with little memory", lambda: shape("x", 8, 6)),
     _list_row("nn-8-8", "shape NN on 8 devices", lambda: shape("nn", 8, 8)),
     *(_list_row(f"random {seed}", f"random, 14 blocks, seed {seed}", _random_steady(seed)) for seed in (4, 12, 15)),
+    _list_row("two towers", "a short branch beside a long one, little memory where they join", _two_towers),
     _list_row("uneven 8-0", "random, 4 stages, 8 micro-batches, memory 8, seed 0",
         lambda: random_pipeline(4, 8, 8, 1, 0), options=SPAN),
     _list_row("uneven 10-4", "random, 4 stages, 8 micro-batches, memory 10, seed 4",
