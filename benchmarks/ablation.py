@@ -31,7 +31,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ablation_stages import GONE, METHODS, ROWS, STAGES, Row, Stage
+from ablation_stages import GONE, METHODS, NOT_WEIGHED, ROWS, STAGES, Row, Stage
 
 import pipeplan
 from pipeplan.instances.base.result import relative_gap
@@ -56,11 +56,23 @@ MORE = 1.02
 WIDER = 1e-4
 SAME = 1e-9
 # Of the limit: runs that waited longer for a processor and were cut off are made again, at most so often in all.
-DISTURBED, TRIES = 0.15, 3
+DISTURBED, TRIES = 0.15, 2
 # For what a run does beyond its limit.
 GRACE_S = 120.0
 # Counters that say how much was done. Others say how large a model is, or what was learnt.
-WORK = ("decisions", "pairs", "runs", "steps", "schedules", "models", "states", "rows", "columns", "nonzeros")
+WORK = (
+    "probes",
+    "decisions",
+    "pairs",
+    "runs",
+    "steps",
+    "schedules",
+    "models",
+    "states",
+    "rows",
+    "columns",
+    "nonzeros",
+)
 
 
 @dataclass(frozen=True)
@@ -87,6 +99,10 @@ class Run:
     @property
     def gap(self) -> float | None:
         return relative_gap(self.value, self.bound)
+
+    def stands_for(self, limit_s: float) -> bool:
+        """Would it be the same within this limit, as far as can be told?"""
+        return self.limit_s == limit_s or (self.ended and self.limit_s < limit_s)
 
     @property
     def ended(self) -> bool:
@@ -131,16 +147,32 @@ class Off:
         return kind(counted) if kind in (classmethod, staticmethod) else counted
 
 
+def count(address: str, counters: dict[str, int], name: str) -> None:
+    """From now on calls of the function at the address are counted."""
+    holder, attribute = holder_of(address)
+    original = vars(holder)[attribute]
+    counters[name] = 0
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        counters[name] += 1
+        return original(*arguments, **options)
+
+    setattr(holder, attribute, counted)
+
+
 def run_here(row: Row, stage: Stage | None, limit_s: float) -> dict[str, Any]:
     """Plan the row in this process, which is to end after it."""
     problem = row.problem()
     off = None if stage is None else Off(stage)
+    counted: dict[str, int] = {}
+    for name, address in row.counts.items():
+        count(address, counted, name)
     asked = {**row.how, **({} if stage is None else stage.instead)}
     how = {name: value for name, value in asked.items() if value is not None}
     limits = pipeplan.SolveOptions(time_limit_s=limit_s, threads=row.threads, seed=0)
     began, worked, waited = time.monotonic(), _processor_seconds(), _waited_seconds()
     result = pipeplan.solve(problem, **how, limits=limits)
-    counters = {name: int(number) for name, number in result.model_size.items()}
+    counters = {**{name: int(number) for name, number in result.model_size.items()}, **counted}
     if "models" in result.backend:
         counters["models"] = int(result.backend["models"])
     return {
@@ -232,7 +264,7 @@ def measure(
 
     def make(row: Row, stage: Stage | None, times: Callable[[list[Run]], int]) -> None:
         name, limit = "" if stage is None else stage.name, limit_s or row.limit_s
-        made = [run for run in known if (run.row, run.stage, run.limit_s) == (row.name, name, limit)]
+        made = [run for run in known if (run.row, run.stage) == (row.name, name) and run.stands_for(limit)]
         while len(made) < times(made):
             run = run_undisturbed(row, stage, len(made), limit)
             journal(path).append(asdict(run))
@@ -419,7 +451,8 @@ def page(runs: Sequence[Run]) -> str:
             lines += [f"## {method.title}", "", method.words, "", *HEADER]
             lines += [_line(stage, verdicts[stage.name]) for stage in stages]
             lines += ["", _rows_in_words(method.name, runs), ""]
-    return "\n".join([*lines, *_gone(runs), *_not_weighed()]) + "\n"
+    open_stages = [stage.name for stage in STAGES if stage.name not in verdicts]
+    return "\n".join([*lines, *_gone(runs), *_not_weighed(open_stages)]) + "\n"
 
 
 def _answer(verdicts: Mapping[str, Verdict], missed: Sequence[str]) -> str:
@@ -432,7 +465,7 @@ def _answer(verdicts: Mapping[str, Verdict], missed: Sequence[str]) -> str:
     if unended:
         said += f" Without {len(unended)} of them a proof is lost or a gap is wider at the limit."
     if rest:
-        said += f" No row misses {_listed(rest)}: the section of the method says why that is kept."
+        said += f" No row misses {_listed(rest)}; the tables say why these are kept."
     if GONE:
         said += f" {len(GONE)} that no row missed went ([below](#what-went))."
     return _wrapped(said)
@@ -481,12 +514,12 @@ def _gone(runs: Sequence[Run]) -> Iterator[str]:
     yield ""
 
 
-def _not_weighed() -> Iterator[str]:
-    from ablation_stages import NOT_WEIGHED
-
+def _not_weighed(open_stages: Sequence[str]) -> Iterator[str]:
+    """What is listed and not measured yet, and what cannot be switched off."""
     yield from ("## What is not weighed", "")
-    for words in NOT_WEIGHED:
-        yield _wrapped(f"- {words}").replace("\n", "\n  ")
+    listed = [f"Not measured yet: {_listed(open_stages)}."] if open_stages else []
+    for words in (*listed, *NOT_WEIGHED):
+        yield _wrapped(f"- {words}", 118).replace("\n", "\n  ")
 
 
 # ---- the command -----------------------------------------------------------------------------------------

@@ -52,6 +52,8 @@ class Row:
     threads: int = 1
     further: bool = False
     """Planned only without stages that no other row misses."""
+    counts: Mapping[str, str] = field(default_factory=dict)
+    """Functions whose calls are counted as work, by the name of the counter."""
     named: bool = False
     """Planned only without stages that name it."""
     unit: str | None = None
@@ -418,6 +420,17 @@ def _there_and_back(
     return lambda: divided_pipeline(stages, batches, memory, lag, "v", virtual=2, layout=V_SHAPE)
 
 
+def _equal(
+    stages: int, batches: int, inputs: float, weights: float | None, memory: float, lag: float
+) -> Callable[[], Any]:
+    return lambda: divided_pipeline(equal_stages(stages, 5, inputs, weights), batches, memory, lag, "equal")
+
+
+def _rule_row(name: str, words: str, problem: Callable[[], Any]) -> Row:
+    how = {"planner": "list-schedule", "options": SPAN}
+    return Row(SCHEDULES, f"lists: {name}", f"{words}, by list-schedule", problem, how, 60.0, named=True)
+
+
 def _list_row(name: str, words: str, problem: Callable[[], Any], **more: Any) -> Row:
     return Row(LISTS, f"list: {name}", words, problem, {"planner": "list-schedule", **more})
 
@@ -450,7 +463,14 @@ def _random_steady(seed: int) -> Callable[[], Any]:
 def _schedule_row(
     name: str, words: str, problem: Callable[[], Any], options: Mapping[str, Any], **more: Any
 ) -> Row:
-    return Row(SCHEDULES, f"span: {name}", words, problem, {**_SCHEDULE, "options": options}, threads=2, **more)
+    return Row(
+        SCHEDULES,
+        f"span: {name}",
+        words,
+        problem,
+        {**_SCHEDULE, "options": options},
+        **{"threads": 2, "limit_s": 30.0, **more},
+    )
 
 
 def _shape_row(name: str, devices: int, memory: int, **more: Any) -> Row:
@@ -462,18 +482,18 @@ def _shape_row(name: str, devices: int, memory: int, **more: Any) -> Row:
 _SMALL = equal_stages(4, 5, 6, 4)
 
 ROWS = (
-    _chain_row(8, 4, 1),
-    _chain_row(12, 4, 1),
-    _chain_row(18, 4, 1, limit_s=8.0),
+    _chain_row(8, 4, 1, limit_s=30.0),
+    _chain_row(12, 4, 1, limit_s=30.0),
+    _chain_row(18, 4, 1, limit_s=20.0, further=True),
     Row(CHAINS, "resnet18-training-chain", "packaged", _packaged("resnet18-training-chain"),
         {"planner": "exact-beaumont"}, 20.0, named=True, unit="us"),
-    _chain_row(10, 4, 1, limit_s=15.0, further=True),
-    _free_row(PLACEMENTS, "memory-tight", _IP, threads=2, limit_s=8.0),
-    _free_row(PLACEMENTS, "gnmt-training", _IP, threads=2, limit_s=8.0),
-    _free_row(PLACEMENTS, "resnet50-inference", _IP, threads=2, limit_s=8.0),
-    _free_row(PLACEMENTS, "inception-inference", _IP, threads=2, further=True, limit_s=8.0),
-    _free_row(PLACEMENTS, "vgg16-training", _IP, threads=2, further=True),
-    _packaged_row(DP, "inception-inference", {"planner": "dp"}, unit="ms"),
+    _chain_row(10, 4, 1, limit_s=40.0, further=True),
+    _free_row(PLACEMENTS, "vgg16-training", _IP, threads=2, limit_s=30.0),
+    _free_row(PLACEMENTS, "cpu-offload", _IP, threads=2, limit_s=30.0),
+    _free_row(PLACEMENTS, "gnmt-training", _IP, threads=2, limit_s=20.0),
+    _free_row(PLACEMENTS, "memory-tight", _IP, threads=2, limit_s=20.0, further=True),
+    _free_row(PLACEMENTS, "resnet50-inference", _IP, threads=2, limit_s=20.0, further=True),
+    _packaged_row(DP, "inception-inference", {"planner": "dp"}, unit="ms", limit_s=60.0),
     _packaged_row(DP, "resnet50-training", {"planner": "dp"}, unit="ms"),
     _packaged_row(DP, "cpu-offload", {"planner": "dp"}, unit="ms", further=True),
     _free_row(SETS, "resnet50-inference", _SETS, limit_s=6.0),
@@ -484,7 +504,7 @@ ROWS = (
     _free_row(LNS, "densenet121-inference", _LNS, limit_s=4.0),
     _free_row(LNS, "inception-inference", _LNS, limit_s=4.0, further=True),
     _free_row(LNS, "gpt2-xl-training", _LNS, limit_s=4.0, further=True),
-    _packaged_row(LATENCY, "cpu-offload", _LATE, threads=2, unit="ms"),
+    _packaged_row(LATENCY, "cpu-offload", _LATE, threads=2, unit="ms", limit_s=40.0),
     Row(LATENCY, "latency: inception-inference, tight", "packaged, on six accelerators that hold 1.6 networks",
         _tight("inception-inference", 1.6, 6), _LATE, threads=2, unit="ms"),
     Row(LATENCY, "latency: bert-base-operators, two pieces", "packaged, on four accelerators, two pieces each",
@@ -501,6 +521,8 @@ ROWS = (
     _packaged_row(GRAPHS, "candle-uno-8", _PIPE, unit="s", further=True),
     Row(GRAPHS, "graphpipe: random 14 without limit", "random, 14 operators, seed 8", _graph(8, 14, 6), _PIPE,
         further=True),
+    _packaged_row(GRAPHS, "mmt-8", {**_PIPE, "options": {"objective": "time-per-sample"}}, "per sample", unit="s",
+        counts={"probes": "planners.graph_pipeline.search:Search._possible"}, further=True),
     *(Row(GRAPHS, f"graphpipe: random {seed}, mixed", f"random, up to 10 operators, several sizes, seed {seed}",
         _random_graph(seed), {**_PIPE, "options": {"mixed_micro_batches": True}}, further=True) for seed in (0, 5)),
     Row(GRAPHS, "graphpipe: random 0, in a tree", "random, up to 10 operators, joins in a tree, more held, seed 0",
@@ -545,7 +567,7 @@ ROWS = (
     _schedule_row("uneven 8-0", "random, 4 stages, 8 micro-batches, memory 8, seed 0",
         lambda: random_pipeline(4, 8, 8, 1, 0), SPAN),
     _schedule_row("V 4x2x12", "two stages on each of 4 devices, there and back", _there_and_back(4, 3, 3, 2, 12, 14, 1),
-        SPAN, limit_s=6.0),
+        SPAN, limit_s=20.0, further=True),
     _schedule_row("loop 4x2x12", "two stages on each of 4 devices in a loop, backward passes whole",
         lambda: divided_pipeline(equal_stages(8, 3, 4, None), 12, 30, 1, "loop", virtual=2, layout=LOOP), SPAN),
     _schedule_row("4x12 without divided passes", "4 equal stages, 12 micro-batches, backward passes whole",
@@ -561,6 +583,14 @@ ROWS = (
         _there_and_back(8, 1, 1, 1, 16, 34, 0), SPAN, further=True),
     _schedule_row("8x24, memory 32", "8 equal stages, 24 micro-batches, memory for zero bubbles",
         lambda: divided_pipeline(equal_stages(8, 3, 3, 3), 24, 32, 0, "h2"), SPAN, further=True),
+    _rule_row("V 4x2x8", "two stages on each of 4 devices, there and back", _there_and_back(4, 3, 3, 2, 8, 18, 1)),
+    _rule_row("loop 8x4x64", "four stages on each of 8 devices in a loop",
+        lambda: divided_pipeline(equal_stages(32, 3, 4, None), 64, 80, 0, "loop", virtual=4, layout=LOOP)),
+    _rule_row("16x64, divided", "16 equal stages, 64 micro-batches", _equal(16, 64, 6, 4, 32, 1)),
+    _rule_row("16x64", "16 equal stages, 64 micro-batches, backward passes whole", _equal(16, 64, 10, None, 32, 1)),
+    _rule_row("16x64, lag 4", "the same with all memory and slow links", _equal(16, 64, 10, None, 200, 4)),
+    _rule_row("16x64, lag 20", "the same with slower links", _equal(16, 64, 10, None, 200, 20)),
+    _rule_row("uneven 4x8", "random, 4 stages, 8 micro-batches, much memory", lambda: random_pipeline(4, 8, 40, 9, 1)),
     _shape_row("nn", 4, 4),
     _shape_row("nn", 8, 8),
     _shape_row("m", 8, 8),
@@ -591,7 +621,7 @@ _T, _L = "formulations.tarnawski", "formulations.tarnawski_latency"
 
 def _rule(name: str, words: str, *rows: str) -> Stage:
     swaps = {f"{_E}.named:RULES": lacking(name)}
-    return Stage(SCHEDULES, f"rule {name}", f"no schedule by {words}", swaps, rows=[f"span: {row}" for row in rows])
+    return Stage(SCHEDULES, f"rule {name}", f"no schedule by {words}", swaps, rows=rows)
 
 
 STAGES = (
@@ -750,14 +780,14 @@ STAGES = (
     Stage(MIP, "compact", "the variant columns is asked instead", {}, {"options": {"variant": "columns"}},
         ("mip-piper: bert-large-stages, compact", "mip-piper: resnet50-stages, compact")),
     # Schedules.
-    _rule("zb-v", "the rule of zero bubbles in a V", "V 4x2x12", "V 8x2x16, much memory"),
-    _rule("dualpipe-v", "DualPipe's V", "V 4x2x12", "V 8x2x16, much memory"),
-    _rule("interleaved-1f1b", "interleaved 1F1B", "loop 4x2x12"),
-    _rule("zb-h2", "zero bubbles with twice the memory", "zero-bubble-32x16", "8x24, memory 32", "zero-bubble-4x12"),
-    _rule("zb-h1", "zero bubbles within the memory of 1F1B", "zero-bubble-4x12", "8x24, memory 32",
-        "measured-even-8x32"),
-    _rule("1f1b", "1F1B", "4x12 without divided passes", "zero-bubble-4x12", "measured-uneven-8x32"),
-    _rule("gpipe", "GPipe", "4x12 without divided passes", "zero-bubble-4x12", "uneven 10-4"),
+    _rule("zb-v", "the rule of zero bubbles in a V", "span: V 8x2x16, much memory"),
+    _rule("dualpipe-v", "DualPipe's V", "span: V 4x2x12", "lists: V 4x2x8"),
+    _rule("interleaved-1f1b", "interleaved 1F1B", "lists: loop 8x4x64"),
+    _rule("zb-h2", "zero bubbles with twice the memory", "span: zero-bubble-32x16", "span: 8x24, memory 32"),
+    _rule("zb-h1", "zero bubbles within the memory of 1F1B", "span: zero-bubble-4x12", "lists: 16x64, divided"),
+    _rule("1f1b", "1F1B", "span: 4x12 without divided passes", "lists: 16x64"),
+    _rule("gpipe", "GPipe", "span: 4x12 without divided passes", "lists: 16x64, lag 4", "lists: 16x64, lag 20",
+        "lists: uneven 4x8"),
     Stage(SCHEDULES, "all rules", "no schedule by any rule", {f"{_E}.named:RULES": is_now(())}),
     Stage(SCHEDULES, "first list schedule", "no list schedule to begin with",
         {f"{_E}.exact:better_and_better": nothing}),
