@@ -46,6 +46,8 @@ PAGE = HERE.parent / "docs" / "ablation.md"
 REPEATED, AGAIN = 2, 2
 # Processor time that is so many times as long counts as more work; less than this is noise.
 LONGER = 1.10
+# Kind of loss that is more processor time.
+TIMED = 4
 # Below so many seconds nothing can be said of a share.
 LEAST_S = 0.3
 # Ratios of processor time around `LONGER` that one run does not decide.
@@ -312,11 +314,9 @@ class Loss:
 
 def is_doubtful(whole: Sequence[Run], without: Sequence[Run]) -> bool:
     """May noise decide whether the row is worse?"""
-    loss = loss_on(whole, without)
-    if loss is not None and loss.rank in (1, 2):
-        return True
-    if not all(run.ended for run in (*whole, *without)):
-        return False
+    loss, ended = loss_on(whole, without), all(run.ended for run in (*whole, *without))
+    if not ended or (loss is not None and loss.rank < TIMED):
+        return not ended and loss is not None and loss.rank in (1, 2)
     return DOUBTFUL[0] < without[0].cpu / max(median(run.cpu for run in whole), 0.01) < DOUBTFUL[1]
 
 
@@ -405,7 +405,9 @@ WORDS = """\
 # What each stage is worth
 
 The searches of pipeplan run through many stages: heuristics, reductions, bounds, and constants that switch one of these
-on. This page tells what is lost without each of them. {answer}
+on. This page tells what is lost without each of them.
+
+{answer}
 
 ## How it was measured
 
@@ -449,7 +451,7 @@ def page(runs: Sequence[Run]) -> str:
         stages = [stage for stage in STAGES if stage.method == method.name and stage.name in verdicts]
         if stages:
             lines += [f"## {method.title}", "", method.words, "", *HEADER]
-            lines += [_line(stage, verdicts[stage.name]) for stage in stages]
+            lines += [_line(stage, verdicts[stage.name], runs) for stage in stages]
             lines += ["", _rows_in_words(method.name, runs), ""]
     open_stages = [stage.name for stage in STAGES if stage.name not in verdicts]
     return "\n".join([*lines, *_gone(runs), *_not_weighed(open_stages)]) + "\n"
@@ -458,14 +460,18 @@ def page(runs: Sequence[Run]) -> str:
 def _answer(verdicts: Mapping[str, Verdict], missed: Sequence[str]) -> str:
     without_plan = [name for name in missed if (loss := verdicts[name].worst) is not None and loss.rank == 0]
     unended = [name for name in missed if (loss := verdicts[name].worst) is not None and loss.rank in (2, 3)]
-    rest = [name for name in verdicts if name not in missed]
-    said = f"Of {len(verdicts)} stages, {len(missed)} are missed by at least one row."
+    kept = {stage.name for stage in STAGES if stage.kept}
+    rest = [name for name in verdicts if name not in missed and name in kept]
+    to_come = [name for name in verdicts if name not in missed and name not in kept]
+    said = f"Of {len(verdicts)} stages that were measured, {len(missed)} are missed by at least one row."
     if without_plan:
         said += f" Without {_listed(without_plan)} a row has no plan at all."
     if unended:
         said += f" Without {len(unended)} of them a proof is lost or a gap is wider at the limit."
     if rest:
-        said += f" No row misses {_listed(rest)}; the tables say why these are kept."
+        said += f" No row misses {_listed(rest)}; the tables say why they stay."
+    if to_come:
+        said += f" Rows are still to be measured for {_listed(to_come)}, which no row has missed so far."
     if GONE:
         said += f" {len(GONE)} that no row missed went ([below](#what-went))."
     return _wrapped(said)
@@ -484,11 +490,18 @@ def _wrapped(text: str, width: int = 120) -> str:
     return "\n".join(lines)
 
 
-def _line(stage: Stage, verdict: Verdict) -> str:
+def waiting_rows(stage: Stage, runs: Iterable[Run]) -> list[Row]:
+    """On which the stage is still to be weighed before anybody may say that no row misses it."""
+    seen = {run.row for run in runs if run.stage == stage.name}
+    return [row for row in rows_of(stage) if row.name not in seen]
+
+
+def _line(stage: Stage, verdict: Verdict, runs: Sequence[Run]) -> str:
     worst = verdict.worst
     count = f"{len(verdict.losses)} of {verdict.rows}"
     if worst is None:
-        return f"| {stage.name} | {stage.off} | {count} | - | none | - | - | {stage.kept or '-'} |"
+        why = stage.kept or f"open: {len(waiting_rows(stage, runs))} more rows to measure"
+        return f"| {stage.name} | {stage.off} | {count} | - | none | - | - | {why} |"
     cells = (stage.name, stage.off, count, worst.row, worst.measure, worst.whole, worst.without, worst.by)
     return "| " + " | ".join(cells) + " |"
 
