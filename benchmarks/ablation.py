@@ -388,11 +388,17 @@ class Verdict:
         return self.losses[0] if self.losses else None
 
 
+def is_called(stage: Stage) -> bool:
+    """Is it a function that is off, and no constant? Then a row that never calls it says nothing."""
+    return any(callable(getattr(*holder_of(address))) for address in stage.swaps)
+
+
 def verdict_of(name: str, runs: Iterable[Run]) -> Verdict:
-    """Of the stage with this name, whether it is still there or not."""
+    """Of the stage with this name, whether it is still there or not; of rows that come to it."""
+    called = any(stage.name == name and is_called(stage) for stage in STAGES)
     by_row: dict[str, dict[bool, list[Run]]] = {}
     for run in runs:
-        if run.stage in ("", name):
+        if run.stage == "" or (run.stage == name and (run.calls or not called)):
             by_row.setdefault(run.row, {}).setdefault(run.stage == name, []).append(run)
     pairs = [(found[False], found[True]) for found in by_row.values() if len(found) == 2]
     losses = [loss for whole, without in pairs if (loss := loss_on(whole, without)) is not None]
