@@ -490,7 +490,7 @@ ROWS = (
     _chain_row(10, 4, 1, limit_s=40.0, further=True),
     _free_row(PLACEMENTS, "vgg16-training", _IP, threads=2, limit_s=30.0),
     _free_row(PLACEMENTS, "cpu-offload", _IP, threads=2, limit_s=30.0),
-    _free_row(PLACEMENTS, "gnmt-training", _IP, threads=2, limit_s=20.0),
+    _free_row(PLACEMENTS, "gnmt-training", _IP, threads=2, limit_s=10.0),
     _free_row(PLACEMENTS, "memory-tight", _IP, threads=2, limit_s=20.0, further=True),
     _free_row(PLACEMENTS, "resnet50-inference", _IP, threads=2, limit_s=20.0, further=True),
     _packaged_row(DP, "inception-inference", {"planner": "dp"}, unit="ms", limit_s=60.0),
