@@ -201,6 +201,7 @@ def command(
     fit = _fitted(problem, runs["measured"]) if runs.get("measured") else None
     if fit is not None:
         problem, asked = _with_fit(problem, asked, scope, fit)
+        before = _without_fit(before, scope, fit)
     if fit is not None and runs.get("fit_output") is not None:
         from ..planners.training.measured import save_fit
 
@@ -217,7 +218,7 @@ def command(
     begun = now()
     report = _search(problem, asked, limits, progress) if wanted else None
     unmeasured = _search(known, before, limits, progress) if fit is not None and wanted else None
-    answer = Answer(problem, asked, judged, report, fit, unmeasured)
+    answer = Answer(problem, asked, judged, report, fit, unmeasured, None if fit is None else before.error)
     if output is not None:
         _save(answer, now() - begun, output)
     if json:
@@ -327,10 +328,20 @@ def _with_fit(
     """The fitted efficiencies, and the errors on runs left out where the user names none."""
     from ..planners.training.measured import Saved, with_fit
 
-    error = fit.error if isinstance(fit, Saved) else fit.eps
+    error, memory = (fit.error, fit.memory_error) if isinstance(fit, Saved) else (fit.eps, fit.memory_eps)
     if error is not None and "error" not in scope:
         asked = replace(asked, error=min(error, MOST_ERROR))
+    if memory is not None and "memory_error" not in scope:  # few peaks that are right promise little
+        asked = replace(asked, memory_error=min(max(asked.memory_error, memory), MOST_ERROR))
     return with_fit(problem, fit), asked
+
+
+def _without_fit(asked: Asked, scope: Mapping[str, Any], fit: Fitted) -> Asked:
+    """What the list had to allow for before: the error of all runs, where it is more than usual."""
+    error = fit.eps_before
+    if error is None or "error" in scope:
+        return asked
+    return replace(asked, error=min(max(asked.error, error), MOST_ERROR))
 
 
 def _with_saved(

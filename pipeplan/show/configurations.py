@@ -165,9 +165,10 @@ def measured_in_words(answer: Answer) -> Iterator[str]:
         return
     yield from answer.measured.sentences()
     if answer.before is not None:
+        allowed = "" if answer.before_error is None else f", for an error of {percent(answer.before_error)}"
         yield (
             f"With these runs the shortlist has {len(answer.listed)} choices, for an error of "
-            f"{percent(answer.asked.error)}; without them it had {len(answer.before.listed)}."
+            f"{percent(answer.asked.error)}; without the fit it has {len(answer.before.listed)}{allowed}."
         )
 
 

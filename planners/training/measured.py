@@ -67,6 +67,8 @@ class Fitted:
     """None: no run has a time."""
     seconds: tuple[LeftOut, ...]
     """Times of runs that were left out of a fit to the others."""
+    untouched: tuple[LeftOut, ...]
+    """Times of all runs by what was known before."""
     memory: tuple[LeftOut, ...]
     """Peaks in bytes; nothing of memory is fitted, so that all are left out."""
     told: tuple[str, ...]
@@ -80,6 +82,11 @@ class Fitted:
     def eps(self) -> float | None:
         """The greatest error of a time on runs left out; None: there were none."""
         return max((abs(run.error) for run in self.seconds), default=None)
+
+    @property
+    def eps_before(self) -> float | None:
+        """The greatest error of a time without the fit, on the same runs: none of them was seen then."""
+        return max((abs(run.error) for run in self.untouched), default=None)
 
     @property
     def left_out(self) -> int:
@@ -116,7 +123,8 @@ class Fitted:
         if self.eps is not None:
             worst = max(self.seconds, key=lambda run: abs(run.error))
             lines.append(
-                f"Times of {self.left_out} runs that were left out are off by {self.eps:.1%} at most ({worst.name})."
+                f"Times of {self.left_out} runs that were left out are off by {self.eps:.1%} at most ({worst.name}); "
+                f"without the fit the same runs are off by {self.eps_before or 0:.1%}."
             )
         if self.memory_eps is not None:
             worst = max(self.memory, key=lambda run: abs(run.error))
@@ -132,6 +140,7 @@ class Fitted:
             "efficiencies": {name: {"before": old, "after": new} for name, (old, new) in self.changes.items()},
             "said": {name: dict(self.said(name)) for name in ABOUT if self.said(name)},
             "error": self.eps,
+            "error_before": self.eps_before,
             "left_out": [_left_out(run) for run in self.seconds],
             "memory_error": self.memory_eps,
             "memory": [_left_out(run) for run in self.memory],
@@ -208,7 +217,8 @@ def fitted(
         left += [LeftOut(run.name, _seconds(run, own), run.seconds) for run in group]
     peaks = tuple(LeftOut(own.name, _peak(own), own.peak_bytes) for own in runs if own.peak_bytes is not None)
     told = tuple(dict.fromkeys(sentence for own in runs for sentence in own.told))
-    return Fitted(known, found, tuple(left), peaks, told)
+    untouched = tuple(LeftOut(run.name, _seconds(run, known), run.seconds) for run in timed)
+    return Fitted(known, found, tuple(left), untouched, peaks, told)
 
 
 def _groups(runs: Sequence[Run], share: float | None) -> list[list[Run]]:

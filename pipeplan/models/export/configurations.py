@@ -50,8 +50,9 @@ def is_even(problem: TrainingProblem, plan: Configuration) -> bool:
 
 def ranks_in_words(problem: TrainingProblem, plan: Configuration) -> str:
     """What a launcher is told."""
-    d = plan.degrees
+    count, size = plan.micro_batches(problem.batch), plan.micro_batch
     return (
-        f"start it on {problem.devices} GPUs, which make {d.data} data-parallel ranks, with "
-        f"{plan.micro_batches(problem.batch)} micro-batches of {plan.micro_batch} on each"
+        f"start it on {problem.devices} GPU{'s' * (problem.devices != 1)}: the data-parallel degree is "
+        f"{plan.degrees.data}, with {count} micro-batch{'es' * (count != 1)} of {size} "
+        f"sequence{'s' * (size != 1)} each"
     )

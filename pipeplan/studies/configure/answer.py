@@ -63,6 +63,8 @@ class Answer:
     """What runs made of the efficiencies, which `problem` has already; None: no runs were given."""
     before: Report | None = None
     """What the search knew without the runs."""
+    before_error: float | None = None
+    """The error of times that it allowed for then."""
 
     @cached_property
     def best(self) -> ConfigurationEvaluation | None:
@@ -117,7 +119,8 @@ class Answer:
         if self.measured is None:
             return {}
         before = None if self.before is None else len(self.before.listed)
-        return {"measured": {**self.measured.to_json(), "shortlist_before": before}}
+        facts = {"shortlist_before": before, "shortlist_before_error": self.before_error}
+        return {"measured": {**self.measured.to_json(), **facts}}
 
 
 def _brief(problem: TrainingProblem, own: Found, memory_error: float) -> Mapping[str, Any]:
