@@ -16,12 +16,12 @@ from ..instances.base.errors import InputError, UsageError, show
 from ..show.console import print_json
 from . import quantities
 from .arguments import FEW, Json, output_file, writable
+from .arguments import progress as progress_option
 from .exits import NO_PLAN, OK
 from .interrupt import graceful
 from .limits import key_and_value, with_limits
 from .progress import reporter
 from .signatures import flag_of, one_of, option, shared
-from .solve import OUTPUT, Progress
 
 if TYPE_CHECKING:
     from ..instances.training.problem import TrainingProblem
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 FRAMEWORKS, PRECISIONS = ("megatron", "torchtitan", "deepspeed"), ("bf16", "fp16", "fp8")
 MODEL, CLUSTER, SCOPE, RUNS = "Model and batch", "Cluster", "Scope", "Measured runs"
+OUTPUT = "Output"
 ERROR, MEMORY_ERROR = 0.05, 0.03
 MOST_ERROR = 0.9
 """Of a fit that is hardly one: an error of times is below the whole."""
@@ -137,6 +138,9 @@ _Model = Annotated[
         metavar="MODEL", help="A packaged model's name, a config.json or its folder, a profile or a table."
     ),
 ]
+_Progress = Annotated[
+    str | None, progress_option("How to report progress on stderr; default: a live line on a terminal.", OUTPUT)
+]
 _Judge = Annotated[
     list[str] | None,
     typer.Option(
@@ -181,7 +185,7 @@ def command(
     template: _Template = False,
     limits: dict[str, Any],
     json: Json = False,
-    progress: Progress = None,
+    progress: _Progress = None,
     output: _Output = None,
     problem_output: _ProblemOutput = None,
 ) -> None:

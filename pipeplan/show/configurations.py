@@ -152,6 +152,9 @@ def list_in_words(answer: Answer) -> str:
         return (
             f"The search was cut short: these {count} are what it knows, and the fastest one may be none of them."
         )
+    if answer.best is None:
+        share = percent(asked.memory_error)
+        return f"None of these {count} fits for sure; they fit if memory is wrong by up to {share}."
     return (
         f"If no time is wrong by more than {percent(asked.error)} and no memory by more than "
         f"{percent(asked.memory_error)}, the fastest one is among these {count}: the list has every choice of degrees, "

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ...instances.training.fits import fit_of
-from ...instances.training.plan import Configuration
 from ...instances.training.problem import GIB, TrainingProblem
 from ...instances.training.referee.evaluate import ConfigurationEvaluation, evaluate_configuration
 from ...instances.training.referee.seconds import model_operations
@@ -85,7 +84,11 @@ class Answer:
     @cached_property
     def nearest(self) -> ConfigurationEvaluation | None:
         """Where nothing fits: the one that lacks least."""
-        plan: Configuration | None = getattr(self.report, "nearest", None)
+        if self.report is None or self.report.best is not None or self.listed:
+            return None
+        from .nearest import nearest_miss  # what the search is made of, which judging does without
+
+        plan = nearest_miss(self.problem, self.asked)
         return None if plan is None else evaluate_configuration(self.problem, plan)
 
     def lost(self, own: Judged) -> dict[str, float] | None:

@@ -170,18 +170,25 @@ def _more_sharding(trial: _Trial) -> Iterator[Candidate]:
 
 
 def _other_layout(trial: _Trial) -> Iterator[Candidate]:
+    plan = _emptied(trial)
+    if plan != trial.plan:
+        yield f"layout={layout_word(plan)}", plan
+
+
+def emptied(problem: TrainingProblem, plan: Configuration) -> Configuration:
+    """The configuration with a layout whose fullest stage holds less, where moving units helps."""
+    return _emptied(_Trial(problem, plan, 0.0))
+
+
+def _emptied(trial: _Trial) -> Configuration:
     """Units move from the fullest stage over the next boundary, one after the other, as long as that helps."""
     plan = trial.plan
-    if plan.degrees.pipeline == 1:
-        return
     for _ in range(MOST_MOVES):
         moved = min(_moved(trial, plan), key=trial.held, default=plan)
-        if trial.held(moved) >= trial.held(plan):
-            return
-        plan = moved
-        if trial.fit(plan) == "yes":
+        if trial.fit(plan) == "yes" or trial.held(moved) >= trial.held(plan):
             break
-    yield f"layout={layout_word(plan)}", plan
+        plan = moved
+    return plan
 
 
 def _moved(trial: _Trial, plan: Configuration) -> Iterator[Configuration]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import jsonschema
@@ -20,11 +21,12 @@ from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.referee.memory import memory_of_ranks
 from pipeplan.instances.training.referee.verify import verify_configuration
 from pipeplan.instances.training.words import configuration_from_words
-from pipeplan.show.configurations import counted_in_words, list_in_words, lost_in_words
+from pipeplan.show.configurations import best_in_words, counted_in_words, list_in_words, lost_in_words
 from pipeplan.studies.configure.answer import Answer, Asked
 from pipeplan.studies.configure.judge import judge
 from pipeplan.studies.configure.least_change import least_change, memory_of_few
 from pipeplan.studies.configure.loss import by_part, lost
+from pipeplan.studies.configure.nearest import nearest_miss
 from pipeplan.studies.configure.search import search_configurations
 
 ASKED = Asked(error=0.05, memory_error=0.03)
@@ -158,7 +160,27 @@ def test_where_nothing_fits_there_is_no_best() -> None:
     problem = tiny(memory_bytes=2**30)
     nothing = Answer(problem, ASKED, (), search_configurations(problem, ASKED, None, nobody))
     assert nothing.best is None
-    assert nothing.to_json()["fit"] == 0
+    told = nothing.to_json()
+    assert (told["fit"], told["shortlist"]) == (0, [])
+    assert told["nearest"]["fits"] == "no"
+    answer, missing, _ = best_in_words(nothing)
+    assert answer.startswith("No configuration of the scope fits for sure")
+    assert "lacks" in missing
+
+
+def test_the_nearest_miss_lacks_least_of_all_that_was_enumerated() -> None:
+    """Of all degrees of a small problem, with whole layers computed again and even layouts."""
+    problem = tiny(memory_bytes=2**30)
+    nearest = nearest_miss(problem, ASKED)
+    assert nearest is not None
+    words = (
+        f"tensor={t} pipeline={p} zero={zero} recompute=full"
+        for t, p, zero in product((1, 2, 4), (1, 2, 4), (0, 1))
+        if t * p <= 4
+    )
+    plans = [configuration_from_words(problem, own) for own in words]
+    least = min(evaluate_configuration(problem, plan).fullest.bytes for plan in plans)
+    assert evaluate_configuration(problem, nearest).fullest.bytes <= least
 
 
 def test_a_configuration_that_breaks_a_rule_is_refused_by_its_own_sentence() -> None:

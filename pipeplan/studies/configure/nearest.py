@@ -1,0 +1,54 @@
+"""Where nothing fits: the configuration that lacks least, of those that hold little."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...instances.base.errors import InputError
+from ...instances.training.plan import DIVIDED, FULL, NOTHING, Configuration, Recompute
+from ...instances.training.problem import TrainingProblem
+from ...instances.training.referee.verify import framework_faults, shape_faults
+from ...instances.training.words import as_even_as_can_be
+from ...planners.training.space import Space, configuration, even_layout, read_scope
+from .least_change import emptied, memory_of_few
+
+if TYPE_CHECKING:
+    from .answer import Asked
+
+FAMILIES = 24
+"""Choices of degrees, micro-batch and ZeRO stage that are tried: those with the least necessary part."""
+MOST_VIRTUAL = 2
+
+
+def nearest_miss(problem: TrainingProblem, asked: Asked) -> Configuration | None:
+    """With whole layers computed again where that can be; None: the scope is empty."""
+    space = Space(problem, read_scope(asked.fixed, asked.forbidden))
+    if not len(space):
+        return None
+    _, least = space.bounds
+    rows = [int(row) for row in least.argsort(kind="stable")[:FAMILIES]]
+    plans = [plan for row in rows for plan in _plans(problem, space, row, asked)]
+    best = min(plans, key=lambda plan: _held(problem, plan), default=None)
+    return None if best is None else emptied(problem, best)
+
+
+def _held(problem: TrainingProblem, plan: Configuration) -> float:
+    return max(rank.bytes for rank in memory_of_few(problem, plan))
+
+
+def _plans(problem: TrainingProblem, space: Space, row: int, asked: Asked) -> Iterator[Configuration]:
+    free = not any(word.startswith("recompute=") for word in (*asked.fixed, *asked.forbidden))
+    for gamma in space.gammas(row):
+        if gamma.degrees.virtual > MOST_VIRTUAL:
+            continue
+        again = Recompute((FULL,)) if free and gamma.schedule not in DIVIDED else NOTHING
+        try:
+            layout = even_layout(problem, gamma.degrees.chunks) or as_even_as_can_be(
+                len(problem.model.units), gamma.degrees.chunks
+            )
+        except InputError:  # more chunks than units
+            continue
+        plan = configuration(gamma, layout, again)
+        if not any((*shape_faults(problem, plan), *framework_faults(problem, plan))):
+            yield plan
