@@ -49,21 +49,22 @@ class Judged:
 
 def judge(problem: TrainingProblem, text: str, memory_error: float) -> Judged:
     """A configuration that breaks a rule is refused with the rule's own sentence."""
-    plan, notes = read_configuration(problem, text)
+    plan, framework, notes = read_configuration(problem, text)
+    problem = problem.replace(framework=framework)
     refuse_faults(problem, plan, text)
     evaluation = evaluate_configuration(problem, plan)
     change = None if evaluation.fit(memory_error) == "yes" else least_change(problem, plan, memory_error)
     return Judged(text, problem, evaluation, memory_error, change, notes)
 
 
-def read_configuration(problem: TrainingProblem, text: str) -> tuple[Configuration, tuple[str, ...]]:
-    """From words, or from a framework's command line, with notes on what is not understood of that."""
+def read_configuration(problem: TrainingProblem, text: str) -> tuple[Configuration, str, tuple[str, ...]]:
+    """From words, or from a command line: by whose rules it runs, with notes on what is not understood of that."""
     if looks_like_flags(text):
         from ...instances.training.flags import configuration_from_flags  # tables of flags, for those who have some
 
         found = configuration_from_flags(problem, text)
-        return found.configuration, found.notes
-    return configuration_from_words(problem, text), ()
+        return found.configuration, found.framework, found.notes
+    return configuration_from_words(problem, text), problem.framework, ()
 
 
 def looks_like_flags(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""The least change that makes a configuration fit: the cheapest is tried first, and the referee has the last word."""
+"""The least change that makes a configuration fit: of all that were tried the one that costs least time."""
 
 from __future__ import annotations
 
@@ -46,16 +46,18 @@ class Change:
 
 
 def least_change(problem: TrainingProblem, plan: Configuration, memory_error: float) -> Change | None:
-    """One that fits for sure, or where there is none, one that may fit; None: nothing that was tried helps."""
+    """The fastest that fits for sure, or where there is none, that may fit; None: nothing that was tried helps.
+
+    Degrees stay as they are where anything else suffices.
+    """
     trial = _Trial(problem, plan, memory_error)
-    perhaps: Change | None = None
-    for group in GROUPS:
-        found = [trial.change(*candidate) for candidate in group(trial)]
-        fitting = [change for change in found if change is not None and change.fits == "yes"]
-        if fitting:
-            return min(fitting, key=trial.seconds) if len(fitting) > 1 else fitting[0]
-        perhaps = perhaps or next((own for own in found if own is not None and own.fits == "maybe"), None)
-    return perhaps if trial.fit(plan) == "no" else None
+    for fits in ("yes", "maybe") if trial.fit(plan) == "no" else ("yes",):
+        for groups in (SAME_DEGREES, (_more_model_parallelism,)):
+            found = [trial.change(*candidate) for group in groups for candidate in group(trial)]
+            fitting = [change for change in found if change is not None and change.fits == fits]
+            if fitting:
+                return min(fitting, key=trial.seconds) if len(fitting) > 1 else fitting[0]
+    return None
 
 
 class _Trial:
@@ -97,7 +99,7 @@ def memory_of_few(problem: TrainingProblem, plan: Configuration) -> tuple[RankMe
     return memory_of_ranks(problem.replace(batch=few * plan.degrees.data * plan.micro_batch), plan)
 
 
-# ---- what is tried, the cheapest first -----------------------------------------------------------------
+# ---- what is tried -------------------------------------------------------------------------------------
 
 
 def _one_module(trial: _Trial) -> Iterator[Candidate]:
@@ -116,9 +118,13 @@ def _more_modules(trial: _Trial) -> Iterator[Candidate]:
 
 
 def _free_modules(trial: _Trial) -> tuple[str, ...]:
-    """Modules of this model that are not computed again yet."""
+    """Modules of this model that are not computed again yet, and whose recomputation saves anything."""
     taken = {name for own in trial.plan.recompute for name in own.modules if own.layers is None}
-    return () if FULL in taken else tuple(name for name in module_names(trial.problem) if name not in taken)
+    if FULL in taken:
+        return ()
+    free = (name for name in module_names(trial.problem) if name not in taken)
+    held = trial.held(trial.plan)
+    return tuple(name for name in free if trial.held(_with_modules(trial.plan, (name,))[1]) < held)
 
 
 def _with_modules(plan: Configuration, names: Sequence[str]) -> Candidate:
@@ -231,12 +237,11 @@ def _more_model_parallelism(trial: _Trial) -> Iterator[Candidate]:
             yield f"{name}={shown[name]} data={plan.degrees.data}", plan
 
 
-GROUPS: tuple[Callable[[_Trial], Iterator[Candidate]], ...] = (
+SAME_DEGREES: tuple[Callable[[_Trial], Iterator[Candidate]], ...] = (
     _one_module,
     _more_modules,
-    _smaller_micro_batches,
     _whole_layers,
+    _smaller_micro_batches,
     _more_sharding,
     _other_layout,
-    _more_model_parallelism,
 )
