@@ -90,7 +90,10 @@ def read_options(
     said = READERS[framework](target, given)
     told = list(said.told)
     if framework != problem.framework:
-        told.insert(0, f"These are flags of {framework}, and the problem is one of {problem.framework}.")
+        told.insert(
+            0,
+            f"These are flags of {framework}, whose rules count for them; the problem is one of {problem.framework}.",
+        )
     try:
         plan = configuration_from_words(target, " ".join(f"{key}={value}" for key, value in said.words.items()))
     except InputError as error:

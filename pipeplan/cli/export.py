@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     from ..instances.registry import Plan, Problem
     from ..models.export.contract import Exported
 
-_Result = Annotated[str, input_file("RESULT", "A result of `plan solve`, or a plan; - for standard input.")]
+_Result = Annotated[
+    str, input_file("RESULT", "A result of `plan solve` or `plan configure`, or a plan; - for standard input.")
+]
 _Profile = Annotated[
     str | None,
     input_file(
         "PROFILE",
-        "The profile or table that it was planned from, of a schedule its problem; none: nodes are modules.",
+        "The profile or table that it was planned from, of a schedule or a configuration its problem; none: nodes are "
+        "modules, or a result brings its problem along.",
     ),
 ]
 _To = Annotated[

@@ -40,7 +40,8 @@ def export(
     planned : Plan or Result
         A plan of any kind, or a result that holds one.
     profile : Profile or problem, optional
-        What the plan was made from; of a schedule its problem. A profile says which modules nodes are, and
+        What the plan was made from; of a schedule or a training configuration its problem, which results of `plan
+        configure` bring along. A profile says which modules nodes are, and
         what reads from what. None: the names of the plan's nodes are those of modules, which serves plans that list
         their stages.
     to : str

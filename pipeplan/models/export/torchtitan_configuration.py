@@ -38,7 +38,8 @@ def export(problem: TrainingProblem, plan: Configuration, options: ExportOptions
     notes = [
         ranks_in_words(problem, plan),
         "give it as --job.config_file to versions with TOML files (0.2), or its entries as options such as "
-        "--parallelism.tensor_parallel_degree; the sections of model, data and optimizer come beside it",
+        "--parallelism.tensor_parallel_degree to later ones, which call the head lm_head",
+        "the sections of model, data and optimizer come beside it",
     ]
     return Exported({FILE: toml_text(sections)}, tuple(notes))
 

@@ -255,7 +255,10 @@ def test_deepspeed(text: str, words: str) -> None:
 def test_flags_of_another_framework_say_so() -> None:
     found = read('{"train_batch_size": 256, "zero_optimization": {"stage": 1}}')
     assert found.framework == "deepspeed"
-    assert found.notes[0] == "These are flags of deepspeed, and the problem is one of megatron."
+    assert (
+        found.notes[0]
+        == "These are flags of deepspeed, whose rules count for them; the problem is one of megatron."
+    )
 
 
 # ---- mistakes ------------------------------------------------------------------------------------------

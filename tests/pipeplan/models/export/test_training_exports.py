@@ -103,7 +103,6 @@ def test_megatron_in_full() -> None:
         "--recompute-granularity full",
         "--recompute-method block",
         "--recompute-num-layers 2",
-        "--attention-backend flash",
         "--cross-entropy-loss-fusion",
         "--attention-dropout 0.0",
         "--hidden-dropout 0.0",
