@@ -24,7 +24,7 @@ from ..contract import (
 )
 from ..family import PLACEMENTS, Family
 from ..far_costs import FarCosts
-from ..memory import cover_rows
+from ..placement_memory import cover_rows
 from . import cp
 from .bounds import average_load_bound, worst_value
 from .groups import GroupProblem, capped, contract, costs_of

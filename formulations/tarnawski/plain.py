@@ -13,7 +13,7 @@ from typing import Any
 import pyomo.environ as pyo
 
 from ...instances.placement.problem import PlacementProblem
-from ..memory import memory_row
+from ..placement_memory import memory_row
 from .bounds import worst_value
 from .groups import accelerator_takes
 

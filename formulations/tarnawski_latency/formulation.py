@@ -13,7 +13,7 @@ from ...instances.placement.problem import PlacementProblem
 from ..contract import BuiltModel, CommonFormulation, ExtraRow, NativeModel, Options, Refuted, Values, Wanted
 from ..family import Family
 from ..far_costs import FarCosts
-from ..memory import cover_rows
+from ..placement_memory import cover_rows
 from ..tarnawski.formulation import check_plain
 from . import cp
 from .atoms import Atoms, atoms_of, capped, costs_of

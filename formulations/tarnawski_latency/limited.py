@@ -20,7 +20,7 @@ from ..contract import (
     Wanted,
 )
 from ..family import PLACEMENTS, Family
-from ..memory import cover_rows
+from ..placement_memory import cover_rows
 from ..tarnawski.bounds import average_load_bound, worst_value
 from ..tarnawski.formulation import check_plain
 from ..tarnawski.groups import capped as capped_groups

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..contract import FLOAT_ROOM
-from ..memory import memory_row
+from ..placement_memory import memory_row
 from .atoms import Atoms
 from .cuts import covers, critical_paths
 from .path_bound import joined_arcs

@@ -15,7 +15,7 @@ from .each_device import limit_of
 from .plan import Device, PlacementPlan
 from .problem import PlacementProblem
 from .referee.assignment import check_computable, device_of_nodes, time_of
-from .referee.stages import stage_order
+from .referee.contiguity import stage_order
 from .referee.tree import level_facts
 
 # Reduce-scatter and all-gather of the weights of replicas, each in and out.

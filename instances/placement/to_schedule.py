@@ -18,7 +18,7 @@ from ..schedule.planned_work import PlannedWork, evenly, holders_of, joints_of, 
 from .plan import Device, PlacementPlan
 from .problem import PlacementProblem
 from .referee.assignment import check_computable, device_of_nodes
-from .referee.stages import stage_order, topological_ranks
+from .referee.contiguity import stage_order, topological_ranks
 from .referee.verify import memory_of
 from .schedule_pieces import work_in_pieces
 from .simulated import placement_pipeline

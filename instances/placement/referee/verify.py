@@ -11,8 +11,8 @@ from ...base.errors import Violation, show
 from ..plan import Device, PlacementPlan
 from ..problem import NodeId, PlacementProblem, refuse_other_kinds
 from .assignment import DEVICE_TYPES, other_type_of
+from .contiguity import Arc, Chain, chains, returning_path, topological_ranks
 from .pieces import circle_in_words, given_pieces, partition_fault, units
-from .stages import Arc, Chain, chains, returning_path, topological_ranks
 from .tree import Tree, capacity_faults, in_words, replication_faults, structure_faults, tree_of, type_faults
 
 CONTIGUITIES = ("none", "device", "chain")

@@ -9,8 +9,8 @@ from ...instances.base.kind import Rules
 from ...instances.placement.each_device import limit_of
 from ...instances.placement.plan import Device, PlacementPlan
 from ...instances.placement.problem import PlacementProblem
+from ...instances.placement.referee.contiguity import stage_order
 from ...instances.placement.referee.evaluate import DeviceLoad, PlacementEvaluation
-from ...instances.placement.referee.stages import stage_order
 from ...instances.placement.rules import LATENCY
 from ..even import placed_blocks, placements
 from ..names import Order, order_of
