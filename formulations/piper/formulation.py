@@ -75,7 +75,7 @@ FORMULATION = PiperMip()
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """What prices depend on; problems that differ in their name alone are one."""
+    """What the prices of stages depend on. Problems that differ in their name alone are the same case."""
 
     digest: str
     semantics: str
@@ -95,7 +95,7 @@ def _book(case: _Case) -> StageBook:
 
 @lru_cache(maxsize=16)
 def _bound(case: _Case) -> float:
-    """Where there are too many stages to list, that of the work alone."""
+    """The lower bound by columns; where there are too many stages to list, the one by the work alone."""
     book = _book(case)
     try:
         return work_bound(book) if book.all_stages is None else column_bound(book)
@@ -104,6 +104,7 @@ def _bound(case: _Case) -> float:
 
 
 def _build_columns(case: _Case, flushed: bool, floor: float, cutoff: float | None) -> BuiltModel | Refuted:
+    """The model with a column for every stage that a plan within the cut-off may have; `floor` is a lower bound."""
     from .columns import build_columns
     from .compact import GRID_STEPS, load_unit
     from .flush import counts_of

@@ -47,13 +47,17 @@ class NearStages:
     """All suffix sets of a problem, with what decides whether a stage between two of them can be in a plan."""
 
     def __init__(self, problem: StagingProblem, sets: tuple[int, ...], degrees: Degrees, least: Least) -> None:
+        """`least` has two numbers of each layer, the least device time and the least time that it takes."""
         self.sets = sets
         self.plain = not repays_loading(len(sets), COMPILED_FROM)
+        """Are the loops of `scan` run as Python, since there is too little to do for compiled ones?"""
         self.layers = _layers(problem, sets, degrees)
         self.function("borders")(self.layers)
         outside = ~_membership(self.layers.bits, len(problem.layers))
-        self._work, self._time = (outside @ np.minimum(values, ENDLESS) for values in least)
+        self._work_outside, self._time_outside = (outside @ np.minimum(values, ENDLESS) for values in least)
+        """By set: the least device time, and the least time, of all layers that are not in it."""
         self._last: tuple[float, Lattice | None] | None = None
+        """The last limit that was asked for, with the answer."""
         self._reach = scan.Reach(*(np.empty(len(sets), dtype=np.int64) for _ in range(4)))
 
     def function(self, name: str) -> Callable[..., Any]:
@@ -62,7 +66,7 @@ class NearStages:
     def possible(self, limit: float) -> bool:
         """False: no plan has all loads within the limit."""
         limit = _raised(limit)
-        rest = [_counts(amounts, limit) for amounts in (self._work, self._time)]
+        rest = [_counts(amounts, limit) for amounts in (self._work_outside, self._time_outside)]
         return bool(self.function("reach_from_the_end")(self.layers, limit, *rest, self._reach))
 
     def within(self, limit: float) -> Lattice:

@@ -59,9 +59,12 @@ def work_bound(finite: FiniteProblem, objective: str) -> int:
 
 
 def path_bound(finite: FiniteProblem, objective: str) -> int:
-    """The longest path through all micro-batches: each block waits for those before it by the edges, and for its own
-    run of the micro-batch before. For span, of paths that begin and end on one device: that of the first micro-batch
-    on a path from a block to another one there, after which the other one has its remaining runs."""
+    """Length of the longest path through all micro-batches: each block waits for the blocks before it, and for its own
+    run of the micro-batch before.
+
+    For span only paths count that begin and end on one device: the first micro-batch goes from block a to block b of
+    the device, and then b still has all its runs to do.
+    """
     if objective != SPAN:
         starts = finite.earliest()
         return max(row[-1] + time for row, time in zip(starts, finite.times, strict=True))

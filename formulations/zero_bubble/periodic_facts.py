@@ -227,13 +227,15 @@ class PeriodGrid:
 
 
 def grid_for(facts: PeriodicFacts, cutoff: Fraction | None) -> PeriodGrid:
-    """The grid for all periods up to a cut-off; None: for all periods.
+    """The grid on which to ask whether there is a schedule with a period of at most the cut-off (None: any period).
 
-    Where blocks without time have an order that memory asks for, one may have to start before the other by anything
-    above nothing. There is no least period then, only a limit that all of them exceed, and which is a fraction as
-    above. So the question is asked for a period that is longer than the fraction by less than there is to the next
-    one, on a grid so fine that as many such blocks as there are fit one after the other into what it is longer; but
-    where the cut-off is the fraction itself.
+    Where all times are whole multiples of a unit, the shortest period is a fraction with a small denominator, so the
+    period of the grid is the largest such fraction up to the cut-off. Other times are rounded down on a fine grid.
+
+    Memory may ask that one block without time starts before another one, by any amount above 0. Then there is no
+    shortest period, only such a fraction that all periods exceed. So the period of the grid is longer than the
+    fraction, by less than the distance to the next one, and the steps of the grid are so small that all these blocks
+    fit one after the other into the difference. If the cut-off is the fraction itself, its period is that.
     """
     limit = facts.longest if cutoff is None else min(cutoff, facts.longest)
     timeless = len({b for pair in facts.instants for b in pair})

@@ -112,7 +112,10 @@ def load_period(problem: ChainProblem, allocation: Sequence[int]) -> Fraction:
 
 
 def link_of(problem: ChainProblem, allocation: Sequence[int], edge: int) -> tuple[int, ...]:
-    """The GPUs at both ends of an edge's link, in the order of the transfer where directions do not share it."""
+    """The GPUs at both ends of the link that an edge uses; empty where both of its tasks are on one GPU.
+
+    Where the two directions do not share a link, the GPUs are in the order of the transfer, else in ascending order.
+    """
     ends = tuple(allocation[problem.layer_of[task]] for task in (edge - 1, edge))
     if ends[0] == ends[1]:
         return ()

@@ -54,7 +54,7 @@ class Walk(NamedTuple):
 
 
 def areas_of(tables: Tables) -> Any:
-    """Size times time that each layer occupies for one batch, at least, beside weights and slots."""
+    """Lower bound on size times time that each layer occupies for one batch; weights and slots are not counted."""
     tasks = len(tables.durations)
     layers = tasks // 2
     areas = np.zeros(layers, dtype=np.int64)

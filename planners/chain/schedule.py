@@ -212,15 +212,16 @@ def _orders(path: Path, values: Mapping[str, float]) -> list[list[int]]:
 
 
 def _relations(path: Path, values: Mapping[str, float]) -> Relations[int]:
-    """Where the tasks are that take no time."""
+    """What the solution says about tasks that take no time: its variables w are `order`, e `ended`, f `far`."""
     timeless = path.timeless()
     pairs = tuple(timeless_pairs(path.gpus(), timeless))
 
-    def holding(letter: str, candidates: Iterable[tuple[int, int]]) -> frozenset[tuple[int, int]]:
+    def pairs_with(letter: str, candidates: Iterable[tuple[int, int]]) -> frozenset[tuple[int, int]]:
+        """The pairs whose variable of this letter is 1."""
         return frozenset((i, j) for i, j in candidates if values.get(f"{letter}{i}_{j}", 0.0) > 0.5)
 
-    order = holding("w", [*pairs, *((z, x) for x, z in pairs)])
-    return Relations(timeless, order, holding("e", pairs), holding("f", pairs), pairs)
+    order = pairs_with("w", [*pairs, *((z, x) for x, z in pairs)])
+    return Relations(timeless, order, pairs_with("e", pairs), pairs_with("f", pairs), pairs)
 
 
 def _shifts(

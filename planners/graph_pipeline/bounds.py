@@ -340,16 +340,17 @@ class Path:
     memory: GraphMemory
 
     def iteration(self, longest: float, filled: bool) -> float:
-        """Time of all devices within an iteration of at most `longest`; infinite where there is none.
+        """Lower bound on the device time that the stages on this path use up in an iteration of at most `longest`.
 
-        `filled`: with the time before a stage can begin and after it is done, and with its synchronisation.
+        It is infinite where no division of the path into stages takes at most `longest`. With `filled` it counts the
+        time before a stage can begin and after it is done, and its synchronisation, besides its passes.
         """
         return self._least(longest, self._nothing, self._delays, 1.0, 2 if filled else 0)
 
     def steady(self, longest: float, whole: bool) -> float:
-        """The same with transfers in place of bubbles, for a mini-batch in the steady state.
+        """The same lower bound for a mini-batch in the steady state, which counts transfers instead of bubbles.
 
-        `whole`: with the latency of synchronisation, which stages of several paths pay once.
+        With `whole` it counts the latency of synchronisation, which a stage that lies on several paths pays once.
         """
         return self._least(longest, self._transfers, self._nothing, 0.0, 2 if whole else 1)
 
@@ -384,7 +385,11 @@ class Path:
 
     @cached_property
     def _parts(self) -> tuple[Any, Any, Any, Any]:
-        """Of each operator: times, synchronisation, fixed memory, memory per sample; [share, place] or [place]."""
+        """What the operators of the path cost, as arrays for the loops.
+
+        Times of passes and of synchronisation are [share, place on the path]; fixed memory and memory per sample,
+        which are the same for all shares, are [place on the path].
+        """
         weights = np.array([self.problem.operators[v].weight_bytes for v in self.operators])
         times = np.where(np.isfinite(self.passes), self.passes, 0.0)
         fixed, stashes = (

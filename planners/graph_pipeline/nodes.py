@@ -201,7 +201,10 @@ class NodeBuilder:
 
 
 def _runs_of_kinds(total: Vector) -> Iterator[Vector]:
-    """Some branches of one kind and all of the kinds that follow it, up to some kind."""
+    """Groups that take some branches of one kind, all branches of the kinds after it up to a last kind, and no others.
+
+    `total` is the number of branches of each kind.
+    """
     for first, number in enumerate(total):
         for last in range(first, len(total)):
             for taken in range(1, number + 1):

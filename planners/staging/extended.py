@@ -47,7 +47,8 @@ def plan_extended(request: Request) -> Outcome:
         best = run.best()
         if best is None:
             return Outcome(Stop.INFEASIBLE, model_size=run.size(), checks=CHECKS)
-        if not run.fits(best):  # the bound stays
+        if not run.fits(best):
+            # Rounding let the plan through. The bound on the board stays valid, and plans are sought in a little less.
             messages = (ROUNDED_MEMORY,)
             _Run(request, memory.inside(), bounds=False).best()
     except OutOfTimeError:

@@ -14,6 +14,7 @@ from .memory import standing_memory
 
 
 def add(frame: Frame) -> None:
+    """Add all cuts to the model; those on memory only where memory is limited and activations are kept."""
     _loads(frame)
     _batches_behind(frame)
     if frame.facts.memory is not None and frame.facts.kept:

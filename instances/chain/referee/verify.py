@@ -117,6 +117,7 @@ def _order(layout: Layout) -> Iterator[Violation]:
 
 
 def _memory(layout: Layout) -> Iterator[Violation]:
+    """A violation for each GPU that at some instant holds more than its memory, with what it then holds."""
     problem = layout.problem
     if problem.memory_bytes is None:
         return

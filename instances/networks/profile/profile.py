@@ -236,6 +236,7 @@ def _check_name(field_name: str, value: object) -> None:
 
 
 def _check_node(where: str, node: ProfileNode) -> None:
+    """Refuse a node with a field that is not of its type or range; `where` is the node's address in the file."""
     _check_name(f"{where}.id", node.id)
     for side in ("forward", "backward"):
         time = getattr(node, side)

@@ -140,6 +140,7 @@ def run(
 
 
 def _check(engine: str, device: str, compare: str | None, steps: int, time_limit_s: float) -> None:
+    """Refuse choices that do not exist and numbers out of range, before anything is started."""
     if engine not in ENGINES:
         raise unknown_choice("The engine", engine, ENGINES)
     if device not in DEVICES:

@@ -144,6 +144,7 @@ def _row(
     evaluation: StageGraphEvaluation,
     operators: Order,
 ) -> Row:
+    """The row of stage x in the table of stages; its parts are times per sample."""
     stage, cost = plan.stages[x], evaluation.stages[x]
     per_sample = 1 / stage.micro_batch
     return Row(

@@ -241,6 +241,7 @@ def _timeline(unrolled: Unrolled, end: int) -> Timeline:
 
 
 def _bars(unrolled: Unrolled, end: float) -> Iterator[Bar]:
+    """A bar for each run of a block on each of its devices, cut off at `end`."""
     for b, block in enumerate(unrolled.problem.blocks):
         for n, start in enumerate(unrolled.starts[b]):
             first, last = (float(unrolled.in_units(time)) for time in (start, start + unrolled.times[b]))

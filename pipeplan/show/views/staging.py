@@ -210,6 +210,7 @@ def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> PlanVi
 
 
 def _leveled_row(problem: StagingProblem, row: LeveledRow, largest: float, layers: Order) -> Row:
+    """The row of a stage of some level; only a leaf, which is of level 1, has a memory limit and parts of its load."""
     stage, leaf, cost = row.stage, row.leaf, row.cost
     copies = stage.data_parallel
     return Row(

@@ -189,7 +189,8 @@ def decide_sums(x: Layers, t: Table, c: Cluster, mode: int, limit: float, came: 
 def fill_values(x: Layers, t: Table, c: Cluster, exact: bool, first: int, last: int, value: Any) -> int:
     """value[j, s, k]: the least largest load of downset j on at most k devices, degrees of at most s in sum.
 
-    For the downsets first..last-1, those before being filled. Returns how many knapsacks were left undecided.
+    This fills the downsets first..last-1; those before must have been filled. Returns how many knapsacks were left
+    undecided.
     """
     _, _, replicas, sync, degree = c
     sums, devices = value.shape[1] - 1, value.shape[2] - 1
