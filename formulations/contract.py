@@ -162,7 +162,8 @@ class Formulation(Protocol):
         """Raise an `InputError` or `UsageError` where the problem is outside the formulation's assumptions."""
 
     def contiguity(self, options: Options) -> str:
-        """Which notion of contiguity its plans obey: the referee's `none`, `device` or `chain` (placements only)."""
+        """The notion of contiguity that its plans obey: `none`, `device` or `chain`, as the referee has them
+        (placements only)."""
         ...
 
     def portfolio(self, problem: Any, options: Options, *, near: bool, found: bool) -> tuple[Stage, ...]:

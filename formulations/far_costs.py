@@ -7,7 +7,7 @@ from typing import Any
 
 from .contract import Options
 
-# So many times the lower bound: there plans are, in all but strange problems.
+# A limit of so many times the lower bound leaves some plan in all but strange problems.
 FAR = 1e4
 
 

@@ -433,7 +433,7 @@ FORMULATIONS: Mapping[str, Entry] = {
     )
 }
 
-# Of the entry points by which other packages bring formulations, each the address of an `Entry`.
+# Entry points of this group bring formulations of other packages; each is the address of an `Entry`.
 GROUP = "pipeplan.formulations"
 
 DUTIES = ("check", "contiguity", "portfolio", "lower_bound", "build")

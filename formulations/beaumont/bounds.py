@@ -37,7 +37,7 @@ def sequential_period(problem: ChainProblem) -> Fraction:
 
 
 def lives(problem: ChainProblem) -> list[Fraction]:
-    """From the start of the forward to the end of the backward task of each layer, at least."""
+    """Least time from the start of the forward task to the end of the backward task of each layer."""
     times = [as_written(time) for time in problem.durations]
     return [sum(times[layer : problem.tasks - layer], Fraction(0)) for layer in range(problem.layers)]
 

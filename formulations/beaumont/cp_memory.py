@@ -112,7 +112,8 @@ class _Memory:
         return sum(terms)
 
     def _counted(self, a: Node, b: Node, at: Node) -> Any:
-        """The same in numbers of batches, where one of the three takes no time."""
+        """What `_direct` counts in literals, counted in numbers of batches, since one of the three tasks takes no
+        time."""
         pattern = self.pattern
         layers = [self.chain.layer_of(node[1]) for node in (a, b, at)]
         number = pattern.model.new_int_var(0, 2, "")

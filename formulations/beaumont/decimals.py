@@ -40,7 +40,7 @@ def unit_of(problem: ChainProblem) -> Fraction | None:
 
 
 def most_periods(problem: ChainProblem, batches: int = 1) -> int:
-    """How many periods a simple cycle of waits can span."""
+    """Upper bound on the number of periods that a simple cycle of waits spans."""
     return STAGES * batches * (problem.tasks + len(problem.remote_edges))
 
 

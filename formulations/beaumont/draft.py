@@ -90,7 +90,7 @@ def time_of(problem: ChainProblem, activity: Activity) -> float:
 def tasks_by_gpu(
     problem: ChainProblem, allocation: Sequence[int], activities: Iterable[Activity]
 ) -> list[list[Activity]]:
-    """Those of the activities that are tasks."""
+    """The tasks among the activities, a list for each GPU; transfers are left out."""
     gpus: dict[int, list[Activity]] = {}
     for activity in activities:
         if not activity.is_transfer:

@@ -72,7 +72,7 @@ class Activity:
     resource: tuple[str, int, int] | None
     """Who excludes whom: a GPU or a link; None: nobody."""
     gpu: int | None = None
-    """Of a task: the group that it belongs to."""
+    """The group that a task belongs to; None for a transfer."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,8 @@ class Path:
         return self._grouped(lambda activity: activity.gpu)
 
     def _grouped(self, mark: Callable[[Activity], Hashable]) -> list[list[int]]:
-        """Those with the same mark; None is no mark."""
+        """Positions of the activities with the same mark, a list for each mark; activities with the mark None are left
+        out."""
         groups: dict[Hashable, list[int]] = {}
         for i, activity in enumerate(self.activities):
             if mark(activity) is not None:

@@ -41,7 +41,7 @@ class Passes:
 
 
 def within(problem: GraphPipelineProblem, columns: Iterable[Column], cutoff: float | None) -> dict[Column, Passes]:
-    """Those that alone take no longer than the cut-off."""
+    """The columns that alone take no longer than the cut-off, with the times of their passes."""
     found = {column: Passes.of(problem, column) for column in columns}
     if cutoff is None:
         return found
@@ -50,7 +50,7 @@ def within(problem: GraphPipelineProblem, columns: Iterable[Column], cutoff: flo
 
 
 def delays(problem: GraphPipelineProblem, shares: Iterable[Schedule]) -> list[list[tuple[int, int, float]]]:
-    """Of what each operator sends: (micro-batch, devices, time) for each of these shares."""
+    """Times of sending each operator's output: (micro-batch, devices, time) for each of these shares."""
     link, chosen = problem.boundary_link, sorted(set(shares))
     return [[(b, d, link.seconds(x.output_bytes * b / d)) for b, d in chosen] for x in problem.operators]
 

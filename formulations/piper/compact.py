@@ -32,7 +32,7 @@ LARGEST_NUMBER = 1e6
 MAX_CHOICES = 50_000
 
 
-# Of a load as large as the bound, for integer solvers.
+# Steps into which integer solvers divide a load that is as large as the bound.
 GRID_STEPS = 2**24
 
 

@@ -72,7 +72,7 @@ def _suffix(plan: StagedPlan, i: int) -> int:
 
 
 def _numbers(compact: CompactModel, stage: PlannedStage) -> dict[int, int] | None:
-    """Of each layer of the stage, the number of its configuration; None where the model has none."""
+    """The number of each layer's configuration in the stage; None where the model lacks one of them."""
     found = {}
     for node_id in stage.nodes:
         v = compact.problem.index.get(node_id)

@@ -176,9 +176,9 @@ def _build_compact(case: _Case, flushed: bool, floor: float, cutoff: float | Non
 # A lower bound without a solver: the largest load below which the columns already show that there is no plan.
 
 
-# Relative: how closely the largest such load is enclosed.
+# Relative width of the interval in which the largest such load is known in the end.
 PRECISION = 1e-4
-# Of the worst load, and of every load that is possible: where the search goes on while nothing is known but 0.
+# While no bound but 0 is known, the search goes on at this share of the worst load, and of any possible load.
 SMALL = 1e-6
 GROWTH = 1.4
 # Where the bound is 0 no relative precision is ever reached.

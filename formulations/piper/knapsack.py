@@ -113,7 +113,7 @@ class _Search:
         return _selection(in_order)
 
     def _greedy(self) -> list[Option]:
-        """From the smallest options, the dearest of the exchanges taken back first, while they fit."""
+        """Start from the smallest options and take exchanges while they fit, the most profitable ones first."""
         position = [options[0] for options in self.layers]
         blocked: set[int] = set()
         left = self.limit - self.least_memory[0]

@@ -26,7 +26,7 @@ ROUNDING, LEAST = 1e-9, 1e-300
 # Limits are raised by so much until something is within them; then one that leaves few stages is sought, relatively
 # as closely as that.
 FASTER, CLOSE = 1.3, 1e-3
-# Of the highest limit: where the search starts if nothing is proven.
+# The search for a limit starts at this share of the highest limit if nothing is proven.
 SMALL = 1e-6
 # Sets; fewer are scanned faster than compiled loops are loaded.
 COMPILED_FROM = 41
@@ -39,7 +39,7 @@ ENDLESS = 1e300
 
 # Numbers of replicas that a stage may have, ascending, with the time per byte of weights that they synchronise.
 Degrees = Mapping[int, float]
-# Of each layer, the least device time and the least time that it takes.
+# The least device time and the least time of each layer.
 Least = tuple[Sequence[float], Sequence[float]]
 
 
@@ -77,7 +77,7 @@ class NearStages:
         return found
 
     def few_within(self, limit: float) -> Lattice | None:
-        """None where there are too many; the last answer is kept."""
+        """The stages within a limit, or None where there are too many; the last answer is kept."""
         if self._last is None or self._last[0] != limit:
             self._last = limit, self._list(limit)
         return self._last[1]
@@ -123,7 +123,7 @@ def _raised(limit: float) -> float:
 
 
 def _counts(amounts: Any, limit: float) -> Any:
-    """How many devices or replicas so much work takes at least; what cannot run at all takes more than there are."""
+    """Least number of devices or replicas that so much work takes; work that cannot run takes more than there are."""
     counts = np.ceil(np.minimum(amounts / limit, 1e12) - ROUNDING)
     return np.where(amounts > 0, np.maximum(counts, 1), 0).astype(np.int64)
 

@@ -49,7 +49,7 @@ class TreeTranslator:
         return LeveledStage(stage.nodes, stage.data_parallel, stage.tensor_parallel, stage.configurations)
 
     def encode(self, plan: LeveledPlan) -> Values | None:
-        """None where a stage is none of the columns or arcs."""
+        """The plan as values of the model's variables; None where one of its stages is no column and no arc."""
         top = len(self.book.problem.levels) - 1
         leaves = [
             Asked(leaf.nodes, leaf.data_parallel, leaf.tensor_parallel, above=above)

@@ -218,7 +218,7 @@ def accelerator_takes(problem: PlacementProblem, members: Sequence[int]) -> bool
 
 
 def owners(classes: Sequence[Sequence[int]], count: int) -> list[int]:
-    """Of each of so many nodes, the class that it is in."""
+    """The class of each of so many nodes."""
     owner = [0] * count
     for c, members in enumerate(classes):
         for i in members:

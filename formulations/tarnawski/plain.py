@@ -103,7 +103,7 @@ def add_contiguity(model: Any, nodes: Sequence[int], arcs: Arcs, places: Sequenc
 # Rows that carry the number of their equation in the paper, in exported models, too.
 
 
-# From the name of a block of rows to the number of its equation, as the paper prints it.
+# Maps the name of a block of rows to the number of its equation, as the paper prints it.
 Equations = Mapping[str, str]
 
 

@@ -228,7 +228,7 @@ def _pinned(groups: GroupProblem, conflicts: set[tuple[int, int]], cutoff: float
 
 
 def _clique(groups: GroupProblem, conflicts: set[tuple[int, int]], pinned: Sequence[int]) -> int:
-    """How many of the first pinned groups are in mutual conflict."""
+    """Number of the first pinned groups of which any two are in conflict."""
     size = 0
     for r, g in enumerate(pinned):
         if not all((min(g, h), max(g, h)) in conflicts for h in pinned[:r]):

@@ -16,7 +16,8 @@ from .cells import Best, Row, function, row_of
 
 @dataclass(frozen=True)
 class _Division:
-    """Of one cell; `start`: the cell where the piece before began, None where the node before is on the CPUs."""
+    """How one cell is divided. `start`: the cell where the piece before began; None where the node before is on the
+    CPUs."""
 
     cell: int
     start: int | None

@@ -31,13 +31,13 @@ from ..tarnawski.order import topological_ranks
 from . import cell_kernel
 from .atoms import Atoms
 
-# Of one cell: pairs of them are looked at. A larger cell costs its longest path where it is divided.
+# Ideals of one cell, whose pairs are all looked at. A larger cell costs its longest path where it is divided.
 MAX_IDEALS = 12_000
 
-# Of all cells; those that are too many are taken for large ones.
+# Pairs of ideals of all cells; cells beyond that number count as too large.
 MAX_PAIRS = 1_000_000_000
 
-# Of memory, for the parts of a divided cell.
+# Steps in which the memory for the parts of a divided cell is counted.
 STEPS = 24
 
 # No single time counts more than this many longest paths, so that sums of floats stay precise.
@@ -67,7 +67,7 @@ def cell_bound(atoms: Atoms) -> float:
 
 @lru_cache(maxsize=8)
 def row_of(atoms: Atoms) -> Row | None:
-    """None where there is nothing to divide."""
+    """The row of cells; None where there is nothing to divide."""
     cells = cells_of(atoms)
     longest = max(atoms.finish_times(atoms.least_times()))
     if len(cells) < 3 or not atoms.stages or not 0 < longest < math.inf:
@@ -203,7 +203,8 @@ class Row:
         return Divided(table, least, most, tuple(map(tuple, chains)), pairs)
 
     def coarse(self, cell: Cell) -> Divided:
-        """At least the longest path, whatever is where."""
+        """The division of a cell that is too large to look at: wherever its nodes are, it takes at least its longest
+        path."""
         import numpy as np
 
         finish = dict.fromkeys(cell.inner, 0.0)

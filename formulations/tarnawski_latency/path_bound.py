@@ -20,7 +20,7 @@ from .cuts import SLACK, critical_paths
 # Larger graphs have the path alone as their bound: sets of nodes are bit masks here.
 MAX_NODES = 3000
 
-# Of one path; one with more is left out.
+# Intervals of one path; a path with more of them is left out.
 MAX_INTERVALS = 100_000
 
 # By end j of an interval path[i:j]: its starts i with the least loads and sizes of such pieces.

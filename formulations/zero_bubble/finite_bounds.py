@@ -116,7 +116,8 @@ def _since_first_start(finite: FiniteProblem, d: int) -> dict[int, list[int]]:
 
 
 def first_blocks(finite: FiniteProblem, blocks: Iterable[int]) -> list[int]:
-    """Those that follow no other block of the device in their micro-batch: one of them is the first that it runs."""
+    """The blocks that follow no other block of the device in their micro-batch: one of them is the first that it
+    runs."""
     here = set(blocks)
     after: set[int] = set()
     for b in here:

@@ -23,10 +23,10 @@ SPAN = "span"
 # A block and a micro-batch.
 Node = tuple[int, int]
 
-# Of the longest schedule on a grid for integer solvers; finer times are rounded down to one of so many steps.
+# Steps of the longest schedule on a grid for integer solvers; finer times are rounded down to one of them.
 MOST_STEPS = 10**12
 
-# Of narrowing windows; each round is valid by itself.
+# Rounds in which windows are narrowed; each round is valid by itself.
 MOST_ROUNDS = 50
 
 
@@ -82,7 +82,7 @@ class FiniteProblem:
 
     @cached_property
     def memories(self) -> tuple[DeviceMemory, ...]:
-        """Of the devices that have any blocks."""
+        """Memory of the devices that have any blocks."""
         found = (_memory(self, d) for d, blocks in enumerate(self.problem.on_device) if blocks)
         return tuple(memory.backwards(self.batches) if self.reversed else memory for memory in found)
 
@@ -277,7 +277,7 @@ class DeviceMemory:
     room: int | None
     """Memory beside what stands there all the time; None: there is no limit."""
     standing: int
-    """So much may be given back before it was taken."""
+    """Memory that is taken all the time: as much of it may be given back before it was taken."""
     changes: dict[int, int]
     workspace: dict[int, int]
 

@@ -82,13 +82,13 @@ def only_first(finite: FiniteProblem, blocks: tuple[int, ...]) -> int | None:
 
 
 def work_of(finite: FiniteProblem, d: int, counts: Sequence[int]) -> int:
-    """Of so many runs of each block of the device."""
+    """Total time of so many runs of each block of the device."""
     return sum(count * finite.times[b] for count, b in zip(counts, finite.on_device[d], strict=True))
 
 
 def counts_before(finite: FiniteProblem, d: int, block: int) -> list[tuple[int, ...]]:
-    """How many runs of each block of the device may have ended when the block runs for the first time; empty: there are
-    too many ways, so nothing is known.
+    """Numbers of runs of each block of the device that may have ended when the block runs for the first time; empty:
+    there are too many ways, so nothing is known.
 
     Of each block, a number between those runs that must and those that may come before; no more than of a block that
     comes before it within a micro-batch; and what they have taken and not given back fits the memory.

@@ -40,7 +40,7 @@ def _loads(frame: Frame) -> None:
 
 
 def _batches_behind(frame: Frame) -> None:
-    """From F_l to B_l a batch needs at least the times between; so many periods, but for one, are shifts."""
+    """A batch needs at least the times between F_l and B_l, and all periods but one that it spans are shifts."""
     facts = frame.facts
     rows: dict[Any, Any] = {}
     for i in frame.layers:

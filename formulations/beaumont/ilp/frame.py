@@ -37,7 +37,7 @@ class Frame:
         self.timeless = frozenset(t for t in self.tasks if not facts.durations[t] and TIES not in errata)
         """`instants` says what holds for tasks that take no time; as printed they have a place in the order."""
         self.pairs = list(timeless_pairs([list(self.tasks)], self.timeless))
-        """Those of which one takes no time, which comes second."""
+        """Pairs of tasks of which at least one takes no time; that one is the second of the pair."""
         self._resource_variables()
         self._time_variables()
         self._shift_variables()
