@@ -30,7 +30,7 @@ class SmallestMemory:
     """
 
     memory_bytes: float | None
-    """None: no amount is known to be enough."""
+    """An amount that is enough, in bytes; None: no amount is known to be enough."""
     lower_bytes: float
     proven: bool
     """Do the two meet? Without `memory_bytes`: is it known that no amount is enough?"""

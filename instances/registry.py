@@ -43,7 +43,7 @@ KindName = Literal["placement", "chain", "staging", "graph-pipeline", "schedule"
 """For type checkers, which find misspelt names before anything runs."""
 
 DEFAULT_KIND = PLACEMENT
-"""Of files that do not say what they are: placements were first."""
+"""The kind of files that do not say theirs: placements were the first kind."""
 
 KINDS: dict[str, Kind[Any, Any]] = {
     kind.name: kind for kind in (PLACEMENT, CHAIN, STAGING, GRAPH_PIPELINE, SCHEDULE)

@@ -14,7 +14,7 @@ MAX_UNIT_CHARACTERS = 20
 MAX_DEVICES = 100_000
 MAX_ID_CHARACTERS = 10_000
 MAX_WHOLE_ID = 2**63 - 1
-# So that sums of amounts, and their products with small factors, stay finite.
+# Amounts are at most this, so that their sums, and their products with small factors, stay finite.
 MAX_AMOUNT = 1e100
 
 

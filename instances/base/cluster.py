@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from ..networks.profile.options import ProfileOptions
     from .kind import Kind
 
-# Of the time units that rates per second can be turned into.
+# Seconds of each time unit that rates per second can be turned into.
 SECONDS = {"s": Fraction(1), "ms": Fraction(1, 10**3), "us": Fraction(1, 10**6), "ns": Fraction(1, 10**9)}
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """None: what the file says. Infinite memory: no limit."""
+    """What a caller says of the devices and their links. A field that is None is what the file says; infinite memory
+    stands for no limit."""
 
     devices: int | None = None
     cpus: int | None = None

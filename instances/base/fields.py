@@ -15,7 +15,7 @@ from .errors import InputError, nearest, show
 
 Read = TypeVar("Read")
 Record = TypeVar("Record")
-# From a place in a file and the value there to what it says.
+# Function from a place in a file and the value there to what the value says.
 Reader = Callable[[str, Any], Any]
 SIMPLE = frozenset({str, int, float, bool, type(None)})
 NO_NAMES: Mapping[str, str] = MappingProxyType({})

@@ -92,13 +92,14 @@ class Kind(Generic[ProblemT, PlanT]):
 
     name: str
     schema: str
-    """Of its own files."""
+    """Name of the schema of its own files."""
     problem: Later[type[ProblemT]]
     """The type of its problems."""
     plans: Mapping[str, Later[type[PlanT]]]
     """The types of its plans, by the kind that a plan's file names."""
     read: Function[[Mapping[str, Any], Cluster, str], ProblemT]
-    """From the JSON object of our own format, on the caller's cluster; the text is the problem's usual name."""
+    """Makes a problem of the JSON object of our own format, on the caller's cluster; the text is the problem's usual
+    name."""
     write: Function[[ProblemT], dict[str, Any]]
     """The JSON object of our own format."""
     rules: Function[[ProblemT, Mapping[str, Any]], Rules]
@@ -142,7 +143,7 @@ class Kind(Generic[ProblemT, PlanT]):
     network: Function[..., ProblemT] | None = None
     """The problem of planning a known network on such devices and links, with `network_arguments`."""
     network_arguments: Mapping[str, int | None] = field(default_factory=dict)
-    """What it takes besides a cluster; a number is how much for each device where nothing else is said."""
+    """Arguments of `network` besides a cluster; a number is the amount for each device where nothing else is said."""
     held: Function[[ProblemT, PlanT, Mapping[str, Any]], Fraction] | None = None
     """What the fullest device holds, in bytes and exactly."""
     read_plan: Function[[str, ProblemT], PlanT] | None = None

@@ -12,7 +12,7 @@ _QUANTITY = re.compile(_NUMBER + r"\s*(?P<unit>[A-Za-zµ/]*)")
 
 SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 GAP_UNITS = ("", "ns", "us", "ms", "s")
-# Of a sample; a number without a unit is in the problem's own.
+# Seconds of each unit of the time of a sample; a number without a unit is in the problem's own.
 TIMES = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, **SECONDS}
 BYTES = {
     "": 1.0,

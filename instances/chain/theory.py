@@ -95,7 +95,7 @@ def theorem_3(numbers: Sequence[int] = (6, 6, 8, 6, 7, 7), printed_sizes: bool =
 
 
 def _triples(numbers: Sequence[int]) -> tuple[int, int]:
-    """How many triples there should be, and the sum of each."""
+    """Number of triples of a 3-partition problem, and the sum of each."""
     groups, rest = divmod(len(numbers), 3)
     total = sum(numbers)
     if rest or not groups or total % groups:
@@ -214,7 +214,7 @@ def e1_overlap() -> KnownChain:
 
 
 def e1_load() -> KnownChain:
-    """As printed, the period falls below the mean load of 8."""
+    """An example whose period, as printed, falls below the mean load of 8."""
     problem = _plain((2, 3, 2, 1), 2, "guard-e1-load")
     return KnownChain(problem, {"general": 8}, f"{GUARD_SOURCE}: E1", printed=7)
 
@@ -279,7 +279,7 @@ def e6_sizes_as_printed() -> KnownChain:
 
 
 def e6_sizes_corrected() -> KnownChain:
-    """The same numbers with the sizes one layer earlier: no split, so a longer period."""
+    """The chain of E6 with the sizes one layer earlier: the numbers have no split, so its period is longer."""
     known = theorem_3((6, 6, 6, 6, 7, 9))
     return KnownChain(
         known.problem.replace(name="guard-e6"), {"fixed": 81}, f"{GUARD_SOURCE}: E6", known.allocation

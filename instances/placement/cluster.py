@@ -12,7 +12,7 @@ from ..base.errors import InputError, show
 MAX_LEVELS = 6
 MAX_OTHER_TYPES = 100
 
-# So that bytes divided by it stay finite.
+# Bandwidths are at least this, so that bytes divided by one stay finite.
 LEAST_BANDWIDTH = 1e-100
 
 

@@ -32,7 +32,7 @@ class Device:
     accelerator_type: str | None = None
     """Name of one of the problem's other types; None: the base type, or a CPU."""
     replicas: int = 1
-    """How many accelerators hold the same nodes and take turns at the samples."""
+    """Number of accelerators that hold the same nodes and take turns at the samples."""
     group: str | None = None
     """Name of the device of level 2 that it stands in; None where there is only one level, and for CPUs."""
 

@@ -122,7 +122,8 @@ class CsvStages:
 
     @cached_property
     def chain(self) -> ScheduleProblem:
-        """The same blocks, where each stage reads from its neighbours alone, as PyTorch's runtime has it."""
+        """The problem with the same blocks, where each stage reads from its neighbours alone, as PyTorch's runtime has
+        it."""
         pairs: list[tuple[int, int]] = []
         for stage in range(len(self.rank_of)):
             backward = self.backward(stage)

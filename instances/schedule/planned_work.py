@@ -48,7 +48,7 @@ class Joint:
     source: int
     target: int
     forward: Amount | None = 0
-    """From the end of a pass to where its result can be read."""
+    """Time from the end of a forward pass to where its result can be read."""
     backward: Amount | None = 0
 
 
@@ -88,7 +88,7 @@ def repeated(costs: Mapping[T, Hashable]) -> frozenset[T]:
 def evenly(
     members: Sequence[T], chunks: int, stage: str, counted: Collection[T], what: str = "layers"
 ) -> Iterator[tuple[T, ...]]:
-    """So many runs with equally many of what is counted, or a sentence why not.
+    """Divide members into runs with equally many of those that are counted; a `UsageError` says why that is impossible.
 
     An embedding or a head stays with the layers beside it, as in Megatron's interleaving: it goes with the run before,
     and at the beginning with the first one.

@@ -99,7 +99,7 @@ class ScheduleProblem:
     blocks: tuple[Block, ...]
     edges: tuple[BlockEdge, ...] = ()
     micro_batches: int | None = None
-    """None: the steady state alone."""
+    """The number of micro-batches; None: the steady state alone."""
     leaks: bool = False
     """May the changes of one micro-batch on a device not sum to 0?"""
     name: str = "schedule"

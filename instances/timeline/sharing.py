@@ -16,7 +16,8 @@ from .model import Pass, Pipeline
 def share_devices(
     pipeline: Pipeline, device_of: Sequence[int], in_flight: Sequence[int], *, training: bool = True
 ) -> Pipeline:
-    """The same stages on those devices (from 0), with the orders of their passes; the given orders do not count.
+    """The same stages on the devices `device_of`, numbered from 0, with new orders of their passes; orders that they
+    have are dropped.
 
     `in_flight`: by stage, the micro-batches that it may have in flight, at least one.
     """

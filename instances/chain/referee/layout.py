@@ -20,7 +20,7 @@ from ..names import plain, task_name
 from ..plan import PatternPlan
 from ..problem import ChainProblem
 
-# Relative to the period.
+# Share of the period by which times may be off.
 TOLERANCE = Fraction(1, 10**9)
 
 # More ticks in a period come from rounded numbers.
@@ -108,7 +108,7 @@ class Layout:
 
     @property
     def links(self) -> list[tuple[int, int]]:
-        """Those that are used, by number."""
+        """The links that transfers use, each by the numbers of its GPUs."""
         return sorted({self.link(edge) for edge in self.cut_edges})
 
     # ---- times -----------------------------------------------------------------------------------------

@@ -145,5 +145,5 @@ def _slots(layout: Layout) -> Iterator[Violation]:
 
 
 def _of(layout: Layout, row: int) -> str:
-    """Which batch is meant, where the pattern has several."""
+    """Says which batch is meant; empty where the pattern has only one."""
     return f" of batch {row}" if len(layout.starts) > 1 else ""

@@ -18,7 +18,8 @@ from ..problem import GraphPipelineProblem
 from ..simulated import stage_graph_pipeline
 from .costs import GraphStageCost, forced_edges, overfull, required_in_flight, stage_costs
 
-# Of all stages in one iteration, forward and backward: more are not simulated, so such plans are refused.
+# Passes of all stages in one iteration, forward and backward. Plans with more are refused, since they are not
+# simulated.
 MAX_PASSES = 10_000_000
 
 

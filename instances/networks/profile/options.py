@@ -26,7 +26,7 @@ MAX_IN_FLIGHT = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class ProfileOptions:
-    """None or nothing: not given, and then nothing is guessed."""
+    """How a profile becomes a problem. What is None or empty was not given, and nothing is guessed then."""
 
     kind: str | None = None
     optimizer: str | None = None

@@ -30,7 +30,8 @@ MAX_NODES = 100_000
 MAX_TENSORS = 1_000_000
 MAX_SAMPLES = 10_000_000
 
-# Of one micro-batch, or by the number of samples where several were measured; in the profile's time unit.
+# Time of one micro-batch in the profile's time unit, or a curve of times by samples where several numbers were
+# measured.
 Time = float | TimeCurve
 
 

@@ -12,7 +12,8 @@ from ..problem import PlacementProblem
 from .latency import evaluate_latency
 from .verify import verify
 
-# Relative: a latency is a sum of floats, and one that is the limit in exact numbers must not be above it here.
+# Relative margin of a limit: a latency is a sum of floats, and one that is the limit in exact numbers must not be above
+# it here.
 LIMIT_SLACK = 1e-9
 
 

@@ -136,7 +136,7 @@ def _sizes(problem: PlacementProblem, device: Device) -> list[float]:
 
 
 def memory_of(problem: PlacementProblem, device: Device) -> float | None:
-    """None: no limit, or a type that is not there."""
+    """Bytes of memory of a device; None: it has no limit, or its type does not exist."""
     if device.type != "accelerator":
         return None
     kind = other_type_of(problem, device)

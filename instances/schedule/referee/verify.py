@@ -46,7 +46,7 @@ def _precedence(unrolled: Unrolled) -> Iterator[Violation]:
 
 
 def _far_precedence(unrolled: Unrolled, offset: int, i: int, j: int, lag: int) -> Iterator[Violation]:
-    """Of a periodic schedule, where the two micro-batches are further apart than those that are laid out."""
+    """A violation where a run of a periodic schedule waits for a micro-batch that is too far away to be laid out."""
     assert unrolled.period is not None
     ready = unrolled.starts[i][0] + unrolled.times[i] + lag
     start = unrolled.starts[j][0] + offset * unrolled.period

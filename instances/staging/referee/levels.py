@@ -128,7 +128,7 @@ def evaluate_leveled(problem: StagingProblem, plan: LeveledPlan, variant: str = 
 
 
 def _copies(stage: LeveledStage, above: int) -> Iterator[int]:
-    """How many copies there are of each stage of level 1, over all levels."""
+    """Numbers of copies of the stages of level 1 inside this stage, over all levels."""
     here = above * stage.data_parallel
     if not stage.children:
         yield here
@@ -303,7 +303,7 @@ class LeveledRow:
     leaf: LeafCost | None
     """On level 1, where the layers are; None higher up."""
     share: float
-    """Of all micro-batches, what reaches one copy of the stage around it."""
+    """The share of all micro-batches that reaches one copy of the stage around it."""
 
     @property
     def name(self) -> str:
