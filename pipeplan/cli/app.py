@@ -183,7 +183,7 @@ def _add(app: typer.Typer, commands: Mapping[str, str], loaded: Collection[str])
 
 
 def _group() -> None:
-    """So that a group of one command keeps its second word."""
+    """Typer drops the command's name when a group has only one command; an empty callback keeps it."""
 
 
 def _paragraphs(text: str) -> str:

@@ -70,7 +70,7 @@ COMMON = [
     for known in CLUSTER_OPTIONS
     if known.name not in ("devices", "memory_bytes")
 ]
-"""Of the cluster all that has one value in a comparison."""
+"""Options of the cluster that have one value in the whole comparison."""
 
 
 @shared("common", COMMON)()
@@ -132,7 +132,7 @@ def command(
 
 
 def _given(limits: dict[str, Any]) -> dict[str, Any]:
-    """The same, checked."""
+    """The limits, after they have been checked."""
     limits_for(None, limits)
     return limits
 

@@ -129,7 +129,7 @@ def _read_plan(path: str) -> Plan | Result:
 
 
 def _read_problem(planned: Plan | Result, path: str | None, result: str) -> Problem | None:
-    """Of a plan that is exported with its problem; None: of any other."""
+    """The problem of a plan that is exported with its problem; None for any other plan."""
     from ..instances.base.result import Result
     from ..instances.registry import kind_of_plan
     from ..kinds import SHOWN

@@ -75,7 +75,7 @@ def known_facts(known: KnownChain) -> dict[str, Any]:
 
 
 def remarks(known: KnownChain) -> list[str]:
-    """The same in words."""
+    """What is known of the chain, in words."""
     said = [f"source: {known.source}"]
     if known.answers:
         periods = (
@@ -181,13 +181,13 @@ def _families() -> dict[str, tuple[str, tuple[Parameter, ...]]]:
 
 @cache
 def _generators() -> dict[str, Generator[Any]]:
-    """Of all kinds that have any beside their networks."""
+    """The generators of all kinds, by their names."""
     found = (kind.generators.load() for kind in KINDS.values() if kind.generators is not None)
     return {name: generator for generators in found for name, generator in generators.items()}
 
 
 def graph_parameters(model: GraphModel) -> tuple[Parameter, ...]:
-    """Of one model of a graph pipeline: its argument `devices` has the name that other commands use."""
+    """The parameters of one model of a graph pipeline; its argument `devices` is called as in other commands."""
     own = {"accelerators" if name == "devices" else name for name in model.parameters}
     return tuple(parameter for parameter in GRAPH_PARAMETERS if parameter.name in own)
 

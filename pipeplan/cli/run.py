@@ -125,7 +125,7 @@ def command(
 
 
 def _plan(path: str, profile: Profile) -> Plan:
-    """Of a result it is said for which problem it was made, where that has another name."""
+    """Read a plan. Where it is a result for a problem of another name than the profile's, a note says so."""
     from ..instances.base.json_file import read_json
     from ..instances.stored_results import load_plan
 

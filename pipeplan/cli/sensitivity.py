@@ -131,7 +131,7 @@ def _asked(instance: str, on: Cluster) -> tuple[Problem, dict[str, Problem]]:
 
 
 def _instance_on(instance: str, on: Cluster) -> Problem | None:
-    """None where so little, or this alone, does not make a cluster."""
+    """The problem on this cluster; None where these options do not make a cluster."""
     try:
         return load_instance(instance, on)
     except PipeplanError:

@@ -25,7 +25,7 @@ MOST_AUTOCAST = 0.1
 
 @dataclass(slots=True)
 class NodeCost:
-    """Of one micro-batch; times are None where they are measured instead."""
+    """Costs of a node for one micro-batch; times are None where they are measured instead."""
 
     flops_forward: float = 0.0
     flops_backward: float = 0.0

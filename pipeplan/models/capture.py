@@ -29,7 +29,7 @@ from .memory import attribute, tensors_in, written
 # Takes nothing; the model, and the positional and keyword arguments of one micro-batch.
 Build = Callable[[], tuple[Any, tuple[Any, ...], dict[str, Any]]]
 
-# Which value is the loss: the first scalar output that can be differentiated, or the sum of the first output.
+# How the loss is chosen. None: the first scalar output that can be differentiated. "sum": the sum of the first output.
 LOSSES = (None, "sum")
 
 _NO_LOSS = "give --loss sum, or wrap the model in one that returns its loss"
@@ -48,9 +48,9 @@ class Captured:
     """The name of the value in the graph; None where nothing is trained."""
     warnings: tuple[str, ...] = ()
     sha256: str = ""
-    """Of the graph's text with all sizes: profiles hold it, and plans run on the same graph alone."""
+    """Hash of the graph's text with all sizes. Profiles keep it, since plans run on the same graph alone."""
     mode: FakeTensorMode | None = field(default=None, repr=False)
-    """Of a model without values: its tensors have sizes and no memory."""
+    """Mode of a model without values, whose tensors have sizes and no memory; None where values are there."""
 
     @property
     def operations(self) -> tuple[fx.Node, ...]:

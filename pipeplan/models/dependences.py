@@ -17,7 +17,7 @@ from .memory import attribute, storages, written
 
 @dataclass(frozen=True)
 class Dependences:
-    """Of one graph."""
+    """How operations of one graph depend on each other, beside the edges that the graph shows."""
 
     hidden: Mapping[fx.Node, tuple[fx.Node, ...]]
     """By operation the earlier writes into memory that it reads."""

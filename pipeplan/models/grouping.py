@@ -25,7 +25,7 @@ ROOT = "(root)"
 
 @dataclass(frozen=True)
 class Grouped:
-    """Which node of the profile each operation belongs to; auxiliary operations belong to none."""
+    """Operations grouped into nodes of the profile; auxiliary operations belong to no node."""
 
     nodes: Mapping[str, tuple[fx.Node, ...]]
     """In topological order."""
@@ -88,7 +88,7 @@ class _Rule:
 
 
 def _rule(captured: Captured, granularity: str, flops: Mapping[str, float] | None) -> _Rule | None:
-    """None: every operation for itself."""
+    """The rule by which operations are grouped; None: every operation is a node."""
     paths = {module_path(node) for node in captured.operations}
     if granularity == "op":
         return None

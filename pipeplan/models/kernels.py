@@ -47,7 +47,7 @@ class Trace:
     """The values of the graph that a gradient comes back to."""
 
     def flops(self) -> dict[str, float]:
-        """Of both passes, by operation."""
+        """Floating-point operations of both passes, by operation of the graph."""
         found: dict[str, float] = {}
         for kernel in self.kernels:
             if kernel.operation is not None:
@@ -113,7 +113,7 @@ def _is_view(function: Any, read: list[torch.Tensor], made: list[torch.Tensor]) 
 
 
 def _element_bytes(tensors: tuple[torch.Tensor, ...]) -> int:
-    """Of the first numbers that are calculated with."""
+    """Bytes of one number of the first tensor of floating-point numbers."""
     return next((tensor.element_size() for tensor in tensors if tensor.is_floating_point()), 4)
 
 

@@ -38,16 +38,16 @@ class ModelStage:
     rank: int
     """Devices are numbered in the order of their first stages."""
     device: str
-    """As the plan calls it."""
+    """Name of the device in the plan."""
     in_flight: int
     """Micro-batches that a replica has run forward and not yet backward, at most."""
     k: int = 1
-    """Of kFkB."""
+    """The k of the schedule kFkB."""
     replicas: int = 1
     tensor_parallel: int = 1
     on_cpu: bool = False
     samples: int | None = None
-    """Of one of its micro-batches; None: the plan does not say, and all stages have the same."""
+    """Samples of one of its micro-batches; None: the plan does not say, and all stages have the same number."""
     configurations: Mapping[str, str] | None = None
     """How nodes run (recomputation and the like) where that is not the usual way."""
 
@@ -60,7 +60,7 @@ class PlanStages:
     reads: tuple[tuple[str, str], ...] | None
     """(node, reader) on different stages; None: without a profile nobody knows."""
     training: bool | None
-    """None: the plan does not tell."""
+    """Is the plan one for training? None: the plan does not tell."""
 
     @property
     def ranks(self) -> int:

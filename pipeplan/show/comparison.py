@@ -180,7 +180,7 @@ def _loss(value: float | None, best: float | None) -> list[str]:
 LEAST_LOSS = 0.01
 """Per cent: less is shown as less, never as nothing."""
 DIGITS = 6
-"""Of a value."""
+"""Digits of a value."""
 
 METHOD_HEAD = ("method", "plans", "proven", "best in", "mean", "worst", "seconds", "wall", "memory")
 METHODS = (
@@ -229,7 +229,7 @@ def _run_cell(row: Mapping[str, Any], name: str) -> str:
 
 
 def _printed_seconds(row: Mapping[str, Any]) -> str:
-    """Of a search, on the machine that the source names."""
+    """Seconds of a search as published, on the machine that the source names; empty where there are none."""
     return "" if row["published_s"] is None else f" [published {number(row['published_s'], 6)} s]"
 
 

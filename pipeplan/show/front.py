@@ -41,7 +41,7 @@ class Front:
     judged: Callable[[CurvePoint], tuple[Problem, Rules]]
     """The problem and the rules that the plan of a point keeps."""
     memory: MemoryUnit | None = IN_BYTES
-    """Of the limits; None: they are times."""
+    """Unit of the limits where these are amounts of memory; None: they are times."""
     rivals: tuple[str, tuple[tuple[float, float], ...]] = ("", ())
     """Whom they are compared with, by limit."""
     rules: tuple[tuple[str, float], ...] = ()
@@ -54,7 +54,7 @@ class Front:
 
     @property
     def devices(self) -> str:
-        """How many there are, by what they are called."""
+        """Number of the devices, with the noun that the problem has for them."""
         return devices(self.problem)
 
     def limits(self) -> list[float]:

@@ -16,12 +16,12 @@ from .palette import PHASE_NAMES, PHASES
 from .words import IN_BYTES, MemoryUnit, plain, time_scale
 
 COUNT = "count"
-"""Of the layers or nodes in a row."""
+"""Heading of the column that counts the layers or nodes of a row."""
 COSTS = (
     "Times and sizes are what the instance says: nothing varies from run to run, and no link is shared with others."
 )
 DIGITS = 5
-"""Of times in cells."""
+"""Digits of times in cells."""
 MOST_TOLD = 64
 """Rows that sentences are about."""
 
@@ -117,11 +117,11 @@ class Bar:
     mark: str
     """One character."""
     label: str
-    """A few."""
+    """A label of a few characters."""
     title: str
-    """All that is to be said."""
+    """All that is said of what runs."""
     colour: int = 0
-    """Of the timeline's palette: what phase it is."""
+    """Number of its colour in the timeline's palette, which tells its phase."""
     short: str = ""
     """The label where there is no room for all of it."""
 
@@ -144,9 +144,9 @@ class Timeline:
     palette: tuple[str, ...] = PHASES
     period: float | None = None
     steady: float | None = None
-    """From then on everything repeats."""
+    """The time from which on everything repeats."""
     windows: tuple[str, ...] = ()
-    """Of beginning, middle and end, which are all that a terminal shows of a long one."""
+    """Names of the windows at beginning, middle and end, which are all that a terminal shows of a long timeline."""
     over_memory: bool = False
     """Is memory over the same time to be shown below it?"""
 
@@ -221,17 +221,17 @@ class PlanView:
     """All that is shown of a plan, from one evaluation by the referee."""
 
     name: str
-    """Of the problem."""
+    """Name of the problem."""
     headline: str
     """The value and what goes with it."""
     value: str
-    """Of the plan, with its unit and what it is for, as `6 ms per sample`."""
+    """Value of the plan with its unit and what it is for, as `6 ms per sample`."""
     tables: tuple[Table, ...]
     """Devices or stages first."""
     unit: str | None
-    """Of the loads."""
+    """Unit of the loads."""
     full_load: float
-    """As long as a bar can be."""
+    """The load that a bar of full length stands for."""
     sentences: tuple[str, ...]
     """What binds and what else the tables leave open."""
     limits: str = ""
@@ -241,11 +241,11 @@ class PlanView:
     legend: str = ""
     """What the columns mean."""
     time_unit: str | None = None
-    """Of what follows."""
+    """Unit of the times in timelines and curves."""
     timelines: tuple[Timeline, ...] = ()
     memory: tuple[Curve, ...] = ()
     memory_unit: MemoryUnit = IN_BYTES
-    """Of rows and curves."""
+    """Unit of the memory in rows and curves."""
     graph: Graph | None = None
     flow: Flow | None = None
 

@@ -11,9 +11,9 @@ from ..instances.base.cluster import SECONDS
 from ..instances.base.quantities import BYTE_NAMES, in_thousands
 
 BYTES = ("B", "kB", "MB", "GB", "TB")
-"""Of a thousand each, as bandwidths and data sheets have them."""
+"""Units of a thousand each, as bandwidths and data sheets have them."""
 BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
-"""Of 1024 each, as allocators and drivers report memory."""
+"""Units of 1024 each, as allocators and drivers report memory."""
 LONGEST_WHOLE = 1e10
 """Numbers are written out up to here, and with a power of ten from here on."""
 MICROSECOND = "µs"
@@ -46,7 +46,7 @@ class MemoryUnit:
     """What amounts of memory are counted in. Bytes are told in the multiple that suits them, all else as it is."""
 
     name: str | None = None
-    """None: bytes; empty: the source does not say."""
+    """Name of the unit; None: bytes; empty: the source does not say."""
     units: tuple[str, ...] = BINARY
     """The multiples of bytes."""
 
@@ -103,7 +103,7 @@ class Times:
 
     @classmethod
     def of(cls, values: Iterable[float | None], unit: str | None) -> Times:
-        """None are absent."""
+        """The times in the unit that suits the largest of them; those that are None are absent."""
         return cls(*time_scale(max((abs(value) for value in values if value is not None), default=0.0), unit))
 
     def text(self, value: float | None, missing: str = "-", digits: int = 7) -> str:

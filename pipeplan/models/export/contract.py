@@ -52,7 +52,7 @@ class Exported:
 
     @property
     def text(self) -> str:
-        """Of the main file."""
+        """Text of the main file."""
         return next(iter(self.files.values()))
 
 

@@ -90,7 +90,7 @@ class _Graph:
             for target in _next(node):
                 before.setdefault(target, []).append(node)
         self.to_inputs = set(leaves)
-        """Those that lead to an input, and the inputs."""
+        """The operations from which a path leads to an input, and the inputs."""
         waiting = list(leaves)
         while waiting:
             for node in before.get(waiting.pop(), ()):
@@ -98,7 +98,7 @@ class _Graph:
                     self.to_inputs.add(node)
                     waiting.append(node)
         self.forks: dict[Node, set[Node]] = {}
-        """Those that lead to inputs and, beside them, to weights: which ones."""
+        """The operations from which paths lead to inputs and, apart from them, to weights; each with these weights."""
         for node in self.to_inputs - set(leaves):
             weights = _below([target for target in _next(node) if target not in self.to_inputs])
             if weights:

@@ -30,7 +30,7 @@ class Span:
     micro_batch: int
     """Signed: + forward, - backward."""
     part: str
-    """Of a backward pass, as in `RunPass`."""
+    """The part of a backward pass, as in `RunPass`."""
     begin: Moment
     end: Moment
 
@@ -44,7 +44,7 @@ class Step:
     spans: tuple[Span, ...]
     sent_bytes: int
     loss: float | None
-    """Of the micro-batches whose loss was computed here, their sum / number of all; None: none was."""
+    """Sum of the losses that were computed on this rank, divided by the number of all micro-batches; None: none was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Engine:
     _local: dict[Message, torch.Tensor] = field(default_factory=dict)
     _kept: dict[tuple[int, int], _Kept] = field(default_factory=dict)
     _divided: dict[tuple[int, int], DividedBackward] = field(default_factory=dict)
-    """Of which the gradients of the weights are still to be found."""
+    """Backward passes whose gradients of the weights have still to be computed."""
     _losses: list[torch.Tensor] = field(default_factory=list)
 
     def __post_init__(self) -> None:

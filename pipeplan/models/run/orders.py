@@ -79,7 +79,7 @@ class Schedule:
         return simulate(self.pipeline, self.listed) if self.listed else run(self.pipeline)
 
     def replayed(self, times: Mapping[RunPass, float]) -> Simulation:
-        """The same order with other times of the passes."""
+        """The simulation of the same order with other times of the passes."""
         if self.listed:
             return simulate(self.pipeline, self.listed, times)
         return run(replace(self.pipeline, times={(own.stage, own.micro_batch): t for own, t in times.items()}))
@@ -148,7 +148,7 @@ def _check(planned: Iterable[ModelStage], profile: Profile, micro_batches: int) 
 
 
 def _check_samples(stage: ModelStage, name: str, profile: Profile) -> None:
-    """Of stage graphs, whose devices divide a micro-batch."""
+    """Refuse a stage graph whose devices divide a micro-batch."""
     if stage.replicas > 1:
         raise UsageError(
             f"{name} divides each micro-batch over {stage.replicas} devices, and the model was captured with whole "
@@ -253,7 +253,7 @@ def synchronised_bytes(profile: Profile, stages: tuple[RunStage, ...], x: int) -
 
 
 def holders(profile: Profile, stages: tuple[RunStage, ...]) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
-    """Of each parameter all its names and the ranks that hold it; tied ones are one."""
+    """All names of each parameter and the ranks that have it; tied parameters count as one."""
     first: dict[str, str] = {}
 
     def root(name: str) -> str:

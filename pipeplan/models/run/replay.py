@@ -79,7 +79,7 @@ class _Replay:
             yield from ((RunPass(y, j, self._part(y, j)), delay) for y, delay in self.readers[x])
 
     def _part(self, x: int, j: int) -> str:
-        """Which part of a backward pass makes the gradients that others read."""
+        """The part of a backward pass that makes the gradients which others read."""
         return INPUTS if (x, j) in self.divided else WHOLE
 
     def _time(self, own: RunPass) -> float:

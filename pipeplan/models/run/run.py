@@ -202,7 +202,7 @@ def even_split(profile: Profile, devices: int) -> Plan:
 
 
 def _measured(profile: Profile, model: str) -> Profile:
-    """The same model's profile, measured now."""
+    """A profile of the same model with times that are measured now."""
     from ..from_torch import import_torch
     from ..function_file import function_of
 

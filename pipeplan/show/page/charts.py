@@ -51,7 +51,7 @@ def zoom() -> Element:
 
 
 def svg(height: float, label: str, *children: Element) -> Element:
-    """As wide as there is room."""
+    """A picture that is as wide as there is room."""
     return tag("svg", {"class": "picture", "height": height, "role": "group", "aria-label": label}, *children)
 
 

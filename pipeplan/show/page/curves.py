@@ -13,7 +13,7 @@ from .charts import AXIS, CHARACTER, FULL, axis, chart, colour, icon, legend, ma
 from .markup import tag
 
 HEIGHT, TOP = 240.0, 10.0
-"""Of the area in which curves are drawn, and what is free above it."""
+"""Height of the area in which curves are drawn, and of what is free above it."""
 MOST_MARKS = 400
 DASHES = (None, "9 5", "3 4", "12 4 3 4", "6 2 2 2 2 2")
 WIDEST, THINNEST = 4.0, 1.5
@@ -45,7 +45,7 @@ class Line:
 
     @classmethod
     def of(cls, name: str, points: Iterable[tuple[float, float]], steps: bool = False) -> Line:
-        """Of plain points; of steps only those where the value changes, and the last one."""
+        """A line of plain points; a line of steps keeps only points where the value changes, and the last one."""
         found = list(points)
         kept = [
             point
@@ -154,7 +154,7 @@ def _rule(rule: Rule, area: Area) -> list[Element]:
 
 
 def _whiskers(line: Line, i: int, area: Area) -> list[Element]:
-    """From open points down to their bounds."""
+    """Lines from open points down to their bounds."""
     return [
         tag(
             "line",

@@ -113,7 +113,7 @@ TITLE = "Explore a pipeline"
 
 
 def explore_page() -> str:
-    """Of equal stages, with situations to begin with."""
+    """The page for a pipeline of equal stages, with situations to begin with."""
     options = [tag("option", {"value": ""}, "settings of your own")]
     options += [tag("option", {"value": i}, entry.name) for i, entry in enumerate(SITUATIONS)]
     choice = tag("select", {"id": "situation", "autocomplete": "off"}, *options)
@@ -135,7 +135,7 @@ def explore_page() -> str:
 
 
 def plan_explorer(pipeline: Pipeline, limit_bytes: float | None) -> str:
-    """Of a plan's own stages: their times, transfers and memory are given, all else can be set.
+    """The explorer of a plan's own stages: their times, transfers and memory are fixed, all else can be set.
 
     Raises `UsageError` where the stages are more than the page shows, or no chain of single devices.
     """
@@ -182,7 +182,7 @@ def _check(pipeline: Pipeline) -> None:
 
 
 def _stages(pipeline: Pipeline) -> Iterator[Mapping[str, float]]:
-    """As `pipeline.js` reads them."""
+    """Stages in the form in which `pipeline.js` reads them."""
     after = {arc.source: arc for arc in pipeline.dependencies}
     for x, stage in enumerate(pipeline.stages):
         arc = after.get(x)

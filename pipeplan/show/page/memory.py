@@ -32,7 +32,7 @@ STRIP, LABEL, GAP = 62.0, 16.0, 6.0
 """The memory of a device, with the line above it that says whose it is, and what is free below it."""
 HIGH = STRIP - LABEL - GAP
 MOST_SPANS = 60
-"""Of one device that can be pointed at one by one; of more only the whole strip can."""
+"""Spans of one device of which each can be pointed at; with more of them only the whole strip can."""
 LIMIT = "limit"
 LEAST_NAME = 4
 """Characters of a name, however long its memory is in words."""
@@ -76,7 +76,7 @@ def memory_strips(curves: Sequence[Curve], memory: MemoryUnit, x: Scale, top: fl
 
 
 def _inks(curves: Sequence[Curve]) -> dict[str, str]:
-    """Of what occurs."""
+    """Colours of the terms that occur."""
     terms = dict.fromkeys(term for curve in curves for term, amounts in curve.terms.items() if any(amounts))
     return {term: MEMORY.get(term) or colour(i) for i, term in enumerate(terms)}
 

@@ -21,7 +21,7 @@ from .plan import plan_table
 PROVEN, OPEN = "proven", "not proven"
 UNBROKEN = "\N{NO-BREAK SPACE}%"
 BEYOND = 0.05
-"""So far the curves go on behind the last point, in parts of the whole."""
+"""Share of the width by which curves go on behind the last point."""
 WORDS = {"levels": "points", "time_limit_s": "time limit (s)", "memory_bytes": "memory"}
 """What settings are called where their names say too little."""
 HOW_TO_READ = (

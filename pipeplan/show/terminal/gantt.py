@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 WIDTH = 66
 FEW_BARS = WIDTH // 3
-"""So many of a lane are told apart in one line, however long the others take."""
+"""Bars of a lane that can be told apart in one line, however long the others take."""
 LONGEST_NAME = 11
 NAMED = "─"
 """Behind the label of a task."""
@@ -92,7 +92,7 @@ def _windows(timeline: Timeline) -> tuple[list[Window], float]:
 
 
 def _most_bars(timeline: Timeline) -> int:
-    """Of a lane."""
+    """The largest number of bars in a lane."""
     return max(Counter(bar.lane for bar in timeline.bars).values())
 
 

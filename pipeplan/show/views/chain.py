@@ -22,7 +22,7 @@ SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 ENOUGH_S = 5.0
 """For the smallest memory."""
 STEADY_PERIODS = 2
-"""So many periods are shown after the pipeline has filled."""
+"""Number of periods that are shown after the pipeline has filled."""
 MOST_PERIODS = 12
 MOVED = 3
 """The colour of transfers."""
@@ -221,7 +221,7 @@ def _bar(activity: Activity, label: str, window: tuple[float, float]) -> Bar:
 
 
 def _memory(problem: ChainProblem, plan: PatternPlan, period: float) -> tuple[Curve, ...]:
-    """Of each GPU over one period; kinds that do not occur are left out."""
+    """Memory of each GPU over one period; terms that do not occur are left out."""
     profiles = memory_profiles(problem, plan)
     instants = [instant for profile in profiles for instant in profile.instants]
     used = [term for term in TERMS if any(getattr(instant.terms, term) for instant in instants)] or TERMS[:1]

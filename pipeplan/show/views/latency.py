@@ -66,7 +66,7 @@ def _limits(rows: Sequence[Row], pool_s: float, unit: str | None) -> str:
 
 
 def of_one_sample(problem: PlacementProblem, plan: PlacementPlan) -> LatencyEvaluation:
-    """Of any split, whatever it is judged by."""
+    """Latency of one sample by any split, whatever the split is judged by."""
     try:
         return LatencyRules().evaluation(problem, plan)
     except NotAnAssignmentError as error:

@@ -69,7 +69,7 @@ def assumptions(problem: PlacementProblem, rules: Rules) -> tuple[str, ...]:
 
 
 def scope_in_words(problem: PlacementProblem, scope: str) -> str:
-    """As a part of a sentence."""
+    """A scope as a part of a sentence."""
     return scope.replace(": a chain of stages", ", which form a chain of stages")
 
 

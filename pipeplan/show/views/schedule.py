@@ -29,9 +29,9 @@ WINDOWS = ("filling", "between", "draining")
 PERIODIC_WINDOWS = ("filling", "between", "last periods")
 STANDING, TAKEN, WORKSPACE = "standing", "taken by micro-batches", "workspace"
 STEADY_PERIODS = 2
-"""So many are shown after the pipeline has filled."""
+"""Number of periods that are shown after the pipeline has filled."""
 IDLE = "idle in own span"
-"""From a device's first pass to its last."""
+"""Share of the time from a device's first pass to its last one in which it idles."""
 
 
 def even_plans(problem: ScheduleProblem) -> tuple[()]:
@@ -131,7 +131,8 @@ def _idle_of(use: DeviceUse, value: Fraction, rules: Rules) -> float:
 
 
 def _at_peak(use: DeviceUse) -> dict[str, float] | None:
-    """None for links and the like, which hold nothing and may hold anything."""
+    """Memory of a device at its peak, by what it is for; None for links and the like, which hold nothing and may hold
+    anything."""
     if use.limit is None and not use.peak:
         return None
     return {
@@ -201,7 +202,7 @@ def _peak_block(use: DeviceUse) -> str:
 
 
 def _steady(unrolled: Unrolled) -> int | None:
-    """From when on everything repeats, in steps.
+    """The time, in steps, from which on everything repeats.
 
     That is a period before micro-batch 0 has ended: a micro-batch before it, had there been one, would have ended, and
     would hold nothing. A moment earlier what ends last of that one would be missing.
@@ -282,7 +283,7 @@ def _mark(kind: BlockKind, n: int) -> str:
 
 
 def _memory(unrolled: Unrolled, end: int) -> tuple[Curve, ...]:
-    """Of each device that has a limit or holds anything; workspace that occurs nowhere is left out."""
+    """Memory over time of each device that has a limit or holds anything; workspace that occurs nowhere is left out."""
     curves, last = [], float(unrolled.in_units(end))
     for d, device in enumerate(unrolled.problem.devices):
         curve = _curve(unrolled, d, end, last)
@@ -302,7 +303,7 @@ def _curve(unrolled: Unrolled, d: int, end: int, last: float) -> Curve:
     for time, found in groupby(held_over_time(unrolled, d), key=lambda held: held.time):
         if time >= end:
             break
-        # Of several at one time the last one stays; what is most there is seen as well, without any width.
+        # Of several amounts at one time the last one stays. The largest one is drawn as well, without any width.
         held = list(found)
         for one in dict.fromkeys((max(held, key=lambda one: one.amount), held[-1])):
             times.append(time)

@@ -54,7 +54,8 @@ def _row(stage: StageRun, iteration: float) -> Row:
 
 
 def first_micro_batches(problem: Problem, plan: Plan) -> tuple[tuple[Timeline, ...], tuple[Curve, ...]]:
-    """Of a plan that fixes no times: as many micro-batches as show its steady state, if it can be run."""
+    """A simulation of a plan that fixes no times: as many micro-batches as show its steady state, if the plan can be
+    run."""
     stages = _stages(plan)
     batch = kind_of(problem).batch
     count = min(
@@ -68,7 +69,7 @@ def first_micro_batches(problem: Problem, plan: Plan) -> tuple[tuple[Timeline, .
 
 
 def _stages(plan: Plan) -> int:
-    """How many lie behind each other, on the innermost level."""
+    """Number of stages that lie behind each other, on the innermost level."""
     if isinstance(plan, PlacementPlan):
         return len(plan.devices)
     return len(list(plan.leaves())) if isinstance(plan, LeveledPlan) else len(getattr(plan, "stages", ()))

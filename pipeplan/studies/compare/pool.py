@@ -50,7 +50,7 @@ def execute(run: Run, problem: str, cancelled: threading.Event | None = None) ->
 
 
 def execute_job(job: Mapping[str, Any]) -> dict[str, Any]:
-    """The same from plain data to plain data: what travels to another machine."""
+    """Execute a run from plain data to plain data, which can travel to another machine."""
     record = execute(Run(**job["run"]), job["problem"])
     assert record is not None, "nobody cancels it"
     return record.to_json()

@@ -235,7 +235,7 @@ def _refuse_mixed_objectives(methods: Iterable[Competitor]) -> None:
 
 
 def _meant(method: Competitor) -> Sequence[Entry]:
-    """Of all methods of its name, those that have the given options."""
+    """The methods of this name, one for each kind, that have the given options."""
     able = [
         entry
         for entry in method.entry.all_kinds
@@ -326,5 +326,5 @@ def _option(text: str, part: str) -> tuple[str, Any]:
 
 
 def default_jobs() -> int:
-    """As many runs at a time as keep solvers of two threads apart."""
+    """As many runs at a time as leave a solver of two threads cores of its own."""
     return max(1, len(os.sched_getaffinity(0)) // 2) if hasattr(os, "sched_getaffinity") else 1

@@ -154,7 +154,7 @@ def _seeds(where: str, value: object) -> tuple[int, ...]:
 
 
 def _limits(where: str, value: object) -> dict[str, Any]:
-    """As arguments of `SolveOptions`, checked by it."""
+    """Arguments of `SolveOptions`, which checks them."""
     given = as_object(where, value, "a table")
     refuse_unknown(where, given, LIMITS)
     limits: dict[str, Any] = {}

@@ -306,7 +306,7 @@ def _compact(
 
 
 def _within(problem: ChainProblem, best: Candidate, solver: Solver, limit_s: float | None) -> Candidate | None:
-    """The same allocation and period in less memory, or None where that was not found."""
+    """A plan with the same allocation and period in less memory; None where none was found."""
     chain = integer_chain(problem, coarse_steps(problem))
     period = math.ceil(best.value * float(chain.steps) * (1 - SAME))
     answer = fit(chain, Known.whole(best.plan.allocation), period, solver, limit_s)

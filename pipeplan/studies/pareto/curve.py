@@ -47,7 +47,7 @@ class Candidate:
     source: str = ""
     """The method that the plan comes from."""
     bubble: float | None = None
-    """Of schedules: the share of the time in which devices idle."""
+    """Share of the time in which the devices of a schedule idle; None for other plans."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class CurvePoint:
     rival: float | None = None
     """The value of the plan that this one is compared with."""
     method: str = ""
-    """Of curves by several methods: which one."""
+    """The method of the point, on a curve by several methods."""
     seconds: float = 0.0
     messages: tuple[str, ...] = ()
 
@@ -89,7 +89,7 @@ class CurvePoint:
 
     @property
     def batches_per_period(self) -> int | None:
-        """Of chains."""
+        """Batches per period of a chain's plan."""
         return None if self.candidate is None else self.candidate.plan.batches_per_period
 
     @property
@@ -177,7 +177,7 @@ class Settings:
     options: Mapping[str, Any] = field(default_factory=dict)
     """By which rules plans are judged; none: the usual ones of their kind."""
     methods: tuple[str, ...] | None = None
-    """Of curves by several methods: which ones; None: the usual ones."""
+    """Methods of a curve by several methods; None: the usual ones."""
     axis: str = "memory_bytes"
     """What `chosen` is called."""
 
@@ -204,11 +204,11 @@ class Asked:
     """What the user says of the curve."""
 
     levels: int | None = None
-    """None: the usual number."""
+    """Number of limits; None: the usual number."""
     own: Mapping[str, Any] = field(default_factory=dict)
     """What only some kinds have a meaning for, by name; only what was given."""
     limits: SolveOptions = USUAL
-    """Of each point."""
+    """Limits of the search for each point."""
 
 
 def places(flag: str, given: Iterable[float] | None, levels: int | None) -> tuple[int, tuple[float, ...]]:
@@ -293,7 +293,7 @@ class Curve:
     problem: Any
     settings: Settings
     ends: Ends | None
-    """None: the sweep was interrupted before they were known."""
+    """Smallest and largest limit; None: the sweep was interrupted before they were known."""
     points: tuple[CurvePoint, ...]
     complete: bool
     """Was it not interrupted?"""

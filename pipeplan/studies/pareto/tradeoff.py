@@ -124,7 +124,7 @@ class Placements(Sweep):
         return Candidate(plan, rules.value(self.problem, plan), self._latency_of(plan) or 0.0, END)
 
     def _latency_of(self, plan: PlacementPlan) -> float | None:
-        """None where the plan breaks a rule."""
+        """Latency of the plan; None where the plan breaks a rule."""
         rules = LatencyRules()
         return None if rules.violations(self.problem, plan) else rules.value(self.problem, plan)
 
