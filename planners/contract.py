@@ -103,7 +103,7 @@ class Request:
     board: Board = field(default_factory=Board)
 
     def seconds_left(self) -> float | None:
-        """None: no limit; never negative."""
+        """Seconds until the time limit, never fewer than 0; None: there is no limit."""
         if self.limits.time_limit_s is None:
             return None
         return max(0.0, self.limits.time_limit_s - self.board.seconds)

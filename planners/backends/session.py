@@ -50,7 +50,7 @@ class Session:
         return time.monotonic() - self.task.submitted
 
     def seconds_left(self) -> float | None:
-        """None: no limit; never negative."""
+        """Seconds until the deadline, never fewer than 0; None: there is no limit."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     def out_of_time(self) -> bool:

@@ -31,7 +31,7 @@ class Stages:
 
     problem: ChainProblem
     allowed: frozenset[tuple[int, int]] | None = None
-    """None: any stage may be used."""
+    """The stages that may be used; None: any stage."""
 
     @cached_property
     def ticks(self) -> int:

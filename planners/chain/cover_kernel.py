@@ -14,7 +14,7 @@ from .anneal_kernel import Tables
 
 FOUND, DONE, PAUSED = 1, 0, -1
 TOO_MANY = -1
-# Of the search for sets, before they count as too many.
+# Nodes of the search for sets, for each set that is wanted; beyond them the sets count as too many.
 NODES_PER_SET = 40
 
 

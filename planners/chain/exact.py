@@ -44,7 +44,7 @@ class BestSoFar:
         self.best: PatternPlan | None = None
         self.start_outcome = StartOutcome.NONE
         self.counts: dict[str, int] = {}
-        """How many schedules were sought, and how many facts refuted."""
+        """Numbers of schedules that were sought and of facts that were refuted."""
 
     def tell(self, plan: PatternPlan | None, bound: float) -> None:
         """A plan or None, and a bound: kept where they are better."""

@@ -119,7 +119,7 @@ def best_schedule(
     exact = chain.exact_sizes and not chain.exclusive_buffers
     plan: PatternPlan | None = None
     length = 0
-    """Of the interval to be refuted next, with exclusive buffers; 0: ask for the ceiling itself."""
+    """Length of the interval to be refuted next, with exclusive buffers; 0: ask for the ceiling itself."""
     while ceiling > refuted:
         period = min(ceiling, refuted + length) if length else ceiling
         slack = slack_between(chain, refuted, period) if length else 0
@@ -372,7 +372,7 @@ class Refuter:
 
 
 def _smaller(known: Known) -> Iterator[Known]:
-    """The same without one fact."""
+    """What remains of the known facts when one of them is left out, in all ways."""
     for cut in sorted(known.cuts):
         yield replace(known, cuts=known.cuts - {cut})
     for g, group in enumerate(known.groups):

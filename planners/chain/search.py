@@ -48,7 +48,7 @@ class Levels:
     until_s: float = 0.0
     """May be spent on the current walk before lower ones."""
     most: int | None = None
-    """From this period on there are too many sets, or partitions of a part of the chain that nothing refutes."""
+    """The period from which on there are too many sets, or partitions of a part of the chain that nothing refutes."""
 
     def __post_init__(self) -> None:
         self.suited = self.chain.memory is not None
@@ -170,7 +170,7 @@ class Search:
         self.share = FIRST_SHARE
         self.tried = 0
         self.floor = 0
-        """Up to here only undecided allocations are left."""
+        """Periods up to this have only undecided allocations left."""
         self.exhausted = False
         """Is nothing left but what only a finer grid can decide?"""
 
@@ -270,7 +270,7 @@ class Search:
 
     @contextmanager
     def _busy_with(self, allocation: tuple[int, ...]) -> Iterator[None]:
-        """Those who wait for it hear of the end."""
+        """Tell the threads that wait for this allocation when the work on it has ended."""
         try:
             yield
         finally:
@@ -390,7 +390,7 @@ class Search:
         self._schedule(allocation, self.lower)
 
     def _schedule(self, allocation: tuple[int, ...], refuted: int, most: int | None = None) -> None:
-        """Up to a period `most`, or to any that would be an improvement."""
+        """Seek a schedule of the allocation up to a period `most`, or up to any period that would be an improvement."""
         self.scheduled.add(allocation)
         answer = self._windows_refute(allocation) or best_schedule(
             self.problem,

@@ -54,7 +54,7 @@ class Attempt:
     """Plans that the referee did not accept; `refused_value` is the model's value of the last one."""
     refused_value: float | None = None
     answers: list[Answer] = field(default_factory=list)
-    """Of the backends that came to an end, as far as they are believed."""
+    """Answers of the backends that came to an end, except errors and refutations that are not believed."""
     dead: dict[str, Stop] = field(default_factory=dict)
     """Backends that are of no use from now on, each with why it stopped."""
     messages: list[str] = field(default_factory=list)

@@ -160,7 +160,8 @@ class _Run:
         return Stop.GAP  # or proven: the judge says so where value and bound meet
 
     def _stages(self, gap: float) -> tuple[Stage, ...]:
-        """Of named solvers, joined by commas, one; of `auto`, what the formulation wants."""
+        """The stages of the search. Named solvers, joined by commas, are one stage; `auto` takes what the formulation
+        wants."""
         if self.solver != "auto":
             return side_by_side(*dict.fromkeys(name.strip() for name in self.solver.split(",")))
         near, found = self._reached(NEAR * gap), self.board.plan is not None
@@ -349,7 +350,7 @@ class _Run:
             self._prove(told, evidence(first, _answer(told)), "no second opinion came in time")
 
     def _second_opinion(self, first: str, question: float | None, first_took_s: float) -> Attempt | None:
-        """Of the first solver that takes this model; None where there is none, or no time."""
+        """An attempt with the first other solver that takes this model; None where there is none, or no time."""
         request = replace(self.request, limits=replace(self.request.limits, native={}, log_path=None))
         for other in second_opinions(first):
             if other in self.given_up or self.request.out_of_time():
@@ -373,7 +374,8 @@ class _Run:
 
 
 def share(names: tuple[str, ...], threads: int | None) -> dict[str, int]:
-    """At least one thread for each; HiGHS hardly uses more than one, so the last named gets the rest."""
+    """Threads for each solver, at least one. HiGHS hardly uses more than one, so the solver named last gets the
+    rest."""
     shares = dict.fromkeys(names, 1)
     shares[names[-1]] += max(0, (threads or os.cpu_count() or 1) - len(names))
     return shares

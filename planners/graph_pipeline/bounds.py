@@ -64,7 +64,7 @@ from .memory import GraphMemory, whole_graph_memory
 # Samples of a micro-batch, and devices.
 Share = tuple[int, int]
 
-# Relative: how close the iteration's bound is to what the argument proves.
+# Relative distance of the computed bound of an iteration from what the argument proves.
 PRECISE = 1e-8
 
 ROUNDING = 1e-12

@@ -34,7 +34,7 @@ def after_child(tables: Tables, node: SeriesNode, entry: Entry, values: Any, nee
 
 
 def of_row(tables: Tables, node: PricedNode, entry: Entry, end: int, i: int) -> Combinations:
-    """Of the children from i to end - 1 of a leaf or a series."""
+    """Combinations of the children from i to end - 1 of a leaf or a series."""
     assert not isinstance(node, ParallelNode)
     if i == end:
         return {entry: 1}
@@ -43,7 +43,7 @@ def of_row(tables: Tables, node: PricedNode, entry: Entry, end: int, i: int) -> 
 
 
 def of_branches(tables: Tables, node: ParallelNode, entry: Entry, wanted: Vector) -> Combinations:
-    """Of so many branches of each kind."""
+    """Combinations of so many branches of each kind."""
     key = id(node.prices), entry, wanted
     if key not in tables.combinations:
         tables.combinations[key] = _of_branches(tables, node, entry, wanted)

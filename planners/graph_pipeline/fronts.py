@@ -126,7 +126,8 @@ class Readers(NamedTuple):
 
 
 class _Operators(NamedTuple):
-    """Of a set, whatever its devices. `least`: work of an iteration in time of one device, each with its best share."""
+    """What a set of operators costs, whatever its devices. `least`: work of an iteration in time of one device, each
+    operator with its best share."""
 
     inside: list[int]
     least: float

@@ -23,7 +23,7 @@ from .costs import Boundary, Costs, Facts, Priced
 # With more choices of branches than this, only branches that follow each other share a stage.
 MOST_VECTORS = 1024
 
-# How many branches of each kind.
+# Number of branches of each kind.
 Vector = tuple[int, ...]
 
 
@@ -253,7 +253,7 @@ def _shape(tree: Tree) -> Any:
 
 
 def renamed(node: PricedNode, names: dict[int, int]) -> PricedNode:
-    """The same node on other operators; its prices are shared."""
+    """A copy of the node on other operators; its prices are shared."""
     new = tuple(names[v] for v in node.operators)
     if isinstance(node, LeafNode):
         return LeafNode(new, node.prices)
@@ -278,7 +278,7 @@ def all_nodes(node: PricedNode) -> Iterator[PricedNode]:
 
 
 def all_prices(root: PricedNode) -> Iterator[Priced]:
-    """Of every set that may be a stage."""
+    """The prices of every set that may be a stage."""
     for node in all_nodes(root):
         yield node.prices
         if isinstance(node, SeriesNode):

@@ -43,7 +43,8 @@ def downsets(problem: GraphPipelineProblem, most: int) -> list[int] | None:
 
 
 def count_downsets(problem: GraphPipelineProblem) -> int:
-    """From the decomposition: a product over branches. A lower bound where parts of the graph are kept whole."""
+    """Number of downsets by the decomposition: a product over branches. It is a lower bound where parts of the graph
+    are kept whole."""
 
     def count(tree: Tree) -> int:
         if isinstance(tree, Leaf):
@@ -91,7 +92,7 @@ class SequentialSearch:
         return value, decisions
 
     def _in_flight(self, position: int) -> int:
-        """Of the stage at this position from the end."""
+        """Samples in flight of the stage at this position from the end."""
         return min(self.menu.mini_batch, position * self.menu.configurations[0].b)
 
     def _value(self, left: int, after: int, devices: int) -> float:

@@ -42,7 +42,7 @@ class Floor:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Of one question: a plan, or that there is none, or neither where it stays open."""
+    """Answer to one question: a plan, a proof that there is none, or neither where the question stays open."""
 
     plan: Plan | None = None
     none: bool = False
@@ -211,7 +211,8 @@ def whole(amount: Fraction, unit: Fraction) -> Fraction:
 def outcome_of(
     problem: Problem, name: str, options: Mapping[str, Any], limits: SolveOptions, start: Plan | None = None
 ) -> Outcome:
-    """Of a formulation or a planner, with those of the options that are its own; a failure is an open question."""
+    """Outcome of a formulation or a planner, with those of the options that it declares; a failure is an open
+    question."""
     entry = FORMULATIONS.get(name) or PLANNERS[name].for_kind(problem.kind)
     own = {spec.name: options[spec.name] for spec in entry.options if spec.name in options}
     asked = resolve_options(entry, own)

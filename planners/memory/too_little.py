@@ -15,7 +15,8 @@ from ..options import SolveOptions
 
 
 def explain(problem: Problem, options: Mapping[str, Any], limits: SolveOptions, proven: bool) -> tuple[str, ...]:
-    """Of a problem that has a limit of memory; nothing where a proof is missing, or where latency may be the reason."""
+    """Sentences for a problem with a limit of memory that has no plan: which memory would do. There are none where a
+    proof is missing, or where latency may be the reason."""
     return would_do(problem, options, limits) if proven and options.get("latency_limit") is None else ()
 
 

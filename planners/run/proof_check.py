@@ -223,7 +223,7 @@ def _common(problem: Problem, method: Method, entry: Entry) -> dict[str, Any]:
 
 
 def _second(problem: Problem, name: str, options: Mapping[str, Any]) -> Method | None:
-    """None where it cannot plan such problems, or does not know such options."""
+    """The second method; None where it cannot plan such problems, or does not know such options."""
     formulation, planner = (None, name) if name in PLANNERS else (name, None)
     solver = "auto" if formulation is None else FORMULATIONS[formulation].check_solver
     try:

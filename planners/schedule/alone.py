@@ -108,10 +108,11 @@ class Safety:
     batches: int
     held: list[int] = field(init=False)
     _own: list[list[int]] = field(init=False)
-    """Of each device: its blocks that use memory, in the order that a micro-batch follows alone."""
+    """The blocks of each device that use memory, in the order that a micro-batch follows alone."""
     _bit: list[dict[int, int]] = field(init=False)
     _left: list[dict[int, int]] = field(init=False)
-    """Of each device: what is left there of micro-batches that have begun there, as bits, by micro-batch in order."""
+    """For each device, the blocks that are left of each micro-batch that has begun there, as bits, by micro-batch in
+    order."""
     _rests: list[dict[int, Rest]] = field(init=False)
     _begun: list[int] = field(init=False)
     _watched: list[bool] = field(init=False)
@@ -131,7 +132,7 @@ class Safety:
         return all(self._ends(d, []) for d in range(len(self.held)) if self._watched[d])
 
     def allows(self, b: int, n: int) -> bool:
-        """Of the next run of a block whose micro-batches run in order."""
+        """May the next run of a block start, whose micro-batches run in order?"""
         for d, peak, change in self.whole.uses[b]:
             if not self._watched[d]:
                 continue

@@ -19,7 +19,7 @@ class Stage:
     backward: int
     """For inputs, where it is divided."""
     weights: int | None
-    """None: the backward pass is not divided."""
+    """Position of the backward pass for weights; None: the backward pass is not divided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class ChainShape:
     devices: tuple[int, ...]
     """In the order in which the first stages visit them; links are not among them."""
     layout: str | None
-    """Of several stages on each device: `loop` or `v`; None: neither."""
+    """How several stages lie on each device: `loop` or `v`; None: neither."""
     divided: bool
     """Has every stage a backward pass for weights?"""
 

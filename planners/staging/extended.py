@@ -82,7 +82,7 @@ class _Run:
         return found.load * (self.slots(len(found.plan.stages)) / self.problem.micro_batches if self.flush else 1.0)
 
     def slots(self, stages: int) -> int:
-        """Of one batch, until the pipeline is empty again."""
+        """Slots of one batch, until the pipeline is empty again."""
         return int(self.problem.micro_batches) + stages - 1
 
     def fastest(self) -> Found[StagedPlan] | None:

@@ -222,7 +222,7 @@ class _Hierarchy:
         return 0 * suffix + (0 if self.variant == "basic" else -(-self.problem.devices // stage.data_parallel))
 
     def _loads(self, shape: Shape, d: int, most: int, least: int) -> Any:
-        """Of a stage of level 1, with least..most micro-batches in flight; memory grows with them."""
+        """Loads of a stage of level 1 with least..most micro-batches in flight, with which its memory grows."""
         loads = np.full(most - least + 1, np.inf)
         for in_flight in range(least, most + 1):
             load = self.costs.load(shape, d, in_flight)

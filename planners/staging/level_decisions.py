@@ -191,7 +191,7 @@ class _Decision:
     # ---- inside a device of the next level ----------------------------------------------------------------
 
     def _groups(self, level: int, above: int, start: int) -> Mapping[int, Any]:
-        """Of each downset D above a start D': the most that may come later, by copies, with all devices."""
+        """For each downset D above a start D', the most that may come later, by copies, with all devices."""
         return {j: table[-1].tolist() for j, table in self._tables(level, above, start).items() if j != start}
 
     def _tables(self, level: int, above: int, start: int) -> dict[int, Any]:

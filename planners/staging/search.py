@@ -217,7 +217,7 @@ def steps_of_fronts(tables: Tables, front: Any) -> list[Step]:
 
 
 def steps_of_sums(tables: Tables, came: Any, devices: int) -> list[Step]:
-    """The same on so many devices where degrees sum to a number exactly; `came` is from `decide_sums`."""
+    """The steps of a plan on so many devices whose degrees sum to a number exactly; `came` is from `decide_sums`."""
     model = tables.model
     j, k, s, steps = model.downsets - 1, devices, model.problem.micro_batches, []
     while j > 0:

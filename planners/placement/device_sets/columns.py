@@ -85,7 +85,7 @@ class Columns:
                 return mixed
 
     def _forget(self, mixed: Mixture) -> None:
-        """Of the sets that the mixture does without, all but those that come closest to their rent."""
+        """Drop sets that the mixture does without, and keep those that come closest to their rent."""
         if len(mixed.sets) <= MOST_SETS:
             return
         worth = [float(mixed.prices[each.members].sum()) for each in mixed.sets]

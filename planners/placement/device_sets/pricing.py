@@ -43,7 +43,7 @@ class SetGraph:
     order: Any
     """Groups, as they are decided."""
     first: Any
-    """Of each place, its first state; at the end the number of all."""
+    """First state of each place; the last entry is the number of all states."""
     without: Any
     within: Any
     cut_without: Any
@@ -69,7 +69,7 @@ def set_graph(groups: GroupProblem, net_costs: Sequence[int], tick: Tick = idle)
 
 
 def listed_order(groups: GroupProblem) -> list[int]:
-    """As the nodes stand in the file."""
+    """The order in which the nodes stand in the file."""
     return sorted(range(groups.count), key=lambda g: min(groups.members[g]))
 
 
@@ -162,7 +162,7 @@ def _expanded(
 # Size of a step of load, as a share of the largest limit.
 PRECISION = 1e-9
 WEIGHTS = 16
-# Of all weights, those that bound best.
+# Number of the weights that are used for pruning: those that bound best.
 PRUNING_WEIGHTS = 6
 LABELS = 1_500_000
 # Steps that the limit is divided into, at first coarsely.
@@ -211,7 +211,7 @@ class Pricer:
         return math.floor(cutoff * self.steps.scale * (1 + 1e-12))
 
     def _set(self, places: Any) -> DeviceSet:
-        """Of the groups at these places of the order; the load is rounded down cost by cost."""
+        """The set of the groups at these places of the order; its load is rounded down cost by cost."""
         members = self.graph.order[places]
         held = frozenset(members.tolist())
         nets = {e for g in held for e in self.groups.nets_of[g]}
@@ -270,7 +270,7 @@ class Pricer:
         return found
 
     def cpus_earn(self, prices: Any, limit: int, taken: Any) -> int:
-        """At least what all CPUs can earn together: a knapsack that may take parts."""
+        """Upper bound on what all CPUs can earn together: a knapsack that may take parts."""
         choice = np.flatnonzero((prices > 0) & ~taken & (self.cpu <= limit))
         room, earned = self.groups.cpus * limit, 0
         rate = prices[choice] / np.maximum(self.cpu[choice], 0.5)
@@ -295,7 +295,7 @@ class Quick:
 
 
 def pricer(groups: GroupProblem, worst: float, tick: Tick = idle) -> Pricer | None:
-    """None where the graph is too wide."""
+    """Prices device sets of the groups; None where the graph is too wide."""
     steps = Steps.below(worst, PRECISION)
     work = np.array(steps.floor(groups.total_times), dtype=np.int64)
     net_costs = steps.floor(net.cost for net in groups.nets)

@@ -121,7 +121,7 @@ class Pairs:
 
 
 def replicas_of(lattice: Lattice, kind: int) -> range:
-    """How many devices of a kind a stage may take."""
+    """Numbers of devices of a kind that a stage may take."""
     model = lattice.model
     device = model.kinds[kind]
     return range(1, (device.count if model.sync_bandwidth is not None and device.pays else 1) + 1)

@@ -35,7 +35,7 @@ from .model import Model, build
 from .plans import as_plan, nested
 from .search import Progress
 
-# Up to here the dense program is considered: it needs no compiled code.
+# Largest number of ideals for which the dense program is considered: it needs no compiled code.
 SMALL_IDEALS = 600
 
 # Table entries that the dense program may touch.
@@ -206,7 +206,7 @@ class _Run:
         return not exact and any(broken.rule == "memory" for broken in violations_of(self.problem, plan))
 
     def _raise_bound(self, bound: float) -> None:
-        """Of the present model, with values from the present lattice."""
+        """Take a bound of the present model, whose values come from the present lattice, if it is better."""
         if not self.bounding:
             return
         bound = min(bound, self.ceiling)
@@ -232,7 +232,7 @@ class _Run:
         return self._pruned(lattice)
 
     def _limit(self) -> int:
-        """How many ideals we may have: by the user's word and by memory."""
+        """Number of ideals that the user and the memory allow."""
         memory = self.request.limits.memory_limit_bytes or DEFAULT_MEMORY
         wanted = int(self.request.options.get("max_ideals", MAX_IDEALS.default))
         return max(2, min(wanted, memory // bytes_per_ideal(self.model)))

@@ -313,7 +313,7 @@ class _Cuts:
 
 
 def _counts(groups: Groups) -> Iterator[tuple[int, int]]:
-    """How many accelerators and CPUs are used, small numbers first."""
+    """Numbers of accelerators and CPUs that are used, small numbers first."""
     for f in range(groups.accelerators + 1):
         for c in range(groups.cpus + 1):
             if f or c:

@@ -139,7 +139,7 @@ def decide(
 
 
 def decide_sums(x: Layers, t: Table, c: Cluster, mode: int, limit: float, came: Any) -> tuple[int, int]:
-    """The same where the degrees must sum to `batches` exactly: every sum counts, so all of them are kept.
+    """Decide like `decide` where the degrees must sum to `batches` exactly: every sum counts, so all of them are kept.
 
     came[j, k, s]: (pair, degree's number, place of the replicas) of a plan of downset j on k devices with sum s;
     the pair is negative where there is none. Returns the least number of devices for everything, and how many
