@@ -17,9 +17,9 @@ def near_cutoff(costs: Iterable[float], bound: float | None, cutoff: float | Non
     No plan below it pays them, so a model under it can do without them (`capped`), and a solver sees the digits of all
     others. A proof that there is no such plan improves the bound, and with it what comes next.
     """
-    known = [cost for cost in costs if cost > 0]
-    near = FAR * (bound or min(known, default=0.0))
-    if max(known, default=0.0) <= 2 * near or (cutoff is not None and cutoff <= near):
+    positive = [cost for cost in costs if cost > 0]
+    near = FAR * (bound or min(positive, default=0.0))
+    if max(positive, default=0.0) <= 2 * near or (cutoff is not None and cutoff <= near):
         return cutoff
     return near
 

@@ -147,8 +147,8 @@ def _buffer_waits(draft: Draft, path: Sequence[Activity], number: Mapping[Activi
     waits = []
     for a, transfer, b in zip(path, path[1:], path[2:], strict=False):
         if transfer.is_transfer:
-            held = draft.duration(transfer) - draft.duration(a)
-            waits.append(Wait(number[transfer], number[a], held, 1 - draft.shift(a, transfer)))
+            time_held = draft.duration(transfer) - draft.duration(a)
+            waits.append(Wait(number[transfer], number[a], time_held, 1 - draft.shift(a, transfer)))
             waits.append(Wait(number[b], number[transfer], Fraction(0), 1 - draft.shift(transfer, b)))
     return waits
 

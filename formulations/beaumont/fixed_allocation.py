@@ -147,12 +147,12 @@ def _transfer_activities(chain: IntegerChain, known: Known) -> dict[int, Activit
         links[forward] = ("link", *ends) if chain.full_duplex else both
         links[gradient] = ("link", ends[1], ends[0]) if chain.full_duplex else both
     users = Counter(link for edge, link in links.items() if chain.transfers[edge])
-    found = {}
+    activities = {}
     for edge, link in links.items():
         duration = chain.transfers[edge]
         if chain.exclusive_buffers or (duration and users[link] > 1):
-            found[edge] = Activity(None, edge, duration, link if duration else None)
-    return found
+            activities[edge] = Activity(None, edge, duration, link if duration else None)
+    return activities
 
 
 def payload(chain: IntegerChain, known: Known, period: int, slack: int = 0) -> dict[str, Any]:

@@ -42,11 +42,11 @@ class Passes:
 
 def within(problem: GraphPipelineProblem, columns: Iterable[Column], cutoff: float | None) -> dict[Column, Passes]:
     """The columns that alone take no longer than the cut-off, with the times of their passes."""
-    found = {column: Passes.of(problem, column) for column in columns}
+    passes_of = {column: Passes.of(problem, column) for column in columns}
     if cutoff is None:
-        return found
+        return passes_of
     limit = cutoff * (1 + ROUNDING)
-    return {column: passes for column, passes in found.items() if passes.busy + passes.synchronised <= limit}
+    return {column: passes for column, passes in passes_of.items() if passes.busy + passes.synchronised <= limit}
 
 
 def delays(problem: GraphPipelineProblem, shares: Iterable[Schedule]) -> list[list[tuple[int, int, float]]]:

@@ -34,11 +34,11 @@ def decode(problem: GraphPipelineProblem, columns: list[Column], values: Values)
 
 def heights(count: int, edges: Edges) -> list[int]:
     """Stages on the longest way to an end; the heights of the model prove that there is no circle."""
-    found = [1] * count
+    levels = [1] * count
     for _ in range(count):
         for i, j in edges:
-            found[i] = max(found[i], min(count, found[j] + 1))
-    return found
+            levels[i] = max(levels[i], min(count, levels[j] + 1))
+    return levels
 
 
 def samples_in_flight(schedules: Sequence[Schedule], edges: Edges, mini_batch: int | None) -> list[int]:

@@ -54,14 +54,14 @@ def devices(options: Mapping[str, Any]) -> str:
 
 def freer(options: Mapping[str, Any], mixable: bool) -> list[str]:
     """Options that allow more micro-batches and numbers of devices."""
-    found = []
+    flags = []
     if options.get("micro_batch") is not None:
-        found.append("without --micro-batch")
+        flags.append("without --micro-batch")
     elif mixable and not options.get("mixed_micro_batches"):
-        found.append("--mixed-micro-batches")
+        flags.append("--mixed-micro-batches")
     if options.get("degrees", "divisors") != "divisors":
-        found.append("--degrees divisors")
-    return found
+        flags.append("--degrees divisors")
+    return flags
 
 
 def _samples(number: int) -> str:

@@ -71,10 +71,10 @@ class NearStages:
 
     def within(self, limit: float) -> Lattice:
         """The stages of plans with all loads within the limit; a `TooLargeError` where there are too many."""
-        found = self.few_within(limit)
-        if found is None:
+        stages = self.few_within(limit)
+        if stages is None:
             raise TooLargeError("layers", f"can form more than {MAX_STAGES} stages that are fast enough", REMEDY)
-        return found
+        return stages
 
     def few_within(self, limit: float) -> Lattice | None:
         """The stages within a limit, or None where there are too many; the last answer is kept."""
@@ -90,10 +90,10 @@ class NearStages:
         low, high = proven or SMALL * highest, highest
         while high > low * (1 + CLOSE) and not out_of_time():
             limit = min(FASTER * low, math.sqrt(low * high))
-            found = self.few_within(limit)
-            if found is None:
+            stages = self.few_within(limit)
+            if stages is None:
                 high = limit
-            elif any(found.stages_from):
+            elif any(stages.stages_from):
                 return limit
             else:
                 low = limit
@@ -103,8 +103,8 @@ class NearStages:
         smaller, larger = np.empty(MAX_STAGES, dtype=np.int32), np.empty(MAX_STAGES, dtype=np.int32)
         count = 0
         if self.possible(limit):
-            given = (self.layers, _raised(limit), self._reach, smaller, larger)
-            count = self.function("reach_from_the_beginning")(*given)
+            arguments = (self.layers, _raised(limit), self._reach, smaller, larger)
+            count = self.function("reach_from_the_beginning")(*arguments)
         return None if count < 0 else self._lattice(smaller[:count], larger[:count])
 
     def _lattice(self, smaller: Any, larger: Any) -> Lattice:

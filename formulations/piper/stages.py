@@ -82,8 +82,8 @@ class StageBook:
                 copies, sync = d * math.prod(above), self.sync_time(d)
                 if copies <= self.most:
                     degrees[copies] = min(sync, degrees.get(copies, sync))
-        known = dict(sorted(degrees.items()))
-        return NearStages(self._at_best(), self.sets, known, (self.least_work, self.least_time))
+        ascending = dict(sorted(degrees.items()))
+        return NearStages(self._at_best(), self.sets, ascending, (self.least_work, self.least_time))
 
     def _at_best(self) -> StagingProblem:
         """Flat, and all devices as fast and as large as the best: no stage is slower or larger there."""

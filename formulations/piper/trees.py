@@ -75,7 +75,7 @@ class TreeTranslator:
 
     def _carried(self, values: Values) -> Values:
         """Devices that are taken behind each stage in its stage of the next level."""
-        found: dict[str, float] = {}
+        carried: dict[str, float] = {}
         leaves: list[tuple[str, int, Part]] = [
             (f"x[{a}]", a, column) for a, column in enumerate(self.candidates.columns)
         ]
@@ -90,9 +90,9 @@ class TreeTranslator:
                 chosen = values[name] > 0.5
                 taken = 0 if chosen and part.inner in starts else taken
                 if part.inner:
-                    found[f"k[{level},{number}]"] = float(taken) if chosen else 0.0
+                    carried[f"k[{level},{number}]"] = float(taken) if chosen else 0.0
                 taken += size_of(part) if chosen else 0
-        return found
+        return carried
 
 
 def _stages(

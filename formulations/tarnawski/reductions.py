@@ -193,11 +193,11 @@ def _conflicts(network: CutNetwork, alone: Loads, cutoff: float) -> set[tuple[in
                 break  # the rest is lighter still
             if h not in companions[g] and g not in companions[h]:
                 pairs.append((-(upper[g] + upper[h]), g, h))
-    found = set()
+    conflicts = set()
     for _, g, h in sorted(pairs)[:MAX_CUTS]:
         if groups.total_times[g] + groups.total_times[h] > limit or network.least_load((g, h), ())[0] > limit:
-            found.add((min(g, h), max(g, h)))
-    return found
+            conflicts.add((min(g, h), max(g, h)))
+    return conflicts
 
 
 def _fuse(groups: GroupProblem, pairs: Sequence[tuple[int, int]]) -> GroupProblem:

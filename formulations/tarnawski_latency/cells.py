@@ -224,15 +224,15 @@ class Row:
             for v in self.after[u]:
                 if v in at:
                     needs[at[v]] |= 1 << at[u]
-        found = {0}
+        ideals = {0}
         waiting = [0]
         for ideal in waiting:  # grows while it is read
             for b, need in enumerate(needs):
                 larger = ideal | 1 << b
-                if larger not in found and need & ideal == need:
-                    found.add(larger)
+                if larger not in ideals and need & ideal == need:
+                    ideals.add(larger)
                     waiting.append(larger)
-            if len(found) > MAX_IDEALS:
+            if len(ideals) > MAX_IDEALS:
                 return None
         return waiting
 

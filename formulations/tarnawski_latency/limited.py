@@ -155,12 +155,12 @@ def _chained(problem: PlacementProblem, atoms: Atoms, plan: PlacementPlan) -> St
 
 def _shared(problem: PlacementProblem, atoms: Atoms, values: Values, plan: PlacementPlan) -> PlacementPlan:
     """The plan with the pool's nodes on their own CPUs."""
-    held: list[list[int]] = [[] for _ in range(problem.cpus)]
+    nodes_of_cpu: list[list[int]] = [[] for _ in range(problem.cpus)]
     for a, members in enumerate(atoms.members):
         for j in range(problem.cpus):
             if values.get(f"c[{a},{j}]", 0.0) > 0.5:
-                held[j] += members
-    nodes = [tuple(problem.nodes[i].id for i in sorted(mine)) for mine in held]
+                nodes_of_cpu[j] += members
+    nodes = [tuple(problem.nodes[i].id for i in sorted(mine)) for mine in nodes_of_cpu]
     accelerators = (device for device in plan.devices if device.type == "accelerator")
     return replace(plan, devices=(*accelerators, *(Device(f"cpu{j}", "cpu", mine) for j, mine in enumerate(nodes))))
 

@@ -23,12 +23,12 @@ class Staged:
 
 def plan_of(problem: PlacementProblem, atoms: Atoms, staged: Staged) -> PlacementPlan:
     """All that is not in a stage runs on the first CPU, which stands for the pool."""
-    held: list[list[int]] = [[] for _ in staged.device_of]
+    nodes_of_device: list[list[int]] = [[] for _ in staged.device_of]
     pool: list[int] = []
     for a, stage in enumerate(staged.stage_of):
-        (pool if stage is None else held[stage]).extend(atoms.members[a])
+        (pool if stage is None else nodes_of_device[stage]).extend(atoms.members[a])
     pieces: list[list[tuple[int, ...]]] = [[] for _ in range(problem.accelerators)]
-    for stage, nodes in enumerate(held):
+    for stage, nodes in enumerate(nodes_of_device):
         if nodes:
             pieces[staged.device_of[stage]].append(tuple(sorted(nodes)))
     devices = [_accelerator(problem, f"acc{d}", mine) for d, mine in enumerate(pieces)]

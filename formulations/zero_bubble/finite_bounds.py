@@ -151,16 +151,16 @@ def _released(
     memory_of: tuple[Sequence[int], DeviceMemory] | None = None,
 ) -> Starts:
     """Earliest starts, with the memory of all devices, or of one, in account."""
-    found: Starts = [list(row) for row in starts]
+    releases: Starts = [list(row) for row in starts]
     devices = [memory_of] if memory_of else list(zip(finite.on_device, finite.memories, strict=True))
     for blocks, memory in devices:
         if memory.room is not None:
             for b in blocks:
                 if memory.changes.get(b, 0) > 0:
                     for n in range(finite.batches):
-                        _wait_for_memory(finite, found, blocks, memory, (b, n))
-                        _pass_on(finite, found, b, n)
-    return found
+                        _wait_for_memory(finite, releases, blocks, memory, (b, n))
+                        _pass_on(finite, releases, b, n)
+    return releases
 
 
 def _pass_on(finite: FiniteProblem, starts: Starts, b: int, n: int) -> None:
@@ -210,13 +210,13 @@ def _wait_for_memory(
 
 def _remaining(finite: FiniteProblem) -> list[list[int]]:
     """Time from the end of each run to the end of all that follows it on the longest path."""
-    found = [[0] * finite.batches for _ in finite.times]
+    remaining = [[0] * finite.batches for _ in finite.times]
     for b, n, following in reversed(finite.forward):
         for target, wait, offset in following:
             if n + offset < finite.batches:
-                after = wait - finite.times[b] + finite.times[target] + found[target][n + offset]
-                found[b][n] = max(found[b][n], after)
-    return found
+                after = wait - finite.times[b] + finite.times[target] + remaining[target][n + offset]
+                remaining[b][n] = max(remaining[b][n], after)
+    return remaining
 
 
 def interrupted(jobs: Iterable[Job]) -> int:
@@ -286,11 +286,11 @@ def _waits(finite: FiniteProblem, d: int) -> dict[int, Wait]:
     """The wait before each block's first run, where anything is known of it."""
     blocks = finite.on_device[d]
     first = only_first(finite, blocks)
-    found = {}
+    waits = {}
     for b in blocks if first is not None else ():
         counts = counts_before(finite, d, b) if b != first else []
         if first is not None and counts:
             most = max(work_of(finite, d, chosen) for chosen in counts)
             ended = tuple(map(max, zip(*counts, strict=True)))
-            found[b] = Wait(max(0, finite.distances(first)[b] - most), ended)
-    return found
+            waits[b] = Wait(max(0, finite.distances(first)[b] - most), ended)
+    return waits

@@ -197,11 +197,11 @@ def _reachable(block: int, edges: Sequence[tuple[int, int]]) -> set[int]:
     following: dict[int, list[int]] = {}
     for i, j in edges:
         following.setdefault(i, []).append(j)
-    found: set[int] = set()
+    reached: set[int] = set()
     waiting = [block]
     while waiting:
         for j in following.get(waiting.pop(), ()):
-            if j not in found:
-                found.add(j)
+            if j not in reached:
+                reached.add(j)
                 waiting.append(j)
-    return found
+    return reached

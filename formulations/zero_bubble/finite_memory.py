@@ -68,13 +68,13 @@ def _before(
 
 def must_precede(finite: FiniteProblem, windows: Windows, first: Node, second: Node) -> bool | None:
     """Must the first run precede the second, by edges or since the other order fits no windows? None: it is open."""
-    known = finite.comes_before(first, second)
-    if known is None:
+    precedes = finite.comes_before(first, second)
+    if precedes is None:
         if _too_late(finite, windows, second, first):
             return True
         if _too_late(finite, windows, first, second):
             return False
-    return known
+    return precedes
 
 
 def _too_late(finite: FiniteProblem, windows: Windows, first: Node, second: Node) -> bool:

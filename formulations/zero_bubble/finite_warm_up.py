@@ -105,14 +105,14 @@ def counts_before(finite: FiniteProblem, d: int, block: int) -> list[tuple[int, 
     chains = [
         (i, j) for i, a in enumerate(blocks) for j, b in enumerate(blocks) if i != j and b in finite.distances(a)
     ]
-    found = []
+    possible = []
     for chosen in product(*ranges):
         if any(chosen[later] > chosen[earlier] for earlier, later in chains):
             continue
-        held = sum(count * memory.changes.get(b, 0) for count, b in zip(chosen, blocks, strict=True))
-        if memory.room is None or held + memory.needed(block) <= memory.room:
-            found.append(chosen)
-    return found
+        bytes_held = sum(count * memory.changes.get(b, 0) for count, b in zip(chosen, blocks, strict=True))
+        if memory.room is None or bytes_held + memory.needed(block) <= memory.room:
+            possible.append(chosen)
+    return possible
 
 
 def _next(sums: tuple[int, ...], time: int, idle: int) -> int | None:
@@ -131,7 +131,7 @@ def _delays(
     """By arrival: which one before it (-1: the device's first start) binds it, and by how much."""
     from_first = [{} if first is None else finite.distances(first) for first in firsts]
     paths = {arrival.block: finite.distances(arrival.block) for arrival in arrivals}
-    found = []
+    delays = []
     for number, arrival in enumerate(arrivals):
         start = from_first[arrival.device]
         before = [(-1, start[arrival.block])]
@@ -140,5 +140,5 @@ def _delays(
             first, path = firsts[earlier.device], paths[earlier.block].get(arrival.block)
             if path is not None and first in start:
                 before.append((other, start[first] + path))
-        found.append(before)
-    return found
+        delays.append(before)
+    return delays

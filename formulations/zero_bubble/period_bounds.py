@@ -155,19 +155,19 @@ def stashes_of(problem: ScheduleProblem, d: int) -> list[Stash] | None:
     change = changes(problem, d)
     left = {b: change[b] for b in problem.order if change.get(b, 0) > 0}
     reach = {b: longest_paths(problem, b) for b in left}
-    found = []
+    stashes = []
     for giver in (b for b in problem.order if change.get(b, 0) < 0):
         due = -change[giver]
         for taker in left:
             path = reach[taker][giver]
             amount = min(due, left[taker])
             if path is not None and amount:
-                found.append(Stash(taker, giver, amount, path + problem.times[giver]))
+                stashes.append(Stash(taker, giver, amount, path + problem.times[giver]))
                 left[taker] -= amount
                 due -= amount
         if due:
             return None
-    return found
+    return stashes
 
 
 def longest_paths(problem: ScheduleProblem, source: int) -> list[Fraction | None]:

@@ -112,10 +112,10 @@ class PeriodicFacts:
     def before(self) -> tuple[tuple[tuple[int, Fraction, int], ...], ...]:
         """For whom each block waits: the block, how long after its start, and the offset."""
         problem = self.problem
-        found: list[list[tuple[int, Fraction, int]]] = [[] for _ in problem.blocks]
+        waits: list[list[tuple[int, Fraction, int]]] = [[] for _ in problem.blocks]
         for (a, b), lag, edge in zip(problem.ends, problem.lags, problem.edges, strict=True):
-            found[b].append((a, problem.times[a] + lag, edge.offset))
-        return tuple(map(tuple, found))
+            waits[b].append((a, problem.times[a] + lag, edge.offset))
+        return tuple(map(tuple, waits))
 
 
 def facts_of(problem: ScheduleProblem) -> PeriodicFacts:
@@ -357,12 +357,12 @@ def distances(facts: PeriodicFacts, grid: PeriodGrid) -> list[tuple[int, int, in
             least = max([least, *(reached[c] + apart[c, b] for c in reached if c != a and (c, b) in apart)])
             reached[b] = _lifted(least, times[a], times[b], period) if (a, b) in sharing else least
             apart[a, b] = reached[b]
-    found = []
+    bounds = []
     for a, b in sorted(sharing):
         if (a, b) in apart:
             least = apart[a, b]
-            found.append((a, b, -((period - times[b] - least) // period), -(-(least + times[b]) // period)))
-    return found
+            bounds.append((a, b, -((period - times[b] - least) // period), -(-(least + times[b]) // period)))
+    return bounds
 
 
 def _after(problem: ScheduleProblem, a: int, following: list[dict[int, int]]) -> list[int]:

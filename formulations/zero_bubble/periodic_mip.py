@@ -235,17 +235,17 @@ class Program:
 
     def pairs(self) -> list[tuple[int, int]]:
         """Blocks of one device that cannot run at once, or that take no time and meet in its memory."""
-        found = set()
+        pairs = set()
         for device, blocks in zip(self.problem.devices, self.problem.on_device, strict=True):
             for i, j in combinations(blocks, 2):
                 both = (self.problem.blocks[i], self.problem.blocks[j])
                 counted = all(block.memory.get(device.name) or block.workspace.get(device.name) for block in both)
                 if self.times[i] or self.times[j] or (counted and device.memory is not None):
-                    found.add((i, j))
-        if len(found) > MOST_PAIRS or len(self.times) > MOST_BLOCKS:
-            size = f"are {len(self.times)} and give {len(found)} pairs to order"
+                    pairs.add((i, j))
+        if len(pairs) > MOST_PAIRS or len(self.times) > MOST_BLOCKS:
+            size = f"are {len(self.times)} and give {len(pairs)} pairs to order"
             raise TooLargeError("blocks", f"{size}, too many for {NAME}", "choose cp-periodic")
-        return sorted(found)
+        return sorted(pairs)
 
     def spread(self) -> int:
         """No two starts of a micro-batch need to be further apart.

@@ -58,8 +58,8 @@ class Rules(Protocol):
 def load_address(address: str) -> Any:
     """The object at `module:attribute`, or the module where no attribute is named."""
     module, _, attribute = address.partition(":")
-    found = importlib.import_module(module)
-    return getattr(found, attribute) if attribute else found
+    module_or_part = importlib.import_module(module)
+    return getattr(module_or_part, attribute) if attribute else module_or_part
 
 
 @dataclass(frozen=True)

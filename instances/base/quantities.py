@@ -75,12 +75,12 @@ def time_in(text: str, unit: str | None) -> float:
     check_time(text)
     match = _QUANTITY.fullmatch(text.strip())
     assert match is not None, "checked before"
-    amount, given = float(match["number"]), match["unit"]
-    if given in ("", unit):
+    amount, unit_name = float(match["number"]), match["unit"]
+    if unit_name in ("", unit):
         return amount
     if unit not in TIMES:
         raise ValueError(f"give a number without a unit: the problem's time unit is {unit or 'unknown'}")
-    return amount * TIMES[given] / TIMES[unit]
+    return amount * TIMES[unit_name] / TIMES[unit]
 
 
 def size(text: str) -> float:
@@ -140,12 +140,12 @@ def levels(text: str) -> tuple[tuple[int, float], ...]:
     """Devices and bytes per second of each level, the innermost first; the word none stands for a flat network."""
     if text.strip().lower() == "none":
         return ()
-    found = []
+    entries = []
     for part in text.split(","):
         count, cross, speed = part.partition("x")
         if not cross or not count.strip().isdecimal():
             raise ValueError(
                 f"{part!r} is not a level like 8x300GB/s; separate levels by commas, the innermost first."
             )
-        found.append((int(count), rate(speed)))
-    return tuple(found)
+        entries.append((int(count), rate(speed)))
+    return tuple(entries)

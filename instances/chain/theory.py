@@ -272,17 +272,17 @@ def e5_overrun() -> KnownChain:
 def e6_sizes_as_printed() -> KnownChain:
     """These numbers split into no triples, yet with the sizes as printed the period of a split is reached."""
     numbers = (6, 6, 6, 6, 7, 9)
-    known = theorem_3(numbers, printed_sizes=True)
+    chain = theorem_3(numbers, printed_sizes=True)
     return KnownChain(
-        known.problem.replace(name="guard-e6-printed"), {"fixed": 80}, f"{GUARD_SOURCE}: E6", known.allocation
+        chain.problem.replace(name="guard-e6-printed"), {"fixed": 80}, f"{GUARD_SOURCE}: E6", chain.allocation
     )
 
 
 def e6_sizes_corrected() -> KnownChain:
     """The chain of E6 with the sizes one layer earlier: the numbers have no split, so its period is longer."""
-    known = theorem_3((6, 6, 6, 6, 7, 9))
+    chain = theorem_3((6, 6, 6, 6, 7, 9))
     return KnownChain(
-        known.problem.replace(name="guard-e6"), {"fixed": 81}, f"{GUARD_SOURCE}: E6", known.allocation
+        chain.problem.replace(name="guard-e6"), {"fixed": 81}, f"{GUARD_SOURCE}: E6", chain.allocation
     )
 
 

@@ -60,8 +60,8 @@ def attention(tokens: int, hidden: int, heads: int) -> OperatorCost:
 
 def embedding_bag(rows: int, width: int, lookups: int) -> OperatorCost:
     """An operator that puts rows of a table side by side: it computes nothing, and reads only these rows."""
-    found = lookups * width
-    return OperatorCost(0.0, rows * width, found, found, found, parameters_read=False, backward_factor=1.0)
+    elements = lookups * width
+    return OperatorCost(0.0, rows * width, elements, elements, elements, parameters_read=False, backward_factor=1.0)
 
 
 def concatenation(elements: int) -> OperatorCost:

@@ -51,8 +51,8 @@ def lower(problem: PlacementProblem, plan: PlacementPlan, options: ScheduleOptio
 def _in_order(problem: PlacementProblem, plan: PlacementPlan) -> list[Device] | None:
     """The devices with nodes as a chain of stages; None where they form none."""
     names = stage_order(problem, plan)
-    known = {device.name: device for device in plan.devices}
-    return None if names is None else [known[name] for name in names if known[name].nodes]
+    device_of_name = {device.name: device for device in plan.devices}
+    return None if names is None else [device_of_name[name] for name in names if device_of_name[name].nodes]
 
 
 def _chain(

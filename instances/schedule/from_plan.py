@@ -91,8 +91,8 @@ class _Builder:
         passes = [time for part in work.parts for time in (part.forward, part.backward) if time is not None]
         lags = [lag for joint in work.joints for lag in (joint.forward, joint.backward) if lag is not None]
         self.times = _Grid([*passes, *lags], TIME_DIGITS)
-        held = [part.stash for part in work.parts] + [holder.standing for holder in work.devices]
-        self.memory = _Grid(held, MEMORY_DIGITS)
+        amounts = [part.stash for part in work.parts] + [holder.standing for holder in work.devices]
+        self.memory = _Grid(amounts, MEMORY_DIGITS)
         # Where no part makes several passes, "F0" says enough.
         self.several = any(part.passes > 1 for part in work.parts)
 

@@ -151,11 +151,11 @@ class ScheduleProblem:
     def on_device(self) -> tuple[tuple[int, ...], ...]:
         """The blocks of each device, by their positions."""
         index = self.device_index
-        found: list[list[int]] = [[] for _ in self.devices]
+        blocks_of: list[list[int]] = [[] for _ in self.devices]
         for b, block in enumerate(self.blocks):
             for name in block.devices:
-                found[index[name]].append(b)
-        return tuple(map(tuple, found))
+                blocks_of[index[name]].append(b)
+        return tuple(map(tuple, blocks_of))
 
     @cached_property
     def loads(self) -> tuple[Fraction, ...]:
@@ -182,8 +182,8 @@ class ScheduleProblem:
     def computing(self) -> tuple[int, ...]:
         """Positions of the devices that run passes of the network; all where there are none."""
         running = {name for block in self.blocks if block.kind != "X" for name in block.devices}
-        found = tuple(i for i, device in enumerate(self.devices) if device.name in running)
-        return found or tuple(range(len(self.devices)))
+        devices = tuple(i for i, device in enumerate(self.devices) if device.name in running)
+        return devices or tuple(range(len(self.devices)))
 
     @property
     def memory_bytes(self) -> float | None:

@@ -158,8 +158,8 @@ class StagingProblem(Graph):
     @cached_property
     def degrees(self) -> tuple[int, ...]:
         """Tensor-parallel degrees that some layer offers and the cluster has room for."""
-        found = {t for layer in self.layers for t, ways in layer.configurations.items() if ways}
-        return tuple(sorted(t for t in found if t <= self.devices))
+        degrees = {t for layer in self.layers for t, ways in layer.configurations.items() if ways}
+        return tuple(sorted(t for t in degrees if t <= self.devices))
 
     @cached_property
     def hash(self) -> str:

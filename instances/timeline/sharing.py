@@ -46,8 +46,8 @@ class _Scheduler:
 
     def scheduled(self) -> Pipeline:
         shared: list[list[Pass]] = [[] for _ in self.free]
-        while (found := self._next()) is not None:
-            start, x, j = found
+        while (next_pass := self._next()) is not None:
+            start, x, j = next_pass
             stage = self.pipeline.stages[x]
             end = start + (stage.forward if j > 0 else stage.backward)
             self.ends[x, j] = self.free[self.device_of[x]] = end

@@ -52,8 +52,8 @@ def build_chain(name: str, given: Mapping[str, Any]) -> KnownChain:
         arguments["memory_bytes"] = None
     if share is not None and "memory_bytes" in given:
         raise UsageError("--tightness and --memory both say how much memory there is; drop one of them.")
-    known = CHAIN_GENERATORS[name](**arguments)
-    return known if share is None else _tightened(known, share)
+    chain = CHAIN_GENERATORS[name](**arguments)
+    return chain if share is None else _tightened(chain, share)
 
 
 def _tightened(known: KnownChain, share: float) -> KnownChain:
@@ -146,11 +146,11 @@ def _option(name: str) -> str:
 
 def _with_parameters(command: Callable[..., None]) -> Callable[..., None]:
     """The command with one option per parameter of any generator; those that were given arrive as `given`."""
-    known: dict[str, Parameter] = {}
+    parameter_of: dict[str, Parameter] = {}
     for _, parameters in _families().values():
         for parameter in parameters:
-            known.setdefault(parameter.name, parameter)
-    return with_options(command, "given", map(_typer_parameter, known.values()))
+            parameter_of.setdefault(parameter.name, parameter)
+    return with_options(command, "given", map(_typer_parameter, parameter_of.values()))
 
 
 def _typer_parameter(parameter: Parameter) -> inspect.Parameter:
@@ -182,8 +182,8 @@ def _families() -> dict[str, tuple[str, tuple[Parameter, ...]]]:
 @cache
 def _generators() -> dict[str, Generator[Any]]:
     """The generators of all kinds, by their names."""
-    found = (kind.generators.load() for kind in KINDS.values() if kind.generators is not None)
-    return {name: generator for generators in found for name, generator in generators.items()}
+    tables = (kind.generators.load() for kind in KINDS.values() if kind.generators is not None)
+    return {name: generator for generators in tables for name, generator in generators.items()}
 
 
 def graph_parameters(model: GraphModel) -> tuple[Parameter, ...]:
@@ -253,8 +253,8 @@ def _made(name: str, given: Mapping[str, Any]) -> tuple[Problem | Profile, Known
     if given.get("profile"):
         return _profile_of_network(name, given), None
     if name in CHAIN_GENERATORS:
-        known = build_chain(name, given)
-        return known.problem, known
+        chain = build_chain(name, given)
+        return chain.problem, chain
     if given.get("memory_bytes") != math.inf:
         return _problem(name, given), None
     usual = _problem(name, {key: value for key, value in given.items() if key != "memory_bytes"})

@@ -113,15 +113,15 @@ def command(
 
     planned = load_profile(profile)
     with graceful():
-        found = run(_plan(result, planned), planned, model, **way)
-    _write(found, save_profile, report)
+        report_of_run = run(_plan(result, planned), planned, model, **way)
+    _write(report_of_run, save_profile, report)
     if json:
-        print_json(found.to_json())
+        print_json(report_of_run.to_json())
     else:
         from ..show.terminal.run import draw_run
 
-        draw_run(found)
-    raise typer.Exit(REJECTED if found.agrees is False else OK)
+        draw_run(report_of_run)
+    raise typer.Exit(REJECTED if report_of_run.agrees is False else OK)
 
 
 def _plan(path: str, profile: Profile) -> Plan:

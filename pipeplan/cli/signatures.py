@@ -47,10 +47,10 @@ def shared(
 ) -> Callable[..., Callable[[Command], Command]]:
     """Function from names of options to a decorator that gives them to a command; without names it gives the whole
     table."""
-    known = {parameter.name: parameter for parameter in table}
+    by_name = {parameter.name: parameter for parameter in table}
 
     def choose(*names: str) -> Callable[[Command], Command]:
-        return lambda command: with_options(command, bundle, [known[key] for key in names or known], make)
+        return lambda command: with_options(command, bundle, [by_name[key] for key in names or by_name], make)
 
     return choose
 

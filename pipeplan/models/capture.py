@@ -219,16 +219,16 @@ def _loss_of(graph: fx.GraphModule, loss: str | None) -> str:
 
 def _trained(graph: fx.GraphModule) -> set[fx.Node]:
     """The values that a gradient of some parameter can come from."""
-    found: set[fx.Node] = set()
+    trained: set[fx.Node] = set()
     for node in graph.graph.nodes:
         if node.op == "get_attr":
             value = attribute(graph, node.target)
             follows = isinstance(value, torch.nn.Parameter) and value.requires_grad
         else:
-            follows = any(source in found for source in node.all_input_nodes) and not _cuts_off(node)
+            follows = any(source in trained for source in node.all_input_nodes) and not _cuts_off(node)
         if follows:
-            found.add(node)
-    return found
+            trained.add(node)
+    return trained
 
 
 def _cuts_off(node: fx.Node) -> bool:

@@ -62,9 +62,9 @@ class Front:
 
     def values(self) -> list[float]:
         """All that is drawn upwards."""
-        found = [value for _, point in self.points for value in (point.value, point.bound)]
-        found += [value for _, value in (*self.rivals[1], *self.rules)]
-        return [value for value in found if value is not None]
+        values = [value for _, point in self.points for value in (point.value, point.bound)]
+        values += [value for _, value in (*self.rivals[1], *self.rules)]
+        return [value for value in values if value is not None]
 
     def times(self) -> Times:
         """What values are drawn in."""

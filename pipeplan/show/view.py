@@ -252,16 +252,16 @@ class PlanView:
     def named(self, lane: str, most: int) -> str:
         """A lane of a timeline with what its row holds; rows of several pieces stay without."""
         name = lane.partition("/")[0]  # replicas are numbered behind it
-        found = [(row, table) for table in self.tables for row in table.rows if table.has(row, name)]
-        if len(found) != 1:
+        matches = [(row, table) for table in self.tables for row in table.rows if table.has(row, name)]
+        if len(matches) != 1:
             return lane
-        row, table = found[0]
+        row, table = matches[0]
         return lane if row.held is None else f"{lane}: {row.held.named(table.item, most - len(lane))}"
 
     def slowest(self) -> tuple[Table, Row] | None:
         """The innermost of the slowest rows, which says most about what binds."""
-        found = [(table, row) for table in self.tables for row in table.rows if row.slowest]
-        return max(found, key=lambda pair: (pair[1].held is not None, pair[1].depth), default=None)
+        slowest_rows = [(table, row) for table in self.tables for row in table.rows if row.slowest]
+        return max(slowest_rows, key=lambda pair: (pair[1].held is not None, pair[1].depth), default=None)
 
 
 class Views(Protocol):

@@ -88,8 +88,8 @@ def time_scale(largest: float, unit: str | None) -> tuple[float, str | None]:
     if unit not in SECONDS:
         return 1.0, unit
     names = sorted(SECONDS, key=SECONDS.__getitem__, reverse=True)
-    known = (name for name in names if abs(largest) * float(SECONDS[unit] / SECONDS[name]) >= 1)
-    name = next(known, names[-1]) if largest else unit
+    large_enough = (name for name in names if abs(largest) * float(SECONDS[unit] / SECONDS[name]) >= 1)
+    name = next(large_enough, names[-1]) if largest else unit
     return float(SECONDS[unit] / SECONDS[name]), MICROSECOND if name == "us" else name
 
 

@@ -100,14 +100,14 @@ def schedule_study(
     if memory is not None:
         limited = with_memory(lowered.problem, None if memory == math.inf else memory)
         lowered = LoweredSchedule(limited, lowered.notes, lowered.own)
-    known = rule_schedules(lowered.problem, objective, limits)
-    rule = best_rule(known)
+    by_rules = rule_schedules(lowered.problem, objective, limits)
+    rule = best_rule(by_rules)
     result = solve(
         lowered.problem,
         **(method or {}),
         options={"objective": objective},
         limits=limits,
-        warm_start=start_among(lowered.problem, objective, method or {}, known),
+        warm_start=start_among(lowered.problem, objective, method or {}, by_rules),
         on_progress=on_progress,
     )
     return ScheduleStudy(
@@ -144,7 +144,7 @@ class RuleSchedule:
 
 def rule_schedules(problem: ScheduleProblem, objective: str, limits: SolveOptions | None) -> list[RuleSchedule]:
     """Schedules by all published rules that fit the problem; a rule that refuses it says so by a `UsageError`."""
-    found = []
+    schedules = []
     for entry in methods_of(problem.kind):
         judged = any(spec.name == "objective" and objective in spec.choices for spec in entry.options)
         if entry.exact or entry.paper is None or not judged:
@@ -157,8 +157,8 @@ def rule_schedules(problem: ScheduleProblem, objective: str, limits: SolveOption
             continue
         if result.verified and result.objective is not None:
             plan: Any = result.plan
-            found.append(RuleSchedule(entry, Rival(entry.name, result.objective, _peak(problem, plan)), plan))
-    return found
+            schedules.append(RuleSchedule(entry, Rival(entry.name, result.objective, _peak(problem, plan)), plan))
+    return schedules
 
 
 def best_rule(known: list[RuleSchedule]) -> RuleSchedule | None:

@@ -51,10 +51,10 @@ def period_bound(
     """
     while longest - refuted > resolution:
         middle = (refuted + longest + 1) // 2
-        found = candidate(chain, middle, (), solver, limit_s)
-        if found.exhausted:
+        answer = candidate(chain, middle, (), solver, limit_s)
+        if answer.exhausted:
             refuted = middle
-        elif found.allocation is not None:
+        elif answer.allocation is not None:
             longest = middle - 1
         else:
             break

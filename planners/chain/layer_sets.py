@@ -76,10 +76,10 @@ class Facts:
         With the areas that they occupy in a period, slots and weights included.
         """
         loads = sum(map(self.chain.load, range(self.layers)))
-        found = np.zeros((MOST_SETS if most is None else most, 2), np.int64)
+        sets = np.zeros((MOST_SETS if most is None else most, 2), np.int64)
         least = max(1, loads - (self.chain.gpus - 1) * period)
-        count = compiled(cover_kernel, "list_sets")(self.tables, self.layers, period, least, found)
-        return None if count < 0 else dict(found[:count].tolist())
+        count = compiled(cover_kernel, "list_sets")(self.tables, self.layers, period, least, sets)
+        return None if count < 0 else dict(sets[:count].tolist())
 
     def room(self, period: int) -> int:
         """For all sets of a partition: size times time, beside what the other layers need at least."""

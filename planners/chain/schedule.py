@@ -113,7 +113,7 @@ def best_schedule(
 
     `refuted`: a period in steps that is known to be too short; `most`: the longest one that is of interest.
     """
-    known = Known.whole(allocation)
+    facts = Known.whole(allocation)
     ceiling = longest_period(chain) if cutoff is None else chain.last_below(cutoff)
     ceiling = ceiling if most is None else min(ceiling, most)
     exact = chain.exact_sizes and not chain.exclusive_buffers
@@ -123,7 +123,7 @@ def best_schedule(
     while ceiling > refuted:
         period = min(ceiling, refuted + length) if length else ceiling
         slack = slack_between(chain, refuted, period) if length else 0
-        answer = fit(chain, known, period, solver, limit_s, slack)
+        answer = fit(chain, facts, period, solver, limit_s, slack)
         if answer.fits is None:
             return Schedule(plan, refuted, proven=False)
         if answer.fits is False and chain.exclusive_buffers and not length:
@@ -337,12 +337,12 @@ class Refuter:
         return [core for core in found if core is not None]
 
     def _core(self, allocation: Sequence[int], groups: tuple[frozenset[int], ...], period: int) -> Known | None:
-        known = Known(groups, tuple(self._apart(groups, g) for g in range(len(groups))))
-        if self.refutes(known, period):
-            return self._shrink(known, period)
+        facts = Known(groups, tuple(self._apart(groups, g) for g in range(len(groups))))
+        if self.refutes(facts, period):
+            return self._shrink(facts, period)
         cuts = self._other_cuts(allocation, frozenset().union(*groups))
-        if cuts and self.refutes(replace(known, cuts=cuts), period):
-            return self._shrink(replace(known, cuts=cuts), period)
+        if cuts and self.refutes(replace(facts, cuts=cuts), period):
+            return self._shrink(replace(facts, cuts=cuts), period)
         return None
 
     def _apart(self, groups: Sequence[frozenset[int]], g: int) -> frozenset[int]:

@@ -75,8 +75,8 @@ def least_memory(
         return smallest_memory(problem, limits)
     except KeyboardInterrupt:
         sizes, gpus = sizes_of(problem), min(problem.gpus, problem.layers)
-        found = _report(problem, sizes, _first(problem, sizes, gpus), _without_search(sizes, gpus))
-        return replace(found, stop=Stop.INTERRUPTED)
+        memory = _report(problem, sizes, _first(problem, sizes, gpus), _without_search(sizes, gpus))
+        return replace(memory, stop=Stop.INTERRUPTED)
 
 
 def smallest_memory(problem: ChainProblem, limits: SolveOptions | None = None) -> ChainMemory:
@@ -250,8 +250,8 @@ def _ask_solver(sizes: Sizes, gpus: int, bracket: _Bracket, solver: Solver, thre
     if outcome.bound is not None:
         bracket.refuted = max(bracket.refuted, round(outcome.bound) - 1)
     if outcome.values is not None:
-        found = decoded(outcome.values, len(sizes.weights), gpus)
-        bracket.allocation = min(bracket.allocation, found, key=lambda at: _need(sizes, at).total)
+        allocation = decoded(outcome.values, len(sizes.weights), gpus)
+        bracket.allocation = min(bracket.allocation, allocation, key=lambda at: _need(sizes, at).total)
 
 
 def _units(data: Mapping[str, Any], allocation: Sequence[int]) -> int:

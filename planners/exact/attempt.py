@@ -301,8 +301,8 @@ def start_values(built: BuiltModel, plan: Plan, columns: Collection[str] | None)
 
 def exclusions(built: BuiltModel, plans: Sequence[Plan]) -> list[ExtraRow]:
     """The rows that cut off refused plans, each once."""
-    found: list[ExtraRow] = []
+    excluding: list[ExtraRow] = []
     if built.exclude is not None:
         for plan in plans:
-            found += [row for row in built.exclude(plan) if row not in found]
-    return found
+            excluding += [row for row in built.exclude(plan) if row not in excluding]
+    return excluding

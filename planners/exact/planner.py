@@ -219,11 +219,11 @@ class _Run:
         limits = replace(self.request.limits, time_limit_s=board.seconds + seconds, rel_gap=gap)
         if stage.kind == "search":
             helper, start = PLANNERS[stage.planner], self.board.plan
-            known = {spec.name: self.options.get(spec.name, spec.default) for spec in helper.options}
+            options = {spec.name: self.options.get(spec.name, spec.default) for spec in helper.options}
         else:
             helper, start = PLANNERS[EXACT], self.request.warm_start  # our best plan need not be an answer there
-            known = {**self.options, "formulation": self.entry.name}
-        request = Request(self.request.problem, {**known, **stage.options}, limits, start, board)
+            options = {**self.options, "formulation": self.entry.name}
+        request = Request(self.request.problem, {**options, **stage.options}, limits, start, board)
         try:
             outcome = helper.load().plan(request)
             if stage.kind == "search":  # an easier question has fewer plans

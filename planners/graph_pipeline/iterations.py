@@ -239,9 +239,9 @@ def iteration_of(front: Front) -> float:
 
 def stages_of(problem: GraphPipelineProblem, built: Any) -> list[Placed]:
     """With the operators that really are in them: alike branches take places in turn."""
-    found: list[Placed] = []
-    _collect(built, {v: v for v in range(len(problem.operators))}, found)
-    return found
+    stages: list[Placed] = []
+    _collect(built, {v: v for v in range(len(problem.operators))}, stages)
+    return stages
 
 
 def _collect(built: Any, name: Mapping[int, int], found: list[Placed]) -> None:
@@ -285,10 +285,10 @@ class _Search:
             if branch not in self._beside:
                 self._beside[branch] = _branches(self.stages.problem, branch.tree, branch.readers)
             return self.parallel(self._beside[branch], after, devices, idle)
-        found: Cells = {}
+        cells: Cells = {}
         for d, front in self.stage(after, branch.members, devices, idle, branch.readers):
-            keep(found.setdefault(d, []), front)
-        return found
+            keep(cells.setdefault(d, []), front)
+        return cells
 
     def stage(
         self, after: Front, members: int, devices: int, idle: float, readers: Readers
@@ -461,10 +461,10 @@ def _readers(problem: GraphPipelineProblem, tree: Tree) -> Readers:
 
 def _classes(branches: Sequence[Branch]) -> list[list[Branch]]:
     """Branches that are alike, together."""
-    found: dict[Any, list[Branch]] = {}
+    classes: dict[Any, list[Branch]] = {}
     for branch in branches:
-        found.setdefault(branch.facts, []).append(branch)
-    return list(found.values())
+        classes.setdefault(branch.facts, []).append(branch)
+    return list(classes.values())
 
 
 def _facts(problem: GraphPipelineProblem, row: tuple[int, ...]) -> Any:

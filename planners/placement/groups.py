@@ -93,13 +93,13 @@ class Groups:
 
     def fits(self, device_of: Sequence[int]) -> bool:
         """Support and memory."""
-        held = [0.0] * self.accelerators
+        bytes_on = [0.0] * self.accelerators
         for g, d in enumerate(device_of):
             if d < self.accelerators:
                 if not self.supported[g]:
                     return False
-                held[d] += self.sizes[g]
-        return all(size <= self.capacity for size in held)
+                bytes_on[d] += self.sizes[g]
+        return all(size <= self.capacity for size in bytes_on)
 
     def plan(self, problem: PlacementProblem, device_of: Sequence[int]) -> PlacementPlan:
         left_out = problem.accelerators - self.accelerators

@@ -146,7 +146,7 @@ def _proven_anew(
         own = replace(limits, time_limit_s=left, rel_gap=min(gap, 1.0), seed=ask.seed)
         start: Any = result.plan if ask.method.planner.takes_start and result.plan is not None else "none"
         try:
-            found = solve(
+            second = solve(
                 problem,
                 **ask.method.names,
                 options=ask.method.options,
@@ -157,8 +157,8 @@ def _proven_anew(
         except PipeplanError as error:
             refused.append(f"{ask.title}: {error}")
             continue
-        last = _answer(result, found, ask)
-        if last.answer != Answer.NOT_CONFIRMED or found.stop in (Stop.TIME, Stop.INTERRUPTED):
+        last = _answer(result, second, ask)
+        if last.answer != Answer.NOT_CONFIRMED or second.stop in (Stop.TIME, Stop.INTERRUPTED):
             return last
     return last or ProofCheck(Answer.NOT_CONFIRMED, "; ".join(("no method can prove it anew", *refused)))
 

@@ -111,11 +111,11 @@ def _passes_after(problem: ScheduleProblem) -> list[set[int]]:
     for (i, j), edge in zip(problem.ends, problem.edges, strict=True):
         if not edge.offset:
             direct[i].add(j)
-    found: list[set[int]] = [set() for _ in problem.blocks]
+    passes: list[set[int]] = [set() for _ in problem.blocks]
     for b in reversed(problem.order):
         for j in direct[b]:
-            found[b] |= found[j] if problem.blocks[j].kind == "X" else {j}
-    return found
+            passes[b] |= passes[j] if problem.blocks[j].kind == "X" else {j}
+    return passes
 
 
 def _in_a_row(blocks: Sequence[int], follow: Sequence[set[int]]) -> list[int]:

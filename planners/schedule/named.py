@@ -82,9 +82,9 @@ def schedule_by(named: Named, problem: ScheduleProblem) -> SchedulePlan:
             }
             blocks = of_kind.get(kind, [stage.backward, stage.weights])
             runs += [(block, n) for block in blocks if block is not None]
-    found = earliest_starts(problem if named.divided else _undivided(shape), orders)
-    assert not isinstance(found, Deadlock), "the rules' passes wait for earlier ones alone"
-    return found
+    starts = earliest_starts(problem if named.divided else _undivided(shape), orders)
+    assert not isinstance(starts, Deadlock), "the rules' passes wait for earlier ones alone"
+    return starts
 
 
 def _check_fit(named: Named, shape: ChainShape) -> None:

@@ -138,10 +138,10 @@ def earliest(whole: WholeProblem, period: int, order: Sequence[int]) -> list[int
     at = [0] * len(whole.times)
     for b in order:
         ready = max((at[i] + whole.times[i] + lag for i, offset, lag in whole.before[b] if not offset), default=0)
-        found = places.first_free(b, ready)
-        if found is None:
+        start = places.first_free(b, ready)
+        if start is None:
             return None
-        at[b] = found
+        at[b] = start
     return at
 
 
@@ -152,10 +152,10 @@ def latest(whole: WholeProblem, period: int, order: Sequence[int]) -> list[int] 
     at = [0] * len(whole.times)
     for b in reversed(order):
         due = min((at[j] - lag for j, offset, lag in whole.after[b] if not offset), default=0)
-        found = places.last_free(b, due - whole.times[b])
-        if found is None:
+        start = places.last_free(b, due - whole.times[b])
+        if start is None:
             return None
-        at[b] = found
+        at[b] = start
     return at
 
 

@@ -105,8 +105,8 @@ class _Run:
             limit = self.value(best) * batches / self.slots(stages) * (1 - STRICT)
             if limit <= low:
                 continue
-            found = self.counted.best(stages, low, limit, lambda found, _: self.post(found, None))
-            best, low = (best, limit) if found is None else (found, found.load)
+            better = self.counted.best(stages, low, limit, lambda better, _: self.post(better, None))
+            best, low = (best, limit) if better is None else (better, better.load)
         self.post(best, min(bound, self.value(best)))
         return best
 
@@ -130,10 +130,10 @@ class _Run:
             return None
         self.low = search.bound
         plan = search.plan(answer[1])
-        found = Found(plan, evaluation_of(self.problem, plan, semantics=self.semantics).time_per_micro_batch)
-        self.low = min(self.low, found.load)
-        self.post(found, self.low)
-        return found
+        best = Found(plan, evaluation_of(self.problem, plan, semantics=self.semantics).time_per_micro_batch)
+        self.low = min(self.low, best.load)
+        self.post(best, self.low)
+        return best
 
     def post(self, found: Found[StagedPlan], bound: float | None) -> None:
         """A flush only adds to the largest load, so that bounds on it hold there, too."""

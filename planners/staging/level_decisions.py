@@ -88,9 +88,9 @@ class LevelDecisions:
         """Some plan: low limits are decided fastest."""
         above = FIRST_TRY - 1
         for _ in range(MOST_TRIES if low > 0 else 0):
-            found = self.decide(low * (1 + above))
-            if found is not None:
-                return found
+            stages = self.decide(low * (1 + above))
+            if stages is not None:
+                return stages
             above *= FASTER
         return self.decide(math.inf)
 

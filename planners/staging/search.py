@@ -60,9 +60,9 @@ def least_load(
         limit = best.load * (1 - STRICT) if close else math.sqrt(low * best.load) if low > 0 else best.load / 2
         if limit <= low:
             return best
-        found = decide(limit)
-        if found is not None:
-            best = found
+        better = decide(limit)
+        if better is not None:
+            best = better
             continue
         low = limit
         if close:
@@ -249,8 +249,8 @@ def _planned(tables: Tables, step: Step, exact: bool) -> PlannedStage:
         budget = float(tables.table.upper[start + y - fastest - 1])
         # Sums in another order round differently: a hair more, or the choice would not be found again.
         budget += ROUNDING * (base + budget)
-    given = (tables.layers, step.smaller, step.larger, step.tau, y, budget, choice)
-    answer, _ = loop(model, "exact_knapsack")(*given)
+    arguments = (tables.layers, step.smaller, step.larger, step.tau, y, budget, choice)
+    answer, _ = loop(model, "exact_knapsack")(*arguments)
     assert answer == 1, "a choice within this budget was found before"
     ids = {}
     for v in np.flatnonzero(choice >= 0):

@@ -123,10 +123,10 @@ class Profile(Graph):
     @cached_property
     def made(self) -> tuple[tuple[ProfileTensor, ...], ...]:
         """By node the tensors that it makes."""
-        found: list[list[ProfileTensor]] = [[] for _ in self.nodes]
+        tensors_of: list[list[ProfileTensor]] = [[] for _ in self.nodes]
         for tensor in self.tensors:
-            found[self.index[tensor.producer]].append(tensor)
-        return tuple(map(tuple, found))
+            tensors_of[self.index[tensor.producer]].append(tensor)
+        return tuple(map(tuple, tensors_of))
 
     @cached_property
     def is_row(self) -> bool:
@@ -284,8 +284,8 @@ def _places(where: str, readers: tuple[str, ...]) -> list[tuple[str, str]]:
 
 
 def _check_tied(profile: Profile) -> None:
-    known = {name for node in profile.nodes for name in node.parameters}
+    parameters = {name for node in profile.nodes for name in node.parameters}
     for i, pair in enumerate(profile.tied):
         for name in pair:
-            if name not in known:
+            if name not in parameters:
                 raise InputError(f"tied[{i}]", f"names the unknown parameter {show(name)}", "name one of a node")

@@ -22,8 +22,8 @@ def verify_schedule(problem: ScheduleProblem, plan: AnySchedule) -> tuple[Violat
     if faults:
         return faults
     unrolled = unroll(problem, plan)
-    found = [*islice(_precedence(unrolled), MOST_TOLD), *islice(_exclusive(unrolled), MOST_TOLD)]
-    return (*found, *_memory(unrolled))
+    violations = [*islice(_precedence(unrolled), MOST_TOLD), *islice(_exclusive(unrolled), MOST_TOLD)]
+    return (*violations, *_memory(unrolled))
 
 
 def _precedence(unrolled: Unrolled) -> Iterator[Violation]:
@@ -102,13 +102,13 @@ def _memory(unrolled: Unrolled) -> Iterator[Violation]:
     """No device holds more than its memory, and none gives back more than it has."""
     for d, device in enumerate(unrolled.problem.devices):
         standing, most, least = as_written(device.standing), fullest(unrolled, d), emptiest(unrolled, d)
-        held = standing + most.amount
-        if device.memory is not None and held > as_written(device.memory):
+        amount = standing + most.amount
+        if device.memory is not None and amount > as_written(device.memory):
             yield Violation(
                 "memory",
-                f"{show(device.name)} holds {in_digits(held)} at {unrolled.text(most.time)}, when block "
+                f"{show(device.name)} holds {in_digits(amount)} at {unrolled.text(most.time)}, when block "
                 f"{_named(unrolled, most.block, most.micro_batch)} starts: "
-                f"{in_digits(held - as_written(device.memory))} more than its memory of "
+                f"{in_digits(amount - as_written(device.memory))} more than its memory of "
                 f"{in_digits(device.memory)}.",
             )
         if standing + least.changes < 0:

@@ -117,10 +117,10 @@ def reference(build: Build, seed: int, micro_batches: int, summed: bool) -> tupl
 
 def _loss(output: Any, summed: bool) -> torch.Tensor:
     leaves = torch.utils._pytree.tree_leaves(output)
-    found = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    candidates = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
     if summed:
-        return found[0].sum()
-    return next(leaf for leaf in found if leaf.numel() == 1).reshape(())
+        return candidates[0].sum()
+    return next(leaf for leaf in candidates if leaf.numel() == 1).reshape(())
 
 
 def largest_difference(
@@ -132,19 +132,19 @@ def largest_difference(
     `expected` is known on rank 0, which sends one after the other. Small gradients of their own, such as those of
     biases that a softmax cancels, are noise: only the largest of all is a measure.
     """
-    known: list[Any] = [None]
+    message: list[Any] = [None]
     if expected is not None:
         largest = max((float(g.abs().max()) for g in expected.values()), default=0.0)
-        known = [(largest, [(name, tuple(g.shape), g.dtype) for name, g in expected.items()])]
-    dist.broadcast_object_list(known, src=0, group=group)
-    largest, entries = known[0]
+        message = [(largest, [(name, tuple(g.shape), g.dtype) for name, g in expected.items()])]
+    dist.broadcast_object_list(message, src=0, group=group)
+    largest, entries = message[0]
     worst, compared = 0.0, 0
     for name, shape, dtype in entries:
         gradient = expected[name].contiguous() if expected is not None else torch.empty(shape, dtype=dtype)
         dist.broadcast(gradient, src=0, group=group)
         if name in own:
-            found = own[name].grad
-            difference = gradient if found is None else found.cpu() - gradient
+            own_gradient = own[name].grad
+            difference = gradient if own_gradient is None else own_gradient.cpu() - gradient
             worst = max(worst, float(difference.abs().max()))
             compared += 1
     return worst, largest, compared

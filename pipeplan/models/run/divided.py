@@ -37,11 +37,13 @@ class DividedBackward:
             return
         handles = [node.register_prehook(self._keeper(node)) for node in self._graph.forks]
         try:
-            found = _gradients([tensor for tensor, _ in pairs], self._leaves, [gradient for _, gradient in pairs])
+            gradients = _gradients(
+                [tensor for tensor, _ in pairs], self._leaves, [gradient for _, gradient in pairs]
+            )
         finally:
             for handle in handles:
                 handle.remove()
-        for leaf, gradient in zip(self._leaves, found, strict=True):
+        for leaf, gradient in zip(self._leaves, gradients, strict=True):
             leaf.grad = gradient
 
     def _keeper(self, node: Node) -> Any:
@@ -110,13 +112,13 @@ def _next(node: Node) -> Iterator[Node]:
 
 
 def _all(roots: Sequence[Node]) -> set[Node]:
-    found, waiting = set(roots), list(roots)
+    nodes, waiting = set(roots), list(roots)
     while waiting:
         for target in _next(waiting.pop()):
-            if target not in found:
-                found.add(target)
+            if target not in nodes:
+                nodes.add(target)
                 waiting.append(target)
-    return found
+    return nodes
 
 
 def _below(roots: Sequence[Node]) -> set[Node]:

@@ -68,11 +68,11 @@ class Schedule:
             return self.listed
         if self.pipeline.shared:
             return tuple(tuple(RunPass(*own) for own in order) for order in self.pipeline.shared)
-        found: list[tuple[RunPass, ...]] = [()] * self.ranks
+        orders: list[tuple[RunPass, ...]] = [()] * self.ranks
         for x, (stage, planned) in enumerate(zip(self.stages, self.pipeline.stages, strict=True)):
             for rank, order in zip(stage.ranks, planned.orders, strict=True):
-                found[rank] = tuple(RunPass(x, j) for j in order)
-        return tuple(found)
+                orders[rank] = tuple(RunPass(x, j) for j in order)
+        return tuple(orders)
 
     @cached_property
     def predicted(self) -> Simulation:
@@ -92,12 +92,12 @@ def schedule_of(
     check_whole("micro_batches", micro_batches, MAX_MICRO_BATCHES)
     planned = stages_of(plan, profile).stages
     orders = [_orders(stage, micro_batches, profile.training) for stage in planned]
-    found = pipeline_on(planned, profile, micro_batches, bandwidth, orders)
-    held = [rank for stage in found.stages for rank in stage.ranks]
+    schedule = pipeline_on(planned, profile, micro_batches, bandwidth, orders)
+    held = [rank for stage in schedule.stages for rank in stage.ranks]
     if len(set(held)) == len(held):
-        return found
-    ranks, limits = [stage.ranks[0] for stage in found.stages], [stage.in_flight for stage in planned]
-    return replace(found, pipeline=share_devices(found.pipeline, ranks, limits, training=profile.training))
+        return schedule
+    ranks, limits = [stage.ranks[0] for stage in schedule.stages], [stage.in_flight for stage in planned]
+    return replace(schedule, pipeline=share_devices(schedule.pipeline, ranks, limits, training=profile.training))
 
 
 def pipeline_on(

@@ -270,7 +270,7 @@ def _step(entries: Sequence[Mapping[str, Any]]) -> MeasuredStep:
     """One iteration, put together from the entries of all ranks, whose clocks agree."""
     start = min(entry["begin"][0] for entry in entries)
     end = max(entry["end"][0] for entry in entries)
-    passes = [found for rank, entry in enumerate(entries) for found in _passes(rank, entry, start)]
+    passes = [measured for rank, entry in enumerate(entries) for measured in _passes(rank, entry, start)]
     busy = [sum(p.end - p.start for p in passes if p.rank == rank) for rank in range(len(entries))]
     cpu = [[p.cpu for p in passes if p.rank == rank] for rank in range(len(entries))]
     timed = all(time is not None for own in cpu for time in own)
@@ -286,15 +286,15 @@ def _step(entries: Sequence[Mapping[str, Any]]) -> MeasuredStep:
 
 
 def _passes(rank: int, entry: Mapping[str, Any], start: float) -> list[MeasuredPass]:
-    found, before = [], entry["begin"][1]
+    passes, before = [], entry["begin"][1]
     for span in entry["spans"]:
         (begin, cpu_begin), (end, cpu_end) = span["begin"], span["end"]
         cpu = None if cpu_end is None else cpu_end - cpu_begin
         since = None if cpu_end is None else cpu_end - before
         own = span["stage"], span["micro_batch"], span["part"]
-        found.append(MeasuredPass(*own, rank, begin - start, end - start, cpu, since))
+        passes.append(MeasuredPass(*own, rank, begin - start, end - start, cpu, since))
         before = cpu_end
-    return found
+    return passes
 
 
 def _replayed(schedule: Schedule, step: MeasuredStep) -> float | None:
@@ -337,16 +337,16 @@ def _median_pass(steps: Sequence[MeasuredStep], x: int, *, forward: bool) -> flo
 
 
 def _check(entries: Sequence[Mapping[str, Any] | None]) -> Check | None:
-    found = [entry for entry in entries if entry is not None]
-    if not found:
+    checks = [entry for entry in entries if entry is not None]
+    if not checks:
         return None
-    losses = [entry["loss"] for entry in found if entry["loss"] is not None]
-    largest = max(entry["largest"] for entry in found)
+    losses = [entry["loss"] for entry in checks if entry["loss"] is not None]
+    largest = max(entry["largest"] for entry in checks)
     return Check(
         sum(losses) if losses else None,
-        next(entry["expected"] for entry in found if entry["expected"] is not None),
-        max(entry["difference"] for entry in found) / (largest or 1.0),
-        sum(entry["compared"] for entry in found),
+        next(entry["expected"] for entry in checks if entry["expected"] is not None),
+        max(entry["difference"] for entry in checks) / (largest or 1.0),
+        sum(entry["compared"] for entry in checks),
         empty=largest == 0,
     )
 

@@ -183,12 +183,12 @@ def _schedules(
         )
     else:
         planned = listed_schedule(plan, profile, listed, micro_batches, bandwidth)
-    found = {"plan": planned}
+    schedules = {"plan": planned}
     if compare == "even":
         even = schedule_of(even_split(profile, planned.ranks), profile, planned.pipeline.mini_batch, bandwidth)
-        if (even.orders, _nodes(even)) != (found["plan"].orders, _nodes(found["plan"])):
-            found["even"] = even
-    return found
+        if (even.orders, _nodes(even)) != (schedules["plan"].orders, _nodes(schedules["plan"])):
+            schedules["even"] = even
+    return schedules
 
 
 def _nodes(schedule: Schedule) -> list[tuple[str, ...]]:

@@ -46,11 +46,11 @@ class Line:
     @classmethod
     def of(cls, name: str, points: Iterable[tuple[float, float]], steps: bool = False) -> Line:
         """A line of plain points; a line of steps keeps only points where the value changes, and the last one."""
-        found = list(points)
+        all_points = list(points)
         kept = [
             point
-            for i, point in enumerate(found)
-            if not steps or i in (0, len(found) - 1) or point[1] != found[i - 1][1]
+            for i, point in enumerate(all_points)
+            if not steps or i in (0, len(all_points) - 1) or point[1] != all_points[i - 1][1]
         ]
         return cls(name, tuple(Spot(x, y) for x, y in kept), steps)
 
@@ -174,13 +174,13 @@ def _whiskers(line: Line, i: int, area: Area) -> list[Element]:
 
 def _marks(lines: Sequence[Line], area: Area) -> list[Element]:
     """One for all curves that meet at a place; it looks like the first of them."""
-    found: dict[tuple[str, int], list[tuple[int, Line, Spot]]] = {}
+    marks_at: dict[tuple[str, int], list[tuple[int, Line, Spot]]] = {}
     for i, line in enumerate(lines):
         for spot in line.spots:
             place = (f"{area.x(spot.x):.1f}", round(area.y(spot.y)))
-            found.setdefault(place, []).append((i, line, spot))
+            marks_at.setdefault(place, []).append((i, line, spot))
     drawn = []
-    for meeting in found.values():
+    for meeting in marks_at.values():
         i, _, spot = meeting[0]
         names = (line.name + (f" ({spot.words})" if spot.words else "") for _, line, spot in meeting)
         title = f"{number(spot.y)} at {number(spot.x)}: {', '.join(dict.fromkeys(names))}"

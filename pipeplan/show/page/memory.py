@@ -105,8 +105,8 @@ def _layer(curve: Curve, below: Sequence[float], above: Sequence[float], x: Scal
     """Steps forward along its upper side, and back along its lower one."""
     ends = (*curve.times[1:], curve.end)
     spans = list(zip(curve.times, ends, strict=True))
-    there = [f"{x(time):.3f},{high(held):.2f}" for span, held in zip(spans, above, strict=True) for time in span]
-    back = [f"{x(time):.3f},{high(held):.2f}" for span, held in zip(spans, below, strict=True) for time in span]
+    there = [f"{x(time):.3f},{high(total):.2f}" for span, total in zip(spans, above, strict=True) for time in span]
+    back = [f"{x(time):.3f},{high(total):.2f}" for span, total in zip(spans, below, strict=True) for time in span]
     return f"M{' L'.join([*there, *reversed(back)])} Z"
 
 
@@ -120,7 +120,9 @@ def _spans(curve: Curve, words: str, x: Scale, top: float, units: tuple[float, s
     for i, (start, end) in enumerate(zip(curve.times, (*curve.times[1:], curve.end), strict=True)):
         if end <= start:
             continue
-        terms = ", ".join(f"{term} {number(held[i] / factor)}" for term, held in curve.terms.items() if held[i])
+        terms = ", ".join(
+            f"{term} {number(amounts[i] / factor)}" for term, amounts in curve.terms.items() if amounts[i]
+        )
         amount = f"{number(curve.totals[i] / factor)} {unit}".rstrip()
         title = f"{curve.name}: {amount} from {number(start)} to {number(end)} {time}".rstrip()
         span = {"x": per_cent(x(start)), "width": per_cent(x(end) - x(start))}

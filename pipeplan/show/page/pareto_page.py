@@ -134,11 +134,11 @@ def _verdict(point: CurvePoint) -> str:
 
 def _plans(front: Front) -> Mapping[str, tuple[int, CurvePoint]]:
     """Every plan once, by what it is, with its number and the first point that has it."""
-    found: dict[str, tuple[int, CurvePoint]] = {}
+    plans: dict[str, tuple[int, CurvePoint]] = {}
     for _, point in front.points:
         if point.plan is not None:
-            found.setdefault(_key(point), (len(found) + 1, point))
-    return found
+            plans.setdefault(_key(point), (len(plans) + 1, point))
+    return plans
 
 
 def _key(point: CurvePoint) -> str:

@@ -158,9 +158,9 @@ def _peak(use: GpuUse, problem: ChainProblem) -> str:
 def _one_period(problem: ChainProblem, plan: PatternPlan) -> Timeline:
     """Labels are tasks with their batches, which are counted from the earliest one under way."""
     period = float(plan.period)
-    found = unroll(problem, plan, 0, period, first_batch=None)
-    earliest = min(activity.batch for activity in found)
-    counted = [replace(activity, batch=activity.batch - earliest) for activity in found]
+    unrolled = unroll(problem, plan, 0, period, first_batch=None)
+    earliest = min(activity.batch for activity in unrolled)
+    counted = [replace(activity, batch=activity.batch - earliest) for activity in unrolled]
     bars = tuple(_bar(activity, _task_label(activity), (0.0, period)) for activity in counted)
     return Timeline(
         "one period, by task and number of the batch",
@@ -198,8 +198,8 @@ def _unrolled(problem: ChainProblem, plan: PatternPlan) -> Timeline:
     period, steady = float(plan.period), steady_from(problem, plan)
     end = min(steady + STEADY_PERIODS * period, MOST_PERIODS * period)
     begin = min(0.0, float(min(min(row) for row in plan.starts)))
-    found = unroll(problem, plan, begin, end)
-    bars = tuple(_bar(activity, str(activity.batch), (begin, end)) for activity in found)
+    unrolled = unroll(problem, plan, begin, end)
+    bars = tuple(_bar(activity, str(activity.batch), (begin, end)) for activity in unrolled)
     return Timeline(
         "from the first batch on, by batch number",
         _lanes(problem, plan, bars),

@@ -28,7 +28,7 @@ EVEN = "as many operators on each device, one stage behind the other"
 
 def facts(problem: GraphPipelineProblem) -> dict[str, Any]:
     """What the instance is, in a few words."""
-    known = {
+    facts = {
         "graph": f"{several(len(problem.operators), 'operator')}, {several(len(problem.edges), 'edge')}",
         "batch": f"{several(problem.mini_batch, 'sample')} between two updates",
         "cluster": f"{several(problem.devices, 'device')} {with_memory(problem.memory_bytes)}, weights x "
@@ -36,10 +36,10 @@ def facts(problem: GraphPipelineProblem) -> dict[str, Any]:
         "link": _link(problem, problem.link),
     }
     if problem.node_link is not None:
-        known["nodes"] = (
+        facts["nodes"] = (
             f"{several(problem.devices_per_node or 0, 'device')} each, {_link(problem, problem.node_link)}"
         )
-    return known
+    return facts
 
 
 def _link(problem: GraphPipelineProblem, link: Link) -> str:

@@ -84,10 +84,14 @@ def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanVi
     evaluation: PlacementEvaluation = rules.evaluation(problem, plan)
     order, unit = stage_order(problem, plan), problem.time_unit
     loads = {load.name: load for load in evaluation.devices}
-    held = {device.name: device for device in plan.devices if device.nodes}
+    devices = {device.name: device for device in plan.devices if device.nodes}
     nodes = order_of(problem, problem.nodes)
-    busy = [name for name in order or sorted(loads, key=lambda name: _first(held.get(name), nodes)) if name in held]
-    rows = tuple(_device_row(problem, held[name], loads[name], evaluation, nodes) for name in busy)
+    busy = [
+        name
+        for name in order or sorted(loads, key=lambda name: _first(devices.get(name), nodes))
+        if name in devices
+    ]
+    rows = tuple(_device_row(problem, devices[name], loads[name], evaluation, nodes) for name in busy)
     tables = [Table("device", rows, "node")]
     if evaluation.groups:
         tables.append(Table("group", _group_rows(plan, evaluation)))
@@ -104,7 +108,7 @@ def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanVi
             *_remarks(busy, len(plan.devices), order is not None),
         ),
         legend="each backward node is on the device of its forward node"
-        if any(_implied(problem, device) for device in held.values())
+        if any(_implied(problem, device) for device in devices.values())
         else "",
         time_unit=unit,
         graph=latency.graph_of(problem, plan),

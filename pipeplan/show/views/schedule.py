@@ -300,12 +300,12 @@ def _curve(unrolled: Unrolled, d: int, end: int, last: float) -> Curve:
     device, none = unrolled.problem.devices[d], Fraction(0)
     standing = as_written(device.standing)
     times, instants = [0], [(standing, none, none)]
-    for time, found in groupby(held_over_time(unrolled, d), key=lambda held: held.time):
+    for time, changes_at_once in groupby(held_over_time(unrolled, d), key=lambda changes: changes.time):
         if time >= end:
             break
         # Of several amounts at one time the last one stays. The largest one is drawn as well, without any width.
-        held = list(found)
-        for one in dict.fromkeys((max(held, key=lambda one: one.amount), held[-1])):
+        changes = list(changes_at_once)
+        for one in dict.fromkeys((max(changes, key=lambda one: one.amount), changes[-1])):
             times.append(time)
             instants.append((standing + min(none, one.changes), max(none, one.changes), one.workspace))
     stands, taken, workspace = (tuple(map(float, column)) for column in zip(*instants, strict=True))

@@ -62,10 +62,10 @@ def first_micro_batches(problem: Problem, plan: Plan) -> tuple[tuple[Timeline, .
         2 * stages + 2, MOST_MICRO_BATCHES if batch is None else getattr(problem, batch), MOST_MICRO_BATCHES
     )
     try:
-        found = simulate(problem, plan, micro_batches=count)
+        simulation = simulate(problem, plan, micro_batches=count)
     except PipeplanError:
         return (), ()
-    return (timeline_of(found, "micro-batches", f"{count} micro-batches, simulated"),), memory_of(found)
+    return (timeline_of(simulation, "micro-batches", f"{count} micro-batches, simulated"),), memory_of(simulation)
 
 
 def _stages(plan: Plan) -> int:
@@ -114,6 +114,6 @@ def memory_of(simulation: Simulation) -> tuple[Curve, ...]:
         return ()
     curves = []
     for stage in simulation.stages:
-        times, held = zip(*stage.memory_over_time(), strict=True)
-        curves.append(Curve(stage.name, times, {"memory": held}, simulation.iteration, stage.limit_bytes))
+        times, amounts = zip(*stage.memory_over_time(), strict=True)
+        curves.append(Curve(stage.name, times, {"memory": amounts}, simulation.iteration, stage.limit_bytes))
     return tuple(curves)

@@ -70,12 +70,12 @@ def _recomputed(record: Record, problem_of: Callable[[Record], Problem | None]) 
     problem = problem_of(record)
     if problem is None:
         return record, (f"nothing was recomputed: {PROBLEMS}/{record.run.problem_hash}.json is missing",)
-    found = recompute(problem, result_from_json(record.result))
-    if not found.differences:
+    recomputed = recompute(problem, result_from_json(record.result))
+    if not recomputed.differences:
         return record, ()
-    messages = (*found.result.messages, *found.differences)
-    result: Mapping[str, Any] = replace(found.result, messages=messages).to_json()
-    return replace(record, result=result), found.differences
+    messages = (*recomputed.result.messages, *recomputed.differences)
+    result: Mapping[str, Any] = replace(recomputed.result, messages=messages).to_json()
+    return replace(record, result=result), recomputed.differences
 
 
 JOURNAL, CONTENTS = "runs.jsonl", "comparison.json"

@@ -69,13 +69,13 @@ class Competitor:
                 f"Methods of a suite are named, not imported from {name!r}; install it as a plug-in, or compare it "
                 f"with --method {name}."
             )
-        found = find_method(name)
-        if found is None:
+        method = find_method(name)
+        if method is None:
             raise UsageError(
                 f"There is no formulation or planner {name!r}{did_you_mean(name, [*FORMULATIONS, *PLANNERS])}; "
                 "`plan formulations` and `plan planners` list them."
             )
-        return found
+        return method
 
 
 @dataclass(frozen=True, slots=True)

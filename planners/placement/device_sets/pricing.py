@@ -213,10 +213,12 @@ class Pricer:
     def _set(self, places: Any) -> DeviceSet:
         """The set of the groups at these places of the order; its load is rounded down cost by cost."""
         members = self.graph.order[places]
-        held = frozenset(members.tolist())
-        nets = {e for g in held for e in self.groups.nets_of[g]}
-        cut = (e for e in nets if not held.issuperset(self.groups.nets[e].pins))
-        return DeviceSet(held, int(self._work[places].sum()) + sum(self._net_costs[e] for e in cut), members)
+        groups_in_set = frozenset(members.tolist())
+        nets = {e for g in groups_in_set for e in self.groups.nets_of[g]}
+        cut = (e for e in nets if not groups_in_set.issuperset(self.groups.nets[e].pins))
+        return DeviceSet(
+            groups_in_set, int(self._work[places].sum()) + sum(self._net_costs[e] for e in cut), members
+        )
 
     def quick(self, prices: Any, limit: int, taken: Any) -> Quick:
         """The sets that are best at some price of load, and the best bound of these prices."""
@@ -259,15 +261,15 @@ class Pricer:
 
     def _walk_back(self, begins: Any, parents: Any, choices: Any, gains: Any) -> list[DeviceSet]:
         last = len(self._work)
-        found = []
+        sets = []
         for end in gains.argsort()[::-1][:TAKEN].tolist():
             label, places = begins[last] + end, []
             for place in range(last - 1, -1, -1):
                 if choices[label]:
                     places.append(place)
                 label = parents[label]
-            found.append(self._set(places))
-        return found
+            sets.append(self._set(places))
+        return sets
 
     def cpus_earn(self, prices: Any, limit: int, taken: Any) -> int:
         """Upper bound on what all CPUs can earn together: a knapsack that may take parts."""

@@ -82,18 +82,18 @@ def best_plan(
 
 def run(lattice: Lattice, limit: float, progress: Progress, threads: int = 1) -> tuple[float, list[Stage]] | None:
     """The best plan with all loads below the limit."""
-    held = limited(lattice, limit)
-    if held is None:
+    tables = limited(lattice, limit)
+    if tables is None:
         return None
-    values = held.values
-    _forward(held, values, limit, progress, threads)
-    final = _values_of(held, len(held.alive) - 1)
+    values = tables.values
+    _forward(tables, values, limit, progress, threads)
+    final = _values_of(tables, len(tables.alive) - 1)
     place = int(np.argmin(final))
     if not math.isfinite(final[place]):
         return None
     return float(final[place]), [
-        Stage(stage.kind, stage.devices, int(held.alive[stage.smaller]), int(held.alive[stage.larger]))
-        for stage in _backward(held, place)
+        Stage(stage.kind, stage.devices, int(tables.alive[stage.smaller]), int(tables.alive[stage.larger]))
+        for stage in _backward(tables, place)
     ]
 
 
