@@ -39,7 +39,7 @@ class Family:
 # Function from a problem and the method's options to the family of plans that its bound speaks of.
 Describe = Callable[[Any, Mapping[str, Any]], Family]
 
-# By the referee's notion of contiguity, which is all that tells these families apart.
+# Placements in words, by the referee's notion of contiguity, which is all that tells these families apart.
 PLACEMENTS: Mapping[str, str] = {
     "none": "all placements",
     "device": "plans whose devices are each contiguous",

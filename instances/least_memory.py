@@ -65,7 +65,7 @@ def at_most(amount: Fraction) -> float:
 # ---- in words -------------------------------------------------------------------------------------------
 
 BINARY = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20))
-# For amounts that somebody has written so.
+# Units for amounts that somebody has written in powers of ten.
 DECIMAL = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6))
 DIGITS = 4
 # Amounts below are said in bytes alone.

@@ -40,7 +40,7 @@ else:  # annotations alone name them, and a kind that nobody asks for is not imp
     Problem = Plan = Any
 
 KindName = Literal["placement", "chain", "staging", "graph-pipeline", "schedule"]
-"""For type checkers, which find misspelt names before anything runs."""
+"""Names of the kinds, for type checkers, which find misspelt names before anything runs."""
 
 DEFAULT_KIND = PLACEMENT
 """The kind of files that do not say theirs: placements were the first kind."""

@@ -132,7 +132,7 @@ class Outcome:
     seconds: Mapping[str, float] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
-    """What stands behind the bound, in short phrases: who refuted what, on which numbers."""
+    """Phrases for what proves the bound: who refuted what, on which numbers."""
 
 
 class Planner(Protocol):

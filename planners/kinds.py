@@ -42,7 +42,7 @@ PLANNED: dict[str, PlannedKind] = {
     "graph-pipeline": _in("memory.graph_pipeline", "memory.graph_pipeline"),
     "schedule": _in("memory.schedule", "memory.schedule"),
 }
-"""By the kind's name."""
+"""What planners know of each kind, by its name."""
 
 NOTHING = PlannedKind()
 

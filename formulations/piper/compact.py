@@ -22,10 +22,10 @@ from .flush import add_flush, counts_of
 from .links import TRIPS
 from .stages import StageBook
 
-# In units: on the grid below, whole numbers of a row of loads stay far from where solvers lose digits.
+# Largest load in units: on the grid below, whole numbers of a row of loads stay far from where solvers lose digits.
 LARGEST_LOAD = 2.0**10
 
-# In rows of memory: what solvers hold to be met, up to their tolerances of about 1e-6, is.
+# Largest number in rows of memory: up to it, a row that solvers hold to be met within about 1e-6 is met.
 LARGEST_NUMBER = 1e6
 
 # Variables u, above which the columns are the better model by far.

@@ -13,7 +13,7 @@ from ...instances.base.errors import InputError
 from ...instances.staging.problem import StagingProblem
 
 MAX_SETS = 30_000
-# With more sets not all stages between them are listed.
+# Largest number of sets for which all stages between them are listed.
 LISTED_SETS = 5_000
 MAX_STAGES = 150_000
 REMEDY = "coarsen the graph (merge layers that stay together), or plan it with --planner dp-piper"

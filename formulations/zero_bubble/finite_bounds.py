@@ -20,7 +20,7 @@ MOST_FIRST = 8
 # Runs times devices: beyond it, work and whole paths have to do.
 MOST_RUNS_FOR_PATHS = 300_000
 
-# By block and micro-batch; None: it does not follow.
+# Starts by block and micro-batch; None: the run does not follow.
 Starts = list[list[int | None]]
 
 # Release, time, and what remains at least after its end.

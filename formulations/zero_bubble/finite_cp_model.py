@@ -12,7 +12,7 @@ from .finite_problem import SPAN, FiniteProblem, Node, Windows
 BUILDER = f"{__name__}:build"
 
 LARGEST = 2**60
-"""What a row may come to: sums of it stay within the integers of the solver."""
+"""Largest value of a row, so that sums of rows stay within the integers of the solver."""
 BASE = 2**24
 
 
@@ -80,7 +80,7 @@ class FiniteModel(NativeBuilder):
         self.times = [time * data["factor"] for time in data["times"]]
         self.start: dict[Node, Any] = {}
         self.before: dict[tuple[Node, Node], Any] = {}
-        """By two runs, the smaller one first."""
+        """Literals for "the first run is before the second", by two runs, the smaller one first."""
         self.rank: dict[Node, Any] = {}
 
     def build(self) -> None:

@@ -61,7 +61,7 @@ class Reading:
 
     problem: ScheduleProblem
     step: Fraction
-    """In the problem's time unit."""
+    """Length of a step in the problem's time unit."""
     block_times: tuple[int, ...]
     lags: tuple[int, ...]
     exact: bool = True

@@ -30,7 +30,7 @@ from .period_bounds import (
 )
 from .standstills import Standstill, standstill_of
 
-# What a grid for arbitrary times may cost, relative to the period.
+# Relative part of the period that a grid for arbitrary times may cost.
 FINE = Fraction(1, 10**9)
 
 # Whole units of memory in one row: sums stay within the integers of solvers.

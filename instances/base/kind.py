@@ -103,13 +103,13 @@ class Kind(Generic[ProblemT, PlanT]):
     write: Function[[ProblemT], dict[str, Any]]
     """The JSON object of our own format."""
     rules: Function[[ProblemT, Mapping[str, Any]], Rules]
-    """By a method's options, or by those that a result names."""
+    """The rules by which a plan is judged, from a method's options or from those that a result names."""
     facts: Function[[ProblemT], dict[str, Any]]
-    """What a report says of a problem beside its name."""
+    """Facts that a report gives of a problem beside its name."""
     size: Function[[ProblemT], str]
     """A problem's size in words."""
     cluster: Mapping[str, str]
-    """What the caller may say of the cluster, and which field of the problem that is."""
+    """Fields of the cluster that the caller may give, each with the field of the problem that it sets."""
     adjust: Function[[ProblemT, Cluster], ProblemT] | None = None
     """The problem on that cluster; None: its fields are what the caller says."""
     published: tuple[str, ...] = ()
@@ -121,17 +121,17 @@ class Kind(Generic[ProblemT, PlanT]):
     upgrades: Function[[ProblemT, Step], Found] | None = None
     """Slightly better clusters."""
     pipeline: Function[[ProblemT, PlanT, int | None, str], Pipeline] | None = None
-    """What the simulator runs, for so many micro-batches and a schedule."""
+    """The pipeline that the simulator runs for a plan, for so many micro-batches and a schedule."""
     to_schedule: Function[[ProblemT, PlanT, ScheduleOptions], LoweredSchedule] | None = None
-    """When a plan's stages run what, with notes."""
+    """The schedule problem that a plan's stages make, with notes."""
     from_profile: Function[[Profile, Cluster, ProfileOptions], Lowered] | None = None
-    """What a profile becomes on that cluster, with notes on what it loses."""
+    """The problem that a profile becomes on that cluster, with notes on what it loses."""
     profile_options: tuple[str, ...] = ()
     """Options of profiles that this lowering knows, beside those that all know."""
     counted: str = "micro-batches"
-    """What passes through a pipeline, in words."""
+    """Noun for what passes through a pipeline."""
     runs_on: str = "these problems run on devices"
-    """On what, in words, where that is never a CPU."""
+    """Says on what these problems run, where that is never a CPU."""
     recipes: Later[Packaged] | None = None
     """Its packaged instances."""
     generators: Later[Mapping[str, Generator[Any]]] | None = None
@@ -184,7 +184,7 @@ USUAL: Mapping[str, Function[..., Any] | Later[Any]] = {
     "recipes": Later("recipes:PACKAGED"),
     "from_profile": Function("from_profile:lower"),
 }
-"""In the folder of every kind of ours."""
+"""Addresses in the folder of every kind of ours."""
 
 
 def kind_in(folder: str, **own: Any) -> Kind[Any, Any]:

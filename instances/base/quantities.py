@@ -20,7 +20,7 @@ BYTES = {
     **{f"{prefix}B": 1000.0**power for power, prefix in enumerate("kMGT", start=1)},
     **{f"{prefix}iB": 1024.0**power for power, prefix in enumerate("KMGT", start=1)},
 }
-# What a file may call the unit of its sizes, where that is bytes.
+# Names that a file may have for the unit of its sizes, where that is bytes.
 BYTE_NAMES = ("B", "byte", "bytes")
 BYTES_PER_SECOND = {"": 1.0} | {f"{unit}/s": factor for unit, factor in BYTES.items() if unit}
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# What is better, in words, and the problem with it.
+# Pairs of a change in words and the problem with that change.
 Found = Iterator[tuple[str, Any]]
 
 

@@ -30,7 +30,7 @@ class ClusterProfile:
 
     name: str
     flops_per_s: float
-    """What large kernels reach, not the peak of the data sheet."""
+    """The rate that large kernels reach, which is below the peak of the data sheet."""
     memory_bytes_per_s: float
     memory_bytes: float
     link: Link

@@ -46,7 +46,7 @@ class Action(NamedTuple):
 
 # A pass, two that are overlapped, or none: a pause.
 Cell = tuple[Action, ...]
-# By rank its cells.
+# The cells of each rank.
 Table = tuple[tuple[Cell, ...], ...]
 
 

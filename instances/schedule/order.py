@@ -25,7 +25,8 @@ class Deadlock:
     """Each stands first among what is left on one of its devices, and cannot start before the next one has run; the
     last one waits for the first. One alone waits for a run that stands behind it."""
     missed: tuple[Run, ...]
-    """For each of them, the run that it waits for: the next one itself, or one behind it on a device."""
+    """For each run in `waiting`, the run that it waits for: the next one itself, or one that stands behind that on a
+    device."""
 
     def sentence(self, problem: ScheduleProblem) -> str:
         def named(run: Run) -> str:

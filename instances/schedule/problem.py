@@ -55,7 +55,7 @@ class ScheduleDevice:
     memory: float | None = None
     """Memory in the problem's memory unit; None: no limit, as for links."""
     standing: float = 0
-    """What is held all the time: weights and the optimiser's state, say."""
+    """Memory that is held all the time: weights and the optimiser's state, say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Block:
     memory: Mapping[str, float] = field(default_factory=dict)
     """The change on each device."""
     workspace: Mapping[str, float] = field(default_factory=dict)
-    """What is held on each device while the block runs, and only then."""
+    """Memory on each device that the block holds while it runs, and only then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from ..base.errors import unknown_choice
 from . import SCHEDULES
 
-# In which order a stage runs its passes: +j is the forward pass of micro-batch j, -j its backward pass.
+# The order in which a stage runs its passes: +j is the forward pass of micro-batch j, -j its backward pass.
 Order = tuple[int, ...]
 
 

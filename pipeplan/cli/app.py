@@ -21,7 +21,7 @@ from ..show.console import clean, say_error, say_note
 from .exits import BAD_INPUT, BROKEN_PIPE, INTERNAL, INTERRUPTED, OK
 from .interrupt import hear_no_more
 
-# In the order of the help page, the module beside this one and the function in it.
+# Commands in the order of the help page, each with the module beside this one and the function in it.
 COMMANDS: Mapping[str, str] = {
     **{
         name: f"{name}:command"

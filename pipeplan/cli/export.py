@@ -45,7 +45,7 @@ _Output = Annotated[
     str | None,
     typer.Option("--output", "-o", metavar="PATH", help="The file to write; a folder where there are several."),
 ]
-# What is said of the framework and of the profile.
+# Options that say something of the framework or of the profile.
 OPTIONS = (
     option(
         "rename",

@@ -42,7 +42,7 @@ class Captured:
     graph: fx.GraphModule
     model: torch.nn.Module
     inputs: Mapping[str, Any]
-    """By the name of the graph's placeholder, in order."""
+    """The arguments of one micro-batch by the names of the graph's placeholders, in their order."""
     training: bool
     loss: str | None
     """The name of the value in the graph; None where nothing is trained."""

@@ -20,7 +20,7 @@ class Dependences:
     """How operations of one graph depend on each other, beside the edges that the graph shows."""
 
     hidden: Mapping[fx.Node, tuple[fx.Node, ...]]
-    """By operation the earlier writes into memory that it reads."""
+    """For each operation the earlier writes into memory that it reads."""
     together: tuple[tuple[fx.Node, fx.Node], ...]
     """A write, and an operation that made, viewed or read that memory before: one node of the profile holds both."""
     auxiliary: frozenset[fx.Node]

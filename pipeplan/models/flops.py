@@ -46,7 +46,7 @@ def _recurrent_backward(*args: Any, **__: Any) -> int:
     return 2 * _recurrent(*args)
 
 
-# What torch's own table lacks.
+# Operations that torch's own table lacks.
 _OURS: Mapping[str, Callable[..., int]] = {
     "aten::_scaled_dot_product_flash_attention_for_cpu": _attention,
     "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,

@@ -28,10 +28,10 @@ class Grouped:
     """Operations grouped into nodes of the profile; auxiliary operations belong to no node."""
 
     nodes: Mapping[str, tuple[fx.Node, ...]]
-    """In topological order."""
+    """The operations of each node, nodes in topological order."""
     owner: Mapping[fx.Node, str]
     parameters: Mapping[str, Mapping[str, float]]
-    """By node the bytes of each parameter; a tied one stands in every node that reads it, under its own names."""
+    """Bytes of each parameter of each node; a tied parameter is in every node that reads it, under its name there."""
     tied: tuple[tuple[str, str], ...]
     buffer_bytes: Mapping[str, float]
     modules: Mapping[str, tuple[str, ...]]

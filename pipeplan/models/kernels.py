@@ -42,7 +42,7 @@ class Trace:
 
     kernels: tuple[Kernel, ...]
     saved: Mapping[str, Mapping[int, float]]
-    """By operation what it keeps for its backward pass: bytes by memory, parameters and buffers left out."""
+    """Bytes that each operation keeps for its backward pass, by memory; parameters and buffers are left out."""
     gradients: frozenset[str]
     """The values of the graph that a gradient comes back to."""
 

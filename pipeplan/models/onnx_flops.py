@@ -116,7 +116,7 @@ def _labels(term: str, rank: int) -> list[str]:
     return [*before, *(f".{i}" for i in range(hidden, 0, -1)), *after]
 
 
-# By the operator's name in the domain ai.onnx.
+# Formulas by the operator's name in the domain ai.onnx.
 FORMULAS: Mapping[str, Formula] = {
     "MatMul": _matmul(0, 1),
     "MatMulInteger": _matmul(0, 1),

@@ -77,7 +77,8 @@ def _about(comparison: Comparison) -> list[str]:
 
 
 LOSS = "in brackets: how much more than the best proven value of the row"
-"""What stands beside values. The gap to a method's own bound, which is another matter, is in the CSV alone."""
+"""Words for the numbers that stand beside values. The gap to a method's own bound, which is another matter, is in the
+CSV alone."""
 
 TOLD_OTHERWISE = "Stored results that say otherwise than what was recomputed; the tables show the latter."
 
@@ -128,7 +129,7 @@ def _cells(frame: pandas.DataFrame, table: pandas.DataFrame, cell: Cell) -> tupl
 
 
 PUBLISHED = "  published"
-"""What opens the row of printed values, below the row of ours."""
+"""The words that open the row of printed values, below the row of ours."""
 
 
 def _printed_value(frame: pandas.DataFrame, case: tuple[Any, ...], method: str, times: Times) -> str:

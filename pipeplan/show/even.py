@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..planners.referee import Ruling
 
 ENOUGH_S = 1.0
-"""For the equal stages of all degrees."""
+"""Seconds for the equal stages of all degrees."""
 
 
 def even_split(problem: Problem, rules: Rules) -> Ruling | None:

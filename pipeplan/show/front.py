@@ -34,18 +34,18 @@ class Front:
 
     problem: Problem
     limited: str
-    """What the points are limited in."""
+    """Name of what the points are limited in."""
     value: str
-    """What is as small as it can be."""
+    """Name of the value that is minimised."""
     series: tuple[Series, ...]
     judged: Callable[[CurvePoint], tuple[Problem, Rules]]
     """The problem and the rules that the plan of a point keeps."""
     memory: MemoryUnit | None = IN_BYTES
     """Unit of the limits where these are amounts of memory; None: they are times."""
     rivals: tuple[str, tuple[tuple[float, float], ...]] = ("", ())
-    """Whom they are compared with, by limit."""
+    """Points of what the curves are compared with: its name, and values by limit."""
     rules: tuple[tuple[str, float], ...] = ()
-    """Values by what they are."""
+    """Values that are drawn across, with their names."""
 
     @property
     def points(self) -> Iterator[tuple[str, CurvePoint]]:

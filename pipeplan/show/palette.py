@@ -26,7 +26,7 @@ TERMS = {
     "direct": "#228833",
     "buffers": "#ccbb44",
 }
-"""What memory is for."""
+"""Colours of the terms of memory."""
 
 MEMORY: Mapping[str, str] = {
     **TERMS,
@@ -59,7 +59,7 @@ LOADS: Mapping[str, str] = {
     "synchronisation": OTHER,
     "larger of links and inside": "#bbbbbb",
 }
-"""What the time of a device or a stage goes into. Work has a colour that is no device's and no method's."""
+"""Colours of the parts of a load. Work has a colour that is no device's and no method's."""
 
 BLACK, WHITE = "#000000", "#ffffff"
 

@@ -34,9 +34,9 @@ class Row:
     """Short, for a column that says what it names."""
     load: float
     parts: Mapping[str, float]
-    """By name; they add up to the load."""
+    """The parts of the load by name; they add up to it."""
     cells: Mapping[str, str]
-    """What else is known of it, by column; columns that are empty in all rows are left out."""
+    """Other values of the row, by column; columns that are empty in all rows are left out."""
     times: Mapping[str, float] = field(default_factory=dict)
     """More of its cells: times, in the unit of the load."""
     label: str | None = None
@@ -72,7 +72,7 @@ class Table:
     what: str
     rows: tuple[Row, ...]
     item: str = "layer"
-    """What they hold."""
+    """Noun for what the rows hold."""
 
     @property
     def items(self) -> str:
@@ -115,7 +115,7 @@ class Bar:
     start: float
     end: float
     mark: str
-    """One character."""
+    """A mark of one character."""
     label: str
     """A label of a few characters."""
     title: str
@@ -133,14 +133,14 @@ class Timeline:
     title: str
     lanes: tuple[str, ...]
     bars: tuple[Bar, ...]
-    """In the order of their starts."""
+    """The bars in the order of their starts."""
     end: float
     start: float = 0.0
     summary: str = ""
     marks: str = ""
-    """What the characters mean."""
+    """A sentence on what the characters mean."""
     colours: tuple[str, ...] = PHASE_NAMES
-    """What the colours mean."""
+    """Names of the colours of the palette."""
     palette: tuple[str, ...] = PHASES
     period: float | None = None
     steady: float | None = None
@@ -209,7 +209,7 @@ class About:
     """What has to be computed to know it of a problem."""
 
     data: Mapping[str, Any]
-    """For machines."""
+    """The same as JSON, for machines."""
     facts: Mapping[str, str] = field(default_factory=dict)
     heading: str = ""
     lines: Sequence[str] = ()
@@ -233,13 +233,13 @@ class PlanView:
     full_load: float
     """The load that a bar of full length stands for."""
     sentences: tuple[str, ...]
-    """What binds and what else the tables leave open."""
+    """Sentences on what binds, and on what else the tables leave open."""
     limits: str = ""
-    """What keeps the plan from being faster; empty: the slowest row."""
+    """The words for what keeps the plan from being faster; empty: the slowest row."""
     each: str = ""
-    """What the rows of the first table are, in words; empty: what its heading says."""
+    """Words for the rows of the first table; empty: those of its heading."""
     legend: str = ""
-    """What the columns mean."""
+    """A sentence on what the columns mean."""
     time_unit: str | None = None
     """Unit of the times in timelines and curves."""
     timelines: tuple[Timeline, ...] = ()

@@ -98,7 +98,7 @@ class Times:
     """Times that are compared, all in the unit that suits the largest of them."""
 
     factor: float
-    """What to multiply them by."""
+    """Factor that turns times into this unit."""
     unit: str | None
 
     @classmethod

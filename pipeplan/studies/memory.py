@@ -75,7 +75,7 @@ class MemoryStudy:
     method: str | None = None
     """Whose values these are."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """With what they were found."""
+    """The options with which these values were found."""
     complete: bool = True
     """Was nothing left out for want of patience or time?"""
     open_above: bool = False

@@ -65,7 +65,7 @@ class Backend:
     program: str | None = None
     """The name of the solver's executable."""
     version_option: str = "--version"
-    """What the executable is called with to print its version and end."""
+    """Option with which the executable prints its version and ends."""
     remedy: str = ""
 
     def available(self) -> bool:

@@ -56,7 +56,7 @@ class IntegerForm:
     slack: float
     offset: float
     loss: float
-    """What the grids cost at most: a bound on them is lowered by it."""
+    """Upper bound on what the grids cost: a bound on them is lowered by it."""
     rounded_rows: int
 
     def true_bound(self, integer_bound: float) -> float:

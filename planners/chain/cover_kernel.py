@@ -29,7 +29,7 @@ class Covers(NamedTuple):
     areas: Any
     """The area of each set, rounded down to a unit."""
     room: int
-    """For the areas of a partition, beside layers that are in no set."""
+    """Room for the areas of a partition, when layers that are in no set have theirs."""
     layer_loads: Any
     """The load of each layer that is in sets: of all layers, or of the first ones."""
     gpus: int

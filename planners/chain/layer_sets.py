@@ -29,7 +29,7 @@ UNKNOWN, OPEN = -1, -2
 MOST_LAYERS = 60
 # Sets of the first layers: of a long chain so many layers are in sets as have no more sets than this.
 MOST_SETS_OF_FIRST = 20_000
-# By load and area. More are not looked at.
+# Sets that load and area allow. More are not looked at.
 MOST_SETS = 200_000
 # A table of which may be together takes a bit for each pair of those that a GPU can hold.
 MOST_GOOD = 20_000
@@ -183,7 +183,7 @@ class Partitions:
     facts: Facts
     period: int
     sets: Mapping[int, int]
-    """By load and area alone, with their areas; the walk begins with leaving those that a GPU can hold."""
+    """Sets that load and area allow, with their areas; the walk begins with leaving those that a GPU can hold."""
     done: bool = False
     spent_s: float = 0.0
     """Seconds that all threads together have spent on the walk."""

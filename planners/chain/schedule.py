@@ -45,7 +45,7 @@ class Schedule:
     proven: bool
     """Is nothing left between `refuted` and the plan, or the cut-off where there is no plan?"""
     finer: bool = False
-    """Not proven because only a finer grid can tell (exclusive buffers)."""
+    """Is it unproven because only a finer grid can tell (exclusive buffers)?"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class ChainMemory(SmallestMemory):
 
     memory_bytes: float
     plan: PatternPlan
-    """One batch after the other."""
+    """A pattern that runs one batch after the other."""
     gpu: int
     """The GPU of `plan` that holds the most."""
     task: str

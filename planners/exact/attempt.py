@@ -278,7 +278,7 @@ class _Runner:
     columns: Collection[str] | None
     """The model's own columns, where the parent knows them."""
     rounding: float
-    """By how much the solver may say too little of a plan, since model and solver round."""
+    """Largest amount by which the solver says too little of a plan, since model and solver round."""
     exclusions: int = 0
     """Rows that cut off plans which the referee refused before."""
 

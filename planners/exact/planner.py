@@ -66,10 +66,10 @@ class _Run:
         """Holds the incumbent, and bounds that nobody has confirmed yet."""
         self.bound: float | None = None
         self.checks: tuple[str, ...] = ()
-        """What stands behind the bound."""
+        """Phrases for what proves the bound: who refuted what, on which numbers."""
         self.messages: list[str] = []
         self.refused: Plan | None = None
-        """What the model calls a plan and the referee does not."""
+        """A plan by the model that the referee refused."""
         self.last: Attempt | None = None
         self.build_seconds = 0.0
         self.given_up: dict[str, Stop] = {}
@@ -77,7 +77,7 @@ class _Run:
         self.refusals: list[str] = []
         """Why the referee did not accept plans."""
         self.excluded: list[Plan] = []
-        """What models let through by rounding and the referee refuses: cut off in the next attempt."""
+        """Plans that models let through by rounding and the referee refuses; the next attempt cuts them off."""
         self.contradicted = False
         """Was a solver left out because another one showed it to be wrong?"""
         self.warm_start = WarmStart()

@@ -289,7 +289,7 @@ COMPILED_FROM = 1_001
 # Operators of a path squared times shares (and levels): of longer paths, no more than their work is counted.
 MOST_STEPS = 2_000_000
 
-# One number of stages after a stage is told apart from another up to this.
+# Numbers of stages after a stage are told apart up to this.
 MOST_LEVELS = 4
 
 MOST_PATHS = 64

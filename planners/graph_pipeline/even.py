@@ -10,7 +10,7 @@ from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ..search import shares
 from .configurations import Configuration, required_in_flight
 
-# In an iteration: more are not simulated for a comparison.
+# Micro-batches of an iteration; with more of them nothing is simulated for a comparison.
 MOST_MICRO_BATCHES = 64
 
 

@@ -159,7 +159,7 @@ MOST_BESIDE = 5_000
 
 NOBODY = Readers(0, 0)
 
-# By the number of devices.
+# Fronts by the number of devices.
 Cells = dict[int, list[Front]]
 
 

@@ -31,7 +31,7 @@ Vector = tuple[int, ...]
 class LeafNode:
     operators: tuple[int, ...]
     prices: Priced
-    """One set."""
+    """Prices of the leaf, the one set that it has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +48,9 @@ class Choices:
     """How branches come apart: a block holds the first branch that is left, and others perhaps."""
 
     blocks: tuple[Vector, ...]
-    """One branch of each kind, then groups of several that may be one stage."""
+    """Blocks: one branch of each kind, then groups of several that may be one stage."""
     states: tuple[Vector, ...]
-    """What may be left, few branches first; the first state is that of none."""
+    """Sets of branches that may be left, small ones first; the first is the empty one."""
     moves: Any
     """Rows (state, block, state that remains), in the order of states."""
 

@@ -28,7 +28,7 @@ from ..run.choose import check_extensions, resolve_options
 
 Watch = Callable[[Progress], None] | None
 
-# With less time left nothing more is asked.
+# Seconds below which no further question is asked.
 LEAST_S = 0.01
 
 
@@ -62,10 +62,10 @@ class Questions:
     """How one problem is asked."""
 
     unit: Fraction
-    """What any plan needs is a whole multiple of it."""
+    """The memory that a plan needs is a whole multiple of this unit."""
     floor: Floor
     held: Callable[[Any], Fraction]
-    """What the fullest device of a plan holds."""
+    """Gives the memory that the fullest device of a plan holds."""
     first: Ask
     """Asked once, without a limit: the better its plan, the sooner the search ends."""
     rounds: Sequence[Ask]

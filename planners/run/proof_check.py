@@ -47,7 +47,7 @@ class ProofCheck:
     reason: str
     """A sentence on how the answer came about."""
     claim: str | None = None
-    """What was to be proven; None: the result claims no bound."""
+    """What was to be proven, in words; None: the result claims no bound."""
     by: Mapping[str, Any] | None = None
     """Who proved it anew: names as of `solve`, solver, and whether it is another method than the result's."""
     facts: Mapping[str, Any] = field(default_factory=dict)

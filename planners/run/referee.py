@@ -28,7 +28,7 @@ from ..referee import rules_of
 # The name of a packaged instance, or the path of a file.
 Instance = str | os.PathLike[str]
 
-# By the kind of plan.
+# The evaluations of all kinds of plans.
 Evaluation = PlacementEvaluation | PatternEvaluation | StagedEvaluation | LeveledEvaluation | StageGraphEvaluation
 
 

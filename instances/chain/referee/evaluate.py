@@ -33,7 +33,7 @@ class GpuUse:
     peak_task: str | None
     """The task that runs then, as F3 or B3; None between tasks."""
     terms: Terms
-    """What the peak is made of."""
+    """The parts of the peak."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ class GraphStageCost:
     """Time to synchronise the weights, once for each mini-batch."""
     time_per_sample: float
     weight_bytes: float
-    """One copy."""
+    """Bytes of one copy of the weights."""
     sample_bytes: float
     """Bytes of one device for each sample in flight."""
     memory_bytes: float

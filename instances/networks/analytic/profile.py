@@ -20,7 +20,7 @@ from .blocks import Block, blocks
 from .hardware import Hardware
 from .model import Layer, Workload
 
-# What a pass moves, in what the forward pass moves.
+# Bytes that a pass moves, in multiples of those that the forward pass moves.
 PASSES = {"forward": 1, "backward": 2}
 # Picoseconds: files stay readable, and nothing that matters is rounded.
 DIGITS = 12

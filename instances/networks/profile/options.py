@@ -94,7 +94,7 @@ class Lowered:
 # ---- what several lowerings need -----------------------------------------------------------------------
 
 
-# What is missing, as it is typed.
+# Examples of how missing options are typed.
 EXAMPLES = {"--devices": "4", "--memory": "40GB", "--bandwidth": "300GB/s"}
 
 

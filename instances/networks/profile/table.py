@@ -24,7 +24,7 @@ from .header import EXPECTED, Column, read_header
 from .profile import Profile, ProfileNode, ProfileTensor
 from .sheet import Cell, Row, Sheet, read_sheet
 
-# With all repetitions.
+# Largest number of layers of a table, all repetitions counted.
 MAX_LAYERS = 10_000
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")

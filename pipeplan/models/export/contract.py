@@ -20,9 +20,9 @@ class ExportOptions:
     rename: Mapping[str, str] = field(default_factory=dict)
     """Module of the profile -> module of the framework; what lies below is renamed with it."""
     legacy: bool = False
-    """The words of earlier versions."""
+    """Is the text to be in the words of earlier versions?"""
     micro_batches: int | None = None
-    """In one iteration, for targets that are told the order of all passes."""
+    """Micro-batches in one iteration, for targets that are told the order of all passes."""
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class Target:
     address: str
     """Module of this package and function in it."""
     about: str
-    """What is written, in a phrase."""
+    """A phrase that says what is written."""
     options: tuple[str, ...] = ()
     """Fields of `ExportOptions` that it knows."""
 

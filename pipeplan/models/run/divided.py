@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
-# What a stage made, and its gradient.
+# A tensor that a stage made, and its gradient.
 Pair = tuple[torch.Tensor, torch.Tensor]
 Gradients = tuple[torch.Tensor | None, ...]
 

@@ -60,7 +60,7 @@ class _Kept:
     """What a forward pass leaves for its backward pass."""
 
     leaves: dict[int, torch.Tensor]
-    """By number of the value, what other stages sent."""
+    """Tensors that other stages sent, by the number of the value."""
     outputs: dict[int, torch.Tensor]
     loss: torch.Tensor | None
 

@@ -59,7 +59,7 @@ class Schedule:
     training: bool
     ranks: int
     listed: tuple[tuple[RunPass, ...], ...] = ()
-    """By rank its passes, where a file gives their order; else it is that of the pipeline."""
+    """The passes of each rank, where a file gives their order; otherwise the order is that of the pipeline."""
 
     @cached_property
     def orders(self) -> tuple[tuple[RunPass, ...], ...]:

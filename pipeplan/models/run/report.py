@@ -50,7 +50,7 @@ class MeasuredStep:
     seconds: float
     passes: tuple[MeasuredPass, ...]
     busy: tuple[float, ...]
-    """By rank the wall time of its passes."""
+    """Wall time of the passes of each rank."""
     cpu: tuple[float, ...] | None
     sent_bytes: tuple[int, ...]
     loss: float | None

@@ -28,7 +28,7 @@ class Spot:
     x: float
     y: float
     words: str = ""
-    """What else is to be said of it."""
+    """More words about the point."""
     open: bool = False
     bound: float | None = None
 

@@ -33,7 +33,7 @@ class Slider:
     """Its steps are multiples of powers of two, so that sums in the browser are exact; None: any number."""
 
     key: str
-    """In addresses too."""
+    """Key of the setting, in addresses of the page too."""
     name: str
     low: float
     high: float
@@ -41,7 +41,7 @@ class Slider:
     value: float
     unit: str = ""
     zero: str = ""
-    """What the value 0 is called."""
+    """Words that stand for the value 0."""
 
 
 STAGES = Slider("stages", "stages", 1, MOST_STAGES, 1, 4)
@@ -62,7 +62,7 @@ LIMIT = Slider("limit", "memory of a device", 1, 192, 1, 16, "GiB")
 SLIDERS = (STAGES, BATCHES, GROUPS, *TIMES, SLOW, FACTOR, *MEMORY, LIMIT)
 
 USUAL: Settings = {"schedule": USUAL_SCHEDULE, **{slider.key: slider.value for slider in SLIDERS}}
-"""What the page shows at first."""
+"""The settings that the page shows at first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ UNBROKEN = "\N{NO-BREAK SPACE}%"
 BEYOND = 0.05
 """Share of the width by which curves go on behind the last point."""
 WORDS = {"levels": "points", "time_limit_s": "time limit (s)", "memory_bytes": "memory"}
-"""What settings are called where their names say too little."""
+"""Headings of settings whose names say too little."""
 HOW_TO_READ = (
     "A filled point is proven: no plan within the limit is better. An open one is the best plan found; its line "
     "downwards ends at the bound, below which there is proven to be none."

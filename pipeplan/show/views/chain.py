@@ -20,7 +20,7 @@ from ..words import IN_BYTES, amount, percent, rate, several, with_memory
 
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 ENOUGH_S = 5.0
-"""For the smallest memory."""
+"""Seconds for the smallest memory."""
 STEADY_PERIODS = 2
 """Number of periods that are shown after the pipeline has filled."""
 MOST_PERIODS = 12
@@ -35,7 +35,7 @@ TERM_NAMES = {"kept": "kept activations"}
 even_plans = chain_plans
 """(problem) -> what anyone would try first, to compare with."""
 EVEN = "as many layers on each GPU"
-"""What they are."""
+"""The even plans in words."""
 
 
 def facts(problem: ChainProblem) -> dict[str, Any]:

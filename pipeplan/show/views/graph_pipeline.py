@@ -23,7 +23,7 @@ MAX_READERS_SHOWN = 6
 even_plans = stage_graphs
 """(problem) -> what anyone would try first, to compare with."""
 EVEN = "as many operators on each device, one stage behind the other"
-"""What they are."""
+"""The even plans in words."""
 
 
 def facts(problem: GraphPipelineProblem) -> dict[str, Any]:

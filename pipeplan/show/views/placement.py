@@ -21,7 +21,7 @@ from . import latency
 even_plans, block_plans = placements, placed_blocks
 """(problem) -> what anyone would try first, to compare with."""
 EVEN = "as many nodes on each accelerator"
-"""What they are."""
+"""The even plans in words."""
 
 
 def facts(problem: PlacementProblem) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from ..words import amount, memory_unit, percent, several, time_scale
 
 COLOUR_OF: dict[BlockKind, int] = {"F": 0, "B": 1, "I": 1, "W": 2, "X": 3}
 FIRST_HALF = "backward (for inputs)"
-"""What backward passes are where they are divided."""
+"""Name of backward passes where they are divided."""
 NEARLY_ALWAYS = 0.95
 ALWAYS = 1 - 1e-9
 WINDOWS = ("filling", "between", "draining")

@@ -26,7 +26,7 @@ even_plans = staging_plans
 """(problem) -> what anyone would try first, to compare with."""
 block_plans = staging_blocks
 EVEN = "as many layers in each stage, the same degrees for all"
-"""What they are."""
+"""The even plans in words."""
 
 
 def facts(problem: StagingProblem) -> dict[str, Any]:

@@ -111,7 +111,8 @@ class Comparison:
     reused: int
     interrupted: bool = False
     differences: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What results that were read from the folder had claimed otherwise than what was recomputed, by key."""
+    """By key of the run, sentences where a result that was read from the folder had claimed otherwise than was
+    recomputed."""
 
     @property
     def missing(self) -> int:

@@ -122,7 +122,7 @@ class Expanded:
     """Values that were printed about these very inputs: a stand-in has none."""
     about: str = ""
     notes: tuple[str, ...] = ()
-    """What profiles and tables became."""
+    """Notes on what profiles and tables became."""
 
     def remarks(self) -> list[str]:
         """What a reader of the values should know of the instances, a sentence each."""

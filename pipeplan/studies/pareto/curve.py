@@ -41,9 +41,9 @@ class Candidate:
 
     plan: Any
     value: float
-    """What is as small as it can be: a time."""
+    """The value that is minimised: a time."""
     need: float
-    """What the plan takes of what is limited: the memory of a device, or the latency of one sample."""
+    """The amount of what is limited that the plan takes: memory of a device, or latency of one sample."""
     source: str = ""
     """The method that the plan comes from."""
     bubble: float | None = None
@@ -175,11 +175,11 @@ class Settings:
     """Limits in place of a number of levels."""
     limits: SolveOptions = USUAL
     options: Mapping[str, Any] = field(default_factory=dict)
-    """By which rules plans are judged; none: the usual ones of their kind."""
+    """Options by whose rules plans are judged; empty: the usual rules of their kind."""
     methods: tuple[str, ...] | None = None
     """Methods of a curve by several methods; None: the usual ones."""
     axis: str = "memory_bytes"
-    """What `chosen` is called."""
+    """Name of what `chosen` limits."""
 
     def to_json(self) -> dict[str, Any]:
         """Everything that can change a point."""
@@ -206,7 +206,7 @@ class Asked:
     levels: int | None = None
     """Number of limits; None: the usual number."""
     own: Mapping[str, Any] = field(default_factory=dict)
-    """What only some kinds have a meaning for, by name; only what was given."""
+    """Options that only some kinds have a meaning for, by name; only those that were given."""
     limits: SolveOptions = USUAL
     """Limits of the search for each point."""
 
@@ -257,7 +257,7 @@ class Ends:
     """Limits, ascending."""
     least: Candidate
     lower: float
-    """With less there is no plan."""
+    """A limit below which there is no plan."""
     best: Candidate
     bound: float | None
     """No plan of the curve has a smaller value, whatever the limit; None: unknown."""
@@ -276,7 +276,7 @@ class Axes:
     """What a kind calls the parts of its curve."""
 
     columns: Mapping[str, str]
-    """What a table shows of a point: attributes of `CurvePoint` by the names of the columns."""
+    """Columns of a table of points: the attribute of `CurvePoint` for each name of a column."""
     facts: Callable[[Any], dict[str, Any]]
     """(problem), apart from its own limit, which the levels replace."""
     ends: Callable[[Ends | None], dict[str, Any]]

@@ -142,7 +142,7 @@ class Columns:
 # or several do, costs 1 for each group. Prices, the duals of the groups, say what a new set should hold; they are
 # floats, and whoever proves something by them does so again in whole numbers, for which any prices will do.
 
-# What may be missing by rounding where the sets make up everything.
+# Share that rounding may leave out where the sets make up everything.
 COVERED = 1e-7
 
 

@@ -59,7 +59,7 @@ class _Search:
         self.bound = average_load_bound(self.groups)
         self.gap = max(request.limits.rel_gap, LEAST_GAP)
         self.check = WORK_ALONE
-        """What stands behind the bound."""
+        """Phrases for what proves the bound."""
         self.messages: list[str] = []
         self.columns: Columns | None = None
         self.patience = PATIENCE

@@ -293,7 +293,7 @@ class Quick:
     paths: kernel.Paths
     weights: Any
     values: Any
-    """What can still be gained from each state on, by weight."""
+    """Upper bound on what can still be gained from each state on, by weight."""
 
 
 def pricer(groups: GroupProblem, worst: float, tick: Tick = idle) -> Pricer | None:

@@ -44,7 +44,7 @@ SMALL_WORK = 60_000_000
 # Sizes of the families that give a first plan of a large lattice.
 FAMILIES = (4_000, 16_000)
 
-# For gpipe, whose front is walked densely: a larger lattice keeps so many that cut little.
+# Largest number of ideals for gpipe, whose front is walked densely: a larger lattice keeps so many that cut little.
 DENSE_IDEALS = 1_200
 
 # Table entries for several levels, which are of the third power of the number of ideals.
@@ -86,7 +86,7 @@ class _Run:
             )
         self.model: Model = build(problem, self.objective)
         self.ceiling = math.inf
-        """What the model says of plans holds up to this value."""
+        """The model tells values of plans up to this one only, since higher costs were cut down."""
         self.error = 0.0
         """How much a load on the present lattice may be off through rounding."""
         self.by_a_hair = False
