@@ -92,6 +92,7 @@ class PatternModel(OrderBuilder[Node]):
     # ---- (5)-(7), (17), (19), (20): tasks ------------------------------------------------------------------
 
     def place_tasks(self) -> None:
+        """Give every task a start in the period; tasks of one GPU that take time do not overlap."""
         for r, t in self.nodes:
             duration = self.chain.durations[t]
             self.start[r, t] = self.integer(f"p[{r},{t}]", -duration, self.ceiling - duration)

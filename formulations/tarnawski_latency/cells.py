@@ -347,7 +347,10 @@ def _grid(most: float) -> Any:
 
 
 def _memory_steps(held: Sequence[Any]) -> tuple[Any, Any, Any]:
-    """For each side the step of every ideal, and of each step the least and the largest memory."""
+    """Divide the memory of both sides of a cut, the ideal and what is behind it, into at most `STEPS` steps.
+
+    Returns, for each side, the step of every ideal, and the least and the largest memory of each step.
+    """
     import numpy as np
 
     values = [np.unique(amounts) for amounts in held]

@@ -106,7 +106,7 @@ def _built(
     columns: Callable[[Atoms, int, int], list[str]],
     rounding: float = 0.0,
 ) -> BuiltModel:
-    """`columns`: those of which one is 1 where an atom is on an accelerator."""
+    """The model with its translations. `columns` names binaries, of which one is 1 if an atom is on an accelerator."""
 
     def decode(values: Values) -> PlacementPlan:
         return plan_of(problem, atoms, read(values, atoms))
@@ -116,7 +116,7 @@ def _built(
         return None if staged is None else write(staged, atoms)
 
     def exclude(plan: PlacementPlan) -> list[ExtraRow]:
-        """No accelerator holds more of a cover than fits."""
+        """Rows by which no accelerator holds more of a cover than fits, for covers that the plan breaks."""
         devices = range(atoms.accelerators)
         return cover_rows(problem, atoms.members, plan, devices, lambda a, i: columns(atoms, a, i))
 

@@ -116,10 +116,11 @@ class FiniteModel(NativeBuilder):
         )
 
     def _at_most(self, terms: list[tuple[int, Any, int]], most: int) -> None:
-        """The sum of coefficients times variables, which are at least 0 and at most the last number of their terms.
+        """Add the row: the sum of coefficients times variables is at most `most`.
 
-        Where that is too long for the solver's integers, it is written to the base `BASE`: what the last digits make
-        beyond those of `most` is carried to the next ones, in whole units of them.
+        A term is (coefficient, variable, upper bound of the variable); lower bounds are 0. Where the sum is too long
+        for the solver's integers, it is written to the base `BASE`: what the last digits make beyond those of `most`
+        is carried to the next ones, in whole units of them.
         """
         while sum(abs(change) * far for change, _, far in terms) + abs(most) > LARGEST:
             far = sum(far for _, _, far in terms)

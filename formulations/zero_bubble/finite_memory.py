@@ -33,7 +33,7 @@ def memory_rows(finite: FiniteProblem, windows: Windows) -> Iterator[MemoryRow]:
 
 
 def _at_most(finite: FiniteProblem, windows: Windows, memory: DeviceMemory, run: Node) -> Iterator[MemoryRow]:
-    """While it runs the device holds no more than its room."""
+    """A row by which the device holds no more than its room while the run is on; none where no order breaks it."""
     assert memory.room is not None
     terms, before = _before(finite, windows, memory, run)
     most = memory.room - before - memory.needed(run[0])

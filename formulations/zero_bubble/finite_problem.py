@@ -246,6 +246,7 @@ class FiniteProblem:
                     late[b][n] = min(late[b][n], late[target][n + offset] - wait)
 
     def _keep_spans(self, early: list[list[int]], late: list[list[int]], limit: int) -> None:
+        """Narrow windows so that no device runs longer than `limit` from its first start to its last end."""
         last = self.batches - 1
         for blocks in self.on_device:
             end = min(late[a][0] for a in blocks) + limit

@@ -65,7 +65,7 @@ def _work(
 
 
 def _cut(problem: StagingProblem, plan: StagedPlan, chunks: int) -> StagedPlan:
-    """Every stage in so many of as many layers, each with its own configuration."""
+    """The plan with every stage cut into `chunks` stages of equally many layers; layers keep their configurations."""
     if chunks == 1:
         return plan
     if len({(stage.data_parallel, stage.tensor_parallel, stage.device_type) for stage in plan.stages}) > 1:

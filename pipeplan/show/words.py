@@ -55,7 +55,7 @@ class MemoryUnit:
         return size(count, self.units) if self.name is None else amount(count, self.name)
 
     def scale(self, largest: float) -> tuple[float, str]:
-        """For amounts that are compared: what to divide them by, and what the result is in."""
+        """Divisor for amounts that are compared, chosen for the largest of them, and the unit of the result."""
         if self.name is not None:
             return 1.0, self.name
         step = _step(self.units)

@@ -114,6 +114,7 @@ def _complete(driver: MatrixDriver, model: MatrixModel, options: SolveOptions, s
 def _keep(
     point: Floats, outcome: StartOutcome, given: tuple[Indices, Floats], model: MatrixModel, session: Session
 ) -> tuple[Start, WarmStart]:
+    """Round a feasible point, report it to the session as a solution, and make it the start."""
     whole = np.where(model.integer, np.round(point), point)
     session.found(whole, source="start")
     return Start(*given, x=whole), WarmStart(outcome, value=model.objective(whole))

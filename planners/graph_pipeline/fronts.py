@@ -103,7 +103,7 @@ def keep(fronts: list[Front], new: Front) -> None:
 
 
 def side_by_side(one: Front, other: Front, built: Any) -> Front:
-    """Where one stage comes before both."""
+    """One front in place of two parts that run side by side, for a stage that comes before both."""
     held = max(one.held, other.held)
     rounds = [front.rounds for front in (one, other) if front.held == held]
     return Front(

@@ -33,7 +33,7 @@ class Recomputed:
 
 
 def check_same_problem(problem: Problem, result: Result) -> None:
-    """A result says nothing about another problem than its own."""
+    """Refuse a result about another problem: it says nothing about this one."""
     stored_hash = result.problem.get("hash")
     if stored_hash != problem.hash:
         remedy = "name the instance that was solved, on the same cluster"

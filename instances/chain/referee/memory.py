@@ -116,6 +116,7 @@ def _kept(layout: Layout, sizes: _Sizes, gpu: int) -> Iterator[Tensor]:
 
 
 def _current(layout: Layout, sizes: _Sizes, gpu: int) -> Iterator[Tensor]:
+    """What a task holds only while it runs: its output and, in a backward task, the gradient that it reads."""
     for task in layout.tasks_on(gpu):
         is_backward = task >= layout.problem.layers
         size = sizes.activations[task + 1] + (sizes.activations[task] if is_backward else 0)

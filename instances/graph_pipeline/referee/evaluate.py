@@ -243,6 +243,7 @@ def _in_flight(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[
 
 
 def _memory(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[Violation]:
+    """A violation for each stage whose devices hold more than their memory."""
     limit = as_written(problem.memory_bytes or 0)
     for number, amount in overfull(problem, plan):
         yield Violation(

@@ -125,6 +125,7 @@ def read_rules(texts: list[str]) -> dict[str, str]:
 
 
 def _rules_in(path: str) -> dict[str, str]:
+    """The rules in a JSON file."""
     from ...instances.base.fields import as_object, shorten
     from ...instances.base.json_file import read_json
 

@@ -160,7 +160,7 @@ def _backward(held: Limited, place: int) -> list[Stage]:
 
 
 def _step_back(held: Limited, j: int, use: int, way: int) -> tuple[Stage, int, int]:
-    """Some stage that ends in ideal j and explains its value."""
+    """A stage that ends in ideal j and explains its value, and the devices that the stages before it have."""
     t = held.tables
     ways = len(t.room)
     value = held.values[t.origin[j] + use * ways + way]
