@@ -28,7 +28,7 @@ class FarCosts:
     """A formulation whose cut-offs grow by `near_cutoff`."""
 
     def costs(self, problem: Any, options: Options) -> Iterable[float]:
-        """All that a plan may pay in one place."""
+        """All costs that a plan may pay in one place."""
         raise NotImplementedError
 
     def next_cutoff(

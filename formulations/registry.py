@@ -248,7 +248,7 @@ class Entry:
 
     @property
     def objectives(self) -> tuple[str, ...]:
-        """What it can minimise, where that may be chosen."""
+        """Objectives that the method can minimise, where they may be chosen."""
         return next((spec.choices for spec in self.options if spec.name == "objective"), ())
 
     def load(self) -> Any:

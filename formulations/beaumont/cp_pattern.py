@@ -143,7 +143,7 @@ class PatternModel(OrderBuilder[Node]):
         return e != self.chain.layers and bool(self.chain.transfers[e] or self.chain.exclusive_buffers)
 
     def shift(self, r: int, e: int) -> None:
-        """By how many batches task e lags behind task e - 1 (both from 0)."""
+        """Number of batches by which task e lags behind task e - 1 (both counted from 0)."""
         later, *twice = self.next_shifts((r, e - 1), (r, e))
         if e == self.chain.layers:
             self.stages[r, e] = [later, *twice]

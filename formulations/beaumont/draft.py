@@ -68,7 +68,7 @@ class Draft:
         return found
 
     def shift(self, before: Activity, after: Activity) -> int:
-        """By how many periods the next activity of a batch lags behind in the pattern, at least."""
+        """Least number of periods by which the next activity of a batch lags behind in the pattern."""
         if not before.is_transfer and not after.is_transfer and self._gpu(before) == self._gpu(after):
             if self.relations.concern(before, after):
                 return self.relations.shift(before, after)
@@ -83,7 +83,7 @@ class Draft:
 
 
 def time_of(problem: ChainProblem, activity: Activity) -> float:
-    """How long a task or transfer takes, in the problem's own numbers."""
+    """Duration of a task or transfer, in the problem's own numbers."""
     return (problem.edge_times if activity.is_transfer else problem.durations)[activity.number - 1]
 
 
@@ -206,7 +206,7 @@ class Folded:
         return self.positions[a], time_of(problem, a) > 0, -self.laps[a], a
 
     def relations(self, problem: ChainProblem, allocation: Sequence[int]) -> Relations[Activity]:
-        """Where the tasks are that take no time."""
+        """What the draft says about the order of tasks that take no time."""
         gpus = tasks_by_gpu(problem, allocation, sorted(self.positions))
         durations = {task: as_written(time_of(problem, task)) for tasks in gpus for task in tasks}
         timeless = frozenset(task for task, duration in durations.items() if not duration)

@@ -317,7 +317,7 @@ class _Schedule(OrderBuilder[int]):
             self.model.add(sum(terms) <= facts["room"])
 
     def waiting(self, i: int, j: int, at: int) -> Any:
-        """For how many batches does what i wrote wait for j while `at` runs?"""
+        """Number of batches for which what i wrote waits for j while `at` runs."""
         if self.timeless & {i, j, at}:
             batches = self.model.new_int_var(0, 2, "")
             self.model.add(batches >= self.shifts[i] + self.done(i, at) - self.begun(j, at))

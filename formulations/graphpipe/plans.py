@@ -74,7 +74,7 @@ def encode(
 def _micro_batches(
     problem: GraphPipelineProblem, columns: list[Column], plan: StageGraphPlan, schedules: list[Schedule]
 ) -> dict[str, float]:
-    """In flight, as the mixed model counts them: not cut at the mini-batch."""
+    """Micro-batches in flight as the mixed model counts them: not cut at the mini-batch."""
     sizes: dict[int, int] = {}
     for column in columns:
         sizes[column.micro_batch] = sizes.get(column.micro_batch, 0) | column.members

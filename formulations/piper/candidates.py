@@ -73,7 +73,7 @@ def find_candidates(book: StageBook, cutoff: float | None, floor: float) -> Cand
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """What layers need at least, however they are cut into stages."""
+    """Least devices and degrees that layers need, however they are cut into stages."""
 
     devices: int
     degrees: int

@@ -96,7 +96,7 @@ class CompactModel:
             add_flush(self.model, sum(self.model.z[i] for i in self.stages), self.counts, self.unit)
 
     def _in_flight(self, d: int, kind: int) -> range:
-        """Without a memory limit nothing needs to be told apart."""
+        """Numbers of micro-batches in flight to tell apart: only one without a memory limit."""
         most = -(-self.degree_limit // d)
         return range(most, most + 1) if self.book.limits[kind] is None else range(1, most + 1)
 

@@ -32,7 +32,7 @@ class Selection:
 
 
 class _Step(NamedTuple):
-    """One exchange on the lower hull of a layer: so much less memory for so much more cost."""
+    """One exchange on the lower hull of a layer, which saves memory and costs more."""
 
     rate: float
     memory: int
@@ -159,7 +159,7 @@ def _unrolled(state: _Partial) -> list[Option]:
 
 
 def _hull_steps(options: list[Option], layer: int) -> list[_Step]:
-    """From the smallest option along the lower hull: rates fall."""
+    """Exchanges from the smallest option along the lower hull; their rates fall."""
     steps: list[_Step] = []
     here = 0
     while here + 1 < len(options):

@@ -108,7 +108,7 @@ class NearStages:
         return None if count < 0 else self._lattice(smaller[:count], larger[:count])
 
     def _lattice(self, smaller: Any, larger: Any) -> Lattice:
-        """With no other sets than the ends of stages, the empty one and that of all layers."""
+        """The lattice of these stages; its sets are their ends, the empty set and that of all layers."""
         used = np.unique(np.concatenate([smaller, larger, [0, len(self.sets) - 1]]))
         place = {int(i): n for n, i in enumerate(used)}
         stages: list[list[int]] = [[] for _ in used]
@@ -118,7 +118,7 @@ class NearStages:
 
 
 def _raised(limit: float) -> float:
-    """By a hair, and above 0: layers that take no time are within every limit."""
+    """The limit raised by a hair, and above 0: layers that take no time are within every limit."""
     return max(limit * (1 + ROUNDING), LEAST)
 
 
@@ -201,7 +201,7 @@ def _in_two(values: Any) -> tuple[Any, Any]:
 
 
 def _transfers(problem: StagingProblem, degrees: tuple[int, ...]) -> tuple[Any, Any]:
-    """What an edge that is cut costs its two stages at least, by degree."""
+    """Lower bound on what an edge that is cut costs its two stages, by degree."""
     into, out_of = np.zeros((len(degrees), len(problem.edges))), np.zeros((len(degrees), len(problem.edges)))
     for e, ((u, v), edge) in enumerate(zip(problem.arcs, problem.edges, strict=True)):
         for a, t in enumerate(degrees):

@@ -73,7 +73,7 @@ class StageBook:
 
     @cached_property
     def near_stages(self) -> NearStages:
-        """What finds the few of them that a limit leaves."""
+        """Finds the few stages that a limit leaves."""
         from .near import NearStages
 
         degrees: dict[int, float] = {}
@@ -263,7 +263,7 @@ class Stage:
         return last_true(low, high, lambda in_flight: self.keeps_to(at_most, d, in_flight))
 
     def _common(self, d: int) -> float:
-        """What every choice adds to d times the load."""
+        """The part that every choice adds to d times the load."""
         return 0.0 if self.uniform_weight is None else self.book.sync_time(d) * self.uniform_weight
 
     def _largest(self, most: int, memory: Callable[[int], int]) -> int:

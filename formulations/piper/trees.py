@@ -98,7 +98,7 @@ class TreeTranslator:
 def _stages(
     stages: tuple[LeveledStage, ...], above: tuple[int, ...], level: int
 ) -> Iterator[tuple[LeveledStage, tuple[int, ...], int]]:
-    """All of a tree in execution order, each with the copies above it, nearest first, and its level."""
+    """All stages of a tree in execution order, each with the copies above it, nearest first, and its level."""
     for stage in stages:
         yield stage, above, level
         yield from _stages(stage.children, (stage.data_parallel, *above), level - 1)

@@ -113,7 +113,7 @@ FORMULATION = TarnawskiThroughput()
 
 
 def family(problem: PlacementProblem, options: Options) -> Family:
-    """All that the referee accepts by its notion of contiguity."""
+    """The family of all plans that the referee accepts by its notion of contiguity."""
     contiguity = FORMULATION.contiguity(options)
     return Family(PLACEMENTS[contiguity], None if contiguity == "none" else "--non-contiguous")
 

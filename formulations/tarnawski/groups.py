@@ -184,7 +184,7 @@ def contract(problem: PlacementProblem, *, contiguous: bool, objective: str = "m
 
 
 def costs_of(groups: GroupProblem) -> Iterator[float]:
-    """All that a device may pay at once."""
+    """All costs that a device may pay at once."""
     for g in range(groups.count):
         if groups.supported[g]:
             yield groups.total_times[g]
@@ -282,7 +282,7 @@ def _nets(problem: PlacementProblem, class_of: Sequence[int], parts: int) -> tup
 
 
 def _summed(costs: Mapping[tuple[tuple[int, ...], int], Sequence[float]]) -> tuple[Net, ...]:
-    """One net for all with the same pins and part."""
+    """Nets with the same pins and part, made one net."""
     return tuple(Net(pins, math.fsum(terms), part) for (pins, part), terms in costs.items())
 
 

@@ -43,7 +43,7 @@ def reduce_groups(groups: GroupProblem, cutoff: float) -> Reduced | Refuted:
 
 
 def forced(groups: GroupProblem, cutoff: float) -> Reduced | Refuted:
-    """What holds of every plan of value at most `cutoff`, whatever else is asked of it."""
+    """Facts that hold of every plan of value at most `cutoff`, whatever else is asked of it."""
     conflicts: set[tuple[int, int]] = set()
     for _ in range(ROUNDS):
         homeless = _homeless(groups, cutoff)

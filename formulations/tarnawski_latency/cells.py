@@ -146,7 +146,7 @@ class Row:
         self.tables, self.least_rooms, self.most_rooms = self.stacked()
 
     def stacked(self) -> tuple[Any, Any, Any]:
-        """All cells in one array each; there is no way into what a cell has not."""
+        """All cells in one array each; what a cell lacks cannot be entered."""
         import numpy as np
 
         own, steps = (max(cell.table.shape[axis] for cell in self.divided) for axis in (2, 3))
@@ -277,7 +277,7 @@ class Row:
         return total
 
     def ratio(self, cell: Cell) -> float:
-        """How much slower the CPUs are, at least."""
+        """Lower bound on how many times slower the CPUs are."""
         ratios = [self.slow[v] / self.fast[v] for v in cell.inner if self.allowed[v] and self.fast[v] > 0]
         return max(min(ratios, default=math.inf), 1e-18)
 
@@ -326,7 +326,7 @@ class Row:
         return self.moved[cell.before] if cell.before is not None and chain[0] in self.after[cell.before] else 0.0
 
     def least_of_each(self, cell: Cell) -> Any:
-        """What any piece inside the cell reads and sends."""
+        """Least that any piece inside the cell reads and sends."""
         import numpy as np
 
         if cell.before is None or cell.behind is None or not cell.inner:

@@ -76,7 +76,7 @@ FORMULATION = TarnawskiLatency()
 
 
 def family(problem: PlacementProblem, options: Options) -> Family:
-    """All that the referee accepts with so many pieces."""
+    """The family of all plans that the referee accepts with so many pieces."""
     pieces = options["subgraphs_per_device"]
     counted = "one piece" if pieces == 1 else f"at most {pieces} pieces"
     wider = f"--subgraphs-per-device {2 * pieces}" if pieces < len(problem.nodes) else None

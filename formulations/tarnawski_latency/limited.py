@@ -55,7 +55,7 @@ class TarnawskiWithinLatency(CommonFormulation):
         return "none" if options["non_contiguous"] else "chain"
 
     def lower_bound(self, problem: PlacementProblem, options: Options) -> float:
-        """What holds without the limit, too: all devices together must do all the work."""
+        """A bound that holds without the limit, too: all devices together must do all the work."""
         return average_load_bound(contract(problem, contiguous=False))
 
     def model(self, problem: PlacementProblem, options: Options, wanted: Wanted) -> BuiltModel | Refuted:
@@ -79,7 +79,7 @@ FORMULATION = TarnawskiWithinLatency()
 
 
 def family(problem: PlacementProblem, options: Options) -> Family:
-    """All that the referee accepts by its notion of contiguity and within the limit."""
+    """The family of all plans that the referee accepts by its notion of contiguity and within the limit."""
     limit, pieces = options["latency_limit"], options["subgraphs_per_device"]
     scope = f"{PLACEMENTS[FORMULATION.contiguity(options)]}, of latency at most {limit!r}"
     if not options["non_contiguous"]:

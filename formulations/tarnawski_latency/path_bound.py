@@ -145,7 +145,7 @@ class _Reach:
         self.disallowed = sum(1 << v for v in range(atoms.nodes) if not atoms.allowed[atoms.atom_of[v]])
 
     def atoms_at(self, nodes: Sequence[int]) -> int:
-        """All that must be with one of the nodes."""
+        """All atoms that must be with one of the nodes."""
         mask = 0
         for v in nodes:
             mask |= self.together[self.atoms.atom_of[v]]

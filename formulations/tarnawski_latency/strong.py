@@ -67,7 +67,7 @@ class _Builder:
         return self.model
 
     def row(self, expression: Any) -> None:
-        """What has turned out true without any variable is left out."""
+        """Add a row, unless it turned out to be true without any variable."""
         if expression is not True:
             self.model.rows.add(expression)
 

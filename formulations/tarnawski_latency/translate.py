@@ -22,7 +22,7 @@ class Staged:
 
 
 def plan_of(problem: PlacementProblem, atoms: Atoms, staged: Staged) -> PlacementPlan:
-    """All that is not in a stage runs on the first CPU, which stands for the pool."""
+    """The plan of these stages: all that is in none runs on the first CPU, which stands for the pool."""
     nodes_of_device: list[list[int]] = [[] for _ in staged.device_of]
     pool: list[int] = []
     for a, stage in enumerate(staged.stage_of):

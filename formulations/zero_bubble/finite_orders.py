@@ -96,7 +96,7 @@ class Timing:
         return n, self.finite.problem.depths[b], b
 
     def _order(self) -> list[Node] | None:
-        """All runs, so that every wait leads forward; None: the devices wait for each other."""
+        """All runs in an order in which every wait leads forward; None: the devices wait for each other."""
         nodes = list(self.after)
         at = {node: i for i, node in enumerate(nodes)}
         waits = ((at[first], at[second]) for first, after in self.after.items() for second, _ in after)

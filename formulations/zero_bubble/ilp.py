@@ -131,7 +131,7 @@ def read(problem: ScheduleProblem) -> Reading:
 
 
 def shortened(reading: Reading, most: int) -> Reading:
-    """On no more steps than solvers take."""
+    """The reading on a grid of no more steps than solvers take."""
     if reading.longest <= most:
         return reading
     share = Fraction(most, reading.longest)
@@ -303,7 +303,7 @@ class Program:
         return True
 
     def _reach(self) -> list[int]:
-        """What follows from each run, as bits."""
+        """The runs that follow from each run, as bits."""
         reach = [1 << u for u in range(len(self.times))]
         m, depths = self.reading.batches, self.reading.problem.depths
         for u, v, _ in sorted(self.arcs, key=lambda arc: (-(arc[0] % m), -depths[arc[0] // m])):

@@ -137,7 +137,7 @@ def changes(problem: ScheduleProblem, d: int) -> dict[int, Fraction]:
 
 
 def workspaces(problem: ScheduleProblem, d: int) -> dict[int, Fraction]:
-    """On the device, by the blocks that have one there."""
+    """Workspace on the device, by the blocks that have one there."""
     return _amounts(problem, d, [block.workspace for block in problem.blocks])
 
 

@@ -110,7 +110,7 @@ class PeriodicFacts:
 
     @cached_property
     def before(self) -> tuple[tuple[tuple[int, Fraction, int], ...], ...]:
-        """For whom each block waits: the block, how long after its start, and the offset."""
+        """The blocks for which each block waits: (block, time from its start, offset)."""
         problem = self.problem
         waits: list[list[tuple[int, Fraction, int]]] = [[] for _ in problem.blocks]
         for (a, b), lag, edge in zip(problem.ends, problem.lags, problem.edges, strict=True):
@@ -196,7 +196,7 @@ def _memory(problem: ScheduleProblem, d: int) -> DeviceMemory | None:
 
 
 def most_heights(problem: ScheduleProblem) -> int:
-    """By how many periods blocks of one micro-batch need to differ at most.
+    """Upper bound on the periods by which blocks of one micro-batch need to differ.
 
     Sort the heights of a schedule whose heights are least in sum, and take a gap between two of them that no edge
     spans which is waited for. The blocks above it may all start a period earlier: no edge forbids it, and devices then

@@ -114,7 +114,7 @@ class PeriodModel(NativeBuilder):
             self.model.add(apart >= if_later - (if_later - if_first) * self.before[a, b])
 
     def changed(self, a: int, b: int) -> Any:
-        """For how many micro-batches has `a` changed the memory when `b` starts?"""
+        """Number of micro-batches for which `a` has changed the memory when `b` starts."""
         return self.before[a, b] - self.heights[a]
 
     def memory(self, device: Mapping[str, Any]) -> None:

@@ -83,7 +83,7 @@ def check_known(what: str, value: object, known: Collection[str]) -> None:
 
 
 def check_size(field: str, entries: Sized, most: int) -> None:
-    """Not too many entries."""
+    """Refuse too many entries."""
     if len(entries) > most:
         raise InputError(field, f"has {len(entries)} entries", f"give at most {most}")
 

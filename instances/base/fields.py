@@ -233,7 +233,7 @@ def write_problem(problem: Any, schema: str, always: Sequence[str], **written: A
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold of a value: lists for tuples, objects for mappings and records."""
+    """A value in the form that JSON can hold: lists for tuples, objects for mappings and records."""
     if type(value) in SIMPLE:  # most values are, and are told at once
         return value
     if isinstance(value, tuple):

@@ -101,7 +101,7 @@ def stop() -> None:
 
 @contextmanager
 def part(name: str) -> Iterator[None]:
-    """What happens within it counts under this name, where anybody counts."""
+    """Time inside the block counts under this name, where anybody counts."""
     if _running is None:
         yield
         return

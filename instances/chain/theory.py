@@ -149,7 +149,7 @@ def figure_5() -> KnownChain:
 
 
 def theory_chains() -> tuple[KnownChain, ...]:
-    """One of each, small."""
+    """One small chain of each construction."""
     return (
         three_chain(), family(2), family(3), lemma_2(), lemma_3(), theorem_2(), theorem_3(), figure_4(),
         figure_4_reserved(), figure_5(),

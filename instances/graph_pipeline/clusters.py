@@ -69,7 +69,7 @@ def cluster_of(name: str) -> ClusterProfile:
 
 @dataclass(frozen=True, slots=True)
 class OperatorCost:
-    """What an operator does, for one sample."""
+    """Operations and bytes of an operator for one sample."""
 
     flops: float
     """Forward; a multiply-add counts as two."""

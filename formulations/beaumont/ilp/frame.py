@@ -173,7 +173,7 @@ class Frame:
     # ---- rows ------------------------------------------------------------------------------------------
 
     def rows(self, name: str, rows: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
-        """One named block of constraints, indexed as in the paper."""
+        """Add one named block of constraints, indexed as in the paper."""
         table = {key: row for key, row in dict(rows).items() if row is not True}
         if any(row is False for row in table.values()):
             self.contradictions.append(name)

@@ -217,7 +217,7 @@ def _whole(values: Sequence[Fraction], ticks: int) -> tuple[int, ...]:
 
 
 def shape_faults(problem: ChainProblem, plan: PatternPlan) -> Iterator[str]:
-    """What keeps the plan from being laid out, one sentence each."""
+    """Sentences on what keeps the plan from being laid out."""
     if not _is_finite(plan.period) or plan.period <= 0:
         yield f"The period is {show(plan.period)}, not a positive number."
     if len(plan.allocation) != problem.layers:

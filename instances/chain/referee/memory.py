@@ -51,7 +51,7 @@ class Tensor:
 
 
 def memory_profile(layout: Layout, gpu: int) -> Profile:
-    """Every instant of one period at which what the GPU holds changes."""
+    """Memory of a GPU over one period: every instant at which what it holds changes."""
     sizes = _Sizes.of(layout)
     standing = dict.fromkeys(TERMS, 0)
     standing["weights"] = sum(sizes.weights[i] for i, at in enumerate(layout.allocation) if at == gpu)
@@ -88,7 +88,7 @@ class _Sizes:
 
 
 def _border_sizes(layout: Layout, sizes: _Sizes, gpu: int) -> Iterator[int]:
-    """One slot for each edge with exactly one end on the GPU."""
+    """Sizes of the slots of a GPU, one for each edge with exactly one end on it."""
     for edge in layout.cut_edges:
         if gpu in (layout.gpu(edge - 1), layout.gpu(edge)):
             yield sizes.activations[edge]
