@@ -86,7 +86,8 @@ class Board:
 
     @property
     def compile_seconds(self) -> float:
-        """How long machine code was made since then: no part of `seconds`, nor of any limit."""
+        """Seconds in which machine code was made since the board was started: no part of `seconds`, nor of any
+        limit."""
         return seconds_compiling() - self.compiled_before
 
 

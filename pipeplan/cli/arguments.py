@@ -150,7 +150,7 @@ def load_for(plan: str, text: str, on: Cluster) -> Problem:
 
 
 def cluster_for(path: str, on: Cluster) -> Cluster:
-    """Where the user names no cluster, what the command was given that wrote the result."""
+    """The cluster that the user names or, where the user names none, the one of the command that wrote the result."""
     from ..instances.base.json_file import read_json
     from ..instances.base.result import SCHEMA
     from ..instances.stored_results import load_result

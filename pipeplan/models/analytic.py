@@ -37,7 +37,7 @@ class NodeCost:
 
 
 def costs(seen: Trace, captured: Captured, grouped: Grouped, hardware: Hardware | None) -> dict[str, NodeCost]:
-    """By node; without hardware there are no times."""
+    """Costs of each node; without hardware they have no times."""
     _refuse_heavy(seen, captured, grouped)
     owner = {node.name: name for node, name in grouped.owner.items()}
     cost_of = {name: NodeCost() for name in grouped.nodes}

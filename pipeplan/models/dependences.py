@@ -28,7 +28,7 @@ class Dependences:
     buffer_updates: frozenset[fx.Node]
 
     def inputs_of(self, node: fx.Node) -> tuple[fx.Node, ...]:
-        """All that must have run before: what it reads, and who wrote there."""
+        """The operations that must have run before: those that it reads, and those that wrote there."""
         return (*node.all_input_nodes, *self.hidden.get(node, ()))
 
 

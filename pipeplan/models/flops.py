@@ -109,7 +109,7 @@ _REDUCTIONS = frozenset(
 
 
 def flops_of(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> int | None:
-    """By formula; None where there is none."""
+    """Floating-point operations by formula; None where there is no formula."""
     name = getattr(getattr(function, "_schema", None), "name", "")
     if name in _OURS:
         return _OURS[name](*args, **kwargs)

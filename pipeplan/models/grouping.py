@@ -42,11 +42,11 @@ class Grouped:
         return self.dependences.auxiliary
 
     def inputs_of(self, node: fx.Node) -> tuple[fx.Node, ...]:
-        """What an operation depends on, also through memory that others wrote."""
+        """The operations that an operation depends on, also through memory that others wrote."""
         return self.dependences.inputs_of(node)
 
     def readers(self) -> dict[fx.Node, tuple[str, ...]]:
-        """By value that leaves its node the nodes that read it, in their order."""
+        """For each value that leaves its node, the nodes that read it, in their order."""
         place = {name: i for i, name in enumerate(self.nodes)}
         readers: dict[fx.Node, set[str]] = {}
         for node, name in self.owner.items():

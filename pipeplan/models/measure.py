@@ -66,7 +66,7 @@ class Clock(Protocol):
 
 
 class ThreadClock:
-    """What this thread calculates; what others do on the machine does not count."""
+    """Measures what this thread calculates; what others do on the machine does not count."""
 
     words = "cpu, 1 thread, thread time"
 
@@ -93,7 +93,7 @@ class CudaClock:
 
 
 def clock_for(captured: Captured) -> Clock:
-    """By the device that the model is on."""
+    """The clock for the device that the model is on."""
     kinds = {parameter.device.type for parameter in captured.model.parameters()}
     if kinds <= {"cpu"}:
         return ThreadClock()

@@ -146,5 +146,5 @@ def _nodes(
 
 
 def owners(nodes: Sequence[OnnxNode]) -> Mapping[str, str]:
-    """By tensor the node that makes it."""
+    """The node that makes each tensor."""
     return {name: node.id for node in nodes for operation in node.operations for name in operation.writes}

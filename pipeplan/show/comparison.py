@@ -27,7 +27,7 @@ def check_parquet() -> None:
 
 
 def write_tables(comparison: Comparison, folder: Path, parquet: bool = False) -> dict[str, Path]:
-    """Everything, atomically; the paths by what they hold."""
+    """Write all tables, atomically; returns their paths by what they hold."""
     frame = comparison.table()
     paths = {"runs": folder / "runs.csv", "tables": folder / "tables.md"}
     write_text_atomically(paths["runs"], frame.apply(lambda column: column.map(csv_cell)).to_csv(index=False))
@@ -90,7 +90,7 @@ def told_otherwise(comparison: Comparison) -> list[str]:
 
 
 def state(comparison: Comparison) -> str:
-    """How much of it has finished, and on what."""
+    """Says how much of the comparison has finished, and on what."""
     total, done = len(comparison.expanded.runs), len(comparison.records)
     return " ".join((f"{done} of {total} runs finished.", *map(clean, comparison.expanded.remarks())))
 

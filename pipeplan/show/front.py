@@ -49,7 +49,7 @@ class Front:
 
     @property
     def points(self) -> Iterator[tuple[str, CurvePoint]]:
-        """All of them with the names of their curves."""
+        """All points with the names of their curves."""
         return ((series.name, point) for series in self.series for point in series.points)
 
     @property
@@ -61,17 +61,17 @@ class Front:
         return [point.limit for _, point in self.points]
 
     def values(self) -> list[float]:
-        """All that is drawn upwards."""
+        """All values that are drawn upwards."""
         values = [value for _, point in self.points for value in (point.value, point.bound)]
         values += [value for _, value in (*self.rivals[1], *self.rules)]
         return [value for value in values if value is not None]
 
     def times(self) -> Times:
-        """What values are drawn in."""
+        """The unit in which values are drawn."""
         return Times.of(self.values(), self.problem.time_unit)
 
     def scale(self) -> tuple[float, str]:
-        """What limits are divided by, and what the result is in."""
+        """The divisor of limits, and the unit of the result."""
         largest = max(self.limits(), default=1.0)
         if self.memory is None:
             factor, unit = time_scale(largest, self.problem.time_unit)
@@ -86,7 +86,7 @@ class Front:
         return (self.memory or IN_BYTES).like(self.limits())
 
     def need(self, point: CurvePoint) -> str:
-        """What its plan takes of what is limited."""
+        """The amount that the point's plan takes of what is limited."""
         return "" if point.need is None else self.limit_text(point.need)
 
 

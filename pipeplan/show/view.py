@@ -82,7 +82,7 @@ class Table:
     def columns(
         self, rows: Sequence[Row], unit: MemoryUnit = IN_BYTES, names_width: int | None = None
     ) -> dict[str, list[str]]:
-        """Some of its rows as text by column; names in full, or as wide as that."""
+        """Rows of a table as text by column; names are in full, or as wide as `names_width`."""
         columns = {self.what: [row.name for row in rows]}
         columns[self.items] = ["" if row.held is None else row.held.text(names_width) for row in rows]
         columns[COUNT] = ["" if row.held is None else str(row.held.count) for row in rows]
@@ -281,12 +281,12 @@ class Views(Protocol):
 
 
 def module_of(problem: Problem) -> Views:
-    """What knows how problems of this kind and their plans are shown."""
+    """The module that knows how problems of this kind and their plans are shown."""
     return shown_kind(problem).view.load()
 
 
 def about(problem: Problem) -> About:
-    """What has to be computed to know it, if there is anything."""
+    """Facts of the problem that have to be computed, if there are any."""
     compute = shown_kind(problem).about
     return About({}) if compute is None else compute(problem)
 

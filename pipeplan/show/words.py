@@ -71,12 +71,12 @@ IN_BYTES = MemoryUnit()
 
 
 def memory_unit(name: str | None) -> MemoryUnit:
-    """By the name that a file gives it."""
+    """The unit that a file gives by this name."""
     return IN_BYTES if name in BYTE_NAMES else MemoryUnit(name or "")
 
 
 def with_memory(memory_bytes: float | None) -> str:
-    """What devices have, behind their number."""
+    """The memory of devices in words that follow their number."""
     if memory_bytes is None:
         return "without a memory limit"
     return f"with memory {IN_BYTES.like([memory_bytes]).text(memory_bytes)}"

@@ -122,7 +122,7 @@ class Session:
             self._tell("progress", (self.seconds, self.best_value, self.best_bound, self.nodes))
 
     def tell_names(self, names: tuple[str, ...]) -> None:
-        """For native models: what the numbers of an incumbent belong to."""
+        """Tell the names of the numbers of an incumbent, which native models have in the worker alone."""
         self._tell("names", names)
 
     def _tell(self, kind: str, content: Any) -> None:

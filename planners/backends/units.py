@@ -101,7 +101,7 @@ def _sides(model: MatrixModel) -> Floats:
 
 
 def reaches(model: MatrixModel) -> Floats:
-    """How far from 0 each column can be: by its bounds, or else by what its rows ask for."""
+    """Largest distance of each column from 0, by its bounds or else by what its rows ask for."""
     far = np.maximum(np.abs(model.col_lower), np.abs(model.col_upper))
     unbounded = np.flatnonzero(~np.isfinite(far))
     if not len(unbounded):

@@ -78,7 +78,7 @@ class Balance:
 
 
 def balanced(chain: IntegerChain, solver: Solver, threads: int, start: Sequence[int] | None = None) -> Balance:
-    """Without a memory limit the loads alone decide (Lemma 1)."""
+    """The allocation of least largest load, which is all that counts without a memory limit (Lemma 1)."""
     data = model.payload(chain, None, (), start)
     outcome = solver.run(NativeModel(model.BUILDER, data), None, threads)
     least = least_period(chain)

@@ -84,7 +84,7 @@ class Stages:
         return self._versions[end] - self._versions[first] + self.kept(first, end)
 
     def kept(self, first: int, end: int) -> int:
-        """What one batch leaves behind between its forward and backward pass."""
+        """Bytes that one batch leaves behind between its forward and backward pass."""
         return self._kept[end] - self._kept[first]
 
     def transfer(self, border: int) -> int:

@@ -180,7 +180,7 @@ class Search:
         return longest_period(self.chain) if self.plan is None else self.chain.last_below(self.plan.period)
 
     def run(self, workers: int) -> None:
-        """Until nothing is left to do on this grid, or time is up."""
+        """Search until nothing is left to do on this grid, or time is up."""
         self._load_loops()
         threads = [threading.Thread(target=self._guarded, daemon=True) for _ in range(workers)]
         for thread in threads:

@@ -199,7 +199,7 @@ def areas(part: Part, apart: Any) -> int:
 
 
 def settle(part: Part, apart: Any) -> bool:
-    """All consequences; False: a contradiction."""
+    """Draw all consequences; False: there is a contradiction."""
     while True:
         changed = windows(part, apart)
         if changed == 0:

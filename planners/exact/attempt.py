@@ -76,7 +76,7 @@ class Attempt:
 
     @property
     def backend(self) -> dict[str, Any]:
-        """Who had the last word, after how much work."""
+        """The backend that had the last word, and its counts of work."""
         last = self.decider or next(reversed(self.answers), None)
         if last is None:
             return {}

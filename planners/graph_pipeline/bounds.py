@@ -136,7 +136,7 @@ class Argument:
 
     @property
     def held(self) -> Any:
-        """By all devices of a stage, with one micro-batch in flight; in whole units."""
+        """Memory of all devices of a stage with one micro-batch in flight, in whole units."""
         fixed, stashes = (
             np.array(row, dtype=np.int64)[:, None] for row in (self.memory.fixed, self.memory.stashes)
         )
@@ -148,7 +148,7 @@ class Argument:
 
     @cached_property
     def synchronisation(self) -> tuple[Any, Any]:
-        """For each share: seconds per byte of weights, and latency."""
+        """Seconds per byte of weights, and latency, of each share."""
         return synchronisation(self.problem, (d for _, d in self.shares))
 
     @property
@@ -250,7 +250,7 @@ class Argument:
         return paths, [v for v in range(len(self.passes)) if v not in seen]
 
     def simple(self, steady: bool) -> float:
-        """All work, and the longest path of one micro-batch."""
+        """The bound by all work and, for one iteration, by the longest path of one micro-batch."""
         if steady:
             return self._work
         longest = self._paths[0].passes.min(axis=1).sum()

@@ -26,7 +26,7 @@ Combinations = dict[Entry, int]
 
 
 def after_child(tables: Tables, node: SeriesNode, entry: Entry, values: Any, needs: Any, i: int) -> Combinations:
-    """What comes after child i, which is divided, as combinations."""
+    """Combinations of what comes after child i, which is divided."""
     end = len(values) - 1
     if i + 1 == end:
         return {entry: 1}
@@ -140,13 +140,13 @@ def beside(tables: Tables, left: Combinations, right: Combinations) -> Combinati
 
 
 def shifted(tables: Tables, combinations: Combinations, used: int) -> Combinations:
-    """With any of these numbers of devices more."""
+    """The combinations with any of these numbers of devices more."""
     moved = {needs: added(tables, own, used) for needs, own in combinations.items()}
     return {needs: total for needs, total in moved.items() if total}
 
 
 def added(tables: Tables, left: int, right: int) -> int:
-    """All sums of two numbers of devices, as far as there are so many."""
+    """All sums of two numbers of devices, as far as there are so many devices."""
     total = 0
     for d in range(right.bit_length()):
         if right >> d & 1:

@@ -77,7 +77,7 @@ class Iterations:
 
     @cached_property
     def least(self) -> Mapping[int, float]:
-        """By size: the work alone takes no less, spread evenly."""
+        """Lower bound by micro-batch size: the work alone, spread evenly."""
         everything = (1 << len(self.problem.operators)) - 1
         return {b: stages.least_work(everything) / self.problem.devices for b, stages in self.stages.items()}
 

@@ -297,7 +297,7 @@ def short_iterations(request: Request, sizes: tuple[int, ...], most_steps: int |
 
 
 def bounded(request: Request, outcome: Outcome) -> Outcome:
-    """With the bound for all plans, of other families and planners as well."""
+    """The outcome with the bound for all plans, those of other families and planners as well."""
     bound = lower_bound(request.problem, request.options, quick=request.out_of_time())
     request.board.post(bound=bound)
     return replace(

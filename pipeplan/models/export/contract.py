@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """What a caller may say; a target that does not know an option refuses it."""
+    """Options of an export; a target that does not know one of them refuses it."""
 
     rename: Mapping[str, str] = field(default_factory=dict)
     """Module of the profile -> module of the framework; what lies below is renamed with it."""

@@ -145,7 +145,7 @@ def _linked(
 
 
 def order_for(job: ToExport) -> list[str]:
-    """All nodes in the order of the model; without a profile, of the stages."""
+    """All nodes in the order of the model; without a profile, in that of the stages."""
     if job.profile is None:
         return [node for stage in job.stages for node in stage.nodes]
     return [job.profile.nodes[i].id for i in order_of(job.profile)]

@@ -124,7 +124,7 @@ def _value(value: object) -> str:
 
 
 def passes_by_rank(job: ToExport, micro_batches: int) -> list[list[Pass]]:
-    """By rank all passes of one iteration in their order.
+    """All passes of one iteration, for each rank in their order.
 
     A rank with one stage works in the simulator's order, kFkB with the plan's micro-batches in flight; where ranks hold
     several stages, in that of its list scheduler.

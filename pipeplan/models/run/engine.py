@@ -197,7 +197,7 @@ class Engine:
 
 
 def add_up(shared: Sequence[SharedParameter]) -> None:
-    """What each rank found for a parameter that several hold."""
+    """Add up the gradients that ranks have of a parameter that several of them hold."""
     for entry in shared:
         if entry.parameter.grad is None:
             entry.parameter.grad = torch.zeros_like(entry.parameter)

@@ -34,7 +34,7 @@ class RunError(PipeplanError):
 
 
 def launch(job: Job) -> list[dict[str, Any]]:
-    """What each rank measured."""
+    """Run all ranks, and return what each measured."""
     with tempfile.TemporaryDirectory(prefix="pipeplan-run-") as name:
         folder = Path(name)
         job.write(folder)

@@ -63,7 +63,7 @@ class Schedule:
 
     @cached_property
     def orders(self) -> tuple[tuple[RunPass, ...], ...]:
-        """By rank its passes."""
+        """The passes of each rank."""
         if self.listed:
             return self.listed
         if self.pipeline.shared:

@@ -203,7 +203,7 @@ class RunReport:
 
     @property
     def gain_measured(self) -> float | None:
-        """By the wall clock where both were clean, else both by the virtual clock."""
+        """Gain by the wall clock where both runs were clean, else by the virtual clock of both."""
         if self.even is None:
             return None
         if any(case.clean is False and case.virtual is not None for case in self.cases):

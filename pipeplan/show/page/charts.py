@@ -45,7 +45,7 @@ def scrolled(picture: Element) -> Element:
 
 
 def zoom() -> Element:
-    """What widens a picture."""
+    """The slider that widens a picture."""
     slider = tag("input", {"type": "range", "min": 100, "max": 800, "step": 50, "value": 100})
     return tag("label", {"class": "controls"}, "Zoom", slider)
 

@@ -62,7 +62,7 @@ FEW_DECADES = 3.5
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
-    """By the file's ending; refused before anything is computed."""
+    """The format of a picture by the file's ending; other endings are refused before anything is computed."""
     ending = Path(path).suffix.lstrip(".").lower()
     if ending not in FORMATS:
         raise InputError(

@@ -67,7 +67,7 @@ def assumptions(problem: GraphPipelineProblem, rules: Rules) -> tuple[str, ...]:
 
 
 def scope_in_words(problem: GraphPipelineProblem, scope: str) -> str:
-    """Without what goes without saying."""
+    """A scope as a part of a sentence, without what goes without saying."""
     return scope.replace("stage graphs of any convex stages, ", "all stage graphs with ").replace(
         ", a power of two", ""
     )

@@ -109,7 +109,7 @@ def bar_of(lane: str, task: Task) -> Bar:
 
 
 def memory_of(simulation: Simulation) -> tuple[Curve, ...]:
-    """By stage, of a device of its first replica; empty where nothing changes."""
+    """Memory over time of each stage, of a device of its first replica; empty where nothing changes."""
     if not any(stage.micro_batch_bytes for stage in simulation.stages):
         return ()
     curves = []

@@ -29,7 +29,7 @@ PROBLEMS = "problems"
 
 
 def keep_problems(folder: Path, problems: Mapping[str, Problem]) -> None:
-    """Without them nobody could recompute a result later."""
+    """Store the problems, without which nobody could recompute a result later."""
     (folder / PROBLEMS).mkdir(exist_ok=True)
     for name, problem in problems.items():
         path = folder / PROBLEMS / f"{name}.json"
@@ -83,7 +83,7 @@ JOURNAL, CONTENTS = "runs.jsonl", "comparison.json"
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where and how the runs run."""
+    """Says where and how the runs run."""
 
     jobs: int | None = None
     """Runs at a time on this machine; None: as many as leave two cores to each."""
@@ -159,7 +159,7 @@ def compare(
 
 
 def load_comparison(folder: Path) -> Comparison:
-    """What lies in a folder, finished or not."""
+    """The comparison in a folder, finished or not."""
     contents = folder / CONTENTS
     if not contents.is_file():
         raise UsageError(

@@ -125,7 +125,7 @@ class CurvePoint:
 
 
 def with_plans_from_below(points: Iterable[CurvePoint]) -> list[CurvePoint]:
-    """By growing limit; a plan serves wherever none is better."""
+    """The points by growing limit, where a plan serves at higher limits that have none better."""
     answer: list[CurvePoint] = []
     for point in sorted(points, key=lambda point: point.limit):
         before = answer[-1] if answer else None

@@ -72,7 +72,7 @@ def settings_of(
 
 
 def rules_within(settings: Settings, limit: float = math.inf) -> LimitedRules:
-    """By which the plans of a point are judged."""
+    """The rules by which the plans of a point are judged."""
     return LimitedRules(
         contiguity="none" if settings.options["non_contiguous"] else "chain",
         latency_limit=limit,
