@@ -55,7 +55,7 @@ LATENCY_LIMIT = OptionSpec(
 
 
 def check_type(name: str, problem: object, plans: type[Any]) -> None:
-    """Who calls a formulation directly may bring a problem of another kind."""
+    """Refuse a problem of another kind, which a caller of the formulation itself may bring."""
     if not isinstance(problem, plans):
         raise UsageError(f"{name} plans problems of kind {plans.kind!r}, not {type(problem).__name__}.")
 
@@ -162,11 +162,12 @@ class Formulation(Protocol):
         """Raise an `InputError` or `UsageError` where the problem is outside the formulation's assumptions."""
 
     def contiguity(self, options: Options) -> str:
-        """Which notion of contiguity its plans obey: the referee's `none`, `device` or `chain` (placements only)."""
+        """The notion of contiguity that its plans obey: `none`, `device` or `chain`, as the referee has them
+        (placements only)."""
         ...
 
     def portfolio(self, problem: Any, options: Options, *, near: bool, found: bool) -> tuple[Stage, ...]:
-        """Who works on it where the user names no solver.
+        """The stages of work where the user names no solver.
 
         Parameters
         ----------
@@ -235,7 +236,7 @@ class Formulation(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What `build` was asked for: see there."""
+    """The arguments of `build`, as a record: see there."""
 
     native: bool
     cutoff: float | None
@@ -243,7 +244,7 @@ class Wanted:
 
 
 class CommonFormulation:
-    """What most formulations say alike; each has `check`, `lower_bound` and `model` of its own."""
+    """The parts that most formulations share; each has `check`, `lower_bound` and `model` of its own."""
 
     def contiguity(self, options: Options) -> str:
         return "none"
@@ -276,7 +277,7 @@ class Gradual(Protocol):
         cutoff: float | None,
         out_of_time: Callable[[], bool],
     ) -> float | None:
-        """How far to go now: at most `cutoff`, and above the bound as far as the model stays small.
+        """The cut-off to ask for now: at most `cutoff`, and above the bound as far as the model stays small.
 
         A proof that no plan has a value below it is a better bound; then it is asked again. Where time runs out any
         answer will do, since nothing is built for it.

@@ -15,7 +15,7 @@ class Outside:
     """Why a plan is none of a family."""
 
     why: str
-    """What it has and the family has not, after "it has"."""
+    """What the plan has and the family has not, in words that follow "it has"."""
     asks: str | None = None
     """Options of a command whose family has it; None: no method has."""
 
@@ -26,20 +26,20 @@ def _covers_all(plan: Any) -> Outside | None:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Which plans a method's bound speaks of."""
+    """The plans for which a method's bound holds."""
 
     scope: str
-    """In a short phrase: no plan of these is better than the bound."""
+    """The plans in a short phrase; none of them is better than the bound."""
     wider: str | None = None
     """Options of a command that asks for more plans than these; None: no method does."""
     outside: Callable[[Any], Outside | None] = _covers_all
     """Why a plan that the referee accepts by the method's rules is none of the family; None where it is one."""
 
 
-# From a problem and the method's options to its family.
+# Function from a problem and the method's options to the family of plans that its bound speaks of.
 Describe = Callable[[Any, Mapping[str, Any]], Family]
 
-# By the referee's notion of contiguity, which is all that tells these families apart.
+# Placements in words, by the referee's notion of contiguity, which is all that tells these families apart.
 PLACEMENTS: Mapping[str, str] = {
     "none": "all placements",
     "device": "plans whose devices are each contiguous",

@@ -7,7 +7,7 @@ from typing import Any
 
 from .contract import Options
 
-# So many times the lower bound: there plans are, in all but strange problems.
+# A limit of so many times the lower bound leaves some plan in all but strange problems.
 FAR = 1e4
 
 
@@ -17,9 +17,9 @@ def near_cutoff(costs: Iterable[float], bound: float | None, cutoff: float | Non
     No plan below it pays them, so a model under it can do without them (`capped`), and a solver sees the digits of all
     others. A proof that there is no such plan improves the bound, and with it what comes next.
     """
-    known = [cost for cost in costs if cost > 0]
-    near = FAR * (bound or min(known, default=0.0))
-    if max(known, default=0.0) <= 2 * near or (cutoff is not None and cutoff <= near):
+    positive = [cost for cost in costs if cost > 0]
+    near = FAR * (bound or min(positive, default=0.0))
+    if max(positive, default=0.0) <= 2 * near or (cutoff is not None and cutoff <= near):
         return cutoff
     return near
 
@@ -28,7 +28,7 @@ class FarCosts:
     """A formulation whose cut-offs grow by `near_cutoff`."""
 
     def costs(self, problem: Any, options: Options) -> Iterable[float]:
-        """All that a plan may pay in one place."""
+        """All costs that a plan may pay in one place."""
         raise NotImplementedError
 
     def next_cutoff(

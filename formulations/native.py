@@ -20,7 +20,8 @@ class NativeBuilt:
     offset: float = 0.0
     loss: float = 0.0
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Of the solver, where this model is known to need others than usual; the user's own come after them."""
+    """Parameters of the solver with which this model is known to be solved faster; the user's own parameters override
+    them."""
 
 
 class NativeBuilder:

@@ -52,13 +52,13 @@ def installed(group: str) -> Mapping[str, EntryPoint]:
 
 
 def load_installed(point: EntryPoint, wanted: type[T]) -> T:
-    """What an entry point names, or a sentence with the package that it came with."""
+    """Load what an entry point names; an error names the package that it came with."""
     package = point.dist.name if point.dist is not None else point.module
     return _made(point.load, wanted, f"The plug-in {point.name!r} of {package}", f"mend or uninstall {package}")
 
 
 def load_named(address: str, wanted: type[T]) -> T:
-    """What stands at `module:NAME`, found in the current folder, too."""
+    """Load what stands at `module:NAME`, which may be in the current folder."""
     module, _, attribute = address.partition(":")
     return _made(
         lambda: getattr(import_from_here(module), attribute),

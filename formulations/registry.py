@@ -248,7 +248,7 @@ class Entry:
 
     @property
     def objectives(self) -> tuple[str, ...]:
-        """What it can minimise, where that may be chosen."""
+        """Objectives that the method can minimise, where they may be chosen."""
         return next((spec.choices for spec in self.options if spec.name == "objective"), ())
 
     def load(self) -> Any:
@@ -433,7 +433,7 @@ FORMULATIONS: Mapping[str, Entry] = {
     )
 }
 
-# Of the entry points by which other packages bring formulations, each the address of an `Entry`.
+# Entry points of this group bring formulations of other packages; each is the address of an `Entry`.
 GROUP = "pipeplan.formulations"
 
 DUTIES = ("check", "contiguity", "portfolio", "lower_bound", "build")

@@ -25,7 +25,7 @@ class BestKnown:
 
     instance: str
     variant: str
-    """What is planned for, in the words of the instance's kind."""
+    """The question that is planned for, in the words of the instance's kind."""
     objective: str
     value: float | None
     bound: float | None

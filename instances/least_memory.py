@@ -30,7 +30,7 @@ class SmallestMemory:
     """
 
     memory_bytes: float | None
-    """None: no amount is known to be enough."""
+    """An amount that is enough, in bytes; None: no amount is known to be enough."""
     lower_bytes: float
     proven: bool
     """Do the two meet? Without `memory_bytes`: is it known that no amount is enough?"""
@@ -65,7 +65,7 @@ def at_most(amount: Fraction) -> float:
 # ---- in words -------------------------------------------------------------------------------------------
 
 BINARY = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20))
-# For amounts that somebody has written so.
+# Units for amounts that somebody has written in powers of ten.
 DECIMAL = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6))
 DIGITS = 4
 # Amounts below are said in bytes alone.

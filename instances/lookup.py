@@ -34,10 +34,10 @@ def load_with_notes(text: str, on: Cluster) -> Lowered:
         from .lowering import on_cluster
 
         return on_cluster(load_packaged_profile(text), on)
-    known = (*packaged_names(), *packaged_profile_names())
-    if text not in known:
+    names = (*packaged_names(), *packaged_profile_names())
+    if text not in names:
         raise UsageError(
-            f"There is no file and no packaged instance {show(text)}{did_you_mean(text, known)}; "
+            f"There is no file and no packaged instance {show(text)}{did_you_mean(text, names)}; "
             "`plan instances` lists those, in Python pipeplan.packaged_names()."
         )
     problem = load_packaged(text)

@@ -46,10 +46,10 @@ else:  # annotations alone name them, and a kind that nobody asks for is not imp
     Problem = Plan = Any
 
 KindName = Literal["placement", "chain", "staging", "graph-pipeline", "schedule", "training"]
-"""For type checkers, which find misspelt names before anything runs."""
+"""Names of the kinds, for type checkers, which find misspelt names before anything runs."""
 
 DEFAULT_KIND = PLACEMENT
-"""Of files that do not say what they are: placements were first."""
+"""The kind of files that do not say theirs: placements were the first kind."""
 
 KINDS: dict[str, Kind[Any, Any]] = {
     kind.name: kind for kind in (PLACEMENT, CHAIN, STAGING, GRAPH_PIPELINE, SCHEDULE, TRAINING)

@@ -37,5 +37,5 @@ def variants(
     faster = f"{100 * bandwidth_share:g} % more bandwidth"
     step = Step(memory_bytes, f"{amount} more memory", 1 + bandwidth_share, faster)
     upgrades = kind_of(problem).upgrades
-    found = () if upgrades is None else upgrades(problem, step)
-    return tuple(Variant(change, better) for change, better in found)
+    changes = () if upgrades is None else upgrades(problem, step)
+    return tuple(Variant(change, better) for change, better in changes)

@@ -32,11 +32,11 @@ class ShownKind:
     view: Later[Views]
     """The module that knows how its problems and plans are shown."""
     about: Function[[Any], About] | None = None
-    """What has to be computed to know a problem."""
+    """Facts of a problem that have to be computed."""
     latency: Function[[Any, Any], Any] | None = None
     """How long one sample takes by a plan, or why that has no value."""
     pareto: ShownCurve | None = None
-    """What `plan pareto` makes of it."""
+    """The curve that `plan pareto` computes; None: there is none."""
     exports: Mapping[str, Function[[Any, Any, ExportOptions], Exported]] = field(default_factory=dict)
     """Frameworks that are told of a plan by its problem, not by the model."""
 
@@ -77,7 +77,7 @@ SHOWN: dict[str, ShownKind] = {
         },
     ),
 }
-"""By the kind's name."""
+"""What is shown of each kind, by its name."""
 
 
 def shown_kind(problem: Any) -> ShownKind:

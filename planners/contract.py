@@ -86,7 +86,8 @@ class Board:
 
     @property
     def compile_seconds(self) -> float:
-        """How long machine code was made since then: no part of `seconds`, nor of any limit."""
+        """Seconds in which machine code was made since the board was started: no part of `seconds`, nor of any
+        limit."""
         return seconds_compiling() - self.compiled_before
 
 
@@ -103,7 +104,7 @@ class Request:
     board: Board = field(default_factory=Board)
 
     def seconds_left(self) -> float | None:
-        """None: no limit; never negative."""
+        """Seconds until the time limit, never fewer than 0; None: there is no limit."""
         if self.limits.time_limit_s is None:
             return None
         return max(0.0, self.limits.time_limit_s - self.board.seconds)
@@ -132,7 +133,7 @@ class Outcome:
     seconds: Mapping[str, float] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
-    """What stands behind the bound, in short phrases: who refuted what, on which numbers."""
+    """Phrases for what proves the bound: who refuted what, on which numbers."""
 
 
 class Planner(Protocol):

@@ -43,7 +43,7 @@ PLANNED: dict[str, PlannedKind] = {
     "schedule": _in("memory.schedule", "memory.schedule"),
     "training": _in("training.least_memory", "training.least_memory"),
 }
-"""By the kind's name."""
+"""What planners know of each kind, by its name."""
 
 NOTHING = PlannedKind()
 

@@ -81,7 +81,7 @@ class Progress:
     bound: float | None = None
     nodes: int | None = None
     source: str = ""
-    """Which method or backend says so."""
+    """The method or backend that says so."""
 
     @property
     def gap(self) -> float | None:

@@ -309,7 +309,7 @@ PLANNERS: Mapping[str, Entry] = {
 }
 
 
-# Of the entry points by which other packages bring planners, each the address of an `Entry`.
+# Entry points of this group bring planners of other packages; each is the address of an `Entry`.
 GROUP = "pipeplan.planners"
 
 
@@ -333,7 +333,7 @@ def is_formulation(name: str) -> bool:
 
 
 def option_owners() -> dict[str, list[str]]:
-    """Which formulations and planners declare an option, by the option's name."""
+    """The formulations and planners that declare each option, by the option's name."""
     owners: dict[str, list[str]] = {}
     for entry in all_methods():
         for spec in entry.options:

@@ -37,7 +37,7 @@ def sequential_period(problem: ChainProblem) -> Fraction:
 
 
 def lives(problem: ChainProblem) -> list[Fraction]:
-    """From the start of the forward to the end of the backward task of each layer, at least."""
+    """Least time from the start of the forward task to the end of the backward task of each layer."""
     times = [as_written(time) for time in problem.durations]
     return [sum(times[layer : problem.tasks - layer], Fraction(0)) for layer in range(problem.layers)]
 
@@ -47,15 +47,15 @@ def areas(problem: ChainProblem, sizes: Sequence[Fraction]) -> list[Fraction]:
 
     `sizes`: a_0..a_2L as they count in the memory mode, in whatever unit.
     """
-    found = []
+    areas = []
     for layer, life in enumerate(lives(problem)):
         area = sizes[layer] * life
         if problem.memory_mode != "inputs":
             last = problem.tasks - 1 - layer
             area += sizes[layer + 1] * as_written(problem.forward[layer])
             area += (sizes[last] + sizes[last + 1]) * as_written(problem.backward[layer])
-        found.append(area)
-    return found
+        areas.append(area)
+    return areas
 
 
 def _area_bound(problem: ChainProblem, gpus: int) -> Fraction | None:

@@ -33,27 +33,28 @@ class _Memory:
     def add(self) -> None:
         for node in self.pattern.nodes:
             layer = self.chain.layer_of(node[1])
-            held = [self.standing[layer], self.chain.own_size(node[1])]
-            held += [
+            terms = [self.standing[layer], self.chain.own_size(node[1])]
+            terms += [
                 self.chain.activations[m] * (self.copies[layer, m] + self._started(m, node)) for m in self.kept
             ]
-            held += [self.chain.activations[e] * self._direct(e, node) for e in self.waiting]
-            held += self._running(node)
-            self.pattern.model.add(sum(held) <= self.chain.memory)
+            terms += [self.chain.activations[e] * self._direct(e, node) for e in self.waiting]
+            terms += self._running(node)
+            self.pattern.model.add(sum(terms) <= self.chain.memory)
         for layer in self.pattern.layers:
             self._area(layer)
 
     def _standing(self, i: int) -> Any:
-        """(33)-(35): weights, and both slots of each border of the GPU of layer i."""
+        """(33)-(35): what the GPU of layer i holds all the time, its weights and both slots of each of its borders."""
         pattern, chain = self.pattern, self.chain
-        held = [chain.weights[j] * pattern.together(i, j) for j in pattern.layers]
+        terms = [chain.weights[j] * pattern.together(i, j) for j in pattern.layers]
         for border in range(1, chain.layers):
             size = 0 if chain.inputs_only else chain.border_size(border)
             if size:
-                held.append(size * self._at_border(i, border))
-        return sum(held)
+                terms.append(size * self._at_border(i, border))
+        return sum(terms)
 
     def _at_border(self, i: int, border: int) -> Any:
+        """Literal: the GPU of layer i is at one side of the border, and another GPU at the other side."""
         pattern = self.pattern
         left, right = pattern.together(i, border - 1), pattern.together(i, border)
         if i in (border - 1, border):
@@ -75,7 +76,7 @@ class _Memory:
         return number
 
     def _most_copies(self, m: int) -> int:
-        """By the stages between F and B, and by the memory of the GPU that keeps the copies."""
+        """Upper bound on the copies of layer m, by the stages between F and B and by the GPU's memory."""
         chain, rows = self.chain, len(self.pattern.rows)
         assert chain.memory is not None
         stages = sum(len(self.pattern.stages[0, e]) for e in range(m + 1, chain.backward(m) + 1))
@@ -101,17 +102,18 @@ class _Memory:
     def _direct(self, e: int, at: Node) -> Any:
         """(22): rows in which what task e - 1 wrote waits for task e while another task runs."""
         timeless = self.pattern.timeless
-        held = []
+        terms = []
         for r in self.pattern.rows:
             a, b = (r, e - 1), (r, e)
             if timeless & {a, b, at}:
-                held.append(self._counted(a, b, at))
+                terms.append(self._counted(a, b, at))
             elif at not in (a, b):
-                held.append(self.pattern.waits(a, b, at))
-        return sum(held)
+                terms.append(self.pattern.waits(a, b, at))
+        return sum(terms)
 
     def _counted(self, a: Node, b: Node, at: Node) -> Any:
-        """The same in numbers of batches, where one of the three takes no time."""
+        """What `_direct` counts in literals, counted in numbers of batches, since one of the three tasks takes no
+        time."""
         pattern = self.pattern
         layers = [self.chain.layer_of(node[1]) for node in (a, b, at)]
         number = pattern.model.new_int_var(0, 2, "")

@@ -18,9 +18,10 @@ class OrderBuilder(NativeBuilder, Generic[Task]):
         self.timeless = timeless
         self.before: dict[tuple[Task, Task], Any] = {}
         self.ended: dict[tuple[Task, Task], Any] = {}
-        """For a task with a duration and one without: the latter is not before the end of the former."""
+        """Literals of pairs of a task that takes time and one that takes none: the second is not before the end of the
+        first."""
         self.far: dict[tuple[Task, Task], Any] = {}
-        """... nor before its next start."""
+        """Literals of the same pairs: the second is not before the next start of the first either."""
 
     def pair_flag(self, family: str, a: Task, b: Task) -> Any:
         return self.flag()

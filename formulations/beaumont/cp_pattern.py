@@ -92,6 +92,7 @@ class PatternModel(OrderBuilder[Node]):
     # ---- (5)-(7), (17), (19), (20): tasks ------------------------------------------------------------------
 
     def place_tasks(self) -> None:
+        """Give every task a start in the period; tasks of one GPU that take time do not overlap."""
         for r, t in self.nodes:
             duration = self.chain.durations[t]
             self.start[r, t] = self.integer(f"p[{r},{t}]", -duration, self.ceiling - duration)
@@ -142,7 +143,7 @@ class PatternModel(OrderBuilder[Node]):
         return e != self.chain.layers and bool(self.chain.transfers[e] or self.chain.exclusive_buffers)
 
     def shift(self, r: int, e: int) -> None:
-        """By how many batches task e lags behind task e - 1 (both from 0)."""
+        """Number of batches by which task e lags behind task e - 1 (both counted from 0)."""
         later, *twice = self.next_shifts((r, e - 1), (r, e))
         if e == self.chain.layers:
             self.stages[r, e] = [later, *twice]

@@ -13,10 +13,10 @@ from ...instances.base.amounts import as_written
 from ...instances.chain.problem import ChainProblem
 from ..least_periods import largest_fraction, unit_of_times
 
-# What a grid for arbitrary numbers may cost, relative to the period.
+# Relative part of the period that a grid for arbitrary numbers may cost.
 FINE = Fraction(1, 10**7)
 
-# By how many periods one activity may lag behind the previous one of its batch, at most.
+# Upper bound on the periods by which one activity lags behind the previous one of its batch.
 STAGES = 2
 
 
@@ -40,7 +40,7 @@ def unit_of(problem: ChainProblem) -> Fraction | None:
 
 
 def most_periods(problem: ChainProblem, batches: int = 1) -> int:
-    """How many periods a simple cycle of waits can span."""
+    """Upper bound on the number of periods that a simple cycle of waits spans."""
     return STAGES * batches * (problem.tasks + len(problem.remote_edges))
 
 

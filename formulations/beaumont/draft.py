@@ -68,7 +68,7 @@ class Draft:
         return found
 
     def shift(self, before: Activity, after: Activity) -> int:
-        """By how many periods the next activity of a batch lags behind in the pattern, at least."""
+        """Least number of periods by which the next activity of a batch lags behind in the pattern."""
         if not before.is_transfer and not after.is_transfer and self._gpu(before) == self._gpu(after):
             if self.relations.concern(before, after):
                 return self.relations.shift(before, after)
@@ -83,14 +83,14 @@ class Draft:
 
 
 def time_of(problem: ChainProblem, activity: Activity) -> float:
-    """How long a task or transfer takes, in the problem's own numbers."""
+    """Duration of a task or transfer, in the problem's own numbers."""
     return (problem.edge_times if activity.is_transfer else problem.durations)[activity.number - 1]
 
 
 def tasks_by_gpu(
     problem: ChainProblem, allocation: Sequence[int], activities: Iterable[Activity]
 ) -> list[list[Activity]]:
-    """Those of the activities that are tasks."""
+    """The tasks among the activities, a list for each GPU; transfers are left out."""
     gpus: dict[int, list[Activity]] = {}
     for activity in activities:
         if not activity.is_transfer:
@@ -147,8 +147,8 @@ def _buffer_waits(draft: Draft, path: Sequence[Activity], number: Mapping[Activi
     waits = []
     for a, transfer, b in zip(path, path[1:], path[2:], strict=False):
         if transfer.is_transfer:
-            held = draft.duration(transfer) - draft.duration(a)
-            waits.append(Wait(number[transfer], number[a], held, 1 - draft.shift(a, transfer)))
+            time_held = draft.duration(transfer) - draft.duration(a)
+            waits.append(Wait(number[transfer], number[a], time_held, 1 - draft.shift(a, transfer)))
             waits.append(Wait(number[b], number[transfer], Fraction(0), 1 - draft.shift(transfer, b)))
     return waits
 
@@ -206,7 +206,7 @@ class Folded:
         return self.positions[a], time_of(problem, a) > 0, -self.laps[a], a
 
     def relations(self, problem: ChainProblem, allocation: Sequence[int]) -> Relations[Activity]:
-        """Where the tasks are that take no time."""
+        """What the draft says about the order of tasks that take no time."""
         gpus = tasks_by_gpu(problem, allocation, sorted(self.positions))
         durations = {task: as_written(time_of(problem, task)) for tasks in gpus for task in tasks}
         timeless = frozenset(task for task, duration in durations.items() if not duration)

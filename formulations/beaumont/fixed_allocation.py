@@ -72,7 +72,7 @@ class Activity:
     resource: tuple[str, int, int] | None
     """Who excludes whom: a GPU or a link; None: nobody."""
     gpu: int | None = None
-    """Of a task: the group that it belongs to."""
+    """The group that a task belongs to; None for a transfer."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,8 @@ class Path:
         return self._grouped(lambda activity: activity.gpu)
 
     def _grouped(self, mark: Callable[[Activity], Hashable]) -> list[list[int]]:
-        """Those with the same mark; None is no mark."""
+        """Positions of the activities with the same mark, a list for each mark; activities with the mark None are left
+        out."""
         groups: dict[Hashable, list[int]] = {}
         for i, activity in enumerate(self.activities):
             if mark(activity) is not None:
@@ -146,12 +147,12 @@ def _transfer_activities(chain: IntegerChain, known: Known) -> dict[int, Activit
         links[forward] = ("link", *ends) if chain.full_duplex else both
         links[gradient] = ("link", ends[1], ends[0]) if chain.full_duplex else both
     users = Counter(link for edge, link in links.items() if chain.transfers[edge])
-    found = {}
+    activities = {}
     for edge, link in links.items():
         duration = chain.transfers[edge]
         if chain.exclusive_buffers or (duration and users[link] > 1):
-            found[edge] = Activity(None, edge, duration, link if duration else None)
-    return found
+            activities[edge] = Activity(None, edge, duration, link if duration else None)
+    return activities
 
 
 def payload(chain: IntegerChain, known: Known, period: int, slack: int = 0) -> dict[str, Any]:
@@ -316,7 +317,7 @@ class _Schedule(OrderBuilder[int]):
             self.model.add(sum(terms) <= facts["room"])
 
     def waiting(self, i: int, j: int, at: int) -> Any:
-        """For how many batches does what i wrote wait for j while `at` runs?"""
+        """Number of batches for which what i wrote waits for j while `at` runs."""
         if self.timeless & {i, j, at}:
             batches = self.model.new_int_var(0, 2, "")
             self.model.add(batches >= self.shifts[i] + self.done(i, at) - self.begun(j, at))

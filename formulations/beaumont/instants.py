@@ -90,7 +90,7 @@ def relations_at(
     duration: Callable[[Task], Amount],
     period: Amount,
 ) -> Relations[Task]:
-    """As the positions say; ends lie in [0, T]."""
+    """The relations that hold for tasks at these positions in the period; all tasks end in [0, T]."""
     pairs = tuple(timeless_pairs(gpus, timeless))
     order, ended, far = set(), set(), set()
     for x, z in pairs:

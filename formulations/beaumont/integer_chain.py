@@ -25,7 +25,7 @@ MOST_UNITS = 2**60
 # Per task: more copies of a tensor than that are never counted at once, in patterns of up to 16 batches.
 MOST_COPIES = 100
 
-# Relative: how far a period is from the fraction that it was rounded from, at most.
+# Largest relative distance of a period from the fraction that it was rounded from.
 ROUNDED = Fraction(1, 10**13)
 
 

@@ -39,7 +39,7 @@ class Sizes:
     """Held only while the forward task of a layer runs."""
     backward: tuple[Fraction, ...]
     slots: tuple[Fraction, ...]
-    """Of border b at position b - 1: reserved on both GPUs where it is cut."""
+    """Bytes that border b, at position b - 1, reserves on both GPUs where it is cut."""
     timed: tuple[bool, ...]
     """Does this layer or one behind it take time? Then its kept input is there for some time."""
     moved: tuple[Fraction | None, ...]

@@ -52,7 +52,7 @@ def _remembered(form: str, digest: str) -> dict[Any, list[Values]]:
 
 
 def no_good(values: Values) -> ExtraRow:
-    """At least one variable differs from these values."""
+    """A row by which at least one variable differs from these values."""
     coefficients: dict[str, float] = {}
     for name, value in values.items():
         family = name.partition("[")[0]

@@ -58,7 +58,7 @@ def relations_of(
     timeless: frozenset[Activity],
     holds: Holds,
 ) -> Relations[Activity]:
-    """Where the tasks are that take no time."""
+    """What the variables, by `holds`, say about the order of tasks that take no time."""
     pairs = tuple(timeless_pairs(tasks_by_gpu(problem, allocation, activities), timeless))
 
     def holding(

@@ -17,7 +17,7 @@ from .schedules import degrees
 # Relative: a column that is slower than the cut-off by no more may be just as fast.
 ROUNDING = 1e-12
 
-# Each is a literal of the model.
+# Largest number of columns, each of which is a literal of the model.
 MOST_COLUMNS = 400_000
 
 
@@ -107,9 +107,9 @@ class _Facts:
     crossing: list[float]
     """Bytes per sample of the tensors that enter or leave."""
     fixed: int
-    """What each device holds of weights, in whole units of memory."""
+    """Whole units of memory that each device holds of weights."""
     stash: int
-    """What all devices hold for a sample."""
+    """Whole units of memory that all devices together hold for a sample."""
 
     @classmethod
     def of(cls, problem: GraphPipelineProblem, memory: _Memory, members: int) -> _Facts:

@@ -35,7 +35,7 @@ class IterationModel(StageModel):
         self.passes = data["passes"]
         """(forward, backward, synchronisation) of each column in steps, the first two for one micro-batch."""
         self.delays = [{(b, d): steps for b, d, steps in row} for row in data["delays"]]
-        """Of what each operator sends, by micro-batch and devices of the stage at either end."""
+        """Time of sending each operator's output, by micro-batch and devices of the stage at either end."""
 
     def bottleneck(self) -> None:
         before, after = ([self.model.new_int_var(0, self.top, "") for _ in range(self.count)] for _ in "FG")

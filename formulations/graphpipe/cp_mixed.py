@@ -36,7 +36,7 @@ class MixedStageModel(StageModel):
         """More is never needed."""
 
     def one_size(self) -> None:
-        """Each stage has its own."""
+        """No rows, since each stage has its own micro-batch size."""
 
     def heights(self) -> None:
         """Just so that stages form no circle; what must be in flight is counted in samples."""

@@ -67,17 +67,17 @@ class StageModel(NativeBuilder):
         self.equal_within_stages(self.h)
 
     def equal_within_stages(self, *rows: list[Any]) -> None:
-        """Each row has one entry for each operator."""
-        of_set: dict[int, list[Any]] = {}
+        """Operators of one stage have the same entry in each of the rows, which have an entry for every operator."""
+        literals_of_set: dict[int, list[Any]] = {}
         for column, x in zip(self.columns, self.x, strict=True):
-            of_set.setdefault(column[0], []).append(x)
-        for members, literals in of_set.items():
+            literals_of_set.setdefault(column[0], []).append(x)
+        for members, literals in literals_of_set.items():
             first, *others = [v for v in range(self.count) if members >> v & 1]
             if others:
-                chosen = self.any_of(literals)
+                is_stage = self.any_of(literals)
                 for v in others:
                     for row in rows:
-                        self.model.add(row[v] == row[first]).only_enforce_if(chosen)
+                        self.model.add(row[v] == row[first]).only_enforce_if(is_stage)
 
     def any_of(self, literals: list[Any]) -> Any:
         """A literal for: one of them, of which two never hold together."""

@@ -35,7 +35,7 @@ from .plans import decode, encode
 from .schedules import degrees, sizes, useful_groups
 from .stage_sets import stage_sets
 
-# Of the largest time that can matter: what rounding costs is far below the tolerance of a proof.
+# The largest time that can matter has so many steps: what rounding costs is far below the tolerance of a proof.
 STEPS = 10**8
 
 # Knows more of iterations than the model, and sooner.

@@ -41,16 +41,16 @@ class Passes:
 
 
 def within(problem: GraphPipelineProblem, columns: Iterable[Column], cutoff: float | None) -> dict[Column, Passes]:
-    """Those that alone take no longer than the cut-off."""
-    found = {column: Passes.of(problem, column) for column in columns}
+    """The columns that alone take no longer than the cut-off, with the times of their passes."""
+    passes_of = {column: Passes.of(problem, column) for column in columns}
     if cutoff is None:
-        return found
+        return passes_of
     limit = cutoff * (1 + ROUNDING)
-    return {column: passes for column, passes in found.items() if passes.busy + passes.synchronised <= limit}
+    return {column: passes for column, passes in passes_of.items() if passes.busy + passes.synchronised <= limit}
 
 
 def delays(problem: GraphPipelineProblem, shares: Iterable[Schedule]) -> list[list[tuple[int, int, float]]]:
-    """Of what each operator sends: (micro-batch, devices, time) for each of these shares."""
+    """Times of sending each operator's output: (micro-batch, devices, time) for each of these shares."""
     link, chosen = problem.boundary_link, sorted(set(shares))
     return [[(b, d, link.seconds(x.output_bytes * b / d)) for b, d in chosen] for x in problem.operators]
 

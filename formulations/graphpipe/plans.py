@@ -34,11 +34,11 @@ def decode(problem: GraphPipelineProblem, columns: list[Column], values: Values)
 
 def heights(count: int, edges: Edges) -> list[int]:
     """Stages on the longest way to an end; the heights of the model prove that there is no circle."""
-    found = [1] * count
+    levels = [1] * count
     for _ in range(count):
         for i, j in edges:
-            found[i] = max(found[i], min(count, found[j] + 1))
-    return found
+            levels[i] = max(levels[i], min(count, levels[j] + 1))
+    return levels
 
 
 def samples_in_flight(schedules: Sequence[Schedule], edges: Edges, mini_batch: int | None) -> list[int]:
@@ -74,7 +74,7 @@ def encode(
 def _micro_batches(
     problem: GraphPipelineProblem, columns: list[Column], plan: StageGraphPlan, schedules: list[Schedule]
 ) -> dict[str, float]:
-    """In flight, as the mixed model counts them: not cut at the mini-batch."""
+    """Micro-batches in flight as the mixed model counts them: not cut at the mini-batch."""
     sizes: dict[int, int] = {}
     for column in columns:
         sizes[column.micro_batch] = sizes.get(column.micro_batch, 0) | column.members

@@ -37,7 +37,7 @@ def family(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> Family:
 
 
 def micro_batches(options: Mapping[str, Any]) -> str:
-    """Which micro-batches the stages may have."""
+    """The micro-batches that the stages may have, in words."""
     size = options.get("micro_batch")
     if size is not None:
         return f"micro-batches of {_samples(size)}"
@@ -47,20 +47,21 @@ def micro_batches(options: Mapping[str, Any]) -> str:
 
 
 def devices(options: Mapping[str, Any]) -> str:
-    """Which numbers of devices they may have, where not all that the referee accepts."""
+    """The numbers of devices that the stages may have, in words; empty where they may have all that the referee
+    accepts."""
     return _DEVICES[options.get("degrees", "divisors")]
 
 
 def freer(options: Mapping[str, Any], mixable: bool) -> list[str]:
     """Options that allow more micro-batches and numbers of devices."""
-    found = []
+    flags = []
     if options.get("micro_batch") is not None:
-        found.append("without --micro-batch")
+        flags.append("without --micro-batch")
     elif mixable and not options.get("mixed_micro_batches"):
-        found.append("--mixed-micro-batches")
+        flags.append("--mixed-micro-batches")
     if options.get("degrees", "divisors") != "divisors":
-        found.append("--degrees divisors")
-    return found
+        flags.append("--degrees divisors")
+    return flags
 
 
 def _samples(number: int) -> str:

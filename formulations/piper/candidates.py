@@ -73,7 +73,7 @@ def find_candidates(book: StageBook, cutoff: float | None, floor: float) -> Cand
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """What layers need at least, however they are cut into stages."""
+    """Least devices and degrees that layers need, however they are cut into stages."""
 
     devices: int
     degrees: int
@@ -181,7 +181,8 @@ def _least(one: _Need, other: _Need) -> _Need:
 
 
 def undominated(columns: Iterable[Column], exact: bool) -> list[Column]:
-    """Of one stage: without those that another one on such devices, in such copies, can always stand in for."""
+    """Columns of one stage without those that another column can always stand in for, on as few devices in as few
+    copies."""
     kept: dict[tuple[int, tuple[int, ...]], list[Column]] = defaultdict(list)
     for column in sorted(columns, key=lambda c: (c.cost, c.devices, c.copies, -c.high, c.t)):
         alike = kept[column.kind, column.above]

@@ -114,7 +114,7 @@ def _carried(model: Any, columns: tuple[Column, ...], ends: _Ends) -> None:
 
 
 def _loads(model: Any, problem: StagingProblem, columns: tuple[Column, ...], unit: float) -> None:
-    """One row per layer: the load of the one stage that it is in."""
+    """Add one row per layer, the load of the one stage that it is in."""
     holding = defaultdict(list)
     for a, column in enumerate(columns):
         for v in positions(column.members):

@@ -22,17 +22,17 @@ from .flush import add_flush, counts_of
 from .links import TRIPS
 from .stages import StageBook
 
-# In units: on the grid below, whole numbers of a row of loads stay far from where solvers lose digits.
+# Largest load in units: on the grid below, whole numbers of a row of loads stay far from where solvers lose digits.
 LARGEST_LOAD = 2.0**10
 
-# In rows of memory: what solvers hold to be met, up to their tolerances of about 1e-6, is.
+# Largest number in rows of memory: up to it, a row that solvers hold to be met within about 1e-6 is met.
 LARGEST_NUMBER = 1e6
 
 # Variables u, above which the columns are the better model by far.
 MAX_CHOICES = 50_000
 
 
-# Of a load as large as the bound, for integer solvers.
+# Steps into which integer solvers divide a load that is as large as the bound.
 GRID_STEPS = 2**24
 
 
@@ -96,7 +96,7 @@ class CompactModel:
             add_flush(self.model, sum(self.model.z[i] for i in self.stages), self.counts, self.unit)
 
     def _in_flight(self, d: int, kind: int) -> range:
-        """Without a memory limit nothing needs to be told apart."""
+        """Numbers of micro-batches in flight to tell apart: only one without a memory limit."""
         most = -(-self.degree_limit // d)
         return range(most, most + 1) if self.book.limits[kind] is None else range(1, most + 1)
 

@@ -58,9 +58,9 @@ def exclude(compact: CompactModel, plan: StagedPlan) -> list[ExtraRow]:
         enough = [c for c, s in enumerate(compact.settings) if s.kind == kind and _serves(s, stage, suffix)]
         least = min((sum(compact.memory(v, c, n) for v, n in numbers.items()) for c in enough), default=0)
         if limit is not None and least > limit:
-            known = set(compact.choices)
+            choices = set(compact.choices)
             for i in compact.stages:
-                chosen = [(v, i, c, n) for v, n in numbers.items() for c in enough if (v, i, c, n) in known]
+                chosen = [(v, i, c, n) for v, n in numbers.items() for c in enough if (v, i, c, n) in choices]
                 names = {f"u[{v},{i},{c},{n}]": 1.0 for v, i, c, n in chosen}
                 rows.append(ExtraRow(names, -math.inf, len(numbers) - 1.0))
     return rows
@@ -72,16 +72,16 @@ def _suffix(plan: StagedPlan, i: int) -> int:
 
 
 def _numbers(compact: CompactModel, stage: PlannedStage) -> dict[int, int] | None:
-    """Of each layer of the stage, the number of its configuration; None where the model has none."""
-    found = {}
+    """The number of each layer's configuration in the stage; None where the model lacks one of them."""
+    numbers = {}
     for node_id in stage.nodes:
         v = compact.problem.index.get(node_id)
         ways = () if v is None else compact.problem.layers[v].configurations.get(stage.tensor_parallel, ())
         number = next((n for n, way in enumerate(ways) if way.id == stage.configurations.get(node_id)), None)
         if v is None or number is None:
             return None
-        found[v] = number
-    return found
+        numbers[v] = number
+    return numbers
 
 
 def _serves(setting: Setting, stage: PlannedStage, suffix: int) -> bool:

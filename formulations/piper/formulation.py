@@ -75,7 +75,7 @@ FORMULATION = PiperMip()
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """What prices depend on; problems that differ in their name alone are one."""
+    """What the prices of stages depend on. Problems that differ in their name alone are the same case."""
 
     digest: str
     semantics: str
@@ -95,7 +95,7 @@ def _book(case: _Case) -> StageBook:
 
 @lru_cache(maxsize=16)
 def _bound(case: _Case) -> float:
-    """Where there are too many stages to list, that of the work alone."""
+    """The lower bound by columns; where there are too many stages to list, the one by the work alone."""
     book = _book(case)
     try:
         return work_bound(book) if book.all_stages is None else column_bound(book)
@@ -104,6 +104,7 @@ def _bound(case: _Case) -> float:
 
 
 def _build_columns(case: _Case, flushed: bool, floor: float, cutoff: float | None) -> BuiltModel | Refuted:
+    """The model with a column for every stage that a plan within the cut-off may have; `floor` is a lower bound."""
     from .columns import build_columns
     from .compact import GRID_STEPS, load_unit
     from .flush import counts_of
@@ -175,9 +176,9 @@ def _build_compact(case: _Case, flushed: bool, floor: float, cutoff: float | Non
 # A lower bound without a solver: the largest load below which the columns already show that there is no plan.
 
 
-# Relative: how closely the largest such load is enclosed.
+# Relative width of the interval in which the largest such load is known in the end.
 PRECISION = 1e-4
-# Of the worst load, and of every load that is possible: where the search goes on while nothing is known but 0.
+# While no bound but 0 is known, the search goes on at this share of the worst load, and of any possible load.
 SMALL = 1e-6
 GROWTH = 1.4
 # Where the bound is 0 no relative precision is ever reached.

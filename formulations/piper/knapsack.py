@@ -32,7 +32,7 @@ class Selection:
 
 
 class _Step(NamedTuple):
-    """One exchange on the lower hull of a layer: so much less memory for so much more cost."""
+    """One exchange on the lower hull of a layer, which saves memory and costs more."""
 
     rate: float
     memory: int
@@ -113,7 +113,7 @@ class _Search:
         return _selection(in_order)
 
     def _greedy(self) -> list[Option]:
-        """From the smallest options, the dearest of the exchanges taken back first, while they fit."""
+        """Start from the smallest options and take exchanges while they fit, the most profitable ones first."""
         position = [options[0] for options in self.layers]
         blocked: set[int] = set()
         left = self.limit - self.least_memory[0]
@@ -159,7 +159,7 @@ def _unrolled(state: _Partial) -> list[Option]:
 
 
 def _hull_steps(options: list[Option], layer: int) -> list[_Step]:
-    """From the smallest option along the lower hull: rates fall."""
+    """Exchanges from the smallest option along the lower hull; their rates fall."""
     steps: list[_Step] = []
     here = 0
     while here + 1 < len(options):

@@ -13,7 +13,7 @@ from ...instances.base.errors import InputError
 from ...instances.staging.problem import StagingProblem
 
 MAX_SETS = 30_000
-# With more sets not all stages between them are listed.
+# Largest number of sets for which all stages between them are listed.
 LISTED_SETS = 5_000
 MAX_STAGES = 150_000
 REMEDY = "coarsen the graph (merge layers that stay together), or plan it with --planner dp-piper"
@@ -33,7 +33,7 @@ class TooManyStagesError(Exception):
 
 
 def build_lattice(problem: StagingProblem, sets: tuple[int, ...], may_be_stage: Callable[[int], bool]) -> Lattice:
-    """All stages. `may_be_stage`: false for layers that can be no stage, nor part of one."""
+    """The lattice of all stages. `may_be_stage` is false for layers that can be no stage, nor part of one."""
     needed_by = _needed_by(problem)
     if repays_loading(len(sets), LISTED_SETS + 1):
         raise TooManyStagesError
@@ -52,7 +52,7 @@ def _needed_by(problem: StagingProblem) -> list[int]:
 
 
 def suffix_sets(problem: StagingProblem) -> tuple[int, ...]:
-    """All of them, level by level; an `InputError` where there are too many."""
+    """All suffix sets, level by level; an `InputError` where there are too many."""
     needed_by = _needed_by(problem)
     found = [0]
     level = [0]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ...instances.base.amounts import as_written
 from ...instances.staging.problem import StagingProblem
 
-# For each micro-batch in flight, and whatever is in flight; in a unit of our own.
+# Bytes for each micro-batch in flight, and bytes whatever is in flight; in a unit of our own.
 Bytes = tuple[int, int]
 
 # Whole numbers of so many bits are exact as floats.
@@ -21,9 +21,9 @@ class Memory:
     """A stage fits where, summed over its layers, in flight x each + fixed is at most the limit."""
 
     ways: tuple[Mapping[int, tuple[Bytes, ...]], ...]
-    """By layer (its position) and degree, in the order of the layer's configurations."""
+    """Bytes of each layer's configurations, in their order, by the layer's position and by degree."""
     limits: tuple[int | None, ...]
-    """By type of devices; None: no limit."""
+    """Memory of a device of each type; None: there is no limit."""
 
     def rounded_down(self, in_flight: int) -> Memory:
         """In a coarser unit, if need be, so that floats add up any stage: all that fits in truth still fits."""

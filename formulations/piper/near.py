@@ -26,7 +26,7 @@ ROUNDING, LEAST = 1e-9, 1e-300
 # Limits are raised by so much until something is within them; then one that leaves few stages is sought, relatively
 # as closely as that.
 FASTER, CLOSE = 1.3, 1e-3
-# Of the highest limit: where the search starts if nothing is proven.
+# The search for a limit starts at this share of the highest limit if nothing is proven.
 SMALL = 1e-6
 # Sets; fewer are scanned faster than compiled loops are loaded.
 COMPILED_FROM = 41
@@ -39,7 +39,7 @@ ENDLESS = 1e300
 
 # Numbers of replicas that a stage may have, ascending, with the time per byte of weights that they synchronise.
 Degrees = Mapping[int, float]
-# Of each layer, the least device time and the least time that it takes.
+# The least device time and the least time of each layer.
 Least = tuple[Sequence[float], Sequence[float]]
 
 
@@ -47,13 +47,17 @@ class NearStages:
     """All suffix sets of a problem, with what decides whether a stage between two of them can be in a plan."""
 
     def __init__(self, problem: StagingProblem, sets: tuple[int, ...], degrees: Degrees, least: Least) -> None:
+        """`least` has two numbers of each layer, the least device time and the least time that it takes."""
         self.sets = sets
         self.plain = not repays_loading(len(sets), COMPILED_FROM)
+        """Are the loops of `scan` run as Python, since there is too little to do for compiled ones?"""
         self.layers = _layers(problem, sets, degrees)
         self.function("borders")(self.layers)
         outside = ~_membership(self.layers.bits, len(problem.layers))
-        self._work, self._time = (outside @ np.minimum(values, ENDLESS) for values in least)
+        self._work_outside, self._time_outside = (outside @ np.minimum(values, ENDLESS) for values in least)
+        """By set: the least device time, and the least time, of all layers that are not in it."""
         self._last: tuple[float, Lattice | None] | None = None
+        """The last limit that was asked for, with the answer."""
         self._reach = scan.Reach(*(np.empty(len(sets), dtype=np.int64) for _ in range(4)))
 
     def function(self, name: str) -> Callable[..., Any]:
@@ -62,18 +66,18 @@ class NearStages:
     def possible(self, limit: float) -> bool:
         """False: no plan has all loads within the limit."""
         limit = _raised(limit)
-        rest = [_counts(amounts, limit) for amounts in (self._work, self._time)]
+        rest = [_counts(amounts, limit) for amounts in (self._work_outside, self._time_outside)]
         return bool(self.function("reach_from_the_end")(self.layers, limit, *rest, self._reach))
 
     def within(self, limit: float) -> Lattice:
         """The stages of plans with all loads within the limit; a `TooLargeError` where there are too many."""
-        found = self.few_within(limit)
-        if found is None:
+        stages = self.few_within(limit)
+        if stages is None:
             raise TooLargeError("layers", f"can form more than {MAX_STAGES} stages that are fast enough", REMEDY)
-        return found
+        return stages
 
     def few_within(self, limit: float) -> Lattice | None:
-        """None where there are too many; the last answer is kept."""
+        """The stages within a limit, or None where there are too many; the last answer is kept."""
         if self._last is None or self._last[0] != limit:
             self._last = limit, self._list(limit)
         return self._last[1]
@@ -86,10 +90,10 @@ class NearStages:
         low, high = proven or SMALL * highest, highest
         while high > low * (1 + CLOSE) and not out_of_time():
             limit = min(FASTER * low, math.sqrt(low * high))
-            found = self.few_within(limit)
-            if found is None:
+            stages = self.few_within(limit)
+            if stages is None:
                 high = limit
-            elif any(found.stages_from):
+            elif any(stages.stages_from):
                 return limit
             else:
                 low = limit
@@ -99,12 +103,12 @@ class NearStages:
         smaller, larger = np.empty(MAX_STAGES, dtype=np.int32), np.empty(MAX_STAGES, dtype=np.int32)
         count = 0
         if self.possible(limit):
-            given = (self.layers, _raised(limit), self._reach, smaller, larger)
-            count = self.function("reach_from_the_beginning")(*given)
+            arguments = (self.layers, _raised(limit), self._reach, smaller, larger)
+            count = self.function("reach_from_the_beginning")(*arguments)
         return None if count < 0 else self._lattice(smaller[:count], larger[:count])
 
     def _lattice(self, smaller: Any, larger: Any) -> Lattice:
-        """With no other sets than the ends of stages, the empty one and that of all layers."""
+        """The lattice of these stages; its sets are their ends, the empty set and that of all layers."""
         used = np.unique(np.concatenate([smaller, larger, [0, len(self.sets) - 1]]))
         place = {int(i): n for n, i in enumerate(used)}
         stages: list[list[int]] = [[] for _ in used]
@@ -114,12 +118,12 @@ class NearStages:
 
 
 def _raised(limit: float) -> float:
-    """By a hair, and above 0: layers that take no time are within every limit."""
+    """The limit raised by a hair, and above 0: layers that take no time are within every limit."""
     return max(limit * (1 + ROUNDING), LEAST)
 
 
 def _counts(amounts: Any, limit: float) -> Any:
-    """How many devices or replicas so much work takes at least; what cannot run at all takes more than there are."""
+    """Least number of devices or replicas that so much work takes; work that cannot run takes more than there are."""
     counts = np.ceil(np.minimum(amounts / limit, 1e12) - ROUNDING)
     return np.where(amounts > 0, np.maximum(counts, 1), 0).astype(np.int64)
 
@@ -197,7 +201,7 @@ def _in_two(values: Any) -> tuple[Any, Any]:
 
 
 def _transfers(problem: StagingProblem, degrees: tuple[int, ...]) -> tuple[Any, Any]:
-    """What an edge that is cut costs its two stages at least, by degree."""
+    """Lower bound on what an edge that is cut costs its two stages, by degree."""
     into, out_of = np.zeros((len(degrees), len(problem.edges))), np.zeros((len(degrees), len(problem.edges)))
     for e, ((u, v), edge) in enumerate(zip(problem.arcs, problem.edges, strict=True)):
         for a, t in enumerate(degrees):

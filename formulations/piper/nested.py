@@ -39,7 +39,7 @@ class Arc:
     above: tuple[int, ...]
     """Copies of the stages around it, from the next level on."""
     cost: float
-    """What its links take for a micro-batch of the whole."""
+    """Time that the stage's links take for one micro-batch of the whole batch."""
 
     @property
     def within(self) -> tuple[int, ...]:
@@ -89,7 +89,7 @@ def find_arcs(book: StageBook, candidates: Candidates, cutoff: float | None) -> 
 
 
 def _on_paths(arcs: list[Arc], last: int) -> list[Arc]:
-    """Those that lie on some way from nothing to all layers."""
+    """The stages that lie on some way from the empty set to the set of all layers."""
     forward, backward = {0}, {last}
     for arc in sorted(arcs, key=lambda arc: arc.inner):
         if arc.inner in forward:

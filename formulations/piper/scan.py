@@ -100,7 +100,8 @@ def crossing(x: Layers, j: int, edges: Any) -> int:
 
 
 def fewest_by_time(x: Layers, i: int, j: int, a: int, limit: float, most: int) -> int:
-    """How many replicas the stage between two sets needs for its time without transfers; more than `most`: too many."""
+    """Number of replicas that the stage between two sets needs for its time without transfers; above `most` if too
+    many."""
     if x.missing[a, j] - x.missing[a, i] > 0.5:
         return most + 1
     need = (x.time[a, j] - x.time[a, i]) / limit

@@ -40,14 +40,15 @@ class StageBook:
         self.counts_copies = hierarchy == "precise"
         """Does what a stage holds depend on the copies of later stages?"""
         self.batches = problem.micro_batches if self.counts_copies else problem.devices
-        """No plan has more copies in all."""
+        """Upper bound on the copies of all stages of a plan."""
         self.most = min(problem.devices, self.batches)
-        """Nor has a device more micro-batches in flight."""
+        """Upper bound on the micro-batches that a device has in flight."""
         self.counts = [problem.levels[0].devices] if problem.levels else [kind.devices for kind in problem.types]
         """Devices that a stage of each type may be on."""
         self.memory = memory_of(problem)
         self.limits = (None,) if hierarchy == "basic" else self.memory.limits
-        """Of a device of each type, in whole units as all memory here; None: no limit."""
+        """Memory of a device of each type in the whole units in which all memory is counted here; None: there is no
+        limit."""
         self.fastest = max(kind.speed for kind in problem.types)
         self.capacity = sum(kind.devices * kind.speed for kind in problem.types) / self.fastest
         """All devices, counted in those of the fastest type."""
@@ -64,7 +65,7 @@ class StageBook:
 
     @cached_property
     def all_stages(self) -> Lattice | None:
-        """None where there are too many to list."""
+        """The lattice of all stages; None where there are too many stages to list."""
         try:
             return build_lattice(self.problem, self.sets, self.may_be_stage)
         except TooManyStagesError:
@@ -72,7 +73,7 @@ class StageBook:
 
     @cached_property
     def near_stages(self) -> NearStages:
-        """What finds the few of them that a limit leaves."""
+        """Finds the few stages that a limit leaves."""
         from .near import NearStages
 
         degrees: dict[int, float] = {}
@@ -81,8 +82,8 @@ class StageBook:
                 copies, sync = d * math.prod(above), self.sync_time(d)
                 if copies <= self.most:
                     degrees[copies] = min(sync, degrees.get(copies, sync))
-        known = dict(sorted(degrees.items()))
-        return NearStages(self._at_best(), self.sets, known, (self.least_work, self.least_time))
+        ascending = dict(sorted(degrees.items()))
+        return NearStages(self._at_best(), self.sets, ascending, (self.least_work, self.least_time))
 
     def _at_best(self) -> StagingProblem:
         """Flat, and all devices as fast and as large as the best: no stage is slower or larger there."""
@@ -262,7 +263,7 @@ class Stage:
         return last_true(low, high, lambda in_flight: self.keeps_to(at_most, d, in_flight))
 
     def _common(self, d: int) -> float:
-        """What every choice adds to d times the load."""
+        """The part that every choice adds to d times the load."""
         return 0.0 if self.uniform_weight is None else self.book.sync_time(d) * self.uniform_weight
 
     def _largest(self, most: int, memory: Callable[[int], int]) -> int:
@@ -319,7 +320,7 @@ class _Priced:
 
 
 def _least(problem: StagingProblem, room: int, fastest: float) -> tuple[list[float], list[float]]:
-    """Of each layer, the least device time and the least time that it takes; infinite where it cannot run at all."""
+    """The least device time and the least time of each layer; infinite where the layer cannot run at all."""
     work, time = [], []
     for layer in problem.layers:
         ways = [

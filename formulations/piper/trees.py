@@ -49,7 +49,7 @@ class TreeTranslator:
         return LeveledStage(stage.nodes, stage.data_parallel, stage.tensor_parallel, stage.configurations)
 
     def encode(self, plan: LeveledPlan) -> Values | None:
-        """None where a stage is none of the columns or arcs."""
+        """The plan as values of the model's variables; None where one of its stages is no column and no arc."""
         top = len(self.book.problem.levels) - 1
         leaves = [
             Asked(leaf.nodes, leaf.data_parallel, leaf.tensor_parallel, above=above)
@@ -75,7 +75,7 @@ class TreeTranslator:
 
     def _carried(self, values: Values) -> Values:
         """Devices that are taken behind each stage in its stage of the next level."""
-        found: dict[str, float] = {}
+        carried: dict[str, float] = {}
         leaves: list[tuple[str, int, Part]] = [
             (f"x[{a}]", a, column) for a, column in enumerate(self.candidates.columns)
         ]
@@ -90,15 +90,15 @@ class TreeTranslator:
                 chosen = values[name] > 0.5
                 taken = 0 if chosen and part.inner in starts else taken
                 if part.inner:
-                    found[f"k[{level},{number}]"] = float(taken) if chosen else 0.0
+                    carried[f"k[{level},{number}]"] = float(taken) if chosen else 0.0
                 taken += size_of(part) if chosen else 0
-        return found
+        return carried
 
 
 def _stages(
     stages: tuple[LeveledStage, ...], above: tuple[int, ...], level: int
 ) -> Iterator[tuple[LeveledStage, tuple[int, ...], int]]:
-    """All of a tree in execution order, each with the copies above it, nearest first, and its level."""
+    """All stages of a tree in execution order, each with the copies above it, nearest first, and its level."""
     for stage in stages:
         yield stage, above, level
         yield from _stages(stage.children, (stage.data_parallel, *above), level - 1)

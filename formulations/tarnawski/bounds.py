@@ -67,7 +67,7 @@ def _work_fits(groups: GroupProblem, limit: float, by_relief: Sequence[int]) -> 
 
 
 def _largest_group_bound(groups: GroupProblem) -> float:
-    """Some device takes the group: at least its smaller time."""
+    """Bound by the largest group: the device that takes it needs at least the group's smaller time."""
     least = 0.0
     for g in range(groups.count):
         choices = []

@@ -24,7 +24,7 @@ from ..contract import (
 )
 from ..family import PLACEMENTS, Family
 from ..far_costs import FarCosts
-from ..memory import cover_rows
+from ..placement_memory import cover_rows
 from . import cp
 from .bounds import average_load_bound, worst_value
 from .groups import GroupProblem, capped, contract, costs_of
@@ -113,7 +113,7 @@ FORMULATION = TarnawskiThroughput()
 
 
 def family(problem: PlacementProblem, options: Options) -> Family:
-    """All that the referee accepts by its notion of contiguity."""
+    """The family of all plans that the referee accepts by its notion of contiguity."""
     contiguity = FORMULATION.contiguity(options)
     return Family(PLACEMENTS[contiguity], None if contiguity == "none" else "--non-contiguous")
 

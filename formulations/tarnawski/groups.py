@@ -184,7 +184,7 @@ def contract(problem: PlacementProblem, *, contiguous: bool, objective: str = "m
 
 
 def costs_of(groups: GroupProblem) -> Iterator[float]:
-    """All that a device may pay at once."""
+    """All costs that a device may pay at once."""
     for g in range(groups.count):
         if groups.supported[g]:
             yield groups.total_times[g]
@@ -218,7 +218,7 @@ def accelerator_takes(problem: PlacementProblem, members: Sequence[int]) -> bool
 
 
 def owners(classes: Sequence[Sequence[int]], count: int) -> list[int]:
-    """Of each of so many nodes, the class that it is in."""
+    """The class of each of so many nodes."""
     owner = [0] * count
     for c, members in enumerate(classes):
         for i in members:
@@ -282,7 +282,7 @@ def _nets(problem: PlacementProblem, class_of: Sequence[int], parts: int) -> tup
 
 
 def _summed(costs: Mapping[tuple[tuple[int, ...], int], Sequence[float]]) -> tuple[Net, ...]:
-    """One net for all with the same pins and part."""
+    """Nets with the same pins and part, made one net."""
     return tuple(Net(pins, math.fsum(terms), part) for (pins, part), terms in costs.items())
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pyomo.environ as pyo
 
 from ...instances.placement.problem import PlacementProblem
-from ..memory import memory_row
+from ..placement_memory import memory_row
 from .bounds import worst_value
 from .groups import accelerator_takes
 
@@ -103,7 +103,7 @@ def add_contiguity(model: Any, nodes: Sequence[int], arcs: Arcs, places: Sequenc
 # Rows that carry the number of their equation in the paper, in exported models, too.
 
 
-# From the name of a block of rows to the number of its equation, as the paper prints it.
+# Maps the name of a block of rows to the number of its equation, as the paper prints it.
 Equations = Mapping[str, str]
 
 

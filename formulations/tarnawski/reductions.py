@@ -43,7 +43,7 @@ def reduce_groups(groups: GroupProblem, cutoff: float) -> Reduced | Refuted:
 
 
 def forced(groups: GroupProblem, cutoff: float) -> Reduced | Refuted:
-    """What holds of every plan of value at most `cutoff`, whatever else is asked of it."""
+    """Facts that hold of every plan of value at most `cutoff`, whatever else is asked of it."""
     conflicts: set[tuple[int, int]] = set()
     for _ in range(ROUNDS):
         homeless = _homeless(groups, cutoff)
@@ -193,11 +193,11 @@ def _conflicts(network: CutNetwork, alone: Loads, cutoff: float) -> set[tuple[in
                 break  # the rest is lighter still
             if h not in companions[g] and g not in companions[h]:
                 pairs.append((-(upper[g] + upper[h]), g, h))
-    found = set()
+    conflicts = set()
     for _, g, h in sorted(pairs)[:MAX_CUTS]:
         if groups.total_times[g] + groups.total_times[h] > limit or network.least_load((g, h), ())[0] > limit:
-            found.add((min(g, h), max(g, h)))
-    return found
+            conflicts.add((min(g, h), max(g, h)))
+    return conflicts
 
 
 def _fuse(groups: GroupProblem, pairs: Sequence[tuple[int, int]]) -> GroupProblem:
@@ -228,7 +228,7 @@ def _pinned(groups: GroupProblem, conflicts: set[tuple[int, int]], cutoff: float
 
 
 def _clique(groups: GroupProblem, conflicts: set[tuple[int, int]], pinned: Sequence[int]) -> int:
-    """How many of the first pinned groups are in mutual conflict."""
+    """Number of the first pinned groups of which any two are in conflict."""
     size = 0
     for r, g in enumerate(pinned):
         if not all((min(g, h), max(g, h)) in conflicts for h in pinned[:r]):

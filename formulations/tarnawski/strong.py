@@ -18,7 +18,7 @@ from typing import Any
 import pyomo.environ as pyo
 
 from ..contract import FLOAT_ROOM
-from ..memory import memory_row
+from ..placement_memory import memory_row
 from .bounds import accelerator_allowed, cpu_allowed
 from .groups import GroupProblem
 from .reductions import Reduced

@@ -50,7 +50,7 @@ class Atoms:
 
     @property
     def stages(self) -> int:
-        """All pieces of all accelerators; never more than could hold something."""
+        """Number of pieces of all accelerators, and no more than could hold something."""
         return min(self.accelerators * self.pieces, sum(self.allowed))
 
     def finish_times(self, times: tuple[float, ...]) -> list[float]:
@@ -73,7 +73,7 @@ class Atoms:
         return sorted(self.arcs, key=lambda arc: rank[arc[0]])
 
     def least_times(self) -> tuple[float, ...]:
-        """Each node on its faster kind of device."""
+        """Time of each node on its faster kind of device."""
         return tuple(
             min(
                 self.accelerator_times[v] if self.allowed[self.atom_of[v]] else math.inf,
@@ -134,7 +134,7 @@ def atoms_of(
 
 
 def costs_of(atoms: Atoms) -> tuple[float, ...]:
-    """All that one node may take in one place."""
+    """All costs that one node may take in one place."""
     moved = atoms.transfer_times if atoms.stages else ()
     return (*atoms.accelerator_times, *(atoms.cpu_times if atoms.has_cpu else ()), *moved)
 

@@ -119,7 +119,7 @@ def remainders(
 
 
 def _shared_by(own: int, touched: int, ratio: float) -> float:
-    """How many times the time that they take the touched chains' work may be: see `cells`."""
+    """Upper bound on the work of the touched chains, in multiples of the time that they take: see `cells`."""
     if ratio < 1:
         return max(float(own), touched / ratio)
     return own - 1 + max(1.0, (touched - own + 1) / ratio)

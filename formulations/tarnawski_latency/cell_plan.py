@@ -16,7 +16,8 @@ from .cells import Best, Row, function, row_of
 
 @dataclass(frozen=True)
 class _Division:
-    """Of one cell; `start`: the cell where the piece before began, None where the node before is on the CPUs."""
+    """How one cell is divided. `start`: the cell where the piece before began; None where the node before is on the
+    CPUs."""
 
     cell: int
     start: int | None
@@ -37,14 +38,14 @@ def stages_of_row(atoms: Atoms) -> list[int | None] | None:
 
 def _divisions(row: Row, best: Best) -> list[_Division]:
     """In the order of the row, found again from the end: the costs are the very same sums."""
-    cell, held, step, found = len(row.cells) - 1, False, 0, list[_Division]()
+    cell, held, step, divisions = len(row.cells) - 1, False, 0, list[_Division]()
     pieces = min(range(best.pooled.shape[1]), key=lambda p: best.pooled[cell, p])
     while cell >= 0:
         division, pieces, step = next(_ways(row, best, cell, pieces, held, step))
-        found.append(division)
+        divisions.append(division)
         held = division.start is not None
         cell = cell - 1 if division.start is None else division.start
-    return found[::-1]
+    return divisions[::-1]
 
 
 def _ways(

@@ -31,13 +31,13 @@ from ..tarnawski.order import topological_ranks
 from . import cell_kernel
 from .atoms import Atoms
 
-# Of one cell: pairs of them are looked at. A larger cell costs its longest path where it is divided.
+# Ideals of one cell, whose pairs are all looked at. A larger cell costs its longest path where it is divided.
 MAX_IDEALS = 12_000
 
-# Of all cells; those that are too many are taken for large ones.
+# Pairs of ideals of all cells; cells beyond that number count as too large.
 MAX_PAIRS = 1_000_000_000
 
-# Of memory, for the parts of a divided cell.
+# Steps in which the memory for the parts of a divided cell is counted.
 STEPS = 24
 
 # No single time counts more than this many longest paths, so that sums of floats stay precise.
@@ -67,7 +67,7 @@ def cell_bound(atoms: Atoms) -> float:
 
 @lru_cache(maxsize=8)
 def row_of(atoms: Atoms) -> Row | None:
-    """None where there is nothing to divide."""
+    """The row of cells; None where there is nothing to divide."""
     cells = cells_of(atoms)
     longest = max(atoms.finish_times(atoms.least_times()))
     if len(cells) < 3 or not atoms.stages or not 0 < longest < math.inf:
@@ -146,7 +146,7 @@ class Row:
         self.tables, self.least_rooms, self.most_rooms = self.stacked()
 
     def stacked(self) -> tuple[Any, Any, Any]:
-        """All cells in one array each; there is no way into what a cell has not."""
+        """All cells in one array each; what a cell lacks cannot be entered."""
         import numpy as np
 
         own, steps = (max(cell.table.shape[axis] for cell in self.divided) for axis in (2, 3))
@@ -203,7 +203,8 @@ class Row:
         return Divided(table, least, most, tuple(map(tuple, chains)), pairs)
 
     def coarse(self, cell: Cell) -> Divided:
-        """At least the longest path, whatever is where."""
+        """The division of a cell that is too large to look at: wherever its nodes are, it takes at least its longest
+        path."""
         import numpy as np
 
         finish = dict.fromkeys(cell.inner, 0.0)
@@ -223,15 +224,15 @@ class Row:
             for v in self.after[u]:
                 if v in at:
                     needs[at[v]] |= 1 << at[u]
-        found = {0}
+        ideals = {0}
         waiting = [0]
         for ideal in waiting:  # grows while it is read
             for b, need in enumerate(needs):
                 larger = ideal | 1 << b
-                if larger not in found and need & ideal == need:
-                    found.add(larger)
+                if larger not in ideals and need & ideal == need:
+                    ideals.add(larger)
                     waiting.append(larger)
-            if len(found) > MAX_IDEALS:
+            if len(ideals) > MAX_IDEALS:
                 return None
         return waiting
 
@@ -276,7 +277,7 @@ class Row:
         return total
 
     def ratio(self, cell: Cell) -> float:
-        """How much slower the CPUs are, at least."""
+        """Lower bound on how many times slower the CPUs are."""
         ratios = [self.slow[v] / self.fast[v] for v in cell.inner if self.allowed[v] and self.fast[v] > 0]
         return max(min(ratios, default=math.inf), 1e-18)
 
@@ -325,7 +326,7 @@ class Row:
         return self.moved[cell.before] if cell.before is not None and chain[0] in self.after[cell.before] else 0.0
 
     def least_of_each(self, cell: Cell) -> Any:
-        """What any piece inside the cell reads and sends."""
+        """Least that any piece inside the cell reads and sends."""
         import numpy as np
 
         if cell.before is None or cell.behind is None or not cell.inner:
@@ -346,7 +347,10 @@ def _grid(most: float) -> Any:
 
 
 def _memory_steps(held: Sequence[Any]) -> tuple[Any, Any, Any]:
-    """For each side the step of every ideal, and of each step the least and the largest memory."""
+    """Divide the memory of both sides of a cut, the ideal and what is behind it, into at most `STEPS` steps.
+
+    Returns, for each side, the step of every ideal, and the least and the largest memory of each step.
+    """
     import numpy as np
 
     values = [np.unique(amounts) for amounts in held]

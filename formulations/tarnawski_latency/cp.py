@@ -23,7 +23,7 @@ from .cuts import Cover, covers, critical_paths
 from .path_bound import joined_arcs
 
 RELIEF_UNITS = 100
-# Of each node: its work, its tensor read and its tensor sent.
+# Rounded numbers per node: its work, the tensor that it reads and the tensor that it sends.
 ROUNDED_PER_NODE = 3
 
 

@@ -75,11 +75,11 @@ def covers(atoms: Atoms) -> list[Cover]:
     """Along each critical path with its large neighbours: the shortest intervals that need 2, 3, ... pieces."""
     if atoms.memory is None or not atoms.accelerators:
         return []
-    found: dict[tuple[int, tuple[tuple[int, int], ...]], Cover] = {}
+    covers_by_key: dict[tuple[int, tuple[tuple[int, int], ...]], Cover] = {}
     for path in critical_paths(atoms):
         for cover in _along(atoms, path, atoms.memory):
-            found.setdefault((cover.least, cover.arcs + cover.beside), cover)
-    return [cover for cover in found.values() if cover.arcs or cover.beside]
+            covers_by_key.setdefault((cover.least, cover.arcs + cover.beside), cover)
+    return [cover for cover in covers_by_key.values() if cover.arcs or cover.beside]
 
 
 def _along(atoms: Atoms, path: Sequence[int], memory: float) -> list[Cover]:

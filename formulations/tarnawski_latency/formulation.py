@@ -13,7 +13,7 @@ from ...instances.placement.problem import PlacementProblem
 from ..contract import BuiltModel, CommonFormulation, ExtraRow, NativeModel, Options, Refuted, Values, Wanted
 from ..family import Family
 from ..far_costs import FarCosts
-from ..memory import cover_rows
+from ..placement_memory import cover_rows
 from ..tarnawski.formulation import check_plain
 from . import cp
 from .atoms import Atoms, atoms_of, capped, costs_of
@@ -76,7 +76,7 @@ FORMULATION = TarnawskiLatency()
 
 
 def family(problem: PlacementProblem, options: Options) -> Family:
-    """All that the referee accepts with so many pieces."""
+    """The family of all plans that the referee accepts with so many pieces."""
     pieces = options["subgraphs_per_device"]
     counted = "one piece" if pieces == 1 else f"at most {pieces} pieces"
     wider = f"--subgraphs-per-device {2 * pieces}" if pieces < len(problem.nodes) else None
@@ -106,7 +106,7 @@ def _built(
     columns: Callable[[Atoms, int, int], list[str]],
     rounding: float = 0.0,
 ) -> BuiltModel:
-    """`columns`: those of which one is 1 where an atom is on an accelerator."""
+    """The model with its translations. `columns` names binaries, of which one is 1 if an atom is on an accelerator."""
 
     def decode(values: Values) -> PlacementPlan:
         return plan_of(problem, atoms, read(values, atoms))
@@ -116,7 +116,7 @@ def _built(
         return None if staged is None else write(staged, atoms)
 
     def exclude(plan: PlacementPlan) -> list[ExtraRow]:
-        """No accelerator holds more of a cover than fits."""
+        """Rows by which no accelerator holds more of a cover than fits, for covers that the plan breaks."""
         devices = range(atoms.accelerators)
         return cover_rows(problem, atoms.members, plan, devices, lambda a, i: columns(atoms, a, i))
 

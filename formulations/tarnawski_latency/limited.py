@@ -20,7 +20,7 @@ from ..contract import (
     Wanted,
 )
 from ..family import PLACEMENTS, Family
-from ..memory import cover_rows
+from ..placement_memory import cover_rows
 from ..tarnawski.bounds import average_load_bound, worst_value
 from ..tarnawski.formulation import check_plain
 from ..tarnawski.groups import capped as capped_groups
@@ -55,7 +55,7 @@ class TarnawskiWithinLatency(CommonFormulation):
         return "none" if options["non_contiguous"] else "chain"
 
     def lower_bound(self, problem: PlacementProblem, options: Options) -> float:
-        """What holds without the limit, too: all devices together must do all the work."""
+        """A bound that holds without the limit, too: all devices together must do all the work."""
         return average_load_bound(contract(problem, contiguous=False))
 
     def model(self, problem: PlacementProblem, options: Options, wanted: Wanted) -> BuiltModel | Refuted:
@@ -79,7 +79,7 @@ FORMULATION = TarnawskiWithinLatency()
 
 
 def family(problem: PlacementProblem, options: Options) -> Family:
-    """All that the referee accepts by its notion of contiguity and within the limit."""
+    """The family of all plans that the referee accepts by its notion of contiguity and within the limit."""
     limit, pieces = options["latency_limit"], options["subgraphs_per_device"]
     scope = f"{PLACEMENTS[FORMULATION.contiguity(options)]}, of latency at most {limit!r}"
     if not options["non_contiguous"]:
@@ -155,12 +155,12 @@ def _chained(problem: PlacementProblem, atoms: Atoms, plan: PlacementPlan) -> St
 
 def _shared(problem: PlacementProblem, atoms: Atoms, values: Values, plan: PlacementPlan) -> PlacementPlan:
     """The plan with the pool's nodes on their own CPUs."""
-    held: list[list[int]] = [[] for _ in range(problem.cpus)]
+    nodes_of_cpu: list[list[int]] = [[] for _ in range(problem.cpus)]
     for a, members in enumerate(atoms.members):
         for j in range(problem.cpus):
             if values.get(f"c[{a},{j}]", 0.0) > 0.5:
-                held[j] += members
-    nodes = [tuple(problem.nodes[i].id for i in sorted(mine)) for mine in held]
+                nodes_of_cpu[j] += members
+    nodes = [tuple(problem.nodes[i].id for i in sorted(mine)) for mine in nodes_of_cpu]
     accelerators = (device for device in plan.devices if device.type == "accelerator")
     return replace(plan, devices=(*accelerators, *(Device(f"cpu{j}", "cpu", mine) for j, mine in enumerate(nodes))))
 

@@ -21,7 +21,7 @@ from ..tarnawski.reductions import Reduced
 from . import cp
 from .atoms import Atoms
 
-# Of the limit: a smaller load does not make the steps finer.
+# Share of the limit: loads that are smaller than it do not make the steps finer.
 FINEST = 1e-3
 
 

@@ -20,7 +20,7 @@ from .cuts import SLACK, critical_paths
 # Larger graphs have the path alone as their bound: sets of nodes are bit masks here.
 MAX_NODES = 3000
 
-# Of one path; one with more is left out.
+# Intervals of one path; a path with more of them is left out.
 MAX_INTERVALS = 100_000
 
 # By end j of an interval path[i:j]: its starts i with the least loads and sizes of such pieces.
@@ -145,7 +145,7 @@ class _Reach:
         self.disallowed = sum(1 << v for v in range(atoms.nodes) if not atoms.allowed[atoms.atom_of[v]])
 
     def atoms_at(self, nodes: Sequence[int]) -> int:
-        """All that must be with one of the nodes."""
+        """All atoms that must be with one of the nodes."""
         mask = 0
         for v in nodes:
             mask |= self.together[self.atoms.atom_of[v]]

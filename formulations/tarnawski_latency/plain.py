@@ -22,7 +22,7 @@ from typing import Any
 import pyomo.environ as pyo
 
 from ..contract import FLOAT_ROOM
-from ..memory import memory_row
+from ..placement_memory import memory_row
 from ..tarnawski.plain import add_contiguity, add_transfers
 from .atoms import Atoms
 from .translate import Staged

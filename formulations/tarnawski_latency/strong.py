@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..contract import FLOAT_ROOM
-from ..memory import memory_row
+from ..placement_memory import memory_row
 from .atoms import Atoms
 from .cuts import covers, critical_paths
 from .path_bound import joined_arcs
@@ -67,7 +67,7 @@ class _Builder:
         return self.model
 
     def row(self, expression: Any) -> None:
-        """What has turned out true without any variable is left out."""
+        """Add a row, unless it turned out to be true without any variable."""
         if expression is not True:
             self.model.rows.add(expression)
 

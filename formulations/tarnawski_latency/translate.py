@@ -22,13 +22,13 @@ class Staged:
 
 
 def plan_of(problem: PlacementProblem, atoms: Atoms, staged: Staged) -> PlacementPlan:
-    """All that is not in a stage runs on the first CPU, which stands for the pool."""
-    held: list[list[int]] = [[] for _ in staged.device_of]
+    """The plan of these stages: all that is in none runs on the first CPU, which stands for the pool."""
+    nodes_of_device: list[list[int]] = [[] for _ in staged.device_of]
     pool: list[int] = []
     for a, stage in enumerate(staged.stage_of):
-        (pool if stage is None else held[stage]).extend(atoms.members[a])
+        (pool if stage is None else nodes_of_device[stage]).extend(atoms.members[a])
     pieces: list[list[tuple[int, ...]]] = [[] for _ in range(problem.accelerators)]
-    for stage, nodes in enumerate(held):
+    for stage, nodes in enumerate(nodes_of_device):
         if nodes:
             pieces[staged.device_of[stage]].append(tuple(sorted(nodes)))
     devices = [_accelerator(problem, f"acc{d}", mine) for d, mine in enumerate(pieces)]
@@ -81,7 +81,7 @@ def fill_devices(atoms: Atoms, used: Sequence[int]) -> tuple[int, ...]:
 
 
 def read_staged(values: Mapping[str, float], atoms: Atoms) -> Staged:
-    """From the variables x[a,p] and, with several pieces per accelerator, d[p,i]."""
+    """Read a plan from the variables x[a,p] and, with several pieces per accelerator, d[p,i]."""
     stage_of = tuple(
         next((p for p in range(atoms.stages) if values.get(f"x[{a},{p}]", 0.0) > 0.5), None)
         for a in range(atoms.count)
@@ -95,7 +95,8 @@ def read_staged(values: Mapping[str, float], atoms: Atoms) -> Staged:
 
 
 def write_staged(staged: Staged, atoms: Atoms) -> dict[str, float]:
-    """The same variables with their values, and cpu[a]; with several pieces also h[a,i]: which accelerator holds a."""
+    """A plan as values of the variables that `read_staged` reads, and of cpu[a]; with several pieces also of h[a,i],
+    which says which accelerator holds a."""
     values: dict[str, float] = {}
     for a, stage in enumerate(staged.stage_of):
         values[f"cpu[{a}]"] = float(stage is None)

@@ -20,7 +20,7 @@ MOST_FIRST = 8
 # Runs times devices: beyond it, work and whole paths have to do.
 MOST_RUNS_FOR_PATHS = 300_000
 
-# By block and micro-batch; None: it does not follow.
+# Starts by block and micro-batch; None: the run does not follow.
 Starts = list[list[int | None]]
 
 # Release, time, and what remains at least after its end.
@@ -59,9 +59,12 @@ def work_bound(finite: FiniteProblem, objective: str) -> int:
 
 
 def path_bound(finite: FiniteProblem, objective: str) -> int:
-    """The longest path through all micro-batches: each block waits for those before it by the edges, and for its own
-    run of the micro-batch before. For span, of paths that begin and end on one device: that of the first micro-batch
-    on a path from a block to another one there, after which the other one has its remaining runs."""
+    """Length of the longest path through all micro-batches: each block waits for the blocks before it, and for its own
+    run of the micro-batch before.
+
+    For span only paths count that begin and end on one device: the first micro-batch goes from block a to block b of
+    the device, and then b still has all its runs to do.
+    """
     if objective != SPAN:
         starts = finite.earliest()
         return max(row[-1] + time for row, time in zip(starts, finite.times, strict=True))
@@ -113,7 +116,8 @@ def _since_first_start(finite: FiniteProblem, d: int) -> dict[int, list[int]]:
 
 
 def first_blocks(finite: FiniteProblem, blocks: Iterable[int]) -> list[int]:
-    """Those that follow no other block of the device in their micro-batch: one of them is the first that it runs."""
+    """The blocks that follow no other block of the device in their micro-batch: one of them is the first that it
+    runs."""
     here = set(blocks)
     after: set[int] = set()
     for b in here:
@@ -147,16 +151,16 @@ def _released(
     memory_of: tuple[Sequence[int], DeviceMemory] | None = None,
 ) -> Starts:
     """Earliest starts, with the memory of all devices, or of one, in account."""
-    found: Starts = [list(row) for row in starts]
+    releases: Starts = [list(row) for row in starts]
     devices = [memory_of] if memory_of else list(zip(finite.on_device, finite.memories, strict=True))
     for blocks, memory in devices:
         if memory.room is not None:
             for b in blocks:
                 if memory.changes.get(b, 0) > 0:
                     for n in range(finite.batches):
-                        _wait_for_memory(finite, found, blocks, memory, (b, n))
-                        _pass_on(finite, found, b, n)
-    return found
+                        _wait_for_memory(finite, releases, blocks, memory, (b, n))
+                        _pass_on(finite, releases, b, n)
+    return releases
 
 
 def _pass_on(finite: FiniteProblem, starts: Starts, b: int, n: int) -> None:
@@ -206,13 +210,13 @@ def _wait_for_memory(
 
 def _remaining(finite: FiniteProblem) -> list[list[int]]:
     """Time from the end of each run to the end of all that follows it on the longest path."""
-    found = [[0] * finite.batches for _ in finite.times]
+    remaining = [[0] * finite.batches for _ in finite.times]
     for b, n, following in reversed(finite.forward):
         for target, wait, offset in following:
             if n + offset < finite.batches:
-                after = wait - finite.times[b] + finite.times[target] + found[target][n + offset]
-                found[b][n] = max(found[b][n], after)
-    return found
+                after = wait - finite.times[b] + finite.times[target] + remaining[target][n + offset]
+                remaining[b][n] = max(remaining[b][n], after)
+    return remaining
 
 
 def interrupted(jobs: Iterable[Job]) -> int:
@@ -282,11 +286,11 @@ def _waits(finite: FiniteProblem, d: int) -> dict[int, Wait]:
     """The wait before each block's first run, where anything is known of it."""
     blocks = finite.on_device[d]
     first = only_first(finite, blocks)
-    found = {}
+    waits = {}
     for b in blocks if first is not None else ():
         counts = counts_before(finite, d, b) if b != first else []
         if first is not None and counts:
             most = max(work_of(finite, d, chosen) for chosen in counts)
             ended = tuple(map(max, zip(*counts, strict=True)))
-            found[b] = Wait(max(0, finite.distances(first)[b] - most), ended)
-    return found
+            waits[b] = Wait(max(0, finite.distances(first)[b] - most), ended)
+    return waits

@@ -12,7 +12,7 @@ from .finite_problem import SPAN, FiniteProblem, Node, Windows
 BUILDER = f"{__name__}:build"
 
 LARGEST = 2**60
-"""What a row may come to: sums of it stay within the integers of the solver."""
+"""Largest value of a row, so that sums of rows stay within the integers of the solver."""
 BASE = 2**24
 
 
@@ -80,7 +80,7 @@ class FiniteModel(NativeBuilder):
         self.times = [time * data["factor"] for time in data["times"]]
         self.start: dict[Node, Any] = {}
         self.before: dict[tuple[Node, Node], Any] = {}
-        """By two runs, the smaller one first."""
+        """Literals for "the first run is before the second", by two runs, the smaller one first."""
         self.rank: dict[Node, Any] = {}
 
     def build(self) -> None:
@@ -116,10 +116,11 @@ class FiniteModel(NativeBuilder):
         )
 
     def _at_most(self, terms: list[tuple[int, Any, int]], most: int) -> None:
-        """The sum of coefficients times variables, which are at least 0 and at most the last number of their terms.
+        """Add the row: the sum of coefficients times variables is at most `most`.
 
-        Where that is too long for the solver's integers, it is written to the base `BASE`: what the last digits make
-        beyond those of `most` is carried to the next ones, in whole units of them.
+        A term is (coefficient, variable, upper bound of the variable); lower bounds are 0. Where the sum is too long
+        for the solver's integers, it is written to the base `BASE`: what the last digits make beyond those of `most`
+        is carried to the next ones, in whole units of them.
         """
         while sum(abs(change) * far for change, _, far in terms) + abs(most) > LARGEST:
             far = sum(far for _, _, far in terms)
@@ -197,11 +198,11 @@ def _reachable(block: int, edges: Sequence[tuple[int, int]]) -> set[int]:
     following: dict[int, list[int]] = {}
     for i, j in edges:
         following.setdefault(i, []).append(j)
-    found: set[int] = set()
+    reached: set[int] = set()
     waiting = [block]
     while waiting:
         for j in following.get(waiting.pop(), ()):
-            if j not in found:
-                found.add(j)
+            if j not in reached:
+                reached.add(j)
                 waiting.append(j)
-    return found
+    return reached

@@ -33,7 +33,7 @@ def memory_rows(finite: FiniteProblem, windows: Windows) -> Iterator[MemoryRow]:
 
 
 def _at_most(finite: FiniteProblem, windows: Windows, memory: DeviceMemory, run: Node) -> Iterator[MemoryRow]:
-    """While it runs the device holds no more than its room."""
+    """A row by which the device holds no more than its room while the run is on; none where no order breaks it."""
     assert memory.room is not None
     terms, before = _before(finite, windows, memory, run)
     most = memory.room - before - memory.needed(run[0])
@@ -68,13 +68,13 @@ def _before(
 
 def must_precede(finite: FiniteProblem, windows: Windows, first: Node, second: Node) -> bool | None:
     """Must the first run precede the second, by edges or since the other order fits no windows? None: it is open."""
-    known = finite.comes_before(first, second)
-    if known is None:
+    precedes = finite.comes_before(first, second)
+    if precedes is None:
         if _too_late(finite, windows, second, first):
             return True
         if _too_late(finite, windows, first, second):
             return False
-    return known
+    return precedes
 
 
 def _too_late(finite: FiniteProblem, windows: Windows, first: Node, second: Node) -> bool:

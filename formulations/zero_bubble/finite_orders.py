@@ -96,7 +96,7 @@ class Timing:
         return n, self.finite.problem.depths[b], b
 
     def _order(self) -> list[Node] | None:
-        """All runs, so that every wait leads forward; None: the devices wait for each other."""
+        """All runs in an order in which every wait leads forward; None: the devices wait for each other."""
         nodes = list(self.after)
         at = {node: i for i, node in enumerate(nodes)}
         waits = ((at[first], at[second]) for first, after in self.after.items() for second, _ in after)
@@ -106,23 +106,26 @@ class Timing:
     def follow(self, starts: dict[Node, int]) -> dict[Node, int]:
         """Earliest starts of all that follows from these runs, which start no earlier than given."""
         assert self.order is not None
-        found = dict(starts)
+        earliest = dict(starts)
         for node in self.order:
-            start = found.get(node)
+            start = earliest.get(node)
             if start is not None:
                 for second, wait in self.after[node]:
-                    if found.get(second, -1) < start + wait:
-                        found[second] = start + wait
-        return found
+                    if earliest.get(second, -1) < start + wait:
+                        earliest[second] = start + wait
+        return earliest
 
     def spans(self) -> list[list[int | None]]:
         """From the first start of each device to the last end of each: the longest path; None: there is none."""
         lasts = [row[-1] for row in self.sequences]
         rows: list[list[int | None]] = []
         for row in self.sequences:
-            found = self.follow({row[0]: 0})
+            distances = self.follow({row[0]: 0})
             rows.append(
-                [found[b, n] + self.fine * self.finite.times[b] if (b, n) in found else None for b, n in lasts]
+                [
+                    distances[b, n] + self.fine * self.finite.times[b] if (b, n) in distances else None
+                    for b, n in lasts
+                ]
             )
         return rows
 

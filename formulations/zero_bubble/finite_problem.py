@@ -23,10 +23,10 @@ SPAN = "span"
 # A block and a micro-batch.
 Node = tuple[int, int]
 
-# Of the longest schedule on a grid for integer solvers; finer times are rounded down to one of so many steps.
+# Steps of the longest schedule on a grid for integer solvers; finer times are rounded down to one of them.
 MOST_STEPS = 10**12
 
-# Of narrowing windows; each round is valid by itself.
+# Rounds in which windows are narrowed; each round is valid by itself.
 MOST_ROUNDS = 50
 
 
@@ -82,9 +82,9 @@ class FiniteProblem:
 
     @cached_property
     def memories(self) -> tuple[DeviceMemory, ...]:
-        """Of the devices that have any blocks."""
-        found = (_memory(self, d) for d, blocks in enumerate(self.problem.on_device) if blocks)
-        return tuple(memory.backwards(self.batches) if self.reversed else memory for memory in found)
+        """Memory of the devices that have any blocks."""
+        memories = (_memory(self, d) for d, blocks in enumerate(self.problem.on_device) if blocks)
+        return tuple(memory.backwards(self.batches) if self.reversed else memory for memory in memories)
 
     @cached_property
     def within_batch(self) -> tuple[tuple[Arc, ...], ...]:
@@ -97,11 +97,11 @@ class FiniteProblem:
         return self._by_source(math.inf)
 
     def _by_source(self, most_offset: float) -> tuple[tuple[Arc, ...], ...]:
-        found: list[list[Arc]] = [[] for _ in self.times]
+        arcs_of: list[list[Arc]] = [[] for _ in self.times]
         for arc in self.arcs:
             if arc.offset <= most_offset:
-                found[arc.source].append(arc)
-        return tuple(map(tuple, found))
+                arcs_of[arc.source].append(arc)
+        return tuple(map(tuple, arcs_of))
 
     @cached_property
     def longest(self) -> int:
@@ -123,12 +123,12 @@ class FiniteProblem:
     def distances(self, block: int) -> dict[int, int]:
         """To each block that follows in the same micro-batch, from start to start, on the longest path."""
         if block not in self._distances:
-            found = {block: 0}
+            distances = {block: 0}
             for b in self.order:
-                if b in found:
+                if b in distances:
                     for arc in self.within_batch[b]:
-                        found[arc.target] = max(found.get(arc.target, 0), found[b] + arc.wait)
-            self._distances[block] = found
+                        distances[arc.target] = max(distances.get(arc.target, 0), distances[b] + arc.wait)
+            self._distances[block] = distances
         return self._distances[block]
 
     @cached_property
@@ -158,16 +158,16 @@ class FiniteProblem:
         """By which offset each block follows at least: k of micro-batch n waits for `block` of micro-batch n - offset,
         and for all before, since every block runs its micro-batches in order."""
         if block not in self._offsets:
-            found: dict[int, int] = {}
+            offsets: dict[int, int] = {}
             queue = [(0, block)]
             while queue:
                 offset, b = heapq.heappop(queue)
-                if b not in found:
-                    found[b] = offset
+                if b not in offsets:
+                    offsets[b] = offset
                     for arc in self.leaving[b]:
-                        if arc.target not in found:
+                        if arc.target not in offsets:
                             heapq.heappush(queue, (offset + arc.offset, arc.target))
-            self._offsets[block] = found
+            self._offsets[block] = offsets
         return self._offsets[block]
 
     def comes_before(self, first: Node, second: Node) -> bool | None:
@@ -246,6 +246,7 @@ class FiniteProblem:
                     late[b][n] = min(late[b][n], late[target][n + offset] - wait)
 
     def _keep_spans(self, early: list[list[int]], late: list[list[int]], limit: int) -> None:
+        """Narrow windows so that no device runs longer than `limit` from its first start to its last end."""
         last = self.batches - 1
         for blocks in self.on_device:
             end = min(late[a][0] for a in blocks) + limit
@@ -277,7 +278,7 @@ class DeviceMemory:
     room: int | None
     """Memory beside what stands there all the time; None: there is no limit."""
     standing: int
-    """So much may be given back before it was taken."""
+    """Memory that is taken all the time: as much of it may be given back before it was taken."""
     changes: dict[int, int]
     workspace: dict[int, int]
 

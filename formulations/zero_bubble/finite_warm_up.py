@@ -82,13 +82,13 @@ def only_first(finite: FiniteProblem, blocks: tuple[int, ...]) -> int | None:
 
 
 def work_of(finite: FiniteProblem, d: int, counts: Sequence[int]) -> int:
-    """Of so many runs of each block of the device."""
+    """Total time of so many runs of each block of the device."""
     return sum(count * finite.times[b] for count, b in zip(counts, finite.on_device[d], strict=True))
 
 
 def counts_before(finite: FiniteProblem, d: int, block: int) -> list[tuple[int, ...]]:
-    """How many runs of each block of the device may have ended when the block runs for the first time; empty: there are
-    too many ways, so nothing is known.
+    """Numbers of runs of each block of the device that may have ended when the block runs for the first time; empty:
+    there are too many ways, so nothing is known.
 
     Of each block, a number between those runs that must and those that may come before; no more than of a block that
     comes before it within a micro-batch; and what they have taken and not given back fits the memory.
@@ -105,14 +105,14 @@ def counts_before(finite: FiniteProblem, d: int, block: int) -> list[tuple[int, 
     chains = [
         (i, j) for i, a in enumerate(blocks) for j, b in enumerate(blocks) if i != j and b in finite.distances(a)
     ]
-    found = []
+    possible = []
     for chosen in product(*ranges):
         if any(chosen[later] > chosen[earlier] for earlier, later in chains):
             continue
-        held = sum(count * memory.changes.get(b, 0) for count, b in zip(chosen, blocks, strict=True))
-        if memory.room is None or held + memory.needed(block) <= memory.room:
-            found.append(chosen)
-    return found
+        bytes_held = sum(count * memory.changes.get(b, 0) for count, b in zip(chosen, blocks, strict=True))
+        if memory.room is None or bytes_held + memory.needed(block) <= memory.room:
+            possible.append(chosen)
+    return possible
 
 
 def _next(sums: tuple[int, ...], time: int, idle: int) -> int | None:
@@ -131,7 +131,7 @@ def _delays(
     """By arrival: which one before it (-1: the device's first start) binds it, and by how much."""
     from_first = [{} if first is None else finite.distances(first) for first in firsts]
     paths = {arrival.block: finite.distances(arrival.block) for arrival in arrivals}
-    found = []
+    delays = []
     for number, arrival in enumerate(arrivals):
         start = from_first[arrival.device]
         before = [(-1, start[arrival.block])]
@@ -140,5 +140,5 @@ def _delays(
             first, path = firsts[earlier.device], paths[earlier.block].get(arrival.block)
             if path is not None and first in start:
                 before.append((other, start[first] + path))
-        found.append(before)
-    return found
+        delays.append(before)
+    return delays

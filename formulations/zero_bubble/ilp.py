@@ -42,16 +42,16 @@ SPAN = "span"
 # Runs of one device whose order is open: a program with more of them is hopeless.
 MOST_PAIRS = 50_000
 
-# Of the longest schedule; finer times are rounded down to steps that are as long as this allows.
+# Steps of the longest schedule; finer times are rounded down to steps that are as long as this allows.
 MOST_STEPS = 10**12
 
-# The same for solvers in floating point: the sums of a row differ by less than their tolerances.
+# Steps for solvers in floating point: with so few, the sums of a row differ by less than their tolerances.
 MOST_FLOAT_STEPS = 10**9
 
-# Of the longest schedule, into which steps are divided for the sake of spans that are fractions.
+# Parts of the longest schedule: steps are divided up to this for the sake of spans that are fractions.
 MOST_PARTS = 2**40
 
-# Of a step: between runs without time at one instant that follow another order than the referee's.
+# Share of a step between runs without time at one instant that follow another order than the referee's.
 HAIR = Fraction(1, 10**9)
 
 
@@ -61,7 +61,7 @@ class Reading:
 
     problem: ScheduleProblem
     step: Fraction
-    """In the problem's time unit."""
+    """Length of a step in the problem's time unit."""
     block_times: tuple[int, ...]
     lags: tuple[int, ...]
     exact: bool = True
@@ -131,7 +131,7 @@ def read(problem: ScheduleProblem) -> Reading:
 
 
 def shortened(reading: Reading, most: int) -> Reading:
-    """On no more steps than solvers take."""
+    """The reading on a grid of no more steps than solvers take."""
     if reading.longest <= most:
         return reading
     share = Fraction(most, reading.longest)
@@ -226,7 +226,7 @@ class Program:
         self.windows = self._windows()
         self.known: dict[tuple[int, int], bool] = {}
         self.narrowed: list[tuple[int, int]] = []
-        """Of the known ones, those that only windows tell, the first run first."""
+        """The known pairs whose order follows from windows alone, with the first run first."""
         self.pairs: list[tuple[int, int]] = []
 
     def _windows(self) -> tuple[list[int], list[int]] | None:
@@ -279,7 +279,8 @@ class Program:
         return True
 
     def _orders(self) -> bool:
-        """Which order of two runs follows from edges, or from windows, and which is open; False: one is impossible."""
+        """Sort pairs of runs by whether their order follows from edges, from windows, or is open; False: a pair has no
+        order."""
         assert self.windows is not None, "checked"
         early, late = self.windows
         followed = self._reach()
@@ -302,7 +303,7 @@ class Program:
         return True
 
     def _reach(self) -> list[int]:
-        """What follows from each run, as bits."""
+        """The runs that follow from each run, as bits."""
         reach = [1 << u for u in range(len(self.times))]
         m, depths = self.reading.batches, self.reading.problem.depths
         for u, v, _ in sorted(self.arcs, key=lambda arc: (-(arc[0] % m), -depths[arc[0] // m])):

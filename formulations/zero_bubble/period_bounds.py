@@ -73,8 +73,8 @@ def largest_lags(problem: ScheduleProblem) -> list[Fraction]:
 
 
 def most_periods(problem: ScheduleProblem) -> int:
-    """How many periods q the cycle of waits that decides the shortest period can span: the largest denominator that it
-    has in units of the times.
+    """Upper bound on the number of periods q that the cycle of waits that decides the shortest period spans. It is the
+    largest denominator that the period has in units of the times.
 
     The cycle is as long as q periods together, and no longer than `longest_period`.
 
@@ -102,7 +102,7 @@ class Stash:
     giver: int
     amount: Fraction
     residence: Fraction
-    """From the start of the taker to the end of the giver, at least: the longest path between the two."""
+    """Least time from the start of the taker to the end of the giver: the longest path between the two."""
 
 
 def device_bound(problem: ScheduleProblem, d: int) -> Fraction | None:
@@ -132,12 +132,12 @@ def device_bound(problem: ScheduleProblem, d: int) -> Fraction | None:
 
 
 def changes(problem: ScheduleProblem, d: int) -> dict[int, Fraction]:
-    """Of the device's memory, by the blocks that change it."""
+    """The change of the device's memory by each block that changes it."""
     return _amounts(problem, d, [block.memory for block in problem.blocks])
 
 
 def workspaces(problem: ScheduleProblem, d: int) -> dict[int, Fraction]:
-    """On the device, by the blocks that have one there."""
+    """Workspace on the device, by the blocks that have one there."""
     return _amounts(problem, d, [block.workspace for block in problem.blocks])
 
 
@@ -155,23 +155,24 @@ def stashes_of(problem: ScheduleProblem, d: int) -> list[Stash] | None:
     change = changes(problem, d)
     left = {b: change[b] for b in problem.order if change.get(b, 0) > 0}
     reach = {b: longest_paths(problem, b) for b in left}
-    found = []
+    stashes = []
     for giver in (b for b in problem.order if change.get(b, 0) < 0):
         due = -change[giver]
         for taker in left:
             path = reach[taker][giver]
             amount = min(due, left[taker])
             if path is not None and amount:
-                found.append(Stash(taker, giver, amount, path + problem.times[giver]))
+                stashes.append(Stash(taker, giver, amount, path + problem.times[giver]))
                 left[taker] -= amount
                 due -= amount
         if due:
             return None
-    return found
+    return stashes
 
 
 def longest_paths(problem: ScheduleProblem, source: int) -> list[Fraction | None]:
-    """From the start of a block to that of each other one, along edges within a micro-batch; None: there is no path."""
+    """Longest paths from the start of a block to that of each other one, along edges within a micro-batch; None: there
+    is no path."""
     lengths: list[Fraction | None] = [None] * len(problem.blocks)
     lengths[source] = Fraction(0)
     following = within_batch(problem)
@@ -184,7 +185,7 @@ def longest_paths(problem: ScheduleProblem, source: int) -> list[Fraction | None
 
 
 def within_batch(problem: ScheduleProblem) -> list[list[tuple[int, Fraction]]]:
-    """Of each block: who waits for it in its own micro-batch, and for how long from its start."""
+    """The blocks that wait for each block in its own micro-batch, with the time that they wait from its start."""
     following: list[list[tuple[int, Fraction]]] = [[] for _ in problem.blocks]
     for (a, b), lag, edge in zip(problem.ends, problem.lags, problem.edges, strict=True):
         if not edge.offset:

@@ -30,7 +30,7 @@ from .period_bounds import (
 )
 from .standstills import Standstill, standstill_of
 
-# What a grid for arbitrary times may cost, relative to the period.
+# Relative part of the period that a grid for arbitrary times may cost.
 FINE = Fraction(1, 10**9)
 
 # Whole units of memory in one row: sums stay within the integers of solvers.
@@ -110,12 +110,12 @@ class PeriodicFacts:
 
     @cached_property
     def before(self) -> tuple[tuple[tuple[int, Fraction, int], ...], ...]:
-        """For whom each block waits: the block, how long after its start, and the offset."""
+        """The blocks for which each block waits: (block, time from its start, offset)."""
         problem = self.problem
-        found: list[list[tuple[int, Fraction, int]]] = [[] for _ in problem.blocks]
+        waits: list[list[tuple[int, Fraction, int]]] = [[] for _ in problem.blocks]
         for (a, b), lag, edge in zip(problem.ends, problem.lags, problem.edges, strict=True):
-            found[b].append((a, problem.times[a] + lag, edge.offset))
-        return tuple(map(tuple, found))
+            waits[b].append((a, problem.times[a] + lag, edge.offset))
+        return tuple(map(tuple, waits))
 
 
 def facts_of(problem: ScheduleProblem) -> PeriodicFacts:
@@ -196,7 +196,7 @@ def _memory(problem: ScheduleProblem, d: int) -> DeviceMemory | None:
 
 
 def most_heights(problem: ScheduleProblem) -> int:
-    """By how many periods blocks of one micro-batch need to differ at most.
+    """Upper bound on the periods by which blocks of one micro-batch need to differ.
 
     Sort the heights of a schedule whose heights are least in sum, and take a gap between two of them that no edge
     spans which is waited for. The blocks above it may all start a period earlier: no edge forbids it, and devices then
@@ -227,13 +227,15 @@ class PeriodGrid:
 
 
 def grid_for(facts: PeriodicFacts, cutoff: Fraction | None) -> PeriodGrid:
-    """The grid for all periods up to a cut-off; None: for all periods.
+    """The grid on which to ask whether there is a schedule with a period of at most the cut-off (None: any period).
 
-    Where blocks without time have an order that memory asks for, one may have to start before the other by anything
-    above nothing. There is no least period then, only a limit that all of them exceed, and which is a fraction as
-    above. So the question is asked for a period that is longer than the fraction by less than there is to the next
-    one, on a grid so fine that as many such blocks as there are fit one after the other into what it is longer; but
-    where the cut-off is the fraction itself.
+    Where all times are whole multiples of a unit, the shortest period is a fraction with a small denominator, so the
+    period of the grid is the largest such fraction up to the cut-off. Other times are rounded down on a fine grid.
+
+    Memory may ask that one block without time starts before another one, by any amount above 0. Then there is no
+    shortest period, only such a fraction that all periods exceed. So the period of the grid is longer than the
+    fraction, by less than the distance to the next one, and the steps of the grid are so small that all these blocks
+    fit one after the other into the difference. If the cut-off is the fraction itself, its period is that.
     """
     limit = facts.longest if cutoff is None else min(cutoff, facts.longest)
     timeless = len({b for pair in facts.instants for b in pair})
@@ -355,12 +357,12 @@ def distances(facts: PeriodicFacts, grid: PeriodGrid) -> list[tuple[int, int, in
             least = max([least, *(reached[c] + apart[c, b] for c in reached if c != a and (c, b) in apart)])
             reached[b] = _lifted(least, times[a], times[b], period) if (a, b) in sharing else least
             apart[a, b] = reached[b]
-    found = []
+    bounds = []
     for a, b in sorted(sharing):
         if (a, b) in apart:
             least = apart[a, b]
-            found.append((a, b, -((period - times[b] - least) // period), -(-(least + times[b]) // period)))
-    return found
+            bounds.append((a, b, -((period - times[b] - least) // period), -(-(least + times[b]) // period)))
+    return bounds
 
 
 def _after(problem: ScheduleProblem, a: int, following: list[dict[int, int]]) -> list[int]:

@@ -50,19 +50,19 @@ MOST_BLOCKS = 1000
 # denominator. Neighbouring ones then differ by more than the tolerances of float solvers.
 MOST_FRACTIONS = 10_000
 
-# Of narrowing: orders tell distances, and distances orders.
+# Rounds of narrowing, in which orders tell distances and distances orders.
 ROUNDS = 5
 
 # Questions about longer periods grow by at least so much of the first bound.
 GROWTH = Fraction(1, 50)
 
-# So far below the next period that may be the shortest a question ends, as a share of the way there.
+# A question ends just below the next period that may be the shortest: this share of the way there is left.
 JUST_BELOW = Fraction(1, 10**7)
 
 # A float that stands for a fraction is the fraction up to this.
 AS_LONG = 1 + Fraction(1, 10**12)
 
-# Of the bound: between runs without time at one instant that follow another order than the referee's.
+# Share of the bound between runs without time at one instant that follow another order than the referee's.
 HAIR = Fraction(1, 10**10)
 
 
@@ -109,8 +109,8 @@ class Reading:
         return min(Fraction(math.floor(period * q) + 1, q) for q in range(1, self.most + 1))
 
     def comes_first(self, i: int, j: int, periods: int) -> bool:
-        """Of runs without time at one instant, i of some micro-batch and j of so many later: by micro-batch, depth and
-        place in the file."""
+        """Does block i of some micro-batch run before block j of so many micro-batches later, if both take no time and
+        run at one instant? Their order is by micro-batch, depth and place in the file."""
         depths = self.problem.depths
         return periods > 0 or (periods == 0 and (depths[i], i) < (depths[j], j))
 
@@ -235,17 +235,17 @@ class Program:
 
     def pairs(self) -> list[tuple[int, int]]:
         """Blocks of one device that cannot run at once, or that take no time and meet in its memory."""
-        found = set()
+        pairs = set()
         for device, blocks in zip(self.problem.devices, self.problem.on_device, strict=True):
             for i, j in combinations(blocks, 2):
                 both = (self.problem.blocks[i], self.problem.blocks[j])
                 counted = all(block.memory.get(device.name) or block.workspace.get(device.name) for block in both)
                 if self.times[i] or self.times[j] or (counted and device.memory is not None):
-                    found.add((i, j))
-        if len(found) > MOST_PAIRS or len(self.times) > MOST_BLOCKS:
-            size = f"are {len(self.times)} and give {len(found)} pairs to order"
+                    pairs.add((i, j))
+        if len(pairs) > MOST_PAIRS or len(self.times) > MOST_BLOCKS:
+            size = f"are {len(self.times)} and give {len(pairs)} pairs to order"
             raise TooLargeError("blocks", f"{size}, too many for {NAME}", "choose cp-periodic")
-        return sorted(found)
+        return sorted(pairs)
 
     def spread(self) -> int:
         """No two starts of a micro-batch need to be further apart.
@@ -400,7 +400,7 @@ class Program:
         return {**values, **{f"z[{b}]": float(places[b] or 0) for b in self.timeless}}
 
     def order(self, plan: PeriodicSchedulePlan, i: int, j: int) -> int:
-        """How many micro-batches later is the run of j that comes next after one of i?"""
+        """The number of micro-batches by which the next run of j after one of i is later."""
         blocks, times = self.problem.blocks, self.times
         periods, rest = divmod(plan.starts[blocks[i].id] - plan.starts[blocks[j].id], plan.period)
         first = not rest and not times[i] and (times[j] > 0 or self.reading.comes_first(i, j, int(periods)))

@@ -114,7 +114,7 @@ class PeriodModel(NativeBuilder):
             self.model.add(apart >= if_later - (if_later - if_first) * self.before[a, b])
 
     def changed(self, a: int, b: int) -> Any:
-        """For how many micro-batches has `a` changed the memory when `b` starts?"""
+        """Number of micro-batches for which `a` has changed the memory when `b` starts."""
         return self.before[a, b] - self.heights[a]
 
     def memory(self, device: Mapping[str, Any]) -> None:
@@ -152,7 +152,8 @@ class PeriodModel(NativeBuilder):
         for b in sorted({*full, *gives}):
             ahead = {a: self.heights[b] + self.changed(a, b) for a in changes if a != b}
             for n in range(-2 * self.most, 2 * self.most):
-                # Of micro-batch n, or of the one that comes so many before the first that does not come any more.
+                # For n >= 0 this is micro-batch n; for n < 0 the one that comes -n before the first that does not come
+                # any more.
                 others = sum(changes[a] * self.counted(n, events) for a, events in ahead.items())
                 own = n + 1 if n >= 0 else min(0, n + 1)
                 if b in full:

@@ -10,7 +10,7 @@ from ...instances.schedule.plan import PeriodicSchedulePlan
 from ..timetable import Wait, tightest
 from .periodic_facts import DeviceMemory, PeriodicFacts, anchor
 
-# Relative to the bound: what stands for "anything above nothing" between two blocks without time.
+# What stands for "anything above nothing" between two blocks without time, relative to the bound.
 HAIR = Fraction(1, 10**10)
 
 

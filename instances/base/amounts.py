@@ -18,13 +18,13 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-# As read from a file, or derived from what was read by exact arithmetic.
+# A number as it was read from a file, or derived by exact arithmetic from numbers that were.
 Amount = int | float | Fraction
 
 # Floats hold every whole number up to here.
 MOST_EXACT = 2**53
 
-# Relative: sums of floats that are as near to a limit as this decide nothing.
+# Relative distance from a limit within which a sum of floats decides nothing.
 IN_DOUBT = 1e-12
 
 # Below, floats have fewer digits.

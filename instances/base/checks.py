@@ -14,7 +14,7 @@ MAX_UNIT_CHARACTERS = 20
 MAX_DEVICES = 100_000
 MAX_ID_CHARACTERS = 10_000
 MAX_WHOLE_ID = 2**63 - 1
-# So that sums of amounts, and their products with small factors, stay finite.
+# Amounts are at most this, so that their sums, and their products with small factors, stay finite.
 MAX_AMOUNT = 1e100
 
 
@@ -83,7 +83,7 @@ def check_known(what: str, value: object, known: Collection[str]) -> None:
 
 
 def check_size(field: str, entries: Sized, most: int) -> None:
-    """Not too many entries."""
+    """Refuse too many entries."""
     if len(entries) > most:
         raise InputError(field, f"has {len(entries)} entries", f"give at most {most}")
 

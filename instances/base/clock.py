@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class _Compiling:
-    """How long code was compiled so far, however many threads were at it."""
+    """Time that code was compiled so far, however many threads compiled at once."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -37,7 +37,7 @@ def now() -> float:
 
 
 def seconds_compiling() -> float:
-    """By how much this clock is behind the true one since the process began."""
+    """Seconds by which this clock is behind the true one since the process began."""
     with _compiling.lock:
         return _compiling.so_far(time.monotonic())
 

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from ..networks.profile.options import ProfileOptions
     from .kind import Kind
 
-# Of the time units that rates per second can be turned into.
+# Seconds of each time unit that rates per second can be turned into.
 SECONDS = {"s": Fraction(1), "ms": Fraction(1, 10**3), "us": Fraction(1, 10**6), "ns": Fraction(1, 10**9)}
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """None: what the file says. Infinite memory: no limit."""
+    """What a caller says of the devices and their links. A field that is None is what the file says; infinite memory
+    stands for no limit."""
 
     devices: int | None = None
     cpus: int | None = None
@@ -49,8 +50,8 @@ class Cluster:
         own["inference"] = True if self.training is False else None
         if self.profile is not None:
             own |= {name: getattr(self.profile, name) for name in self.profile.given()}
-        found = {name: value for name, value in own.items() if value is not None}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+        fields = {name: value for name, value in own.items() if value is not None}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
 
 
 # Fields that are written otherwise than they are held.
@@ -115,8 +116,8 @@ def _refusal(name: str, runs_on: str) -> str:
 def changes(kind: Kind[Any, Any], cluster: Cluster) -> dict[str, Any]:
     """New values by the names of the problem's fields; what the kind does not have is refused."""
     refuse_others(kind, cluster)
-    given = {name: getattr(cluster, name) for name in kind.cluster if getattr(cluster, name) is not None}
-    return {kind.cluster[name]: None if value == math.inf else value for name, value in given.items()}
+    values = {name: getattr(cluster, name) for name in kind.cluster if getattr(cluster, name) is not None}
+    return {kind.cluster[name]: None if value == math.inf else value for name, value in values.items()}
 
 
 def per_unit(rate: float, time_unit: str) -> float:

@@ -48,11 +48,11 @@ class InputError(PipeplanError):
         return printable(f"{place} {self.problem}; {self.remedy}.")
 
     def in_file(self, file: str, field_names: Mapping[str, str] | None = None) -> InputError:
-        """The same error with the file's name, and with our field names replaced by the file's own."""
+        """A copy of the error that names the file, with our field names replaced by the file's own."""
         return InputError(_renamed(self.field, field_names or {}), self.problem, self.remedy, file)
 
     def renamed(self, field_names: Mapping[str, str]) -> InputError:
-        """The same error with our field names replaced by the file's own."""
+        """A copy of the error with our field names replaced by the file's own."""
         return InputError(_renamed(self.field, field_names), self.problem, self.remedy, self.file)
 
 

@@ -11,7 +11,8 @@ from .fields import plain
 def facts_of(
     problem: Any, counted: Sequence[str], told: Sequence[str], extensions: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """How many entries some fields have, what others say, and the entries of extensions where there are any."""
+    """Facts of a problem: the number of entries of the fields `counted`, the values of the fields `told`, and the
+    entries of those `extensions` that have any."""
     counts = {name: len(getattr(problem, name)) for name in counted}
     said = {name: getattr(problem, name) for name in told}
     extended = {name: plain(getattr(problem, name)) for name in extensions}

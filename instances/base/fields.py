@@ -15,7 +15,7 @@ from .errors import InputError, nearest, show
 
 Read = TypeVar("Read")
 Record = TypeVar("Record")
-# From a place in a file and the value there to what it says.
+# Function from a place in a file and the value there to what the value says.
 Reader = Callable[[str, Any], Any]
 SIMPLE = frozenset({str, int, float, bool, type(None)})
 NO_NAMES: Mapping[str, str] = MappingProxyType({})
@@ -89,15 +89,15 @@ def by_key(read: Callable[[str, Any], Read]) -> Callable[[str, Any], dict[str, R
 
 def read_pairs(where: str, value: object, example: str, check: Callable[[str, Any], None]) -> dict[NodeId, Any]:
     """What belongs to each layer, in pairs: keys of JSON objects could not tell the ids 1 and "1" apart."""
-    found: dict[NodeId, Any] = {}
+    values: dict[NodeId, Any] = {}
     for i, entry in enumerate(as_list(where, value)):
         node_id, own = as_entries(f"{where}[{i}]", entry, 2, f"give two: {example}")
         check_id(f"{where}[{i}][0]", node_id)
         check(f"{where}[{i}][1]", own)
-        if node_id in found:
+        if node_id in values:
             raise InputError(f"{where}[{i}]", f"repeats {show(node_id)}", "name each layer once")
-        found[node_id] = own
-    return found
+        values[node_id] = own
+    return values
 
 
 def read_entries(
@@ -183,13 +183,13 @@ def read_record(
     data = as_object(where, value, example or "{" + ", ".join(f'"{key}": ...' for key in keys) + "}")
     if refuse is not None:
         refuse(where, data, keys)
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for (name, default), key in zip(defaults.items(), keys, strict=True):
         if key in data or default is MISSING:
             entry = require(where, data, key)
             as_it_is = name not in readers or (entry is None and default is None)
-            given[name] = entry if as_it_is else readers[name](join(where, key), entry)
-    return record(**given)
+            values[name] = entry if as_it_is else readers[name](join(where, key), entry)
+    return record(**values)
 
 
 def read_problem(
@@ -233,7 +233,7 @@ def write_problem(problem: Any, schema: str, always: Sequence[str], **written: A
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold of a value: lists for tuples, objects for mappings and records."""
+    """A value in the form that JSON can hold: lists for tuples, objects for mappings and records."""
     if type(value) in SIMPLE:  # most values are, and are told at once
         return value
     if isinstance(value, tuple):

@@ -58,8 +58,8 @@ class Rules(Protocol):
 def load_address(address: str) -> Any:
     """The object at `module:attribute`, or the module where no attribute is named."""
     module, _, attribute = address.partition(":")
-    found = importlib.import_module(module)
-    return getattr(found, attribute) if attribute else found
+    module_or_part = importlib.import_module(module)
+    return getattr(module_or_part, attribute) if attribute else module_or_part
 
 
 @dataclass(frozen=True)
@@ -92,23 +92,24 @@ class Kind(Generic[ProblemT, PlanT]):
 
     name: str
     schema: str
-    """Of its own files."""
+    """Name of the schema of its own files."""
     problem: Later[type[ProblemT]]
     """The type of its problems."""
     plans: Mapping[str, Later[type[PlanT]]]
     """The types of its plans, by the kind that a plan's file names."""
     read: Function[[Mapping[str, Any], Cluster, str], ProblemT]
-    """From the JSON object of our own format, on the caller's cluster; the text is the problem's usual name."""
+    """Makes a problem of the JSON object of our own format, on the caller's cluster; the text is the problem's usual
+    name."""
     write: Function[[ProblemT], dict[str, Any]]
     """The JSON object of our own format."""
     rules: Function[[ProblemT, Mapping[str, Any]], Rules]
-    """By a method's options, or by those that a result names."""
+    """The rules by which a plan is judged, from a method's options or from those that a result names."""
     facts: Function[[ProblemT], dict[str, Any]]
-    """What a report says of a problem beside its name."""
+    """Facts that a report gives of a problem beside its name."""
     size: Function[[ProblemT], str]
     """A problem's size in words."""
     cluster: Mapping[str, str]
-    """What the caller may say of the cluster, and which field of the problem that is."""
+    """Fields of the cluster that the caller may give, each with the field of the problem that it sets."""
     adjust: Function[[ProblemT, Cluster], ProblemT] | None = None
     """The problem on that cluster; None: its fields are what the caller says."""
     published: tuple[str, ...] = ()
@@ -120,17 +121,17 @@ class Kind(Generic[ProblemT, PlanT]):
     upgrades: Function[[ProblemT, Step], Found] | None = None
     """Slightly better clusters."""
     pipeline: Function[[ProblemT, PlanT, int | None, str], Pipeline] | None = None
-    """What the simulator runs, for so many micro-batches and a schedule."""
+    """The pipeline that the simulator runs for a plan, for so many micro-batches and a schedule."""
     to_schedule: Function[[ProblemT, PlanT, ScheduleOptions], LoweredSchedule] | None = None
-    """When a plan's stages run what, with notes."""
+    """The schedule problem that a plan's stages make, with notes."""
     from_profile: Function[[Profile, Cluster, ProfileOptions], Lowered] | None = None
-    """What a profile becomes on that cluster, with notes on what it loses."""
+    """The problem that a profile becomes on that cluster, with notes on what it loses."""
     profile_options: tuple[str, ...] = ()
     """Options of profiles that this lowering knows, beside those that all know."""
     counted: str = "micro-batches"
-    """What passes through a pipeline, in words."""
+    """Noun for what passes through a pipeline."""
     runs_on: str = "these problems run on devices"
-    """On what, in words, where that is never a CPU."""
+    """Says on what these problems run, where that is never a CPU."""
     recipes: Later[Packaged] | None = None
     """Its packaged instances."""
     generators: Later[Mapping[str, Generator[Any]]] | None = None
@@ -142,7 +143,7 @@ class Kind(Generic[ProblemT, PlanT]):
     network: Function[..., ProblemT] | None = None
     """The problem of planning a known network on such devices and links, with `network_arguments`."""
     network_arguments: Mapping[str, int | None] = field(default_factory=dict)
-    """What it takes besides a cluster; a number is how much for each device where nothing else is said."""
+    """Arguments of `network` besides a cluster; a number is the amount for each device where nothing else is said."""
     held: Function[[ProblemT, PlanT, Mapping[str, Any]], Fraction] | None = None
     """What the fullest device holds, in bytes and exactly."""
     read_plan: Function[[str, ProblemT], PlanT] | None = None
@@ -183,7 +184,7 @@ USUAL: Mapping[str, Function[..., Any] | Later[Any]] = {
     "recipes": Later("recipes:PACKAGED"),
     "from_profile": Function("from_profile:lower"),
 }
-"""In the folder of every kind of ours."""
+"""Addresses in the folder of every kind of ours."""
 
 
 def kind_in(folder: str, **own: Any) -> Kind[Any, Any]:

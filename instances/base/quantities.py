@@ -12,7 +12,7 @@ _QUANTITY = re.compile(_NUMBER + r"\s*(?P<unit>[A-Za-zµ/]*)")
 
 SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 GAP_UNITS = ("", "ns", "us", "ms", "s")
-# Of a sample; a number without a unit is in the problem's own.
+# Seconds of each unit of the time of a sample; a number without a unit is in the problem's own.
 TIMES = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, **SECONDS}
 BYTES = {
     "": 1.0,
@@ -20,7 +20,7 @@ BYTES = {
     **{f"{prefix}B": 1000.0**power for power, prefix in enumerate("kMGT", start=1)},
     **{f"{prefix}iB": 1024.0**power for power, prefix in enumerate("KMGT", start=1)},
 }
-# What a file may call the unit of its sizes, where that is bytes.
+# Names that a file may have for the unit of its sizes, where that is bytes.
 BYTE_NAMES = ("B", "byte", "bytes")
 BYTES_PER_SECOND = {"": 1.0} | {f"{unit}/s": factor for unit, factor in BYTES.items() if unit}
 
@@ -75,12 +75,12 @@ def time_in(text: str, unit: str | None) -> float:
     check_time(text)
     match = _QUANTITY.fullmatch(text.strip())
     assert match is not None, "checked before"
-    amount, given = float(match["number"]), match["unit"]
-    if given in ("", unit):
+    amount, unit_name = float(match["number"]), match["unit"]
+    if unit_name in ("", unit):
         return amount
     if unit not in TIMES:
         raise ValueError(f"give a number without a unit: the problem's time unit is {unit or 'unknown'}")
-    return amount * TIMES[given] / TIMES[unit]
+    return amount * TIMES[unit_name] / TIMES[unit]
 
 
 def size(text: str) -> float:
@@ -140,12 +140,12 @@ def levels(text: str) -> tuple[tuple[int, float], ...]:
     """Devices and bytes per second of each level, the innermost first; the word none stands for a flat network."""
     if text.strip().lower() == "none":
         return ()
-    found = []
+    entries = []
     for part in text.split(","):
         count, cross, speed = part.partition("x")
         if not cross or not count.strip().isdecimal():
             raise ValueError(
                 f"{part!r} is not a level like 8x300GB/s; separate levels by commas, the innermost first."
             )
-        found.append((int(count), rate(speed)))
-    return tuple(found)
+        entries.append((int(count), rate(speed)))
+    return tuple(entries)

@@ -146,7 +146,8 @@ class Result:
     backend: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     asked: Asked | None = None
-    """What a command was given; None where a program asked, which has the problem itself."""
+    """The instance and the cluster that a command was given; None where a program asked, which has the problem
+    itself."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     model_size: Mapping[str, int] = field(default_factory=dict)
     messages: tuple[str, ...] = ()

@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# What is better, in words, and the problem with it.
+# Pairs of a change in words and the problem with that change.
 Found = Iterator[tuple[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """So much more memory, and links that are faster by a factor; each in words, too."""
+    """A step of an upgrade: so many more bytes of memory, and links that are faster by a factor; each in words, too."""
 
     memory_bytes: float
     more: str
@@ -23,6 +23,6 @@ class Step:
 
 
 def with_changed(entries: Sequence[T], number: int, **changes: Any) -> tuple[T, ...]:
-    """The same entries, one of them changed."""
+    """The entries with changes to the one of this number."""
     changed: Any = entries[number]
     return (*entries[:number], replace(changed, **changes), *entries[number + 1 :])

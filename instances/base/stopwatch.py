@@ -15,7 +15,7 @@ from typing import Any
 
 
 class Stopwatch:
-    """Of one thread, from now on. It is a finder of modules as well, which hears of every import and finds nothing."""
+    """Measures one thread from now on. As a finder of modules, which finds none, it hears of every import."""
 
     def __init__(self) -> None:
         self.parts: dict[str, float] = {}
@@ -84,7 +84,7 @@ _running: Stopwatch | None = None
 
 
 def start() -> Stopwatch:
-    """From here on this thread is measured."""
+    """Start to measure this thread."""
     global _running
     _running = Stopwatch()
     sys.meta_path.insert(0, _running)
@@ -101,7 +101,7 @@ def stop() -> None:
 
 @contextmanager
 def part(name: str) -> Iterator[None]:
-    """What happens within it counts under this name, where anybody counts."""
+    """Time inside the block counts under this name, where anybody counts."""
     if _running is None:
         yield
         return

@@ -70,7 +70,7 @@ def _input_bytes(workload: Workload) -> int:
 
 
 def _output_bytes(workload: Workload, group: Group) -> int:
-    """What passes to the next group; for the last group, the outputs that nobody reads."""
+    """Bytes that pass to the next group; for the last group, those of the outputs that nobody reads."""
     if group.sends:
         return sum(workload.activation_bytes(workload.layers[i]) for i in group.sends)
     read = {source for layer in workload.layers for source in layer.inputs}

@@ -58,7 +58,7 @@ _TRIPLES = Parameter(
     "numbers", "text", NUMBERS, "whole numbers, 3 m of them with sum m V, each between V/4 and V/2"
 )
 
-# By name; what is built names its source and the answers that are known.
+# Generators by name; what they build names its source and the answers that are known.
 CHAIN_GENERATORS: Mapping[str, Generator[KnownChain]] = {
     generator.name: generator
     for generator in (

@@ -70,7 +70,7 @@ class ChainProblem:
     """Refuse plans in which a crossing tensor still needs its slot when the next one claims it."""
     name: str = "chain"
     time_unit: str | None = "s"
-    """None where the source does not say."""
+    """The unit of all times; None where the source does not say."""
 
     kind = "chain"
     extensions: ClassVar[frozenset[str]] = frozenset()

@@ -27,8 +27,8 @@ def known_chains() -> tuple[KnownChain, ...]:
 
 
 def _recipes() -> Iterator[Recipe]:
-    for known in known_chains():
-        yield Recipe(known.name, known.source, partial(getattr, known, "problem"))
+    for chain in known_chains():
+        yield Recipe(chain.name, chain.source, partial(getattr, chain, "problem"))
     yield Recipe(
         "resnet18-training-chain",
         "resnet18 in blocks, batch 32, on v100-16gb over pcie3-x16 with 220 MiB of memory (analytic costs)",

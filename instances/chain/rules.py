@@ -20,7 +20,7 @@ class PatternRules:
     """The period per batch."""
 
     allocation: tuple[int, ...] | None = None
-    """Which layers share a GPU, where that is given."""
+    """The GPU of each layer where the allocation is given; None where it is free."""
 
     objective = "period"
     plan_type = PatternPlan

@@ -95,7 +95,7 @@ def theorem_3(numbers: Sequence[int] = (6, 6, 8, 6, 7, 7), printed_sizes: bool =
 
 
 def _triples(numbers: Sequence[int]) -> tuple[int, int]:
-    """How many triples there should be, and the sum of each."""
+    """Number of triples of a 3-partition problem, and the sum of each."""
     groups, rest = divmod(len(numbers), 3)
     total = sum(numbers)
     if rest or not groups or total % groups:
@@ -149,7 +149,7 @@ def figure_5() -> KnownChain:
 
 
 def theory_chains() -> tuple[KnownChain, ...]:
-    """One of each, small."""
+    """One small chain of each construction."""
     return (
         three_chain(), family(2), family(3), lemma_2(), lemma_3(), theorem_2(), theorem_3(), figure_4(),
         figure_4_reserved(), figure_5(),
@@ -214,7 +214,7 @@ def e1_overlap() -> KnownChain:
 
 
 def e1_load() -> KnownChain:
-    """As printed, the period falls below the mean load of 8."""
+    """An example whose period, as printed, falls below the mean load of 8."""
     problem = _plain((2, 3, 2, 1), 2, "guard-e1-load")
     return KnownChain(problem, {"general": 8}, f"{GUARD_SOURCE}: E1", printed=7)
 
@@ -272,17 +272,17 @@ def e5_overrun() -> KnownChain:
 def e6_sizes_as_printed() -> KnownChain:
     """These numbers split into no triples, yet with the sizes as printed the period of a split is reached."""
     numbers = (6, 6, 6, 6, 7, 9)
-    known = theorem_3(numbers, printed_sizes=True)
+    chain = theorem_3(numbers, printed_sizes=True)
     return KnownChain(
-        known.problem.replace(name="guard-e6-printed"), {"fixed": 80}, f"{GUARD_SOURCE}: E6", known.allocation
+        chain.problem.replace(name="guard-e6-printed"), {"fixed": 80}, f"{GUARD_SOURCE}: E6", chain.allocation
     )
 
 
 def e6_sizes_corrected() -> KnownChain:
-    """The same numbers with the sizes one layer earlier: no split, so a longer period."""
-    known = theorem_3((6, 6, 6, 6, 7, 9))
+    """The chain of E6 with the sizes one layer earlier: the numbers have no split, so its period is longer."""
+    chain = theorem_3((6, 6, 6, 6, 7, 9))
     return KnownChain(
-        known.problem.replace(name="guard-e6"), {"fixed": 81}, f"{GUARD_SOURCE}: E6", known.allocation
+        chain.problem.replace(name="guard-e6"), {"fixed": 81}, f"{GUARD_SOURCE}: E6", chain.allocation
     )
 
 

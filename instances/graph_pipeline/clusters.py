@@ -30,7 +30,7 @@ class ClusterProfile:
 
     name: str
     flops_per_s: float
-    """What large kernels reach, not the peak of the data sheet."""
+    """The rate that large kernels reach, which is below the peak of the data sheet."""
     memory_bytes_per_s: float
     memory_bytes: float
     link: Link
@@ -52,9 +52,9 @@ CLUSTERS: Mapping[str, ClusterProfile] = {
         # Summit's nodes as GraphPipe used them: 4 of 6 V100 (16 GB, 900 GB/s), NVLink 50 GB/s each way between two
         # devices, EDR InfiniBand 100 Gb/s on one rail; latencies of 5 and 10 microseconds are ours.
         ClusterProfile("summit-v100", 24e12, 900e9, 16 * GIB, Link(50e9, 5e-6), Link(12.5e9, 1e-5), 4),
-        # The same without tensor cores: the single-precision peak of the data sheet.
+        # Summit without tensor cores: the single-precision peak of the data sheet.
         ClusterProfile("summit-v100-fp32", 15.7e12, 900e9, 16 * GIB, Link(50e9, 5e-6), Link(12.5e9, 1e-5), 4),
-        # The same with a network that takes no time: what is left is computation and the shape of the schedule.
+        # Summit with a network that takes no time: what is left is computation and the shape of the schedule.
         ClusterProfile("summit-v100-ideal", 24e12, 900e9, 16 * GIB, Link(), Link(), 4),
     )
 }
@@ -69,7 +69,7 @@ def cluster_of(name: str) -> ClusterProfile:
 
 @dataclass(frozen=True, slots=True)
 class OperatorCost:
-    """What an operator does, for one sample."""
+    """Operations and bytes of an operator for one sample."""
 
     flops: float
     """Forward; a multiply-add counts as two."""

@@ -27,8 +27,8 @@ def layer_stages(problem: GraphPipelineProblem, micro_batch: int, in_a_row: bool
         edges |= set(pairwise(range(len(stages))))
     heights = heights_of(adjacency(len(stages), sorted(edges)))
     assert heights is not None, "layers of a branch follow each other"
-    held = [min(height * micro_batch, problem.mini_batch) for height in heights]
+    in_flight = [min(height * micro_batch, problem.mini_batch) for height in heights]
     return StageGraphPlan(
-        tuple(replace(stage, in_flight=samples) for stage, samples in zip(stages, held, strict=True)),
+        tuple(replace(stage, in_flight=samples) for stage, samples in zip(stages, in_flight, strict=True)),
         tuple(sorted(edges)),
     )

@@ -25,9 +25,9 @@ from .problem import MAX_MINI_BATCH, GraphPipelineProblem
 MIB = 2**20
 
 TOKENS, HIDDEN, HEADS, INNER = 256, 1024, 16, 4096
-# Of dense layers in DLRM and CANDLE-Uno.
+# Width of the dense layers in DLRM and CANDLE-Uno.
 WIDTH = 4096
-# Of the tables of DLRM: 100 rows of 64 numbers, concatenated.
+# Tables of DLRM: a sample looks up 100 rows of 64 numbers, concatenated.
 ROWS, EMBEDDING, LOOKUPS = 1_000_000, 64, 100
 
 # Samples that run at half the rate.
@@ -59,9 +59,9 @@ def attention(tokens: int, hidden: int, heads: int) -> OperatorCost:
 
 
 def embedding_bag(rows: int, width: int, lookups: int) -> OperatorCost:
-    """So many rows of a table side by side: nothing to compute, and only they are read."""
-    found = lookups * width
-    return OperatorCost(0.0, rows * width, found, found, found, parameters_read=False, backward_factor=1.0)
+    """An operator that puts rows of a table side by side: it computes nothing, and reads only these rows."""
+    elements = lookups * width
+    return OperatorCost(0.0, rows * width, elements, elements, elements, parameters_read=False, backward_factor=1.0)
 
 
 def concatenation(elements: int) -> OperatorCost:

@@ -60,7 +60,7 @@ def _dependencies(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[
     for (source, target), (u, _) in zip(problem.edges, problem.arcs, strict=True):
         if owner[source] != owner[target]:
             producers[owner[source], owner[target]].add(u)
-    found = []
+    dependencies = []
     for (x, y), tensors in producers.items():
         sender, receiver = plan.stages[x], plan.stages[y]
         sample_bytes = sum(problem.operators[u].output_bytes for u in sorted(tensors))
@@ -68,5 +68,5 @@ def _dependencies(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[
         delays = [
             problem.boundary_link.seconds(share * s.micro_batch) if tensors else 0.0 for s in (sender, receiver)
         ]
-        found.append(Dependency(x, y, *delays))
-    return tuple(found)
+        dependencies.append(Dependency(x, y, *delays))
+    return tuple(dependencies)

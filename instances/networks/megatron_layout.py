@@ -38,7 +38,7 @@ class Layout:
 
     stages: tuple[str, ...]
     ranks: int | None = None
-    """None: the text does not say."""
+    """The number of ranks; None: the text does not say."""
 
 
 def read_layout(text: str, layers: int, predictors: int = 0) -> Layout:

@@ -12,7 +12,7 @@ from ..base.errors import InputError, show
 MAX_LEVELS = 6
 MAX_OTHER_TYPES = 100
 
-# So that bytes divided by it stay finite.
+# Bandwidths are at least this, so that bytes divided by one stay finite.
 LEAST_BANDWIDTH = 1e-100
 
 
@@ -35,7 +35,7 @@ class Level:
 
     devices: int
     transfer_factor: float = 1.0
-    """By which transfer times are multiplied where a tensor crosses the boundary of a device of this level."""
+    """Factor of transfer times where a tensor crosses the boundary of a device of this level."""
     sync_bandwidth: float | None = None
     """Bytes per time unit between replicas on devices of this level; None: no replication."""
 

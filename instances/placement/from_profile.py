@@ -74,14 +74,14 @@ def _nodes(profile: Profile, cluster: Cluster, bandwidth: float, in_flight: int,
     for backward in (False, True) if profile.training else (False,):
         for i, node in enumerate(profile.nodes):
             time = profile.time(node.backward if backward else node.forward)
-            held = held_bytes(node, copies) + as_written(node.saved_bytes) * in_flight
-            _check_memory(i, held, cluster)
+            bytes_held = held_bytes(node, copies) + as_written(node.saved_bytes) * in_flight
+            _check_memory(i, bytes_held, cluster)
             yield Node(
                 id=node.id + BACKWARD_SUFFIX if backward else node.id,
                 accelerator_time=time,
                 # Without a CPU the factor is of no consequence, and none has to be given.
                 cpu_time=time * (cluster.cpu_slowdown or 1.0),
-                size_bytes=float(held / parts),
+                size_bytes=float(bytes_held / parts),
                 transfer_time=_transfer_time(profile, i, bandwidth, backward),
                 backward=backward,
                 color=node.id if profile.training else None,

@@ -32,7 +32,7 @@ class Device:
     accelerator_type: str | None = None
     """Name of one of the problem's other types; None: the base type, or a CPU."""
     replicas: int = 1
-    """How many accelerators hold the same nodes and take turns at the samples."""
+    """Number of accelerators that hold the same nodes and take turns at the samples."""
     group: str | None = None
     """Name of the device of level 2 that it stands in; None where there is only one level, and for CPUs."""
 
@@ -73,14 +73,14 @@ class PlacementPlan:
 
         Nodes stand in the problem's order.
         """
-        held: list[list[NodeId]] = [[] for _ in range(problem.accelerators + problem.cpus)]
+        nodes_of_device: list[list[NodeId]] = [[] for _ in range(problem.accelerators + problem.cpus)]
         for node in problem.nodes:
-            held[device_of[node.id]].append(node.id)
+            nodes_of_device[device_of[node.id]].append(node.id)
         k = problem.accelerators
         return cls(
             tuple(
                 Device(f"acc{d}" if d < k else f"cpu{d - k}", "accelerator" if d < k else "cpu", tuple(nodes))
-                for d, nodes in enumerate(held)
+                for d, nodes in enumerate(nodes_of_device)
             )
         )
 

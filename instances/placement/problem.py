@@ -79,7 +79,7 @@ class PlacementProblem(Graph):
     """Memory of one accelerator; None: no limit."""
     name: str = "placement"
     time_unit: str | None = "s"
-    """None where the source does not say."""
+    """The unit of all times; None where the source does not say."""
     other_types: tuple[AcceleratorType, ...] = ()
     """Accelerators beside those of the base type, which `accelerators`, `memory_bytes` and the nodes' own
     `accelerator_time` and `supported` describe. Transfers take the same time for all types."""

@@ -109,7 +109,7 @@ def _contiguity(options: Mapping[str, Any]) -> str:
 
 
 def _limit(value: Any) -> float | None:
-    """None: there is no limit."""
+    """The latency limit as a number; None: there is none."""
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 

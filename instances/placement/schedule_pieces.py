@@ -96,28 +96,28 @@ def _parts(
     for piece in sorted(
         runnable(graph.waits_for), key=lambda piece: problem.nodes[graph.members[piece][0]].backward
     ):
-        held = graph.members[piece]
-        device = busy[owner[held[0]]]
-        time = as_written(math.fsum(time_of(problem, device, i) for i in held)) / device.replicas
-        if not problem.nodes[held[0]].backward:
+        members = graph.members[piece]
+        device = busy[owner[members[0]]]
+        time = as_written(math.fsum(time_of(problem, device, i) for i in members)) / device.replicas
+        if not problem.nodes[members[0]].backward:
             part_of[piece] = len(parts)
-            parts.append(Part(owner[held[0]], time, None))
+            parts.append(Part(owner[members[0]], time, None))
         elif piece in mates:
             part_of[piece] = part_of[mates[piece]]
             parts[part_of[piece]] = replace(parts[part_of[piece]], backward=time)
         else:
             part_of[piece] = len(parts)
-            parts.append(Part(owner[held[0]], None, time))
+            parts.append(Part(owner[members[0]], None, time))
     return part_of, tuple(parts)
 
 
 def _mates(problem: PlacementProblem, owner: Sequence[int], graph: Units) -> dict[int, int]:
     """The forward piece of each backward piece, where both are on one device and of the same colours."""
     found: dict[bool, dict[tuple[int, frozenset[NodeId | None]], int]] = {False: {}, True: {}}
-    for piece, held in enumerate(graph.members):
-        colours = frozenset(problem.nodes[i].color for i in held) - {None}
+    for piece, members in enumerate(graph.members):
+        colours = frozenset(problem.nodes[i].color for i in members) - {None}
         if colours:
-            found[problem.nodes[held[0]].backward][owner[held[0]], colours] = piece
+            found[problem.nodes[members[0]].backward][owner[members[0]], colours] = piece
     return {piece: found[False][key] for key, piece in found[True].items() if key in found[False]}
 
 
@@ -143,12 +143,12 @@ def _joints(
 def _crossing(problem: PlacementProblem, graph: Units) -> dict[tuple[int, int], list[int]]:
     """Between two pieces of one direction, the producers as the problem has them, each once."""
     turned = _points_forward(problem)
-    found: defaultdict[tuple[int, int], dict[int, None]] = defaultdict(dict)
+    crossing: defaultdict[tuple[int, int], dict[int, None]] = defaultdict(dict)
     for u, v in problem.arcs:
         pair, backward = (graph.unit_of[u], graph.unit_of[v]), problem.nodes[u].backward
         if pair[0] != pair[1] and backward == problem.nodes[v].backward:
-            found[pair[::-1] if turned and backward else pair][u] = None
-    return {pair: list(producers) for pair, producers in found.items()}
+            crossing[pair[::-1] if turned and backward else pair][u] = None
+    return {pair: list(producers) for pair, producers in crossing.items()}
 
 
 def _turns(
@@ -158,8 +158,8 @@ def _turns(
     arrived."""
     forward: defaultdict[int, list[int]] = defaultdict(list)
     backward: defaultdict[int, list[int]] = defaultdict(list)
-    for piece, held in enumerate(graph.members):
-        (backward if problem.nodes[held[0]].backward else forward)[owner[held[0]]].append(piece)
+    for piece, members in enumerate(graph.members):
+        (backward if problem.nodes[members[0]].backward else forward)[owner[members[0]]].append(piece)
     pairs = [(a, b) for device, pieces in forward.items() for a in pieces for b in backward[device]]
     pairs += [
         (graph.unit_of[u], graph.unit_of[v])
@@ -170,8 +170,8 @@ def _turns(
 
 
 def _holder(problem: PlacementProblem, device: Device) -> Holder:
-    held = math.fsum(problem.nodes[problem.index[node_id]].size_bytes for node_id in device.nodes)
-    return Holder(device.name, memory_of(problem, device), held)
+    bytes_held = math.fsum(problem.nodes[problem.index[node_id]].size_bytes for node_id in device.nodes)
+    return Holder(device.name, memory_of(problem, device), bytes_held)
 
 
 def _notes(busy: Sequence[Device], parts: Sequence[Part]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from .each_device import limit_of
 from .plan import Device, PlacementPlan
 from .problem import PlacementProblem
 from .referee.assignment import check_computable, device_of_nodes, time_of
-from .referee.stages import stage_order
+from .referee.contiguity import stage_order
 from .referee.tree import level_facts
 
 # Reduce-scatter and all-gather of the weights of replicas, each in and out.
@@ -50,12 +50,12 @@ def _forward_only(orders: tuple[Order, ...]) -> tuple[Order, ...]:
 
 
 def _stage(problem: PlacementProblem, device: Device, orders: tuple[Order, ...]) -> Stage:
-    held = [problem.index[node_id] for node_id in device.nodes]
+    nodes = [problem.index[node_id] for node_id in device.nodes]
     times: dict[bool, list[float]] = {False: [], True: []}
-    for i in held:
+    for i in nodes:
         times[problem.nodes[i].backward].append(time_of(problem, device, i))
     bandwidth = level_facts(problem, 1).sync_bandwidth
-    weights = math.fsum(problem.nodes[i].weight_bytes for i in held)
+    weights = math.fsum(problem.nodes[i].weight_bytes for i in nodes)
     shared = (
         0.0 if bandwidth is None else SYNC_TRIPS * (device.replicas - 1) / device.replicas * weights / bandwidth
     )
@@ -67,7 +67,7 @@ def _stage(problem: PlacementProblem, device: Device, orders: tuple[Order, ...])
         orders=orders,
         devices=device.replicas,
         synchronisation=shared,
-        fixed_bytes=math.fsum(problem.nodes[i].size_bytes for i in held),
+        fixed_bytes=math.fsum(problem.nodes[i].size_bytes for i in nodes),
         limit_bytes=limit_of(problem, device),
     )
 
@@ -89,12 +89,12 @@ def _dependencies(problem: PlacementProblem, plan: PlacementPlan, devices: list[
             pair = (min(owner[u], owner[v]), max(owner[u], owner[v])) if backward else (owner[u], owner[v])
             tensors[pair][backward].add(u)
     factor = level_facts(problem, 1).transfer_factor
-    found = []
+    dependencies = []
     for (x, y), crossing in tensors.items():
         ends = sum(devices[z].type != "cpu" for z in (x, y))
         forward, backward_ = (
             ends * factor * math.fsum(problem.nodes[u].transfer_time for u in crossing[side])
             for side in (False, True)
         )
-        found.append(Dependency(x, y, forward, backward_))
-    return tuple(found)
+        dependencies.append(Dependency(x, y, forward, backward_))
+    return tuple(dependencies)

@@ -18,7 +18,7 @@ from ..schedule.planned_work import PlannedWork, evenly, holders_of, joints_of, 
 from .plan import Device, PlacementPlan
 from .problem import PlacementProblem
 from .referee.assignment import check_computable, device_of_nodes
-from .referee.stages import stage_order, topological_ranks
+from .referee.contiguity import stage_order, topological_ranks
 from .referee.verify import memory_of
 from .schedule_pieces import work_in_pieces
 from .simulated import placement_pipeline
@@ -51,8 +51,8 @@ def lower(problem: PlacementProblem, plan: PlacementPlan, options: ScheduleOptio
 def _in_order(problem: PlacementProblem, plan: PlacementPlan) -> list[Device] | None:
     """The devices with nodes as a chain of stages; None where they form none."""
     names = stage_order(problem, plan)
-    known = {device.name: device for device in plan.devices}
-    return None if names is None else [known[name] for name in names if known[name].nodes]
+    device_of_name = {device.name: device for device in plan.devices}
+    return None if names is None else [device_of_name[name] for name in names if device_of_name[name].nodes]
 
 
 def _chain(

@@ -46,7 +46,7 @@ class Action(NamedTuple):
 
 # A pass, two that are overlapped, or none: a pause.
 Cell = tuple[Action, ...]
-# By rank its cells.
+# The cells of each rank.
 Table = tuple[tuple[Cell, ...], ...]
 
 
@@ -56,17 +56,17 @@ Table = tuple[tuple[Cell, ...], ...]
 def table_from_csv(text: str) -> Table:
     """What stands in the file; a cell that says nothing is an `InputError` with its row and column."""
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
-    found: list[tuple[Cell, ...]] = []
+    rows_read: list[tuple[Cell, ...]] = []
     cells = 0
     try:
         for number, row in enumerate(rows, 1):
             cells += max(1, len(row))
             if cells > MAX_STARTS:
                 raise InputError(f"row {number}", f"brings the cells to {cells}", f"give at most {MAX_STARTS}")
-            found.append(tuple(_cell(_place(number, column), entry) for column, entry in enumerate(row, 1)))
+            rows_read.append(tuple(_cell(_place(number, column), entry) for column, entry in enumerate(row, 1)))
     except csv.Error as error:
-        raise InputError(f"row {len(found) + 1}", f"is not CSV ({error})", "correct the text there") from None
-    return tuple(found)
+        raise InputError(f"row {len(rows_read) + 1}", f"is not CSV ({error})", "correct the text there") from None
+    return tuple(rows_read)
 
 
 def table_to_csv(table: Table) -> str:
@@ -122,7 +122,8 @@ class CsvStages:
 
     @cached_property
     def chain(self) -> ScheduleProblem:
-        """The same blocks, where each stage reads from its neighbours alone, as PyTorch's runtime has it."""
+        """The problem with the same blocks, where each stage reads from its neighbours alone, as PyTorch's runtime has
+        it."""
         pairs: list[tuple[int, int]] = []
         for stage in range(len(self.rank_of)):
             backward = self.backward(stage)
@@ -182,9 +183,9 @@ def csv_stages(problem: ScheduleProblem) -> CsvStages:
             raise InputError(
                 f"edges[{i}].offset", f"is {edge.offset}", "PyTorch's CSV knows one iteration alone; leave it out"
             )
-    found = CsvStages(problem, ranks, tuple(ranks.index(homes[s]) for s in sorted(homes)), block_of)
-    _check_stages(found, sorted(homes))
-    return found
+    stages = CsvStages(problem, ranks, tuple(ranks.index(homes[s]) for s in sorted(homes)), block_of)
+    _check_stages(stages, sorted(homes))
+    return stages
 
 
 ONLY = "PyTorch's CSV has forward and backward passes alone"
@@ -229,10 +230,10 @@ def schedule_to_csv(problem: ScheduleProblem, plan: SchedulePlan) -> str:
             "plan", f"is no schedule of this problem ({faults[0].message})", "give one that is verified"
         )
     orders = orders_of(problem, plan)
-    found = earliest_starts(stages.chain, orders)
-    if isinstance(found, Deadlock):
+    starts = earliest_starts(stages.chain, orders)
+    if isinstance(starts, Deadlock):
         waits = ", ".join(
-            f"{stages.action(run)} waits for {stages.action(needed)}" for run, needed in _pairs(found)
+            f"{stages.action(run)} waits for {stages.action(needed)}" for run, needed in _pairs(starts)
         )
         raise UsageError(
             f"PyTorch passes tensors along the row of stages alone, and in that row this order cannot be run: {waits}; "
@@ -295,10 +296,10 @@ class _Reader:
                 orders[rank] += [run for action in cell for run in self._runs(where, rank, action)]
         self._check_missing()
         names = [self.problem.devices[device].name for device in ranks]
-        found = earliest_starts(self.problem, dict(zip(names, orders, strict=True)))
-        if isinstance(found, Deadlock):
-            raise self._deadlocked(_pairs(found))
-        return found
+        starts = earliest_starts(self.problem, dict(zip(names, orders, strict=True)))
+        if isinstance(starts, Deadlock):
+            raise self._deadlocked(_pairs(starts))
+        return starts
 
     def _runs(self, where: str, rank: int, action: Action) -> Iterator[Run]:
         """The blocks of a pass: a whole backward pass of a divided stage is both of its parts, one after the other."""

@@ -15,11 +15,12 @@ from .planned_work import Holder, Part, PlannedWork
 from .problem import Block, BlockEdge, BlockKind, ScheduleDevice, ScheduleProblem
 
 HALF = Fraction(1, 2)
-# Of the longest time and the largest amount: what lies below is rounded, so that solvers can count in whole steps.
+# Digits that are kept of times and of amounts, counted from the largest one: what lies below is rounded, so that
+# solvers can count in whole steps.
 TIME_DIGITS, MEMORY_DIGITS = 6, 12
 
 
-# From a number of micro-batches to the passes of all stages, in the order that the plan was made for.
+# Function from a number of micro-batches to the passes of all stages, in the order that the plan was made for.
 OwnSchedule = Callable[[int], Pipeline]
 
 
@@ -90,8 +91,8 @@ class _Builder:
         passes = [time for part in work.parts for time in (part.forward, part.backward) if time is not None]
         lags = [lag for joint in work.joints for lag in (joint.forward, joint.backward) if lag is not None]
         self.times = _Grid([*passes, *lags], TIME_DIGITS)
-        held = [part.stash for part in work.parts] + [holder.standing for holder in work.devices]
-        self.memory = _Grid(held, MEMORY_DIGITS)
+        amounts = [part.stash for part in work.parts] + [holder.standing for holder in work.devices]
+        self.memory = _Grid(amounts, MEMORY_DIGITS)
         # Where no part makes several passes, "F0" says enough.
         self.several = any(part.passes > 1 for part in work.parts)
 
@@ -161,7 +162,8 @@ class _Builder:
                 yield from self._joined(self._back, joint.target, joint.source, joint.backward)
 
     def _within(self, number: int, part: Part) -> Iterator[BlockEdge]:
-        """From the backward pass for inputs to that for weights, and the passes in a row."""
+        """Edges within a part: from its backward pass for inputs to that for weights, and between passes that follow
+        each other."""
         present = [kind for kind, time in (("F", part.forward), (self._back, part.backward)) if time is not None]
         for turn in range(part.passes):
             if self._back == "I" and part.backward is not None:

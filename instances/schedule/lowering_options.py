@@ -20,7 +20,7 @@ class ScheduleOptions:
     """How the passes of a plan's stages become blocks; None: not given."""
 
     micro_batches: int | None = None
-    """None: the steady state alone."""
+    """The number of micro-batches; None: the steady state alone."""
     split_backward: float | tuple[float, ...] | None = None
     """The share of each backward pass that is for its inputs, of all stages or of each; None: one block."""
     weight_stash: float | None = None

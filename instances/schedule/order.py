@@ -25,7 +25,8 @@ class Deadlock:
     """Each stands first among what is left on one of its devices, and cannot start before the next one has run; the
     last one waits for the first. One alone waits for a run that stands behind it."""
     missed: tuple[Run, ...]
-    """For each of them, the run that it waits for: the next one itself, or one behind it on a device."""
+    """For each run in `waiting`, the run that it waits for: the next one itself, or one that stands behind that on a
+    device."""
 
     def sentence(self, problem: ScheduleProblem) -> str:
         def named(run: Run) -> str:
@@ -99,7 +100,7 @@ class _Work:
             self._check(device, runs)
         self.reached = dict.fromkeys(self.orders, 0)
         self.before: list[list[tuple[int, int, int]]] = [[] for _ in problem.blocks]
-        """Of a block: (block, offset, lag) for all that it waits for."""
+        """For each block a list of what it waits for: (block, offset, lag)."""
         self.after: list[list[tuple[int, int]]] = [[] for _ in problem.blocks]
         for (i, j), edge, lag in zip(problem.ends, problem.edges, self.lags, strict=True):
             self.before[j].append((i, edge.offset, lag))
@@ -129,7 +130,7 @@ class _Work:
             )
 
     def run(self) -> list[list[int]] | None:
-        """None where some runs never start."""
+        """Starts of all runs, or None where some runs never start."""
         depths, times = self.problem.depths, self.times
         free = [0] * len(self.problem.devices)
         open_runs: list[tuple[int, int, int, int, int]] = []
@@ -181,7 +182,7 @@ class _Work:
         return all(d not in self.reached or self._first(d) == (b, n) for d in self.devices[b])
 
     def deadlock(self) -> Deadlock:
-        """From a run that never starts to one that it waits for, until one comes again.
+        """A circle of runs that wait for each other, sought from a run that never starts.
 
         Edges alone form no cycle, so on the way round some run waits for another of its device that stands first there.
         """

@@ -48,7 +48,7 @@ class Joint:
     source: int
     target: int
     forward: Amount | None = 0
-    """From the end of a pass to where its result can be read."""
+    """Time from the end of a forward pass to where its result can be read."""
     backward: Amount | None = 0
 
 
@@ -88,7 +88,7 @@ def repeated(costs: Mapping[T, Hashable]) -> frozenset[T]:
 def evenly(
     members: Sequence[T], chunks: int, stage: str, counted: Collection[T], what: str = "layers"
 ) -> Iterator[tuple[T, ...]]:
-    """So many runs with equally many of what is counted, or a sentence why not.
+    """Divide members into runs with equally many of those that are counted; a `UsageError` says why that is impossible.
 
     An embedding or a head stays with the layers beside it, as in Megatron's interleaving: it goes with the run before,
     and at the beginning with the first one.
@@ -96,9 +96,9 @@ def evenly(
     places = [place for place, member in enumerate(members) if member in counted]
     length, rest = divmod(len(places), chunks)
     if rest or not length:
-        held = f"1 {what.removesuffix('s')}" if len(places) == 1 else f"{len(places)} {what}"
+        count = f"1 {what.removesuffix('s')}" if len(places) == 1 else f"{len(places)} {what}"
         raise UsageError(
-            f"{stage} has {held}, which {chunks} chunks cannot share evenly; choose another number of chunks, or "
+            f"{stage} has {count}, which {chunks} chunks cannot share evenly; choose another number of chunks, or "
             "another plan."
         )
     borders = [0, *(places[number * length] for number in range(1, chunks)), len(members)]
@@ -120,10 +120,10 @@ def in_micro_batches(sizes: Sequence[int]) -> list[int]:
 
 def together(amounts: Iterable[tuple[int, Amount]], devices: int) -> list[Fraction]:
     """The sum on each device."""
-    found: defaultdict[int, Fraction] = defaultdict(Fraction)
+    totals: defaultdict[int, Fraction] = defaultdict(Fraction)
     for device, amount in amounts:
-        found[device] += as_written(amount)
-    return [found[device] for device in range(devices)]
+        totals[device] += as_written(amount)
+    return [totals[device] for device in range(devices)]
 
 
 def parts_of(

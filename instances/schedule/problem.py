@@ -55,7 +55,7 @@ class ScheduleDevice:
     memory: float | None = None
     """Memory in the problem's memory unit; None: no limit, as for links."""
     standing: float = 0
-    """What is held all the time: weights and the optimiser's state, say."""
+    """Memory that is held all the time: weights and the optimiser's state, say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Block:
     memory: Mapping[str, float] = field(default_factory=dict)
     """The change on each device."""
     workspace: Mapping[str, float] = field(default_factory=dict)
-    """What is held on each device while the block runs, and only then."""
+    """Memory on each device that the block holds while it runs, and only then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class ScheduleProblem:
     blocks: tuple[Block, ...]
     edges: tuple[BlockEdge, ...] = ()
     micro_batches: int | None = None
-    """None: the steady state alone."""
+    """The number of micro-batches; None: the steady state alone."""
     leaks: bool = False
     """May the changes of one micro-batch on a device not sum to 0?"""
     name: str = "schedule"
@@ -151,11 +151,11 @@ class ScheduleProblem:
     def on_device(self) -> tuple[tuple[int, ...], ...]:
         """The blocks of each device, by their positions."""
         index = self.device_index
-        found: list[list[int]] = [[] for _ in self.devices]
+        blocks_of: list[list[int]] = [[] for _ in self.devices]
         for b, block in enumerate(self.blocks):
             for name in block.devices:
-                found[index[name]].append(b)
-        return tuple(map(tuple, found))
+                blocks_of[index[name]].append(b)
+        return tuple(map(tuple, blocks_of))
 
     @cached_property
     def loads(self) -> tuple[Fraction, ...]:
@@ -182,8 +182,8 @@ class ScheduleProblem:
     def computing(self) -> tuple[int, ...]:
         """Positions of the devices that run passes of the network; all where there are none."""
         running = {name for block in self.blocks if block.kind != "X" for name in block.devices}
-        found = tuple(i for i, device in enumerate(self.devices) if device.name in running)
-        return found or tuple(range(len(self.devices)))
+        devices = tuple(i for i, device in enumerate(self.devices) if device.name in running)
+        return devices or tuple(range(len(self.devices)))
 
     @property
     def memory_bytes(self) -> float | None:

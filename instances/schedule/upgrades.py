@@ -8,7 +8,7 @@ from ..base.quantities import BYTE_NAMES
 from ..base.step import Found, Step
 from .problem import ScheduleDevice, ScheduleProblem
 
-# Of times and lags after a division, lest a schedule have to be counted in steps of a billionth.
+# Digits that are kept of times and lags after a division, lest a schedule have to be counted in steps of a billionth.
 TIME_DIGITS = 4
 MEMORY_DIGITS = 12
 

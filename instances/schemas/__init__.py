@@ -8,7 +8,7 @@ from typing import Any
 
 _ENDING = ".schema.json"
 
-# Of the files in this folder.
+# Names of the schemas in this folder.
 NAMES = tuple(
     sorted(
         entry.name.removesuffix(_ENDING)

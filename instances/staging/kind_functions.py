@@ -112,7 +112,7 @@ def size(problem: StagingProblem) -> str:
 def pipeline(
     problem: StagingProblem, plan: StagedPlan | LeveledPlan, micro_batches: int | None, schedule: str
 ) -> Pipeline:
-    """As many micro-batches as the problem says, unless they are given."""
+    """The pipeline of a plan, with as many micro-batches as the problem says, unless a number is given."""
     count = problem.micro_batches if micro_batches is None else micro_batches
     if isinstance(plan, LeveledPlan):
         refuse_broken(verify_leveled(problem, plan))

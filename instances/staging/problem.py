@@ -53,7 +53,7 @@ class Configuration:
     gather_in: Mapping[NodeId, float] = field(default_factory=dict)
     """Bytes to redistribute among the t devices for the tensor from each producer; 0 where it is not named."""
     gather_out: Mapping[NodeId, float] = field(default_factory=dict)
-    """The same for the tensor to each reader."""
+    """Bytes to redistribute for the tensor to each reader; 0 where it is not named."""
 
     def memory_bytes(self, in_flight: int) -> Fraction:
         """Per device, with so many micro-batches in flight: exactly what is written."""
@@ -108,7 +108,7 @@ class StagingProblem(Graph):
     bandwidth: float
     """Bytes per time unit between any two devices."""
     micro_batches: int
-    """How many micro-batches a batch has: the data-parallel degrees sum to at most this."""
+    """Number of micro-batches of a batch: the data-parallel degrees sum to at most this."""
     memory_bytes: float | None = None
     """Memory of one device; None: no limit."""
     exact_batches: bool = False
@@ -158,8 +158,8 @@ class StagingProblem(Graph):
     @cached_property
     def degrees(self) -> tuple[int, ...]:
         """Tensor-parallel degrees that some layer offers and the cluster has room for."""
-        found = {t for layer in self.layers for t, ways in layer.configurations.items() if ways}
-        return tuple(sorted(t for t in found if t <= self.devices))
+        degrees = {t for layer in self.layers for t, ways in layer.configurations.items() if ways}
+        return tuple(sorted(t for t in degrees if t <= self.devices))
 
     @cached_property
     def hash(self) -> str:

@@ -67,7 +67,8 @@ def staged_pipeline(
 def leveled_pipeline(
     problem: StagingProblem, plan: LeveledPlan, micro_batches: int | None = None, schedule: str = "planned"
 ) -> Pipeline:
-    """The same on devices within devices, with micro-batches in flight as the precise variant counts them."""
+    """The pipeline of a plan on devices within devices, with micro-batches in flight as the precise variant counts
+    them."""
     costs = evaluate_leveled(problem, plan).leaves
     parts = []
     for above, cost in zip(_ways_down(plan.stages), costs, strict=True):
@@ -159,5 +160,5 @@ def _dependencies(
 
 
 def _level_between(one: _Part, other: _Part) -> int:
-    """From 0: the highest level on which the two are in different stages."""
+    """The highest level, counted from 0, on which two parts are in different stages."""
     return next(len(one.path) - 1 - i for i, (a, b) in enumerate(zip(one.path, other.path, strict=True)) if a != b)

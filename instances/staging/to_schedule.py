@@ -65,7 +65,7 @@ def _work(
 
 
 def _cut(problem: StagingProblem, plan: StagedPlan, chunks: int) -> StagedPlan:
-    """Every stage in so many of as many layers, each with its own configuration."""
+    """The plan with every stage cut into `chunks` stages of equally many layers; layers keep their configurations."""
     if chunks == 1:
         return plan
     if len({(stage.data_parallel, stage.tensor_parallel, stage.device_type) for stage in plan.stages}) > 1:
@@ -102,12 +102,12 @@ def _cost(layer: Layer) -> tuple[tuple[int, str, float, float], ...]:
 def _read(problem: StagingProblem, stages: Sequence[AnyStage]) -> list[float]:
     """Bytes that each stage reads of others."""
     stage_of = {node_id: number for number, stage in enumerate(stages) for node_id in stage.nodes}
-    found: defaultdict[int, float] = defaultdict(float)
+    bytes_read: defaultdict[int, float] = defaultdict(float)
     for edge in problem.edges:
         target = stage_of[edge.target]
         if stage_of[edge.source] != target:
-            found[target] += edge.bytes
-    return [found[number] for number in range(len(stages))]
+            bytes_read[target] += edge.bytes
+    return [bytes_read[number] for number in range(len(stages))]
 
 
 def _notes(stages: Sequence[AnyStage], options: ScheduleOptions) -> Iterator[str]:

@@ -1,4 +1,5 @@
 """Event simulation of pipeline schedules on a graph of stages: one simulator for the plans of every kind."""
 
-# As the plan says (1F1B where it says nothing); one forward, one backward; all forward, then all backward.
+# Orders of passes: "planned" is the plan's own (1F1B where it has none), "1f1b" alternates forward and backward passes,
+# "gpipe" has all forward passes first.
 SCHEDULES = ("planned", "1f1b", "gpipe")

@@ -16,7 +16,7 @@ from .timeline import Simulation, StageRun, Task
 # What runs one pass after the other: a replica of a stage, or a device that holds several stages.
 Worker = int
 
-# Of a stage: samples of a micro-batch, and replicas.
+# Samples of a micro-batch, and replicas, of a stage.
 Size = tuple[int, int]
 
 

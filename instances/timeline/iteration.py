@@ -15,7 +15,10 @@ COMPILED_FROM = 20_000
 
 
 def iteration_time(pipeline: Pipeline) -> float:
-    """What `run` says, to the last bit. Raises `DeadlockError` where the stages wait for each other."""
+    """The time of an iteration, the same to the last bit as `run` computes it.
+
+    Raises `DeadlockError` where the stages wait for each other.
+    """
     passes = sum(len(order) for stage in pipeline.stages for order in stage.orders)
     if pipeline.shared or pipeline.times or not repays_loading(passes, COMPILED_FROM):
         return run(pipeline).iteration
@@ -23,7 +26,7 @@ def iteration_time(pipeline: Pipeline) -> float:
 
 
 def compiled_iteration_time(pipeline: Pipeline) -> float:
-    """The time of an iteration by machine code, however short it is."""
+    """The time of an iteration by machine code, even where loading that code takes longer than running it repays."""
     import numpy as np
 
     stages = pipeline.stages
@@ -55,7 +58,8 @@ def _offsets(counts: Iterable[int]) -> Any:
 
 
 def _table(count: int, entries: list[tuple[int, int, float]]) -> tuple[Any, Any, Any]:
-    """Entries (stage, other stage, delay) by stage: where each stage's begin, the others, the delays."""
+    """Entries (stage, other stage, delay) as three arrays, sorted by stage: where the entries of each stage begin, the
+    other stages, and the delays."""
     import numpy as np
 
     entries = sorted(entries)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from ..base.errors import unknown_choice
 from . import SCHEDULES
 
-# In which order a stage runs its passes: +j is the forward pass of micro-batch j, -j its backward pass.
+# The order in which a stage runs its passes: +j is the forward pass of micro-batch j, -j its backward pass.
 Order = tuple[int, ...]
 
 
@@ -91,7 +91,7 @@ class Dependency:
     source: int
     target: int
     forward_delay: float = 0.0
-    """From the end of a forward pass of the source to where its result can be read."""
+    """Time from the end of a forward pass of the source to where its result can be read."""
     backward_delay: float = 0.0
 
 
@@ -108,7 +108,7 @@ class Pipeline:
     """Where devices hold several stages: the passes of each device in their order, for all devices. A stage has one
     replica then, and runs its own passes in the order of its device."""
     times: Mapping[Pass, float] = field(default_factory=dict)
-    """Of passes that take another time than their stage says, as when they were measured one by one."""
+    """Times of passes that differ from their stage's time, as when passes were measured one by one."""
 
     def passes(self, stage: int) -> int:
         """Micro-batches of a stage."""

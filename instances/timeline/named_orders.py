@@ -56,7 +56,8 @@ def _zero_bubble(warm_up: int, behind: int, m: int) -> Iterator[Pass]:
 
 
 def zb_h1(rank: int, p: int, virtual: int, m: int) -> Iterator[Pass]:
-    """As many forward passes first as in 1F1B; device `rank` puts off that many passes for weights, for the end.
+    """The order of a device with as many forward passes first as in 1F1B; device `rank` puts off that many passes for
+    weights until the end.
 
     Qi et al., Zero Bubble Pipeline Parallelism, 2024, its schedule H1. Memory 2p - rank: at most what 1F1B needs. The
     bubble of equal stages is (p - 1)(F + I - W), where 1F1B's is (p - 1)(F + I + W).

@@ -16,7 +16,8 @@ from .model import Pass, Pipeline
 def share_devices(
     pipeline: Pipeline, device_of: Sequence[int], in_flight: Sequence[int], *, training: bool = True
 ) -> Pipeline:
-    """The same stages on those devices (from 0), with the orders of their passes; the given orders do not count.
+    """The same stages on the devices `device_of`, numbered from 0, with new orders of their passes; orders that they
+    have are dropped.
 
     `in_flight`: by stage, the micro-batches that it may have in flight, at least one.
     """
@@ -45,8 +46,8 @@ class _Scheduler:
 
     def scheduled(self) -> Pipeline:
         shared: list[list[Pass]] = [[] for _ in self.free]
-        while (found := self._next()) is not None:
-            start, x, j = found
+        while (next_pass := self._next()) is not None:
+            start, x, j = next_pass
             stage = self.pipeline.stages[x]
             end = start + (stage.forward if j > 0 else stage.backward)
             self.ends[x, j] = self.free[self.device_of[x]] = end

@@ -17,7 +17,7 @@ class Task:
 
     kind: TaskKind
     micro_batch: int
-    """From 1; 0 for the synchronisation of the weights."""
+    """Number of the micro-batch, from 1; 0 stands for the synchronisation of the weights."""
     replica: int
     start: float
     end: float
@@ -74,13 +74,13 @@ class Simulation:
 
     stages: tuple[StageRun, ...]
     iteration: float
-    """From the first forward pass to the end of the last synchronisation, in the problem's time unit."""
+    """Time from the first forward pass to the end of the last synchronisation, in the problem's time unit."""
     mini_batch: int
     depth: int
     """Stages on the longest path."""
     time_unit: str | None = "s"
     shared_devices: int | None = None
-    """How many there are where stages share them; None: each stage has its own."""
+    """Number of devices that stages share; None: each stage has its own."""
 
     @property
     def time_per_sample(self) -> float:

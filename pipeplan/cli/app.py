@@ -21,7 +21,7 @@ from ..show.console import clean, say_error, say_note
 from .exits import BAD_INPUT, BROKEN_PIPE, INTERNAL, INTERRUPTED, OK
 from .interrupt import hear_no_more
 
-# In the order of the help page, the module beside this one and the function in it.
+# Commands in the order of the help page, each with the module beside this one and the function in it.
 COMMANDS: Mapping[str, str] = {
     **{
         name: f"{name}:command"
@@ -184,7 +184,7 @@ def _add(app: typer.Typer, commands: Mapping[str, str], loaded: Collection[str])
 
 
 def _group() -> None:
-    """So that a group of one command keeps its second word."""
+    """Typer drops the command's name when a group has only one command; an empty callback keeps it."""
 
 
 def _paragraphs(text: str) -> str:

@@ -110,7 +110,7 @@ def load_instance(text: str, on: Cluster) -> Problem:
 
 
 def load_asked(text: str, on: Cluster) -> tuple[Problem, Asked]:
-    """The same with what was asked for, which a result keeps."""
+    """The problem, and what was asked for, which a result keeps."""
     for note in _without_unit(text, on):  # the problem may be refused for what it is about
         say_note(note)
     lowered = load_with_notes(text, on)
@@ -145,12 +145,12 @@ def _has_much(text: str, on: Cluster) -> bool:
 
 
 def load_for(plan: str, text: str, on: Cluster) -> Problem:
-    """The same for the plan in a file, which may be a result."""
+    """The problem for the plan in a file, which may be a result: a result brings the cluster that it was solved on."""
     return load_instance(text, cluster_for(plan, on))
 
 
 def cluster_for(path: str, on: Cluster) -> Cluster:
-    """Where the user names no cluster, what the command was given that wrote the result."""
+    """The cluster that the user names or, where the user names none, the one of the command that wrote the result."""
     from ..instances.base.json_file import read_json
     from ..instances.base.result import SCHEMA
     from ..instances.stored_results import load_result
@@ -185,7 +185,7 @@ RARE = (
     *(o.name for o in PROFILE_OPTIONS if o.name not in USUAL),
 )
 
-# The same, but rare options are not listed.
+# Gives a command the options of the cluster, without listing the rare ones.
 with_usual_cluster = shared("on", [hidden(o) if o.name in RARE else o for o in CLUSTER_OPTIONS], _cluster)
 
 # ---- the output ----------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ def _check_output(option: str, path: str, folder: Path) -> None:
 
 
 def drawable(context: typer.Context, parameter: typer.CallbackParam, path: str | None) -> str | None:
-    """The same of a picture, by its ending as well."""
+    """Check that a picture can be written to the path, and that its ending names a format of pictures."""
     from ..show.pictures.canvas import format_of
 
     if writable(context, parameter, path) is not None:

@@ -70,7 +70,7 @@ COMMON = [
     for known in CLUSTER_OPTIONS
     if known.name not in ("devices", "memory_bytes")
 ]
-"""Of the cluster all that has one value in a comparison."""
+"""Options of the cluster that have one value in the whole comparison."""
 
 
 @shared("common", COMMON)()
@@ -132,7 +132,7 @@ def command(
 
 
 def _given(limits: dict[str, Any]) -> dict[str, Any]:
-    """The same, checked."""
+    """The limits, after they have been checked."""
     limits_for(None, limits)
     return limits
 
@@ -186,7 +186,7 @@ def _settings(devices: list[int] | None, memory: list[str] | None, common: dict[
     """Every number of devices with every memory."""
     from ..studies.compare.suite import Setting
 
-    found = []
+    settings = []
     no_choice: list[None] = [None]
     for count in devices or no_choice:
         for text in memory or no_choice:
@@ -198,8 +198,8 @@ def _settings(devices: list[int] | None, memory: list[str] | None, common: dict[
             if text is not None:
                 own["memory_bytes"] = quantities.size_or_none(text)
                 words.append("no memory limit" if text == "none" else text)
-            found.append(Setting(", ".join(words), own))
-    return tuple(found)
+            settings.append(Setting(", ".join(words), own))
+    return tuple(settings)
 
 
 def _whole_numbers(text: str) -> tuple[int, ...]:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 class Lines:
-    """How many of how many, what came out, how long it took, and how long the rest may take."""
+    """Lines on stderr for each run that ends: how many have ended of how many, the result, its time, and the time
+    left."""
 
     def __init__(self) -> None:
         self.started = time.monotonic()

@@ -48,7 +48,7 @@ _Output = Annotated[
     str | None,
     typer.Option("--output", "-o", metavar="PATH", help="The file to write; a folder where there are several."),
 ]
-# What is said of the framework and of the profile.
+# Options that say something of the framework or of the profile.
 OPTIONS = (
     option(
         "rename",
@@ -132,7 +132,7 @@ def _read_plan(path: str) -> Plan | Result:
 
 
 def _read_problem(planned: Plan | Result, path: str | None, result: str) -> Problem | None:
-    """Of a plan that is exported with its problem; None: of any other."""
+    """The problem of a plan that is exported with its problem; None for any other plan."""
     from ..instances.base.result import Result
     from ..instances.registry import kind_of_plan
     from ..kinds import SHOWN

@@ -52,8 +52,8 @@ def build_chain(name: str, given: Mapping[str, Any]) -> KnownChain:
         arguments["memory_bytes"] = None
     if share is not None and "memory_bytes" in given:
         raise UsageError("--tightness and --memory both say how much memory there is; drop one of them.")
-    known = CHAIN_GENERATORS[name](**arguments)
-    return known if share is None else _tightened(known, share)
+    chain = CHAIN_GENERATORS[name](**arguments)
+    return chain if share is None else _tightened(chain, share)
 
 
 def _tightened(known: KnownChain, share: float) -> KnownChain:
@@ -75,7 +75,7 @@ def known_facts(known: KnownChain) -> dict[str, Any]:
 
 
 def remarks(known: KnownChain) -> list[str]:
-    """The same in words."""
+    """What is known of the chain, in words."""
     said = [f"source: {known.source}"]
     if known.answers:
         periods = (
@@ -146,11 +146,11 @@ def _option(name: str) -> str:
 
 def _with_parameters(command: Callable[..., None]) -> Callable[..., None]:
     """The command with one option per parameter of any generator; those that were given arrive as `given`."""
-    known: dict[str, Parameter] = {}
+    parameter_of: dict[str, Parameter] = {}
     for _, parameters in _families().values():
         for parameter in parameters:
-            known.setdefault(parameter.name, parameter)
-    return with_options(command, "given", map(_typer_parameter, known.values()))
+            parameter_of.setdefault(parameter.name, parameter)
+    return with_options(command, "given", map(_typer_parameter, parameter_of.values()))
 
 
 def _typer_parameter(parameter: Parameter) -> inspect.Parameter:
@@ -181,13 +181,13 @@ def _families() -> dict[str, tuple[str, tuple[Parameter, ...]]]:
 
 @cache
 def _generators() -> dict[str, Generator[Any]]:
-    """Of all kinds that have any beside their networks."""
-    found = (kind.generators.load() for kind in KINDS.values() if kind.generators is not None)
-    return {name: generator for generators in found for name, generator in generators.items()}
+    """The generators of all kinds, by their names."""
+    tables = (kind.generators.load() for kind in KINDS.values() if kind.generators is not None)
+    return {name: generator for generators in tables for name, generator in generators.items()}
 
 
 def graph_parameters(model: GraphModel) -> tuple[Parameter, ...]:
-    """Of one model of a graph pipeline: its argument `devices` has the name that other commands use."""
+    """The parameters of one model of a graph pipeline; its argument `devices` is called as in other commands."""
     own = {"accelerators" if name == "devices" else name for name in model.parameters}
     return tuple(parameter for parameter in GRAPH_PARAMETERS if parameter.name in own)
 
@@ -253,8 +253,8 @@ def _made(name: str, given: Mapping[str, Any]) -> tuple[Problem | Profile, Known
     if given.get("profile"):
         return _profile_of_network(name, given), None
     if name in CHAIN_GENERATORS:
-        known = build_chain(name, given)
-        return known.problem, known
+        chain = build_chain(name, given)
+        return chain.problem, chain
     if given.get("memory_bytes") != math.inf:
         return _problem(name, given), None
     usual = _problem(name, {key: value for key, value in given.items() if key != "memory_bytes"})

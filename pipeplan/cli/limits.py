@@ -100,7 +100,7 @@ def in_unit_of(problem: Problem, gap: TimeGap) -> float:
 
 
 def key_and_value(flag: str, text: str) -> tuple[str, Any]:
-    """What follows a repeatable option as KEY=VALUE."""
+    """Read the value of a repeatable option, KEY=VALUE."""
     key, equals, value = text.partition("=")
     if not key or not equals:
         raise UsageError(f"{flag} is {text!r}; write it as KEY=VALUE.")

@@ -127,7 +127,7 @@ def solvers(json: Json = False) -> None:
         print_table([_solver_row(row) for row in rows])
 
 
-# What a solver without a capability lacks, in words.
+# Words for what a solver lacks without a capability.
 WITHOUT: Mapping[str, str] = {
     "warm_start": "start from a plan",
     "takes_solutions": "new starts while it runs",

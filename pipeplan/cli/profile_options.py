@@ -72,7 +72,7 @@ USUAL = ("kind", "optimizer", "recompute", "data_parallel", "tensor_parallel")
 
 
 def profile_options(given: Mapping[str, Any]) -> Any:
-    """Those that were given, together; None: none was."""
+    """The options of a profile that were given; None where none was."""
     if not given:
         return None
     from ..instances.networks.profile.options import ProfileOptions

@@ -113,19 +113,19 @@ def command(
 
     planned = load_profile(profile)
     with graceful():
-        found = run(_plan(result, planned), planned, model, **way)
-    _write(found, save_profile, report)
+        report_of_run = run(_plan(result, planned), planned, model, **way)
+    _write(report_of_run, save_profile, report)
     if json:
-        print_json(found.to_json())
+        print_json(report_of_run.to_json())
     else:
         from ..show.terminal.run import draw_run
 
-        draw_run(found)
-    raise typer.Exit(REJECTED if found.agrees is False else OK)
+        draw_run(report_of_run)
+    raise typer.Exit(REJECTED if report_of_run.agrees is False else OK)
 
 
 def _plan(path: str, profile: Profile) -> Plan:
-    """Of a result it is said for which problem it was made, where that has another name."""
+    """Read a plan. Where it is a result for a problem of another name than the profile's, a note says so."""
     from ..instances.base.json_file import read_json
     from ..instances.stored_results import load_plan
 

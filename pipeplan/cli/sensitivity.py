@@ -100,7 +100,7 @@ def command(
     from ..studies.sensitivity import sensitivity
 
     with graceful(), reporter(progress) as watch:
-        found = sensitivity(
+        study = sensitivity(
             problem,
             **method,
             limits=limits_for(problem, limits),
@@ -110,28 +110,28 @@ def command(
             batch_grows=batch_grows,
             on_progress=watch,
         )
-    _tell(problem, found, json)
-    raise typer.Exit(exit_code(found.base))
+    _tell(problem, study, json)
+    raise typer.Exit(exit_code(study.base))
 
 
 def _asked(instance: str, on: Cluster) -> tuple[Problem, dict[str, Problem]]:
     """The instance on its own cluster, and on those that the user asks for: each option alone and all together."""
-    given = {name: value for name in IN_WORDS if (value := getattr(on, name)) is not None}
-    rest = replace(on, **dict.fromkeys(given))
+    values = {name: value for name in IN_WORDS if (value := getattr(on, name)) is not None}
+    rest = replace(on, **dict.fromkeys(values))
     together = load_instance(instance, on)
     itself = _instance_on(instance, rest)
-    if itself is None or not given:
+    if itself is None or not values:
         return together, {}
     alone = {
         IN_WORDS[name](value): _instance_on(instance, replace(rest, **{name: value}))
-        for name, value in given.items()
+        for name, value in values.items()
     }
     asked = {words: problem for words, problem in alone.items() if problem is not None}
     return itself, {**asked, ", ".join(alone): together}
 
 
 def _instance_on(instance: str, on: Cluster) -> Problem | None:
-    """None where so little, or this alone, does not make a cluster."""
+    """The problem on this cluster; None where these options do not make a cluster."""
     try:
         return load_instance(instance, on)
     except PipeplanError:

@@ -98,11 +98,11 @@ def _show_instance(problem: Problem, json: bool) -> None:
     from ..show.terminal.drawing import draw_instance
     from ..show.view import about
 
-    known = about(problem)
+    facts = about(problem)
     if json:
-        print_json({"problem": describe(problem), **known.data})
+        print_json({"problem": describe(problem), **facts.data})
     else:
-        draw_instance(problem, known)
+        draw_instance(problem, facts)
 
 
 def _latency(case: Case) -> Any:

@@ -45,11 +45,12 @@ def with_options(
 def shared(
     bundle: str, table: Iterable[inspect.Parameter], make: Callable[[dict[str, Any]], Any] = dict
 ) -> Callable[..., Callable[[Command], Command]]:
-    """From names of options to what gives them to a command; without names it is all of the table."""
-    known = {parameter.name: parameter for parameter in table}
+    """Function from names of options to a decorator that gives them to a command; without names it gives the whole
+    table."""
+    by_name = {parameter.name: parameter for parameter in table}
 
     def choose(*names: str) -> Callable[[Command], Command]:
-        return lambda command: with_options(command, bundle, [known[key] for key in names or known], make)
+        return lambda command: with_options(command, bundle, [by_name[key] for key in names or by_name], make)
 
     return choose
 
@@ -69,7 +70,7 @@ def plain(text: str) -> str:
 
 
 def hidden(parameter: inspect.Parameter) -> inspect.Parameter:
-    """The same option, accepted but not listed."""
+    """The option as one that is accepted but not listed in help."""
     kind, info = get_args(parameter.annotation)
     unlisted = copy(info)
     unlisted.hidden = True

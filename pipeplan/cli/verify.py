@@ -82,7 +82,7 @@ def _check_proof(problem: Problem, path: str, given: dict[str, Any], limits: dic
 
 
 def report(case: Case, violations: tuple[Violation, ...]) -> dict[str, Any]:
-    """The same facts for machines; costs only where the plan is one."""
+    """The facts of the verdict as JSON; costs are there only where the plan is complete."""
     facts: dict[str, Any] = {
         "verified": not violations,
         "options": case.rules.to_options(),

@@ -23,7 +23,7 @@ def watch(context: typer.Context, path: str) -> None:
 
 
 def say_written(path: str) -> None:
-    """Of a file whose name was not known before."""
+    """Name on stderr a file whose name the user did not choose."""
     sys.stderr.write(f"wrote {clean(path)}\n")
     sys.stderr.flush()
 

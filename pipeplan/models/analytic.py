@@ -25,7 +25,7 @@ MOST_AUTOCAST = 0.1
 
 @dataclass(slots=True)
 class NodeCost:
-    """Of one micro-batch; times are None where they are measured instead."""
+    """Costs of a node for one micro-batch; times are None where they are measured instead."""
 
     flops_forward: float = 0.0
     flops_backward: float = 0.0
@@ -37,10 +37,10 @@ class NodeCost:
 
 
 def costs(seen: Trace, captured: Captured, grouped: Grouped, hardware: Hardware | None) -> dict[str, NodeCost]:
-    """By node; without hardware there are no times."""
+    """Costs of each node; without hardware they have no times."""
     _refuse_heavy(seen, captured, grouped)
     owner = {node.name: name for node, name in grouped.owner.items()}
-    found = {name: NodeCost() for name in grouped.nodes}
+    cost_of = {name: NodeCost() for name in grouped.nodes}
     for kernel in seen.kernels:
         node = owner.get(kernel.operation or "")
         if node is None:
@@ -50,7 +50,7 @@ def costs(seen: Trace, captured: Captured, grouped: Grouped, hardware: Hardware 
             if hardware is not None
             else 0.0
         )
-        cost = found[node]
+        cost = cost_of[node]
         seen_here = cost.kernels_backward if kernel.backward else cost.kernels_forward
         seen_here.append(Kernels(kernel.flops, kernel.moved_bytes, 1, kernel.element_bytes))
         if kernel.backward:
@@ -60,8 +60,8 @@ def costs(seen: Trace, captured: Captured, grouped: Grouped, hardware: Hardware 
             cost.flops_forward += kernel.flops
             cost.forward_s += seconds
     for name, size in _saved(seen, grouped).items():
-        found[name].saved_bytes = size
-    return found
+        cost_of[name].saved_bytes = size
+    return cost_of
 
 
 def _saved(seen: Trace, grouped: Grouped) -> dict[str, float]:

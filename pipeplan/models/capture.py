@@ -29,7 +29,7 @@ from .memory import attribute, tensors_in, written
 # Takes nothing; the model, and the positional and keyword arguments of one micro-batch.
 Build = Callable[[], tuple[Any, tuple[Any, ...], dict[str, Any]]]
 
-# Which value is the loss: the first scalar output that can be differentiated, or the sum of the first output.
+# How the loss is chosen. None: the first scalar output that can be differentiated. "sum": the sum of the first output.
 LOSSES = (None, "sum")
 
 _NO_LOSS = "give --loss sum, or wrap the model in one that returns its loss"
@@ -42,15 +42,15 @@ class Captured:
     graph: fx.GraphModule
     model: torch.nn.Module
     inputs: Mapping[str, Any]
-    """By the name of the graph's placeholder, in order."""
+    """The arguments of one micro-batch by the names of the graph's placeholders, in their order."""
     training: bool
     loss: str | None
     """The name of the value in the graph; None where nothing is trained."""
     warnings: tuple[str, ...] = ()
     sha256: str = ""
-    """Of the graph's text with all sizes: profiles hold it, and plans run on the same graph alone."""
+    """Hash of the graph's text with all sizes. Profiles keep it, since plans run on the same graph alone."""
     mode: FakeTensorMode | None = field(default=None, repr=False)
-    """Of a model without values: its tensors have sizes and no memory."""
+    """Mode of a model without values, whose tensors have sizes and no memory; None where values are there."""
 
     @property
     def operations(self) -> tuple[fx.Node, ...]:
@@ -219,16 +219,16 @@ def _loss_of(graph: fx.GraphModule, loss: str | None) -> str:
 
 def _trained(graph: fx.GraphModule) -> set[fx.Node]:
     """The values that a gradient of some parameter can come from."""
-    found: set[fx.Node] = set()
+    trained: set[fx.Node] = set()
     for node in graph.graph.nodes:
         if node.op == "get_attr":
             value = attribute(graph, node.target)
             follows = isinstance(value, torch.nn.Parameter) and value.requires_grad
         else:
-            follows = any(source in found for source in node.all_input_nodes) and not _cuts_off(node)
+            follows = any(source in trained for source in node.all_input_nodes) and not _cuts_off(node)
         if follows:
-            found.add(node)
-    return found
+            trained.add(node)
+    return trained
 
 
 def _cuts_off(node: fx.Node) -> bool:

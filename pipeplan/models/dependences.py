@@ -17,10 +17,10 @@ from .memory import attribute, storages, written
 
 @dataclass(frozen=True)
 class Dependences:
-    """Of one graph."""
+    """How operations of one graph depend on each other, beside the edges that the graph shows."""
 
     hidden: Mapping[fx.Node, tuple[fx.Node, ...]]
-    """By operation the earlier writes into memory that it reads."""
+    """For each operation the earlier writes into memory that it reads."""
     together: tuple[tuple[fx.Node, fx.Node], ...]
     """A write, and an operation that made, viewed or read that memory before: one node of the profile holds both."""
     auxiliary: frozenset[fx.Node]
@@ -28,7 +28,7 @@ class Dependences:
     buffer_updates: frozenset[fx.Node]
 
     def inputs_of(self, node: fx.Node) -> tuple[fx.Node, ...]:
-        """All that must have run before: what it reads, and who wrote there."""
+        """The operations that must have run before: those that it reads, and those that wrote there."""
         return (*node.all_input_nodes, *self.hidden.get(node, ()))
 
 
@@ -53,19 +53,19 @@ def dependences(graph: fx.GraphModule) -> Dependences:
 
 def _depending(graph: fx.GraphModule, memory: _Memory, known: set[fx.Node]) -> set[fx.Node]:
     """Operations that read a parameter, are random or update a buffer, and all that depend on them."""
-    found = set(known)
+    dependent = set(known)
     parameters = {node for node in graph.graph.nodes if is_parameter(graph, node)}
     for node in graph.graph.nodes:
-        if node.op != "call_function" or node in found:
+        if node.op != "call_function" or node in dependent:
             continue
         sources = (*node.all_input_nodes, *memory.hidden.get(node, ()))
         if (
-            any(source in found or source in parameters for source in sources)
+            any(source in dependent or source in parameters for source in sources)
             or is_random(node)
             or node in memory.buffer_updates
         ):
-            found.add(node)
-    return found
+            dependent.add(node)
+    return dependent
 
 
 def is_parameter(graph: fx.GraphModule, node: fx.Node) -> bool:
@@ -90,11 +90,11 @@ class _Memory:
         self.buffer_updates: set[fx.Node] = set()
         self._writes: dict[int, list[fx.Node]] = {}
         self._users: dict[int, list[fx.Node]] = {}
-        held = {s for node in graph.graph.nodes if node.op == "get_attr" for s in storages(node)}
+        attributes = {s for node in graph.graph.nodes if node.op == "get_attr" for s in storages(node)}
         for node in graph.graph.nodes:
             if node.op == "call_function":
                 self._read(node)
-                self._write(node, held)
+                self._write(node, attributes)
             for storage in storages(node) if node.op == "call_function" else ():
                 self._users.setdefault(storage, []).append(node)
 

@@ -118,9 +118,9 @@ class _Builder:
         return own and any(self.place.get(user, self.stage) != self.stage for user in node.users)
 
     def _module(self) -> fx.GraphModule:
-        held: dict[str, Any] = {
+        attributes: dict[str, Any] = {
             node.target: attribute(self.captured.graph, node.target)
             for node in self.graph.nodes
             if node.op == "get_attr"
         }
-        return fx.GraphModule(held, self.graph)
+        return fx.GraphModule(attributes, self.graph)

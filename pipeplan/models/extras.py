@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from ..instances.base.errors import InputError
 
-# By import name the extra that brings it.
+# The extra that brings each package, by the name under which it is imported.
 EXTRA_OF = {"torch": "torch", "transformers": "hf", "onnx": "onnx"}
 
 

@@ -46,7 +46,7 @@ def _recurrent_backward(*args: Any, **__: Any) -> int:
     return 2 * _recurrent(*args)
 
 
-# What torch's own table lacks.
+# Operations that torch's own table lacks.
 _OURS: Mapping[str, Callable[..., int]] = {
     "aten::_scaled_dot_product_flash_attention_for_cpu": _attention,
     "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
@@ -109,7 +109,7 @@ _REDUCTIONS = frozenset(
 
 
 def flops_of(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> int | None:
-    """By formula; None where there is none."""
+    """Floating-point operations by formula; None where there is no formula."""
     name = getattr(getattr(function, "_schema", None), "name", "")
     if name in _OURS:
         return _OURS[name](*args, **kwargs)

@@ -100,15 +100,15 @@ def _checked(name: str, shape: Sequence[int]) -> tuple[int, ...]:
 def _held(graph: OnnxGraph, nodes: Sequence[OnnxNode]) -> list[dict[str, str]]:
     """By node what it holds: names for the profile, and those of the file; a second copy has a number."""
     copies: dict[str, int] = {}
-    found = []
+    nodes_found = []
     for node in nodes:
         held: dict[str, str] = {}
         for name in dict.fromkeys(name for operation in node.operations for name in operation.parameters):
             number = copies.get(name, 0)
             copies[name] = number + 1
             held[f"{name}@{number}" if number else name] = name
-        found.append(held)
-    return found
+        nodes_found.append(held)
+    return nodes_found
 
 
 def _profile_nodes(

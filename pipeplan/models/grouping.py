@@ -25,13 +25,13 @@ ROOT = "(root)"
 
 @dataclass(frozen=True)
 class Grouped:
-    """Which node of the profile each operation belongs to; auxiliary operations belong to none."""
+    """Operations grouped into nodes of the profile; auxiliary operations belong to no node."""
 
     nodes: Mapping[str, tuple[fx.Node, ...]]
-    """In topological order."""
+    """The operations of each node, nodes in topological order."""
     owner: Mapping[fx.Node, str]
     parameters: Mapping[str, Mapping[str, float]]
-    """By node the bytes of each parameter; a tied one stands in every node that reads it, under its own names."""
+    """Bytes of each parameter of each node; a tied parameter is in every node that reads it, under its name there."""
     tied: tuple[tuple[str, str], ...]
     buffer_bytes: Mapping[str, float]
     modules: Mapping[str, tuple[str, ...]]
@@ -42,18 +42,18 @@ class Grouped:
         return self.dependences.auxiliary
 
     def inputs_of(self, node: fx.Node) -> tuple[fx.Node, ...]:
-        """What an operation depends on, also through memory that others wrote."""
+        """The operations that an operation depends on, also through memory that others wrote."""
         return self.dependences.inputs_of(node)
 
     def readers(self) -> dict[fx.Node, tuple[str, ...]]:
-        """By value that leaves its node the nodes that read it, in their order."""
+        """For each value that leaves its node, the nodes that read it, in their order."""
         place = {name: i for i, name in enumerate(self.nodes)}
-        found: dict[fx.Node, set[str]] = {}
+        readers: dict[fx.Node, set[str]] = {}
         for node, name in self.owner.items():
             for source in node.all_input_nodes:
                 if self.owner.get(source, name) != name:
-                    found.setdefault(source, set()).add(name)
-        return {value: tuple(sorted(names, key=place.__getitem__)) for value, names in found.items()}
+                    readers.setdefault(source, set()).add(name)
+        return {value: tuple(sorted(names, key=place.__getitem__)) for value, names in readers.items()}
 
 
 def group(captured: Captured, granularity: str = "block", flops: Mapping[str, float] | None = None) -> Grouped:
@@ -88,7 +88,7 @@ class _Rule:
 
 
 def _rule(captured: Captured, granularity: str, flops: Mapping[str, float] | None) -> _Rule | None:
-    """None: every operation for itself."""
+    """The rule by which operations are grouped; None: every operation is a node."""
     paths = {module_path(node) for node in captured.operations}
     if granularity == "op":
         return None
@@ -253,14 +253,14 @@ def _numbered(name: str, number: int) -> str:
 
 def _weight_values(captured: Captured, known: Dependences) -> set[fx.Node]:
     """Parameters, and values made of parameters alone, such as their transposes."""
-    found = {node for node in captured.graph.graph.nodes if is_parameter(captured.graph, node)}
+    values = {node for node in captured.graph.graph.nodes if is_parameter(captured.graph, node)}
     for node in captured.operations:
         sources = known.inputs_of(node)
-        if any(source in found for source in sources) and all(
-            source in found or source.op == "get_attr" for source in sources
+        if any(source in values for source in sources) and all(
+            source in values or source.op == "get_attr" for source in sources
         ):
-            found.add(node)
-    return found
+            values.add(node)
+    return values
 
 
 def _without_cycles(keys: Mapping[fx.Node, str], known: Dependences) -> dict[fx.Node, str]:
@@ -309,20 +309,20 @@ def _parameters(
     names: dict[int, list[str]] = {}
     for name, parameter in captured.model.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), []).append(name)
-    held: dict[str, dict[str, float]] = {name: {} for name in nodes}
+    bytes_of: dict[str, dict[str, float]] = {name: {} for name in nodes}
     first: dict[int, str] = {}
     tied: list[tuple[str, str]] = []
     for node_id, parameter in _read_by(captured, nodes):
         key = id(parameter)
-        alias = _alias(names.get(key, []), node_id, {first[key]} if key in first else set(), held)
-        held[node_id][alias] = _bytes(parameter)
+        alias = _alias(names.get(key, []), node_id, {first[key]} if key in first else set(), bytes_of)
+        bytes_of[node_id][alias] = _bytes(parameter)
         if key in first:
             tied.append((first[key], alias))
         first.setdefault(key, alias)
     for name, parameter in captured.model.named_parameters():
         if id(parameter) not in first:  # nobody reads it: it stays with its neighbours
-            held[_nearest(name, nodes)][name] = _bytes(parameter)
-    return held, tuple(tied)
+            bytes_of[_nearest(name, nodes)][name] = _bytes(parameter)
+    return bytes_of, tuple(tied)
 
 
 def _read_by(captured: Captured, nodes: Mapping[str, tuple[fx.Node, ...]]) -> list[tuple[str, torch.nn.Parameter]]:
@@ -357,7 +357,7 @@ def _nearest(name: str, nodes: Mapping[str, tuple[fx.Node, ...]]) -> str:
 
 def _buffers(captured: Captured, nodes: Mapping[str, tuple[fx.Node, ...]]) -> dict[str, float]:
     """By node the bytes of the buffers that its operations read or update."""
-    found: dict[str, float] = {}
+    bytes_of: dict[str, float] = {}
     for name, operations in nodes.items():
         read: dict[int, torch.Tensor] = {}
         for node in operations:
@@ -365,5 +365,5 @@ def _buffers(captured: Captured, nodes: Mapping[str, tuple[fx.Node, ...]]) -> di
                 value = attribute(captured.graph, source.target) if source.op == "get_attr" else None
                 if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter):
                     read[id(value)] = value
-        found[name] = sum(map(_bytes, read.values()))
-    return found
+        bytes_of[name] = sum(map(_bytes, read.values()))
+    return bytes_of

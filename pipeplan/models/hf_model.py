@@ -98,7 +98,7 @@ class HfModel:
         return torch.zeros(self.batch, 3 if channels is None else channels, height, width, dtype=self._number)
 
     def _features(self) -> torch.Tensor:
-        """Of sound: frames of a spectrum, which the first layers halve."""
+        """Features of sound: frames of a spectrum, which the first layers halve."""
         bins, positions = _first(self.config, ("num_mel_bins",)), _first(self.config, ("max_source_positions",))
         if bins is None or positions is None:
             raise InputError("architectures", f"name {self.cls.__name__}, which reads input_features", _BY_HAND)

@@ -42,17 +42,17 @@ class Trace:
 
     kernels: tuple[Kernel, ...]
     saved: Mapping[str, Mapping[int, float]]
-    """By operation what it keeps for its backward pass: bytes by memory, parameters and buffers left out."""
+    """Bytes that each operation keeps for its backward pass, by memory; parameters and buffers are left out."""
     gradients: frozenset[str]
     """The values of the graph that a gradient comes back to."""
 
     def flops(self) -> dict[str, float]:
-        """Of both passes, by operation."""
-        found: dict[str, float] = {}
+        """Floating-point operations of both passes, by operation of the graph."""
+        flops_of: dict[str, float] = {}
         for kernel in self.kernels:
             if kernel.operation is not None:
-                found[kernel.operation] = found.get(kernel.operation, 0.0) + kernel.flops
-        return found
+                flops_of[kernel.operation] = flops_of.get(kernel.operation, 0.0) + kernel.flops
+        return flops_of
 
 
 def trace(captured: Captured, *, attention: str | None = "fused", allow_uncounted: bool = False) -> Trace:
@@ -108,12 +108,12 @@ def _is_view(function: Any, read: list[torch.Tensor], made: list[torch.Tensor]) 
     schema = getattr(function, "_schema", None)
     if schema is not None and schema.is_mutable:
         return False
-    given = {tensor.untyped_storage()._cdata for tensor in read}
-    return all(tensor.untyped_storage()._cdata in given for tensor in made)
+    storages_read = {tensor.untyped_storage()._cdata for tensor in read}
+    return all(tensor.untyped_storage()._cdata in storages_read for tensor in made)
 
 
 def _element_bytes(tensors: tuple[torch.Tensor, ...]) -> int:
-    """Of the first numbers that are calculated with."""
+    """Bytes of one number of the first tensor of floating-point numbers."""
     return next((tensor.element_size() for tensor in tensors if tensor.is_floating_point()), 4)
 
 
@@ -169,8 +169,8 @@ class _Step(fx.Interpreter):
         self._loss: torch.Tensor | None = None
         self._kept: list[Any] = []
         self._seen: set[Any] = set()
-        held = [*captured.model.parameters(), *captured.model.buffers()]
-        self._fixed = {fakes(tensor).untyped_storage()._cdata for tensor in held}
+        tensors = [*captured.model.parameters(), *captured.model.buffers()]
+        self._fixed = {fakes(tensor).untyped_storage()._cdata for tensor in tensors}
 
     def run_all(self) -> None:
         with _gradients_held(self.captured, self.fakes):

@@ -43,8 +43,8 @@ def plan_of_layout(text: str, profile: Profile, cluster: Cluster) -> tuple[Lower
             "give as many --devices as it has ranks",
         )
     lowered = on_cluster(profile, _of_a_fitting_kind(cluster, len(layout.stages) > ranks))
-    held = [(number % ranks, nodes) for number, nodes in enumerate(stages_in(layout, parts)) if nodes]
-    plan: Plan = _MAKERS[lowered.problem.kind](profile, lowered.problem, held)
+    nodes_by_rank = [(number % ranks, nodes) for number, nodes in enumerate(stages_in(layout, parts)) if nodes]
+    plan: Plan = _MAKERS[lowered.problem.kind](profile, lowered.problem, nodes_by_rank)
     return lowered, plan
 
 
@@ -64,18 +64,18 @@ def result_of_layout(problem: Any, plan: Plan, text: str) -> Result:
 def stages_in(layout: Layout, parts: Parts) -> list[tuple[str, ...]]:
     """The nodes of each stage; what comes before the first layer is E, what comes after the last one L."""
     layers, predictors = iter(parts.layers), iter(parts.predictors)
-    found = []
+    stages = []
     for letters in layout.stages:
-        held: list[str] = []
+        nodes: list[str] = []
         for letter in letters:
             if letter == "E":
-                held += parts.before
+                nodes += parts.before
             elif letter == "L":
-                held += parts.after
+                nodes += parts.after
             else:
-                held += next(layers if letter == "t" else predictors)
-        found.append(tuple(held))
-    return found
+                nodes += next(layers if letter == "t" else predictors)
+        stages.append(tuple(nodes))
+    return stages
 
 
 def _parts(profile: Profile) -> Parts:

@@ -66,7 +66,7 @@ class Clock(Protocol):
 
 
 class ThreadClock:
-    """What this thread calculates; what others do on the machine does not count."""
+    """Measures what this thread calculates; what others do on the machine does not count."""
 
     words = "cpu, 1 thread, thread time"
 
@@ -93,7 +93,7 @@ class CudaClock:
 
 
 def clock_for(captured: Captured) -> Clock:
-    """By the device that the model is on."""
+    """The clock for the device that the model is on."""
     kinds = {parameter.device.type for parameter in captured.model.parameters()}
     if kinds <= {"cpu"}:
         return ThreadClock()
@@ -116,7 +116,7 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def _fresh_gradients(model: torch.nn.Module) -> Iterator[None]:
-    """Those of before come back in the end."""
+    """The model without gradients inside the block; the gradients that it had come back at the end."""
     before = [(parameter, parameter.grad) for parameter in model.parameters()]
     for parameter, _ in before:
         parameter.grad = None
@@ -173,7 +173,7 @@ class _Round:
         return _Pass(leaves, outputs, loss), start, end
 
     def _arguments(self, piece: Piece, leaves: dict[str, torch.Tensor]) -> list[Any]:
-        """Those that can be differentiated are put among the leaves."""
+        """Arguments of a piece; those that can be differentiated become leaves, whose gradients are kept."""
         return [
             self._cut_off(given.value, leaves) if isinstance(given, Foreign) else self.captured.inputs[given.name]
             for given in piece.inputs

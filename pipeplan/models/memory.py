@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_leaves
 
 
 def attribute(module: torch.nn.Module, target: str) -> Any:
-    """What a dotted name of a graph stands for."""
+    """The object that a dotted name of a graph stands for."""
     found: Any = module
     for name in target.split("."):
         found = getattr(found, name)

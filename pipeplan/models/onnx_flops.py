@@ -37,7 +37,7 @@ def _known(shapes: Sequence[Shape | None], i: int) -> Shape:
 
 
 def _matmul(first: int, second: int) -> Formula:
-    """Of the matrices at these inputs; stacks of them are repeated as they are in NumPy."""
+    """Formula for the product of the matrices at these inputs; stacks of them are repeated as they are in NumPy."""
 
     def formula(inputs: Sequence[Shape | None], outputs: Sequence[Shape | None], attributes: Attributes) -> float:
         depth = _known(inputs, first)[-1]
@@ -92,7 +92,7 @@ def _attention(inputs: Sequence[Shape | None], outputs: Sequence[Shape | None], 
 
 
 def _einsum(inputs: Sequence[Shape | None], outputs: Sequence[Shape | None], attributes: Attributes) -> float:
-    """Of two tensors: a multiply-add for each combination of indices, if any is summed over."""
+    """Formula for two tensors: a multiply-add for each combination of indices, if any is summed over."""
     equation = attributes["equation"].replace(" ", "")
     terms = equation.partition("->")[0].split(",")
     if len(terms) != len(inputs):
@@ -116,7 +116,7 @@ def _labels(term: str, rank: int) -> list[str]:
     return [*before, *(f".{i}" for i in range(hidden, 0, -1)), *after]
 
 
-# By the operator's name in the domain ai.onnx.
+# Formulas by the operator's name in the domain ai.onnx.
 FORMULAS: Mapping[str, Formula] = {
     "MatMul": _matmul(0, 1),
     "MatMulInteger": _matmul(0, 1),

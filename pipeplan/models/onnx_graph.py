@@ -74,11 +74,11 @@ class Operation:
     """Tensors that other operations make."""
     writes: tuple[str, ...]
     parameters: tuple[str, ...]
-    """Those that it reads, as they are or in another form."""
+    """The parameters that it reads, as they are or in another form."""
     flops: float
     moved_bytes: float
     element_bytes: int
-    """Of the numbers that it computes with."""
+    """Bytes of one of the numbers that it computes with."""
 
     @property
     def is_free(self) -> bool:
@@ -294,7 +294,7 @@ class _Reader:
         self.constant[name] = frozenset({name} if is_parameter or is_buffer else ())
 
     def _operation(self, number: int, node: Any) -> Operation | None:
-        """None: it is computed once, when the model is loaded."""
+        """The operation of a node; None where it is computed once, when the model is loaded."""
         name = node.name or f"{node.op_type}_{number}"
         if node.op_type in BRANCHES:
             raise InputError(
@@ -390,7 +390,8 @@ class _Reader:
             raise InputError(place, reason, "correct the model, or report the operator") from None
 
     def _shape(self, name: str) -> Shape | None:
-        """Of a constant, too; of what follows from constants inference knows it."""
+        """Shape of a tensor, which may be a constant or something that inference derives from constants; None: it is
+        not known."""
         known = self.tensors.get(name)
         return None if known is None else known.shape
 

@@ -16,7 +16,7 @@ from .onnx_graph import RANDOM, OnnxGraph, Operation
 # The outermost module with a number (a transformer layer); the innermost module; each operator.
 GRANULARITIES = ("block", "module", "op")
 
-# Of the floating-point operations: more would be lost.
+# Share of the floating-point operations that may be auxiliary: more would be lost.
 MOST_AUXILIARY = 0.01
 
 _NUMBERED = re.compile(r"(?:^|.*\.)\d+")
@@ -146,5 +146,5 @@ def _nodes(
 
 
 def owners(nodes: Sequence[OnnxNode]) -> Mapping[str, str]:
-    """By tensor the node that makes it."""
+    """The node that makes each tensor."""
     return {name: node.id for node in nodes for operation in node.operations for name in operation.writes}

@@ -38,16 +38,16 @@ class ModelStage:
     rank: int
     """Devices are numbered in the order of their first stages."""
     device: str
-    """As the plan calls it."""
+    """Name of the device in the plan."""
     in_flight: int
     """Micro-batches that a replica has run forward and not yet backward, at most."""
     k: int = 1
-    """Of kFkB."""
+    """The k of the schedule kFkB."""
     replicas: int = 1
     tensor_parallel: int = 1
     on_cpu: bool = False
     samples: int | None = None
-    """Of one of its micro-batches; None: the plan does not say, and all stages have the same."""
+    """Samples of one of its micro-batches; None: the plan does not say, and all stages have the same number."""
     configurations: Mapping[str, str] | None = None
     """How nodes run (recomputation and the like) where that is not the usual way."""
 
@@ -60,7 +60,7 @@ class PlanStages:
     reads: tuple[tuple[str, str], ...] | None
     """(node, reader) on different stages; None: without a profile nobody knows."""
     training: bool | None
-    """None: the plan does not tell."""
+    """Is the plan one for training? None: the plan does not tell."""
 
     @property
     def ranks(self) -> int:
@@ -89,10 +89,10 @@ def stages_of(plan: Plan, profile: Profile | None = None) -> PlanStages:
     }
     if plan.kind not in readers:
         raise UsageError(f"A plan of the kind {plan.kind} has no stages that could be exported or run.")
-    found = readers[plan.kind](plan, profile)
-    if not found.stages:
+    stages = readers[plan.kind](plan, profile)
+    if not stages.stages:
         raise InputError("plan", "holds no node", "give a plan that runs something")
-    return found
+    return stages
 
 
 def order_of(profile: Profile) -> tuple[int, ...]:
@@ -136,7 +136,7 @@ def _reads(stage_of: Mapping[str, int], profile: Profile | None) -> tuple[tuple[
     if profile is None:
         return None
     ids = profile.ids
-    found = []
+    reads = []
     for u, v in profile.arcs:
         x, y = stage_of[ids[u]], stage_of[ids[v]]
         if x > y:
@@ -146,8 +146,8 @@ def _reads(stage_of: Mapping[str, int], profile: Profile | None) -> tuple[tuple[
                 "give a plan that the referee accepts",
             )
         if x != y:
-            found.append((ids[u], ids[v]))
-    return tuple(found)
+            reads.append((ids[u], ids[v]))
+    return tuple(reads)
 
 
 def _in_model_order(held: Sequence[Sequence[Any]], profile: Profile | None) -> list[tuple[str, ...]]:
@@ -187,13 +187,13 @@ def _of_stages(
 ) -> PlanStages:
     """Each replica holds as many micro-batches as the referee counts: those of all stages from it to the end."""
     nodes = _checked([stage.nodes for stage, _ in replicated], profile)
-    held = _in_flight([copies for _, copies in replicated])
+    in_flight = _in_flight([copies for _, copies in replicated])
     stages = [
         ModelStage(
             nodes[number],
             number,
             f"stage {number}",
-            held[number],
+            in_flight[number],
             replicas=copies,
             tensor_parallel=stage.tensor_parallel,
             configurations=_unusual(stage.configurations),
@@ -322,16 +322,16 @@ def _by_device(
 ) -> PlanStages:
     piece_of = pieces(profile, owner)
     place = {i: number for number, i in enumerate(order_of(profile))}
-    held: dict[int, list[int]] = {}
+    nodes_of: dict[int, list[int]] = {}
     for i in sorted(range(len(owner)), key=place.__getitem__):
-        held.setdefault(piece_of[i], []).append(i)
-    successors: dict[int, set[int]] = {piece: set() for piece in held}
+        nodes_of.setdefault(piece_of[i], []).append(i)
+    successors: dict[int, set[int]] = {piece: set() for piece in nodes_of}
     for u, v in profile.arcs:
         if piece_of[u] != piece_of[v]:
             successors[piece_of[u]].add(piece_of[v])
-    numbers = {piece: number for number, piece in enumerate(held)}
-    lists = [sorted(numbers[other] for other in successors[piece]) for piece in held]
-    members = list(held.values())
+    numbers = {piece: number for number, piece in enumerate(nodes_of)}
+    lists = [sorted(numbers[other] for other in successors[piece]) for piece in nodes_of]
+    members = list(nodes_of.values())
     order = _earliest_first(lists, [place[nodes[0]] for nodes in members])
     ranks: dict[int, int] = {}
     for number in order:

@@ -132,12 +132,12 @@ def _tensors(first: Costed) -> list[ProfileTensor]:
     """What nodes read of each other, and what the model returns."""
     readers = first.grouped.readers()
     final = [value for value in outputs_of(first.captured.graph) if value in first.grouped.owner]
-    found = []
+    tensors = []
     for value in dict.fromkeys((*readers, *final)):
         tensor = value.meta.get("val")
         if isinstance(tensor, torch.Tensor):
             read = readers.get(value, ())
-            found.append(
+            tensors.append(
                 ProfileTensor(
                     value.name,
                     first.grouped.owner[value],
@@ -148,7 +148,7 @@ def _tensors(first: Costed) -> list[ProfileTensor]:
                     dtype=str(tensor.dtype).removeprefix("torch."),
                 )
             )
-    return found
+    return tensors
 
 
 def _source(first: Costed, how: Costing) -> dict[str, Any]:

@@ -179,7 +179,7 @@ def _own_answer(own: Result, unit: str | None) -> str:
 
 
 def options_of(result: Result) -> dict[str, str]:
-    """What was asked for, by the names of options; what says nothing is left out."""
+    """The options that were asked for, by name; options that say nothing are left out."""
     return {name: str(value) for name, value in result.options.items() if value is not None and value != {}}
 
 
@@ -195,7 +195,7 @@ def _found(result: Result) -> str:
 
 
 def optimal(gap: float = 0.0) -> str:
-    """How near the bound is to a value that it meets."""
+    """Says how near the bound is to a value that it meets."""
     return "optimal, proven" if gap <= EXACT else f"optimal, proven within {percent(gap)}"
 
 

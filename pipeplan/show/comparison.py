@@ -27,7 +27,7 @@ def check_parquet() -> None:
 
 
 def write_tables(comparison: Comparison, folder: Path, parquet: bool = False) -> dict[str, Path]:
-    """Everything, atomically; the paths by what they hold."""
+    """Write all tables, atomically; returns their paths by what they hold."""
     frame = comparison.table()
     paths = {"runs": folder / "runs.csv", "tables": folder / "tables.md"}
     write_text_atomically(paths["runs"], frame.apply(lambda column: column.map(csv_cell)).to_csv(index=False))
@@ -77,7 +77,8 @@ def _about(comparison: Comparison) -> list[str]:
 
 
 LOSS = "in brackets: how much more than the best proven value of the row"
-"""What stands beside values. The gap to a method's own bound, which is another matter, is in the CSV alone."""
+"""Words for the numbers that stand beside values. The gap to a method's own bound, which is another matter, is in the
+CSV alone."""
 
 TOLD_OTHERWISE = "Stored results that say otherwise than what was recomputed; the tables show the latter."
 
@@ -89,7 +90,7 @@ def told_otherwise(comparison: Comparison) -> list[str]:
 
 
 def state(comparison: Comparison) -> str:
-    """How much of it has finished, and on what."""
+    """Says how much of the comparison has finished, and on what."""
     total, done = len(comparison.expanded.runs), len(comparison.records)
     return " ".join((f"{done} of {total} runs finished.", *map(clean, comparison.expanded.remarks())))
 
@@ -128,7 +129,7 @@ def _cells(frame: pandas.DataFrame, table: pandas.DataFrame, cell: Cell) -> tupl
 
 
 PUBLISHED = "  published"
-"""What opens the row of printed values, below the row of ours."""
+"""The words that open the row of printed values, below the row of ours."""
 
 
 def _printed_value(frame: pandas.DataFrame, case: tuple[Any, ...], method: str, times: Times) -> str:
@@ -180,7 +181,7 @@ def _loss(value: float | None, best: float | None) -> list[str]:
 LEAST_LOSS = 0.01
 """Per cent: less is shown as less, never as nothing."""
 DIGITS = 6
-"""Of a value."""
+"""Digits of a value."""
 
 METHOD_HEAD = ("method", "plans", "proven", "best in", "mean", "worst", "seconds", "wall", "memory")
 METHODS = (
@@ -229,7 +230,7 @@ def _run_cell(row: Mapping[str, Any], name: str) -> str:
 
 
 def _printed_seconds(row: Mapping[str, Any]) -> str:
-    """Of a search, on the machine that the source names."""
+    """Seconds of a search as published, on the machine that the source names; empty where there are none."""
     return "" if row["published_s"] is None else f" [published {number(row['published_s'], 6)} s]"
 
 

@@ -44,7 +44,7 @@ def styled(text: object, style: str = "") -> Text:
 
 
 def styled_lines(lines: Sequence[object], style: str = "") -> Text:
-    """The same of several lines."""
+    """Several lines as one text in a style."""
     from rich.text import Text
 
     return Text("\n".join(map(clean, lines)), style=style)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..planners.referee import Ruling
 
 ENOUGH_S = 1.0
-"""For the equal stages of all degrees."""
+"""Seconds for the equal stages of all degrees."""
 
 
 def even_split(problem: Problem, rules: Rules) -> Ruling | None:
@@ -32,7 +32,8 @@ def even_split(problem: Problem, rules: Rules) -> Ruling | None:
 
 
 def equal_blocks(problem: Problem, rules: Rules) -> Ruling | None:
-    """As many blocks on each device; None where the network is no row of numbered blocks, or it does not fit."""
+    """The best plan with as many blocks on each device; None where the network is no row of numbered blocks, or does
+    not fit."""
     return _best("block_plans", problem, rules)
 
 
@@ -109,7 +110,7 @@ def placements(problem: PlacementProblem) -> Iterator[PlacementPlan]:
 
 
 def placed_blocks(problem: PlacementProblem) -> Iterator[PlacementPlan]:
-    """The same with as many blocks on each accelerator."""
+    """The plan with as many blocks of the forward graph on each accelerator."""
     forward = _forward(problem)
     groups = shares_of_blocks(forward, [node.id for node in forward], problem.accelerators)
     if groups is not None:

@@ -34,44 +34,44 @@ class Front:
 
     problem: Problem
     limited: str
-    """What the points are limited in."""
+    """Name of what the points are limited in."""
     value: str
-    """What is as small as it can be."""
+    """Name of the value that is minimised."""
     series: tuple[Series, ...]
     judged: Callable[[CurvePoint], tuple[Problem, Rules]]
     """The problem and the rules that the plan of a point keeps."""
     memory: MemoryUnit | None = IN_BYTES
-    """Of the limits; None: they are times."""
+    """Unit of the limits where these are amounts of memory; None: they are times."""
     rivals: tuple[str, tuple[tuple[float, float], ...]] = ("", ())
-    """Whom they are compared with, by limit."""
+    """Points of what the curves are compared with: its name, and values by limit."""
     rules: tuple[tuple[str, float], ...] = ()
-    """Values by what they are."""
+    """Values that are drawn across, with their names."""
 
     @property
     def points(self) -> Iterator[tuple[str, CurvePoint]]:
-        """All of them with the names of their curves."""
+        """All points with the names of their curves."""
         return ((series.name, point) for series in self.series for point in series.points)
 
     @property
     def devices(self) -> str:
-        """How many there are, by what they are called."""
+        """Number of the devices, with the noun that the problem has for them."""
         return devices(self.problem)
 
     def limits(self) -> list[float]:
         return [point.limit for _, point in self.points]
 
     def values(self) -> list[float]:
-        """All that is drawn upwards."""
-        found = [value for _, point in self.points for value in (point.value, point.bound)]
-        found += [value for _, value in (*self.rivals[1], *self.rules)]
-        return [value for value in found if value is not None]
+        """All values that are drawn upwards."""
+        values = [value for _, point in self.points for value in (point.value, point.bound)]
+        values += [value for _, value in (*self.rivals[1], *self.rules)]
+        return [value for value in values if value is not None]
 
     def times(self) -> Times:
-        """What values are drawn in."""
+        """The unit in which values are drawn."""
         return Times.of(self.values(), self.problem.time_unit)
 
     def scale(self) -> tuple[float, str]:
-        """What limits are divided by, and what the result is in."""
+        """The divisor of limits, and the unit of the result."""
         largest = max(self.limits(), default=1.0)
         if self.memory is None:
             factor, unit = time_scale(largest, self.problem.time_unit)
@@ -86,7 +86,7 @@ class Front:
         return (self.memory or IN_BYTES).like(self.limits())
 
     def need(self, point: CurvePoint) -> str:
-        """What its plan takes of what is limited."""
+        """The amount that the point's plan takes of what is limited."""
         return "" if point.need is None else self.limit_text(point.need)
 
 

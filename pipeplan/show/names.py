@@ -82,7 +82,7 @@ def _both_shortened(first: str, last: str, most: int) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a device or a stage holds."""
+    """The layers or nodes that a device or a stage holds."""
 
     ranges: tuple[Range, ...]
     count: int

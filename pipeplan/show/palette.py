@@ -26,7 +26,7 @@ TERMS = {
     "direct": "#228833",
     "buffers": "#ccbb44",
 }
-"""What memory is for."""
+"""Colours of the terms of memory."""
 
 MEMORY: Mapping[str, str] = {
     **TERMS,
@@ -43,7 +43,7 @@ MEMORY: Mapping[str, str] = {
     "this piece": TERMS["kept"],
     "others on its device": TERMS["weights"],
 }
-"""The same by the words that plans of other kinds have for it."""
+"""Colours of the terms of memory, by the words that plans of all kinds have for them."""
 
 COMPUTATION = "#00806a"
 
@@ -59,13 +59,13 @@ LOADS: Mapping[str, str] = {
     "synchronisation": OTHER,
     "larger of links and inside": "#bbbbbb",
 }
-"""What the time of a device or a stage goes into. Work has a colour that is no device's and no method's."""
+"""Colours of the parts of a load. Work has a colour that is no device's and no method's."""
 
 BLACK, WHITE = "#000000", "#ffffff"
 
 
 def luminance(colour: str) -> float:
-    """Of a colour like #4477aa, relative to white, as WCAG defines it."""
+    """Luminance of a colour like #4477aa relative to white, as WCAG defines it."""
     channels = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
     red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue

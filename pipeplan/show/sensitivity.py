@@ -11,7 +11,7 @@ from ..studies.sensitivity import Sensitivity, Worth
 from .words import amount, memory_unit
 
 NOUNS = {"gpus": "GPUs", "accelerators": "accelerators", "cpus": "CPUs", "micro_batches": "micro-batches"}
-"""Of the fields that count something, where it is not their own name."""
+"""Nouns for what fields count, where the noun is not the field's own name."""
 WORTH_IT = 1e-3
 """A change that saves a smaller share of the time is called no help."""
 DEVICES = re.compile(r"\d+ \w+s")
@@ -32,7 +32,7 @@ def cluster(problem: Problem) -> str:
 
 
 def devices(problem: Problem) -> str:
-    """How many there are, by what they are called."""
+    """Number of the devices, with the noun that the problem has for them."""
     field, count = _counted(problem)
     noun = NOUNS.get(field, field)
     return f"{count} {noun[:-1] if count == 1 else noun}"
@@ -96,7 +96,7 @@ def _difference(worth: Worth) -> str:
 
 
 def advice(problem: Problem, found: Sensitivity) -> str:
-    """Which single change helps most, or that none does."""
+    """A sentence that says which single change helps most, or that none does."""
     if found.interrupted or not found.changes:
         return ""
     sentence = _possible(problem, found) if found.base.objective is None else _best(problem, found)
@@ -136,6 +136,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _verb(names: Sequence[str], verb: str) -> str:
-    """Of several changes, or of one; devices are several however they are counted."""
+    """The verb in the number of its subject: several changes, or one change, whose devices are several however they are
+    counted."""
     several = len(names) > 1 or (DEVICES.fullmatch(names[0]) and not names[0].startswith("1 "))
     return f"each {verb}" if len(names) > 1 and verb == "make" else verb if several else f"{verb}s"

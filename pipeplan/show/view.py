@@ -16,12 +16,12 @@ from .palette import PHASE_NAMES, PHASES
 from .words import IN_BYTES, MemoryUnit, plain, time_scale
 
 COUNT = "count"
-"""Of the layers or nodes in a row."""
+"""Heading of the column that counts the layers or nodes of a row."""
 COSTS = (
     "Times and sizes are what the instance says: nothing varies from run to run, and no link is shared with others."
 )
 DIGITS = 5
-"""Of times in cells."""
+"""Digits of times in cells."""
 MOST_TOLD = 64
 """Rows that sentences are about."""
 
@@ -34,9 +34,9 @@ class Row:
     """Short, for a column that says what it names."""
     load: float
     parts: Mapping[str, float]
-    """By name; they add up to the load."""
+    """The parts of the load by name; they add up to it."""
     cells: Mapping[str, str]
-    """What else is known of it, by column; columns that are empty in all rows are left out."""
+    """Other values of the row, by column; columns that are empty in all rows are left out."""
     times: Mapping[str, float] = field(default_factory=dict)
     """More of its cells: times, in the unit of the load."""
     label: str | None = None
@@ -72,7 +72,7 @@ class Table:
     what: str
     rows: tuple[Row, ...]
     item: str = "layer"
-    """What they hold."""
+    """Noun for what the rows hold."""
 
     @property
     def items(self) -> str:
@@ -82,7 +82,7 @@ class Table:
     def columns(
         self, rows: Sequence[Row], unit: MemoryUnit = IN_BYTES, names_width: int | None = None
     ) -> dict[str, list[str]]:
-        """Some of its rows as text by column; names in full, or as wide as that."""
+        """Rows of a table as text by column; names are in full, or as wide as `names_width`."""
         columns = {self.what: [row.name for row in rows]}
         columns[self.items] = ["" if row.held is None else row.held.text(names_width) for row in rows]
         columns[COUNT] = ["" if row.held is None else str(row.held.count) for row in rows]
@@ -115,13 +115,13 @@ class Bar:
     start: float
     end: float
     mark: str
-    """One character."""
+    """A mark of one character."""
     label: str
-    """A few."""
+    """A label of a few characters."""
     title: str
-    """All that is to be said."""
+    """All that is said of what runs."""
     colour: int = 0
-    """Of the timeline's palette: what phase it is."""
+    """Number of its colour in the timeline's palette, which tells its phase."""
     short: str = ""
     """The label where there is no room for all of it."""
 
@@ -133,20 +133,20 @@ class Timeline:
     title: str
     lanes: tuple[str, ...]
     bars: tuple[Bar, ...]
-    """In the order of their starts."""
+    """The bars in the order of their starts."""
     end: float
     start: float = 0.0
     summary: str = ""
     marks: str = ""
-    """What the characters mean."""
+    """A sentence on what the characters mean."""
     colours: tuple[str, ...] = PHASE_NAMES
-    """What the colours mean."""
+    """Names of the colours of the palette."""
     palette: tuple[str, ...] = PHASES
     period: float | None = None
     steady: float | None = None
-    """From then on everything repeats."""
+    """The time from which on everything repeats."""
     windows: tuple[str, ...] = ()
-    """Of beginning, middle and end, which are all that a terminal shows of a long one."""
+    """Names of the windows at beginning, middle and end, which are all that a terminal shows of a long timeline."""
     over_memory: bool = False
     """Is memory over the same time to be shown below it?"""
 
@@ -209,7 +209,7 @@ class About:
     """What has to be computed to know it of a problem."""
 
     data: Mapping[str, Any]
-    """For machines."""
+    """The same as JSON, for machines."""
     facts: Mapping[str, str] = field(default_factory=dict)
     heading: str = ""
     lines: Sequence[str] = ()
@@ -221,47 +221,47 @@ class PlanView:
     """All that is shown of a plan, from one evaluation by the referee."""
 
     name: str
-    """Of the problem."""
+    """Name of the problem."""
     headline: str
     """The value and what goes with it."""
     value: str
-    """Of the plan, with its unit and what it is for, as `6 ms per sample`."""
+    """Value of the plan with its unit and what it is for, as `6 ms per sample`."""
     tables: tuple[Table, ...]
     """Devices or stages first."""
     unit: str | None
-    """Of the loads."""
+    """Unit of the loads."""
     full_load: float
-    """As long as a bar can be."""
+    """The load that a bar of full length stands for."""
     sentences: tuple[str, ...]
-    """What binds and what else the tables leave open."""
+    """Sentences on what binds, and on what else the tables leave open."""
     limits: str = ""
-    """What keeps the plan from being faster; empty: the slowest row."""
+    """The words for what keeps the plan from being faster; empty: the slowest row."""
     each: str = ""
-    """What the rows of the first table are, in words; empty: what its heading says."""
+    """Words for the rows of the first table; empty: those of its heading."""
     legend: str = ""
-    """What the columns mean."""
+    """A sentence on what the columns mean."""
     time_unit: str | None = None
-    """Of what follows."""
+    """Unit of the times in timelines and curves."""
     timelines: tuple[Timeline, ...] = ()
     memory: tuple[Curve, ...] = ()
     memory_unit: MemoryUnit = IN_BYTES
-    """Of rows and curves."""
+    """Unit of the memory in rows and curves."""
     graph: Graph | None = None
     flow: Flow | None = None
 
     def named(self, lane: str, most: int) -> str:
         """A lane of a timeline with what its row holds; rows of several pieces stay without."""
         name = lane.partition("/")[0]  # replicas are numbered behind it
-        found = [(row, table) for table in self.tables for row in table.rows if table.has(row, name)]
-        if len(found) != 1:
+        matches = [(row, table) for table in self.tables for row in table.rows if table.has(row, name)]
+        if len(matches) != 1:
             return lane
-        row, table = found[0]
+        row, table = matches[0]
         return lane if row.held is None else f"{lane}: {row.held.named(table.item, most - len(lane))}"
 
     def slowest(self) -> tuple[Table, Row] | None:
         """The innermost of the slowest rows, which says most about what binds."""
-        found = [(table, row) for table in self.tables for row in table.rows if row.slowest]
-        return max(found, key=lambda pair: (pair[1].held is not None, pair[1].depth), default=None)
+        slowest_rows = [(table, row) for table in self.tables for row in table.rows if row.slowest]
+        return max(slowest_rows, key=lambda pair: (pair[1].held is not None, pair[1].depth), default=None)
 
 
 class Views(Protocol):
@@ -281,12 +281,12 @@ class Views(Protocol):
 
 
 def module_of(problem: Problem) -> Views:
-    """What knows how problems of this kind and their plans are shown."""
+    """The module that knows how problems of this kind and their plans are shown."""
     return shown_kind(problem).view.load()
 
 
 def about(problem: Problem) -> About:
-    """What has to be computed to know it, if there is anything."""
+    """Facts of the problem that have to be computed, if there are any."""
     compute = shown_kind(problem).about
     return About({}) if compute is None else compute(problem)
 

@@ -11,9 +11,9 @@ from ..instances.base.cluster import SECONDS
 from ..instances.base.quantities import BYTE_NAMES, in_thousands
 
 BYTES = ("B", "kB", "MB", "GB", "TB")
-"""Of a thousand each, as bandwidths and data sheets have them."""
+"""Units of a thousand each, as bandwidths and data sheets have them."""
 BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
-"""Of 1024 each, as allocators and drivers report memory."""
+"""Units of 1024 each, as allocators and drivers report memory."""
 LONGEST_WHOLE = 1e10
 """Numbers are written out up to here, and with a power of ten from here on."""
 MICROSECOND = "µs"
@@ -46,7 +46,7 @@ class MemoryUnit:
     """What amounts of memory are counted in. Bytes are told in the multiple that suits them, all else as it is."""
 
     name: str | None = None
-    """None: bytes; empty: the source does not say."""
+    """Name of the unit; None: bytes; empty: the source does not say."""
     units: tuple[str, ...] = BINARY
     """The multiples of bytes."""
 
@@ -55,7 +55,7 @@ class MemoryUnit:
         return size(count, self.units) if self.name is None else amount(count, self.name)
 
     def scale(self, largest: float) -> tuple[float, str]:
-        """For amounts that are compared: what to divide them by, and what the result is in."""
+        """Divisor for amounts that are compared, chosen for the largest of them, and the unit of the result."""
         if self.name is not None:
             return 1.0, self.name
         step = _step(self.units)
@@ -71,12 +71,12 @@ IN_BYTES = MemoryUnit()
 
 
 def memory_unit(name: str | None) -> MemoryUnit:
-    """By the name that a file gives it."""
+    """The unit that a file gives by this name."""
     return IN_BYTES if name in BYTE_NAMES else MemoryUnit(name or "")
 
 
 def with_memory(memory_bytes: float | None) -> str:
-    """What devices have, behind their number."""
+    """The memory of devices in words that follow their number."""
     if memory_bytes is None:
         return "without a memory limit"
     return f"with memory {IN_BYTES.like([memory_bytes]).text(memory_bytes)}"
@@ -88,8 +88,8 @@ def time_scale(largest: float, unit: str | None) -> tuple[float, str | None]:
     if unit not in SECONDS:
         return 1.0, unit
     names = sorted(SECONDS, key=SECONDS.__getitem__, reverse=True)
-    known = (name for name in names if abs(largest) * float(SECONDS[unit] / SECONDS[name]) >= 1)
-    name = next(known, names[-1]) if largest else unit
+    large_enough = (name for name in names if abs(largest) * float(SECONDS[unit] / SECONDS[name]) >= 1)
+    name = next(large_enough, names[-1]) if largest else unit
     return float(SECONDS[unit] / SECONDS[name]), MICROSECOND if name == "us" else name
 
 
@@ -98,12 +98,12 @@ class Times:
     """Times that are compared, all in the unit that suits the largest of them."""
 
     factor: float
-    """What to multiply them by."""
+    """Factor that turns times into this unit."""
     unit: str | None
 
     @classmethod
     def of(cls, values: Iterable[float | None], unit: str | None) -> Times:
-        """None are absent."""
+        """The times in the unit that suits the largest of them; those that are None are absent."""
         return cls(*time_scale(max((abs(value) for value in values if value is not None), default=0.0), unit))
 
     def text(self, value: float | None, missing: str = "-", digits: int = 7) -> str:

@@ -75,7 +75,7 @@ class MemoryStudy:
     method: str | None = None
     """Whose values these are."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """With what they were found."""
+    """The options with which these values were found."""
     complete: bool = True
     """Was nothing left out for want of patience or time?"""
     open_above: bool = False
@@ -245,12 +245,12 @@ def _middle(low: float, high: float) -> float:
 
 
 def worse(value: float, other: float) -> bool:
-    """By more than a proof leaves open."""
+    """Is a value worse by more than a proof leaves open?"""
     return value - other > PROVEN_TOLERANCE * abs(value)
 
 
 def settled(points: list[MemoryPoint]) -> list[MemoryPoint]:
-    """By growing memory, each amount once; neither value nor bound ever grows with it."""
+    """The points by growing memory, each amount once; neither value nor bound ever grows with it."""
     ordered = sorted(points, key=lambda point: (point.memory_bytes, point.value is None, point.value))
     kept: list[MemoryPoint] = []
     for point in ordered:

@@ -30,7 +30,7 @@ class Worth:
     """Its value, divided by that of the problem itself; below 1 the change is worth something. None: no plan here
     or there."""
     problem: Problem | None = None
-    """What was solved."""
+    """The problem that was solved."""
 
     @property
     def makes_possible(self) -> bool:

@@ -41,7 +41,7 @@ class Rival:
     name: str
     value: float
     peak: float
-    """Of the fullest device, in the problem's memory unit."""
+    """Memory that the fullest device holds at its peak, in the problem's memory unit."""
     fits: bool = True
     """Does every device hold no more than it may?"""
 
@@ -57,7 +57,7 @@ class ScheduleStudy:
     result: Result
     objective: str
     peak: float | None
-    """Of the fullest device; None: there is no schedule."""
+    """Memory that the fullest device holds at its peak; None: there is no schedule."""
     own: Rival | None
     """The order that the plan was made for, with whole backward passes, within whatever memory that takes; None where
     the plan has none, or none for so many micro-batches."""
@@ -100,14 +100,14 @@ def schedule_study(
     if memory is not None:
         limited = with_memory(lowered.problem, None if memory == math.inf else memory)
         lowered = LoweredSchedule(limited, lowered.notes, lowered.own)
-    known = rule_schedules(lowered.problem, objective, limits)
-    rule = best_rule(known)
+    by_rules = rule_schedules(lowered.problem, objective, limits)
+    rule = best_rule(by_rules)
     result = solve(
         lowered.problem,
         **(method or {}),
         options={"objective": objective},
         limits=limits,
-        warm_start=start_among(lowered.problem, objective, method or {}, known),
+        warm_start=start_among(lowered.problem, objective, method or {}, by_rules),
         on_progress=on_progress,
     )
     return ScheduleStudy(
@@ -143,8 +143,8 @@ class RuleSchedule:
 
 
 def rule_schedules(problem: ScheduleProblem, objective: str, limits: SolveOptions | None) -> list[RuleSchedule]:
-    """Of all published rules those that fit; whoever refuses the problem says so by a `UsageError`."""
-    found = []
+    """Schedules by all published rules that fit the problem; a rule that refuses it says so by a `UsageError`."""
+    schedules = []
     for entry in methods_of(problem.kind):
         judged = any(spec.name == "objective" and objective in spec.choices for spec in entry.options)
         if entry.exact or entry.paper is None or not judged:
@@ -157,8 +157,8 @@ def rule_schedules(problem: ScheduleProblem, objective: str, limits: SolveOption
             continue
         if result.verified and result.objective is not None:
             plan: Any = result.plan
-            found.append(RuleSchedule(entry, Rival(entry.name, result.objective, _peak(problem, plan)), plan))
-    return found
+            schedules.append(RuleSchedule(entry, Rival(entry.name, result.objective, _peak(problem, plan)), plan))
+    return schedules
 
 
 def best_rule(known: list[RuleSchedule]) -> RuleSchedule | None:
@@ -191,7 +191,8 @@ def start_among(
 def _own(
     problem: Any, plan: Plan, micro_batches: int | None, objective: str, within: ScheduleProblem
 ) -> Rival | None:
-    """Of whole backward passes on the stages as they were planned; `within`: the devices with their memory."""
+    """The plan's own schedule, with whole backward passes on the stages as they were planned; `within` has the devices
+    with their memory."""
     devices = lower_to_schedule(problem, plan).problem.devices
     periodic = objective == PERIOD or micro_batches is None
     count = 4 * max(len(devices), LEAST_WARM) if periodic else micro_batches
@@ -219,7 +220,8 @@ def _steady(plan: SchedulePlan) -> Fraction:
 
 
 def _in_own_order(problem: Any, plan: Plan, micro_batches: int) -> tuple[ScheduleProblem, SchedulePlan] | None:
-    """None where the plan has no order of its own, or none that so many micro-batches pass through."""
+    """The schedule of the plan's own order; None where the plan has none, or none that so many micro-batches pass
+    through."""
     lowered = lower_to_schedule(problem, plan, micro_batches=micro_batches)
     if lowered.own is None:
         return None

@@ -30,7 +30,7 @@ GRACE_SHARE = 0.1
 LOADING_GRACE_S = 0.2
 # How long after it was asked to stop a worker that does not answer is killed.
 INTERRUPT_GRACE_S = 5.0
-# How many idle workers of each backend are kept for the next task; more are ended.
+# Number of idle workers of each backend that are kept for the next task; the others are ended.
 IDLE_WORKERS = 2
 
 _numbers = itertools.count(1)

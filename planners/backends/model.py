@@ -49,7 +49,7 @@ class MatrixModel:
     grids: Mapping[str, float] = field(default_factory=dict)
     """Columns that an integer solver may restrict to multiples of a step."""
     grid_loss: float = 0.0
-    """By how much the optimum can grow at most through that restriction."""
+    """Upper bound on the growth of the optimum through that restriction."""
 
     def __post_init__(self) -> None:
         _check(self)

@@ -163,7 +163,7 @@ def child_environment() -> dict[str, str]:
 
 
 def describe_end(code: int, last_words: str, what: str = "solver") -> str:
-    """How a process ended, in words."""
+    """Says in words how a process ended."""
     if code >= 0:
         last_line = last_words.splitlines()[-1] if last_words else ""
         return f"the {what} process ended with exit code {code}" + (f": {last_line}" if last_line else "")

@@ -71,7 +71,7 @@ class Task:
     submitted: float
     start: tuple[Indices, Floats] | None = None
     named_start: Mapping[str, float] | None = None
-    """For native models, whose names only the worker knows."""
+    """A start by names, for native models, whose columns only the worker knows."""
     paths: tuple[str, ...] = ()
     """Where the parent finds modules, for the builder of a native model."""
 

@@ -65,7 +65,7 @@ class Backend:
     program: str | None = None
     """The name of the solver's executable."""
     version_option: str = "--version"
-    """What the executable is called with to print its version and end."""
+    """Option with which the executable prints its version and ends."""
     remedy: str = ""
 
     def available(self) -> bool:
@@ -164,12 +164,12 @@ def find_backend(name: str) -> Backend:
     """The backend of that name, installed, or a `UsageError` with the remedy."""
     if name not in BACKENDS and name not in all_backends():
         raise unknown_name("solver named", name, all_backends())
-    found = backend_named(name)
-    if not found.available():
+    backend = backend_named(name)
+    if not backend.available():
         raise UsageError(
-            f"The solver {name!r} is not installed: {found.remedy}; installed here: {', '.join(available())}."
+            f"The solver {name!r} is not installed: {backend.remedy}; installed here: {', '.join(available())}."
         )
-    return found
+    return backend
 
 
 def available() -> list[str]:

@@ -26,7 +26,7 @@ ROUNDED_LIMIT = 2**40
 FINE_REACH = 2**10
 # Decimals of so many digits come back from a float as they are; in longer ones the last digits may be its noise.
 EXACT_DIGITS = 10**15
-# Of the size of a row: what sums of floats may be off by.
+# Share of the size of a row by which sums of floats may be off.
 NOISE = Fraction(1, 2**49)
 INFINITE = 2**62
 NEARLY = Fraction(1, 10**6)
@@ -56,7 +56,7 @@ class IntegerForm:
     slack: float
     offset: float
     loss: float
-    """What the grids cost at most: a bound on them is lowered by it."""
+    """Upper bound on what the grids cost: a bound on them is lowered by it."""
     rounded_rows: int
 
     def true_bound(self, integer_bound: float) -> float:

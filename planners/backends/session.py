@@ -50,7 +50,7 @@ class Session:
         return time.monotonic() - self.task.submitted
 
     def seconds_left(self) -> float | None:
-        """None: no limit; never negative."""
+        """Seconds until the deadline, never fewer than 0; None: there is no limit."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     def out_of_time(self) -> bool:
@@ -122,7 +122,7 @@ class Session:
             self._tell("progress", (self.seconds, self.best_value, self.best_bound, self.nodes))
 
     def tell_names(self, names: tuple[str, ...]) -> None:
-        """For native models: what the numbers of an incumbent belong to."""
+        """Tell the names of the numbers of an incumbent, which native models have in the worker alone."""
         self._tell("names", names)
 
     def _tell(self, kind: str, content: Any) -> None:

@@ -68,7 +68,7 @@ def claim_rounding(backend: str, model: MatrixModel) -> float:
 
 
 def second_opinions(first: str) -> tuple[str, ...]:
-    """Whom to ask after a float solver, the best first."""
+    """Solvers to ask after a float solver, the best first."""
     return tuple(name for name in ("cp-sat", "scip", "highs") if name != first and backend_named(name).available())
 
 

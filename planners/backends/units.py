@@ -17,9 +17,10 @@ from ..options import SolveOptions
 from .model import Floats, Indices, MatrixModel
 from .records import Answer
 
-# How many of its units an amount may hold.
+# Largest number of its own units that an amount may hold.
 REACH = 2.0**10
-# How many a side of a row, or what is added to the objective, may hold: solvers take about 1e20 for infinity.
+# Largest number of units that a side of a row, or what is added to the objective, may hold: solvers take about 1e20 for
+# infinity.
 FARTHEST = 2.0**50
 
 
@@ -28,7 +29,7 @@ class Units:
     """What one unit of the solver's columns and of its objective is worth in the model."""
 
     columns: Floats | None = None
-    """None: the solver sees the model's own columns."""
+    """What one unit of each of the solver's columns is worth; None: the solver sees the model's own columns."""
     objective: float = 1.0
 
     def to_solver(self, given: tuple[Indices, Floats]) -> tuple[Indices, Floats]:
@@ -100,7 +101,7 @@ def _sides(model: MatrixModel) -> Floats:
 
 
 def reaches(model: MatrixModel) -> Floats:
-    """How far from 0 each column can be: by its bounds, or else by what its rows ask for."""
+    """Largest distance of each column from 0, by its bounds or else by what its rows ask for."""
     far = np.maximum(np.abs(model.col_lower), np.abs(model.col_upper))
     unbounded = np.flatnonzero(~np.isfinite(far))
     if not len(unbounded):

@@ -25,7 +25,7 @@ SECONDS_WITHOUT_LIMIT = 60.0
 
 
 def completion_seconds(session: Session) -> float:
-    """How long the completion of a start may take."""
+    """Seconds that the completion of a start may take."""
     left = session.seconds_left()
     return SECONDS_WITHOUT_LIMIT if left is None else max(LEAST_SECONDS, SHARE_OF_TIME * left)
 
@@ -39,14 +39,14 @@ class Start:
     x: Floats | None = None
 
     def given(self) -> tuple[Indices, Floats]:
-        """What a solver should be told: the whole point where there is one."""
+        """The point that a solver is told: the whole one where there is one."""
         if self.x is None:
             return self.index, self.values
         return np.arange(len(self.x), dtype=np.int32), self.x
 
 
 class MatrixDriver(Protocol):
-    """What every driver offers."""
+    """The methods that every driver offers."""
 
     def solve(self, model: MatrixModel, options: SolveOptions, start: Start | None, session: Session) -> Answer:
         """Solve within `session`; report what is found on the way."""
@@ -114,6 +114,7 @@ def _complete(driver: MatrixDriver, model: MatrixModel, options: SolveOptions, s
 def _keep(
     point: Floats, outcome: StartOutcome, given: tuple[Indices, Floats], model: MatrixModel, session: Session
 ) -> tuple[Start, WarmStart]:
+    """Round a feasible point, report it to the session as a solution, and make it the start."""
     whole = np.where(model.integer, np.round(point), point)
     session.found(whole, source="start")
     return Start(*given, x=whole), WarmStart(outcome, value=model.objective(whole))

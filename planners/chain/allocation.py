@@ -51,10 +51,10 @@ def period_bound(
     """
     while longest - refuted > resolution:
         middle = (refuted + longest + 1) // 2
-        found = candidate(chain, middle, (), solver, limit_s)
-        if found.exhausted:
+        answer = candidate(chain, middle, (), solver, limit_s)
+        if answer.exhausted:
             refuted = middle
-        elif found.allocation is not None:
+        elif answer.allocation is not None:
             longest = middle - 1
         else:
             break
@@ -78,7 +78,7 @@ class Balance:
 
 
 def balanced(chain: IntegerChain, solver: Solver, threads: int, start: Sequence[int] | None = None) -> Balance:
-    """Without a memory limit the loads alone decide (Lemma 1)."""
+    """The allocation of least largest load, which is all that counts without a memory limit (Lemma 1)."""
     data = model.payload(chain, None, (), start)
     outcome = solver.run(NativeModel(model.BUILDER, data), None, threads)
     least = least_period(chain)
@@ -112,7 +112,10 @@ def load_period(problem: ChainProblem, allocation: Sequence[int]) -> Fraction:
 
 
 def link_of(problem: ChainProblem, allocation: Sequence[int], edge: int) -> tuple[int, ...]:
-    """The GPUs at both ends of an edge's link, in the order of the transfer where directions do not share it."""
+    """The GPUs at both ends of the link that an edge uses; empty where both of its tasks are on one GPU.
+
+    Where the two directions do not share a link, the GPUs are in the order of the transfer, else in ascending order.
+    """
     ends = tuple(allocation[problem.layer_of[task]] for task in (edge - 1, edge))
     if ends[0] == ends[1]:
         return ()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 NOWHERE = -(1 << 60)
 MOST_PASSED = 2
-# How many of the moves change the places that a task passes over; the others move layers.
+# Share of the moves that change the places which a task passes over; the others move layers.
 PASS_SHARE = 0.3
 TURN_SHARE = 0.01
 SWAP_SHARE, RUN_SHARE = 0.3, 0.5
@@ -157,7 +157,7 @@ def lay_out(tables: Tables, state: State, period: int) -> int:
 
 
 def from_the_middle(tables: Tables, state: State, period: int) -> int:
-    """From the last layer outwards: forward tasks as late, backward tasks as early as they can be.
+    """Place the tasks from the last layer outwards: forward tasks as late, backward tasks as early as they can be.
 
     The layers that live shortest wait least, and those before them wait around them once.
     """
@@ -233,7 +233,7 @@ def in_order(tables: Tables, state: State, period: int) -> int:
 
 
 def alive(start: int, end: int, at: int, period: int) -> int:
-    """How many of the copies that live from start to end, one per period, live at a time."""
+    """Number of copies that live at a time, if one copy lives from start to end in each period."""
     return (at - start) // period - (at - end) // period
 
 

@@ -18,10 +18,11 @@ from .schedule import longest_period, pattern_at
 
 # Steps of one round; they double when a few rounds found nothing.
 STEPS = 100_000
-# Of longer chains a round has fewer steps, as each takes longer: no round can be interrupted.
+# Tasks of a usual chain: of longer ones a round has fewer steps, since each takes longer and no round can be
+# interrupted.
 USUAL_TASKS = 48
 ROUNDS = 4
-# Of products of sizes and times in the compiled loops, which count in 64 bits.
+# Limit on products of sizes and times in the compiled loops, which count in 64 bits.
 MOST_AREA = 2**61
 # Energies that are accepted now and then, at the begin and at the end of a round.
 HOT, COLD = 0.05, 0.002
@@ -54,7 +55,7 @@ class Annealer:
         compiled(anneal_kernel, "anneal")(self.tables, self._state([0] * self.chain.layers), 1, 0, HOT, COLD)
 
     def _plan(self, state: anneal_kernel.State, period: int) -> PatternPlan | None:
-        """As a pattern of the true problem; what the referee rejects is none."""
+        """The state as a pattern of the true problem; None where the referee rejects it."""
         allocation = canonical(state.gpu.tolist())
         starts, sent = state.starts.tolist(), state.sent.tolist()
         plan = pattern_at(self.problem, self.chain, allocation, starts, sent, period)
@@ -129,5 +130,5 @@ def _own_size(chain: IntegerChain, task: int) -> int:
 
 
 def array(values: Sequence[int], kind: str = "int64") -> Any:
-    """Of machine words."""
+    """An array of machine words."""
     return np.array(values, dtype=kind)

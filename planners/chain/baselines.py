@@ -69,7 +69,8 @@ def pipedream_points(problem: ChainProblem, stop: Callable[[], bool] = lambda: F
 
 
 def _targets(problem: ChainProblem, versions: int) -> list[float]:
-    """From the least that PipeDream's estimate can be at this many versions to that of all layers on one GPU."""
+    """Targets from the least that PipeDream's estimate can be at this many versions to the estimate of all layers on
+    one GPU."""
     stages, layers = Stages(problem), problem.layers
     estimates = [Fraction(versions * stages.estimate(i, i + 1), stages.parts) for i in range(layers)]
     most = float(sum(estimates))
@@ -80,7 +81,7 @@ def _targets(problem: ChainProblem, versions: int) -> list[float]:
 
 
 def pareto(points: list[Measured]) -> list[Measured]:
-    """Those that no other run beats in peak memory and period, by growing memory."""
+    """The runs that no other run beats in both peak memory and period, by growing memory."""
     front: list[Measured] = []
     for point in sorted(points, key=lambda point: (point.peak, point.period)):
         if not front or point.period < front[-1].period:

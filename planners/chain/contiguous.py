@@ -31,7 +31,7 @@ class Stages:
 
     problem: ChainProblem
     allowed: frozenset[tuple[int, int]] | None = None
-    """None: any stage may be used."""
+    """The stages that may be used; None: any stage."""
 
     @cached_property
     def ticks(self) -> int:
@@ -43,8 +43,8 @@ class Stages:
     def parts(self) -> int:
         """Per byte."""
         single = [as_written(size) for size in self.problem.weights]
-        held = (*self.problem.held_weights, *self.problem.held_activations)
-        return math.lcm(*(size.denominator for size in (*single, *held)))
+        amounts = (*self.problem.held_weights, *self.problem.held_activations)
+        return math.lcm(*(size.denominator for size in (*single, *amounts)))
 
     @cached_property
     def memory(self) -> int | None:
@@ -84,7 +84,7 @@ class Stages:
         return self._versions[end] - self._versions[first] + self.kept(first, end)
 
     def kept(self, first: int, end: int) -> int:
-        """What one batch leaves behind between its forward and backward pass."""
+        """Bytes that one batch leaves behind between its forward and backward pass."""
         return self._kept[end] - self._kept[first]
 
     def transfer(self, border: int) -> int:
@@ -172,11 +172,11 @@ def best_contiguous(problem: ChainProblem, given: Sequence[int] | None = None) -
         return None
     while longest - least > 1 + longest // RESOLUTION:
         middle = (least + longest) // 2
-        found = _divide(stages, middle)
-        if found is None:
+        division = _divide(stages, middle)
+        if division is None:
             least = middle
         else:
-            longest, borders = middle, found
+            longest, borders = middle, division
     return one_f_one_b(problem, borders, Fraction(longest, stages.ticks))
 
 

@@ -14,7 +14,7 @@ from .anneal_kernel import Tables
 
 FOUND, DONE, PAUSED = 1, 0, -1
 TOO_MANY = -1
-# Of the search for sets, before they count as too many.
+# Nodes of the search for sets, for each set that is wanted; beyond them the sets count as too many.
 NODES_PER_SET = 40
 
 
@@ -29,7 +29,7 @@ class Covers(NamedTuple):
     areas: Any
     """The area of each set, rounded down to a unit."""
     room: int
-    """For the areas of a partition, beside layers that are in no set."""
+    """Room for the areas of a partition, when layers that are in no set have theirs."""
     layer_loads: Any
     """The load of each layer that is in sets: of all layers, or of the first ones."""
     gpus: int
@@ -54,7 +54,7 @@ class Walk(NamedTuple):
 
 
 def areas_of(tables: Tables) -> Any:
-    """Size times time that each layer occupies for one batch, at least, beside weights and slots."""
+    """Lower bound on size times time that each layer occupies for one batch; weights and slots are not counted."""
     tasks = len(tables.durations)
     layers = tasks // 2
     areas = np.zeros(layers, dtype=np.int64)

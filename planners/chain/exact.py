@@ -44,7 +44,7 @@ class BestSoFar:
         self.best: PatternPlan | None = None
         self.start_outcome = StartOutcome.NONE
         self.counts: dict[str, int] = {}
-        """How many schedules were sought, and how many facts refuted."""
+        """Numbers of schedules that were sought and of facts that were refuted."""
 
     def tell(self, plan: PatternPlan | None, bound: float) -> None:
         """A plan or None, and a bound: kept where they are better."""
@@ -122,9 +122,9 @@ class GivenAllocation(BestSoFar):
         """On one grid, below the best plan."""
         cutoff = None if self.best is None else self.best.period
         refuted = max(refuted, math.ceil(as_written(self.bound) * chain.steps) - 1)
-        found = best_schedule(self.problem, chain, self.allocation, cutoff, self.solver, None, refuted)
-        self.tell(found.plan, chain.true_time(found.refuted))
-        return found
+        answer = best_schedule(self.problem, chain, self.allocation, cutoff, self.solver, None, refuted)
+        self.tell(answer.plan, chain.true_time(answer.refuted))
+        return answer
 
 
 class ExactBeaumont:
@@ -182,10 +182,10 @@ class _Run(BestSoFar):
         assert start is not None
         self.tell(packed_pattern(self.problem, start.allocation), 0.0)
         chain = integer_chain(self.problem, fine_steps(self.problem, self.best))
-        found = balanced(chain, self.solver, self.workers, start.allocation)
-        plan = None if found.allocation is None else packed_pattern(self.problem, found.allocation)
-        self.tell(plan, chain.true_time(found.bound))
-        return self._outcome(found.proven)
+        balance = balanced(chain, self.solver, self.workers, start.allocation)
+        plan = None if balance.allocation is None else packed_pattern(self.problem, balance.allocation)
+        self.tell(plan, chain.true_time(balance.bound))
+        return self._outcome(balance.proven)
 
     # ---- with a memory limit ------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ def coarse_steps(problem: ChainProblem) -> Fraction:
 
 
 def fine_steps(problem: ChainProblem, plan: PatternPlan | None) -> Fraction:
-    """So fine that what is refuted up to the step below the plan proves it.
+    """Steps so fine that refuting all periods up to the step below the plan proves the plan optimal.
 
     On an exact grid the least period is a ratio with a bounded denominator, so no finer one can tell more.
     """

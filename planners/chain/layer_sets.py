@@ -27,9 +27,9 @@ UNKNOWN, OPEN = -1, -2
 
 # Sets are the bits of a machine word. Of longer chains only the first layers are in sets, the others on any GPU.
 MOST_LAYERS = 60
-# As many layers of a long chain are in sets as have no more sets than these.
+# Sets of the first layers: of a long chain so many layers are in sets as have no more sets than this.
 MOST_SETS_OF_FIRST = 20_000
-# By load and area. More are not looked at.
+# Sets that load and area allow. More are not looked at.
 MOST_SETS = 200_000
 # A table of which may be together takes a bit for each pair of those that a GPU can hold.
 MOST_GOOD = 20_000
@@ -46,11 +46,12 @@ Steps = Iterator[Step]
 
 @dataclass
 class Facts:
-    """Which sets cannot be on GPUs together, for all periods; shared by threads, whose double work does no harm."""
+    """Sets of layers that cannot be on GPUs together, for all periods. Threads share them, and it does no harm if two
+    find the same."""
 
     chain: IntegerChain
     layers: int
-    """How many layers, from the first one on, are in sets."""
+    """Number of layers, from the first one on, that are in sets."""
     longest_refuted: dict[tuple[int, ...], int] = field(default_factory=dict)
     shortest_open: dict[tuple[int, ...], int] = field(default_factory=dict)
 
@@ -75,10 +76,10 @@ class Facts:
         With the areas that they occupy in a period, slots and weights included.
         """
         loads = sum(map(self.chain.load, range(self.layers)))
-        found = np.zeros((MOST_SETS if most is None else most, 2), np.int64)
+        sets = np.zeros((MOST_SETS if most is None else most, 2), np.int64)
         least = max(1, loads - (self.chain.gpus - 1) * period)
-        count = compiled(cover_kernel, "list_sets")(self.tables, self.layers, period, least, found)
-        return None if count < 0 else dict(found[:count].tolist())
+        count = compiled(cover_kernel, "list_sets")(self.tables, self.layers, period, least, sets)
+        return None if count < 0 else dict(sets[:count].tolist())
 
     def room(self, period: int) -> int:
         """For all sets of a partition: size times time, beside what the other layers need at least."""
@@ -182,7 +183,7 @@ class Partitions:
     facts: Facts
     period: int
     sets: Mapping[int, int]
-    """By load and area alone, with their areas; the walk begins with leaving those that a GPU can hold."""
+    """Sets that load and area allow, with their areas; the walk begins with leaving those that a GPU can hold."""
     done: bool = False
     spent_s: float = 0.0
     """Seconds that all threads together have spent on the walk."""
@@ -260,7 +261,7 @@ class Partitions:
             yield None
 
     def _partitions(self, root: int) -> Steps:
-        """Those with one set, as far as nothing that is asked about some of their sets refutes them."""
+        """Partitions with the set `root`, of which no group of sets that was asked about is refuted."""
         covering = self._covering
         assert covering is not None
         walk = covering.begin(root)
@@ -277,7 +278,7 @@ class Partitions:
             yield None
 
     def _fitting(self, covering: Covering, chosen: list[int], before: list[int]) -> int:
-        """How many of the sets, from the first one on, are not refuted; `before` are some that are not."""
+        """Number of sets, from the first one on, that are not refuted together; it is known of those in `before`."""
         sets = [self._good[i] for i in chosen]
         for i, j in sorted(combinations(range(len(sets)), 2), key=lambda pair: pair[1]):
             if self.facts.refuted(_in_order((sets[i], sets[j])), self.period, NODES_TOGETHER):

@@ -45,7 +45,7 @@ class Schedule:
     proven: bool
     """Is nothing left between `refuted` and the plan, or the cut-off where there is no plan?"""
     finer: bool = False
-    """Not proven because only a finer grid can tell (exclusive buffers)."""
+    """Is it unproven because only a finer grid can tell (exclusive buffers)?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,17 +113,17 @@ def best_schedule(
 
     `refuted`: a period in steps that is known to be too short; `most`: the longest one that is of interest.
     """
-    known = Known.whole(allocation)
+    facts = Known.whole(allocation)
     ceiling = longest_period(chain) if cutoff is None else chain.last_below(cutoff)
     ceiling = ceiling if most is None else min(ceiling, most)
     exact = chain.exact_sizes and not chain.exclusive_buffers
     plan: PatternPlan | None = None
     length = 0
-    """Of the interval to be refuted next, with exclusive buffers; 0: ask for the ceiling itself."""
+    """Length of the interval to be refuted next, with exclusive buffers; 0: ask for the ceiling itself."""
     while ceiling > refuted:
         period = min(ceiling, refuted + length) if length else ceiling
         slack = slack_between(chain, refuted, period) if length else 0
-        answer = fit(chain, known, period, solver, limit_s, slack)
+        answer = fit(chain, facts, period, solver, limit_s, slack)
         if answer.fits is None:
             return Schedule(plan, refuted, proven=False)
         if answer.fits is False and chain.exclusive_buffers and not length:
@@ -212,15 +212,16 @@ def _orders(path: Path, values: Mapping[str, float]) -> list[list[int]]:
 
 
 def _relations(path: Path, values: Mapping[str, float]) -> Relations[int]:
-    """Where the tasks are that take no time."""
+    """What the solution says about tasks that take no time: its variables w are `order`, e `ended`, f `far`."""
     timeless = path.timeless()
     pairs = tuple(timeless_pairs(path.gpus(), timeless))
 
-    def holding(letter: str, candidates: Iterable[tuple[int, int]]) -> frozenset[tuple[int, int]]:
+    def pairs_with(letter: str, candidates: Iterable[tuple[int, int]]) -> frozenset[tuple[int, int]]:
+        """The pairs whose variable of this letter is 1."""
         return frozenset((i, j) for i, j in candidates if values.get(f"{letter}{i}_{j}", 0.0) > 0.5)
 
-    order = holding("w", [*pairs, *((z, x) for x, z in pairs)])
-    return Relations(timeless, order, holding("e", pairs), holding("f", pairs), pairs)
+    order = pairs_with("w", [*pairs, *((z, x) for x, z in pairs)])
+    return Relations(timeless, order, pairs_with("e", pairs), pairs_with("f", pairs), pairs)
 
 
 def _shifts(
@@ -336,12 +337,12 @@ class Refuter:
         return [core for core in found if core is not None]
 
     def _core(self, allocation: Sequence[int], groups: tuple[frozenset[int], ...], period: int) -> Known | None:
-        known = Known(groups, tuple(self._apart(groups, g) for g in range(len(groups))))
-        if self.refutes(known, period):
-            return self._shrink(known, period)
+        facts = Known(groups, tuple(self._apart(groups, g) for g in range(len(groups))))
+        if self.refutes(facts, period):
+            return self._shrink(facts, period)
         cuts = self._other_cuts(allocation, frozenset().union(*groups))
-        if cuts and self.refutes(replace(known, cuts=cuts), period):
-            return self._shrink(replace(known, cuts=cuts), period)
+        if cuts and self.refutes(replace(facts, cuts=cuts), period):
+            return self._shrink(replace(facts, cuts=cuts), period)
         return None
 
     def _apart(self, groups: Sequence[frozenset[int]], g: int) -> frozenset[int]:
@@ -371,7 +372,7 @@ class Refuter:
 
 
 def _smaller(known: Known) -> Iterator[Known]:
-    """The same without one fact."""
+    """What remains of the known facts when one of them is left out, in all ways."""
     for cut in sorted(known.cuts):
         yield replace(known, cuts=known.cuts - {cut})
     for g, group in enumerate(known.groups):

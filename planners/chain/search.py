@@ -43,12 +43,12 @@ class Levels:
     chain: IntegerChain
     current: Partitions | None = None
     waiting: list[Partitions] = field(default_factory=list)
-    """Begun at higher levels and left."""
+    """Walks that began at higher levels and were left."""
     patience_s: float = PATIENCE_S
     until_s: float = 0.0
-    """May be spent on the current walk before lower ones."""
+    """Seconds that may be spent on the current walk before lower ones."""
     most: int | None = None
-    """From this period on there are too many sets, or partitions of a part of the chain that nothing refutes."""
+    """The period from which on there are too many sets, or partitions of a part of the chain that nothing refutes."""
 
     def __post_init__(self) -> None:
         self.suited = self.chain.memory is not None
@@ -102,7 +102,7 @@ class Levels:
 
 # Where in the gap the level lies that is to be exhausted next.
 FIRST_SHARE = 0.3
-# Allocations at a level before it is lowered: a low level is exhausted sooner.
+# Number of allocations that are tried at a level before it is lowered: a low level is exhausted sooner.
 PATIENCE = 8
 LOWER_BY, RAISE_BY = 0.6, 1.5
 # Where in the gap the allocations are sought that are to give better patterns.
@@ -115,13 +115,13 @@ ROUNDS_IN_TURN = 4
 MOST_REST = 10
 # Beyond this, annealing has no more time than walks, where there are any.
 ANNEALED_FIRST_S = 5.0
-# In a gap this small, relative to the upper bound, the last level is taken at once.
+# Gap, relative to the upper bound, in which the last level is taken at once.
 CLOSE_SHARE = 0.01
-# For one question of the first bisection.
+# Seconds for one question of the first bisection.
 BOUND_LIMIT_S = 2.0
-# For one allocation from the relaxation; twice as much each time that this is not enough.
+# Seconds for one allocation from the relaxation; they double each time that they are not enough.
 RELAXATION_LIMIT_S = 10.0
-# For one schedule; those that take longer are kept for later, with twice as much each time.
+# Seconds for one schedule; those that take longer are kept for later, with twice as much each time.
 SCHEDULE_LIMIT_S = 20.0
 
 
@@ -170,7 +170,7 @@ class Search:
         self.share = FIRST_SHARE
         self.tried = 0
         self.floor = 0
-        """Up to here only undecided allocations are left."""
+        """Periods up to this have only undecided allocations left."""
         self.exhausted = False
         """Is nothing left but what only a finer grid can decide?"""
 
@@ -180,7 +180,7 @@ class Search:
         return longest_period(self.chain) if self.plan is None else self.chain.last_below(self.plan.period)
 
     def run(self, workers: int) -> None:
-        """Until nothing is left to do on this grid, or time is up."""
+        """Search until nothing is left to do on this grid, or time is up."""
         self._load_loops()
         threads = [threading.Thread(target=self._guarded, daemon=True) for _ in range(workers)]
         for thread in threads:
@@ -270,7 +270,7 @@ class Search:
 
     @contextmanager
     def _busy_with(self, allocation: tuple[int, ...]) -> Iterator[None]:
-        """Those who wait for it hear of the end."""
+        """Tell the threads that wait for this allocation when the work on it has ended."""
         try:
             yield
         finally:
@@ -390,7 +390,7 @@ class Search:
         self._schedule(allocation, self.lower)
 
     def _schedule(self, allocation: tuple[int, ...], refuted: int, most: int | None = None) -> None:
-        """Up to a period `most`, or to any that would be an improvement."""
+        """Seek a schedule of the allocation up to a period `most`, or up to any period that would be an improvement."""
         self.scheduled.add(allocation)
         answer = self._windows_refute(allocation) or best_schedule(
             self.problem,

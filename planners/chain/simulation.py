@@ -39,7 +39,7 @@ class _Stage:
     ready: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
     """Batches that wait for their forward and their backward pass, oldest first."""
     done: list[int] = field(default_factory=lambda: [0, 0])
-    """How many forward and how many backward passes have been started."""
+    """Numbers of forward and of backward passes that have been started."""
     last: int = 1
     """1: the last pass was a backward one, so a forward one is next."""
     idle: bool = True

@@ -41,13 +41,13 @@ class ChainMemory(SmallestMemory):
 
     memory_bytes: float
     plan: PatternPlan
-    """One batch after the other."""
+    """A pattern that runs one batch after the other."""
     gpu: int
     """The GPU of `plan` that holds the most."""
     task: str
-    """What it does then, as F3 or B3."""
+    """The task that it runs when it holds the most, as F3 or B3."""
     terms: Terms
-    """What it holds then: these add up to `memory_bytes`."""
+    """What it holds while it runs that task: these add up to `memory_bytes`."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -66,7 +66,8 @@ class ChainMemory(SmallestMemory):
 def least_memory(
     problem: ChainProblem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
 ) -> SmallestMemory:
-    """Of all patterns, or of those of a given allocation; what needs no search where the user does not wait."""
+    """The least memory of all patterns, or of those with a given allocation. If the user interrupts the search, it is
+    that of what was found without one."""
     allocation = given_allocation(problem, options)
     if allocation is not None:
         return memory_of(problem, allocation)
@@ -74,8 +75,8 @@ def least_memory(
         return smallest_memory(problem, limits)
     except KeyboardInterrupt:
         sizes, gpus = sizes_of(problem), min(problem.gpus, problem.layers)
-        found = _report(problem, sizes, _first(problem, sizes, gpus), _without_search(sizes, gpus))
-        return replace(found, stop=Stop.INTERRUPTED)
+        memory = _report(problem, sizes, _first(problem, sizes, gpus), _without_search(sizes, gpus))
+        return replace(memory, stop=Stop.INTERRUPTED)
 
 
 def smallest_memory(problem: ChainProblem, limits: SolveOptions | None = None) -> ChainMemory:
@@ -106,7 +107,8 @@ def memory_of(problem: ChainProblem, allocation: Sequence[int]) -> ChainMemory:
 
 
 def _report(problem: ChainProblem, sizes: Sizes, allocation: Sequence[int], lower: Fraction | None) -> ChainMemory:
-    """Of an allocation's pattern; lower: None where nothing smaller is possible."""
+    """The least memory of an allocation's pattern. `lower`: a bound on what is possible; None where nothing smaller
+    is."""
     need = _need(sizes, allocation)
     return ChainMemory(
         memory_bytes=enough(need.total),
@@ -248,8 +250,8 @@ def _ask_solver(sizes: Sizes, gpus: int, bracket: _Bracket, solver: Solver, thre
     if outcome.bound is not None:
         bracket.refuted = max(bracket.refuted, round(outcome.bound) - 1)
     if outcome.values is not None:
-        found = decoded(outcome.values, len(sizes.weights), gpus)
-        bracket.allocation = min(bracket.allocation, found, key=lambda at: _need(sizes, at).total)
+        allocation = decoded(outcome.values, len(sizes.weights), gpus)
+        bracket.allocation = min(bracket.allocation, allocation, key=lambda at: _need(sizes, at).total)
 
 
 def _units(data: Mapping[str, Any], allocation: Sequence[int]) -> int:
@@ -295,7 +297,7 @@ MOST_STATES = 20_000
 
 DATA = ("weights", "kept", "own", "slots", "timed", "moved", "gpus")
 
-# Of one GPU: weights and slots; kept inputs; the most that kept inputs and what runs take together.
+# What one GPU holds: weights and slots; kept inputs; the most that kept inputs and what runs take together.
 Fill = tuple[int, int, int]
 
 # The GPU of the last layer, and the other GPUs in use, sorted.

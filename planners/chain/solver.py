@@ -48,11 +48,11 @@ class Solver:
         return Stop.COMPLETED if self.deadline is None else Stop.TIME
 
     def messages(self) -> tuple[str, ...]:
-        """What a result says of the solver's death."""
+        """Messages for a result: how the solver died, if it did."""
         return () if self.death is None else (f"{NAME}: {self.death.message}",)
 
     def backend(self) -> dict[str, Any]:
-        """What a result says of the solver behind it."""
+        """Facts of the solver for a result: its name, its version, and the models that it solved."""
         return {"name": NAME, "version": BACKENDS[NAME].version(), "models": self.solved}
 
     def run(

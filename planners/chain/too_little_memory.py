@@ -65,7 +65,7 @@ def said(found: ChainMemory) -> str:
 
 
 def binding(found: ChainMemory) -> str:
-    """Which GPU and which term."""
+    """Says which GPU needs the memory, and for what."""
     terms = found.terms.to_json()
     layers = ", ".join(str(i + 1) for i, gpu in enumerate(found.plan.allocation) if gpu == found.gpu)
     parts = ", ".join(f"{TERMS[name]} {amount(size)}" for name, size in terms.items() if size) or "nothing"

@@ -18,7 +18,7 @@ from .anneal_kernel import Tables
 FITS, REFUTED, UNDECIDED = 1, 0, -1
 # Branchings below each other before the search gives up.
 DEPTH = 100
-# Of a layer: on some other GPU than those that are known; on any.
+# Instead of the GPU of a layer. UNKNOWN: it is on some other GPU than those that are named. OPEN: it is on any GPU.
 UNKNOWN, OPEN = -1, -2
 
 
@@ -199,7 +199,7 @@ def areas(part: Part, apart: Any) -> int:
 
 
 def settle(part: Part, apart: Any) -> bool:
-    """All consequences; False: a contradiction."""
+    """Draw all consequences; False: there is a contradiction."""
     while True:
         changed = windows(part, apart)
         if changed == 0:
@@ -385,9 +385,10 @@ def list_tensors(tables: Tables, gpu: Any, place: Any, kept: Any, direct: Any, c
 
 
 def refuted(tables: Tables, gpu: Any, period: int, nodes: int) -> bool:
-    """Is it proven, with so many nodes at most, that no pattern with the period has these layers on these GPUs?
+    """Does a search of at most `nodes` nodes prove that no pattern with the period has these layers on these GPUs?
 
-    gpu[layer]: a number from 0 on, or UNKNOWN, or OPEN from some layer on; unknown layers are on other GPUs.
+    gpu[layer] is the layer's GPU, a number from 0 on. UNKNOWN layers are on some other GPU than those that are named;
+    OPEN ones, of which there may be some at the end of the chain, are on any GPU.
     """
     tasks = len(tables.durations)
     layers = tasks // 2

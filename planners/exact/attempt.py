@@ -54,7 +54,7 @@ class Attempt:
     """Plans that the referee did not accept; `refused_value` is the model's value of the last one."""
     refused_value: float | None = None
     answers: list[Answer] = field(default_factory=list)
-    """Of the backends that came to an end, as far as they are believed."""
+    """Answers of the backends that came to an end, except errors and refutations that are not believed."""
     dead: dict[str, Stop] = field(default_factory=dict)
     """Backends that are of no use from now on, each with why it stopped."""
     messages: list[str] = field(default_factory=list)
@@ -76,7 +76,7 @@ class Attempt:
 
     @property
     def backend(self) -> dict[str, Any]:
-        """Who had the last word, after how much work."""
+        """The backend that had the last word, and its counts of work."""
         last = self.decider or next(reversed(self.answers), None)
         if last is None:
             return {}
@@ -278,7 +278,7 @@ class _Runner:
     columns: Collection[str] | None
     """The model's own columns, where the parent knows them."""
     rounding: float
-    """By how much the solver may say too little of a plan, since model and solver round."""
+    """Largest amount by which the solver says too little of a plan, since model and solver round."""
     exclusions: int = 0
     """Rows that cut off plans which the referee refused before."""
 
@@ -301,8 +301,8 @@ def start_values(built: BuiltModel, plan: Plan, columns: Collection[str] | None)
 
 def exclusions(built: BuiltModel, plans: Sequence[Plan]) -> list[ExtraRow]:
     """The rows that cut off refused plans, each once."""
-    found: list[ExtraRow] = []
+    excluding: list[ExtraRow] = []
     if built.exclude is not None:
         for plan in plans:
-            found += [row for row in built.exclude(plan) if row not in found]
-    return found
+            excluding += [row for row in built.exclude(plan) if row not in excluding]
+    return excluding

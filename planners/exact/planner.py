@@ -66,10 +66,10 @@ class _Run:
         """Holds the incumbent, and bounds that nobody has confirmed yet."""
         self.bound: float | None = None
         self.checks: tuple[str, ...] = ()
-        """What stands behind the bound."""
+        """Phrases for what proves the bound: who refuted what, on which numbers."""
         self.messages: list[str] = []
         self.refused: Plan | None = None
-        """What the model calls a plan and the referee does not."""
+        """A plan by the model that the referee refused."""
         self.last: Attempt | None = None
         self.build_seconds = 0.0
         self.given_up: dict[str, Stop] = {}
@@ -77,7 +77,7 @@ class _Run:
         self.refusals: list[str] = []
         """Why the referee did not accept plans."""
         self.excluded: list[Plan] = []
-        """What models let through by rounding and the referee refuses: cut off in the next attempt."""
+        """Plans that models let through by rounding and the referee refuses; the next attempt cuts them off."""
         self.contradicted = False
         """Was a solver left out because another one showed it to be wrong?"""
         self.warm_start = WarmStart()
@@ -160,7 +160,8 @@ class _Run:
         return Stop.GAP  # or proven: the judge says so where value and bound meet
 
     def _stages(self, gap: float) -> tuple[Stage, ...]:
-        """Of named solvers, joined by commas, one; of `auto`, what the formulation wants."""
+        """The stages of the search. Named solvers, joined by commas, are one stage; `auto` takes what the formulation
+        wants."""
         if self.solver != "auto":
             return side_by_side(*dict.fromkeys(name.strip() for name in self.solver.split(",")))
         near, found = self._reached(NEAR * gap), self.board.plan is not None
@@ -218,11 +219,11 @@ class _Run:
         limits = replace(self.request.limits, time_limit_s=board.seconds + seconds, rel_gap=gap)
         if stage.kind == "search":
             helper, start = PLANNERS[stage.planner], self.board.plan
-            known = {spec.name: self.options.get(spec.name, spec.default) for spec in helper.options}
+            options = {spec.name: self.options.get(spec.name, spec.default) for spec in helper.options}
         else:
             helper, start = PLANNERS[EXACT], self.request.warm_start  # our best plan need not be an answer there
-            known = {**self.options, "formulation": self.entry.name}
-        request = Request(self.request.problem, {**known, **stage.options}, limits, start, board)
+            options = {**self.options, "formulation": self.entry.name}
+        request = Request(self.request.problem, {**options, **stage.options}, limits, start, board)
         try:
             outcome = helper.load().plan(request)
             if stage.kind == "search":  # an easier question has fewer plans
@@ -349,7 +350,7 @@ class _Run:
             self._prove(told, evidence(first, _answer(told)), "no second opinion came in time")
 
     def _second_opinion(self, first: str, question: float | None, first_took_s: float) -> Attempt | None:
-        """Of the first solver that takes this model; None where there is none, or no time."""
+        """An attempt with the first other solver that takes this model; None where there is none, or no time."""
         request = replace(self.request, limits=replace(self.request.limits, native={}, log_path=None))
         for other in second_opinions(first):
             if other in self.given_up or self.request.out_of_time():
@@ -373,7 +374,8 @@ class _Run:
 
 
 def share(names: tuple[str, ...], threads: int | None) -> dict[str, int]:
-    """At least one thread for each; HiGHS hardly uses more than one, so the last named gets the rest."""
+    """Threads for each solver, at least one. HiGHS hardly uses more than one, so the solver named last gets the
+    rest."""
     shares = dict.fromkeys(names, 1)
     shares[names[-1]] += max(0, (threads or os.cpu_count() or 1) - len(names))
     return shares

@@ -64,7 +64,7 @@ from .memory import GraphMemory, whole_graph_memory
 # Samples of a micro-batch, and devices.
 Share = tuple[int, int]
 
-# Relative: how close the iteration's bound is to what the argument proves.
+# Relative distance of the computed bound of an iteration from what the argument proves.
 PRECISE = 1e-8
 
 ROUNDING = 1e-12
@@ -136,7 +136,7 @@ class Argument:
 
     @property
     def held(self) -> Any:
-        """By all devices of a stage, with one micro-batch in flight; in whole units."""
+        """Memory of all devices of a stage with one micro-batch in flight, in whole units."""
         fixed, stashes = (
             np.array(row, dtype=np.int64)[:, None] for row in (self.memory.fixed, self.memory.stashes)
         )
@@ -148,7 +148,7 @@ class Argument:
 
     @cached_property
     def synchronisation(self) -> tuple[Any, Any]:
-        """For each share: seconds per byte of weights, and latency."""
+        """Seconds per byte of weights, and latency, of each share."""
         return synchronisation(self.problem, (d for _, d in self.shares))
 
     @property
@@ -250,7 +250,7 @@ class Argument:
         return paths, [v for v in range(len(self.passes)) if v not in seen]
 
     def simple(self, steady: bool) -> float:
-        """All work, and the longest path of one micro-batch."""
+        """The bound by all work and, for one iteration, by the longest path of one micro-batch."""
         if steady:
             return self._work
         longest = self._paths[0].passes.min(axis=1).sum()
@@ -289,7 +289,7 @@ COMPILED_FROM = 1_001
 # Operators of a path squared times shares (and levels): of longer paths, no more than their work is counted.
 MOST_STEPS = 2_000_000
 
-# One number of stages after a stage is told apart from another up to this.
+# Numbers of stages after a stage are told apart up to this.
 MOST_LEVELS = 4
 
 MOST_PATHS = 64
@@ -340,16 +340,17 @@ class Path:
     memory: GraphMemory
 
     def iteration(self, longest: float, filled: bool) -> float:
-        """Time of all devices within an iteration of at most `longest`; infinite where there is none.
+        """Lower bound on the device time that the stages on this path use up in an iteration of at most `longest`.
 
-        `filled`: with the time before a stage can begin and after it is done, and with its synchronisation.
+        It is infinite where no division of the path into stages takes at most `longest`. With `filled` it counts the
+        time before a stage can begin and after it is done, and its synchronisation, besides its passes.
         """
         return self._least(longest, self._nothing, self._delays, 1.0, 2 if filled else 0)
 
     def steady(self, longest: float, whole: bool) -> float:
-        """The same with transfers in place of bubbles, for a mini-batch in the steady state.
+        """The same lower bound for a mini-batch in the steady state, which counts transfers instead of bubbles.
 
-        `whole`: with the latency of synchronisation, which stages of several paths pay once.
+        With `whole` it counts the latency of synchronisation, which a stage that lies on several paths pays once.
         """
         return self._least(longest, self._transfers, self._nothing, 0.0, 2 if whole else 1)
 
@@ -384,7 +385,11 @@ class Path:
 
     @cached_property
     def _parts(self) -> tuple[Any, Any, Any, Any]:
-        """Of each operator: times, synchronisation, fixed memory, memory per sample; [share, place] or [place]."""
+        """What the operators of the path cost, as arrays for the loops.
+
+        Times of passes and of synchronisation are [share, place on the path]; fixed memory and memory per sample,
+        which are the same for all shares, are [place on the path].
+        """
         weights = np.array([self.problem.operators[v].weight_bytes for v in self.operators])
         times = np.where(np.isfinite(self.passes), self.passes, 0.0)
         fixed, stashes = (

@@ -26,7 +26,7 @@ Combinations = dict[Entry, int]
 
 
 def after_child(tables: Tables, node: SeriesNode, entry: Entry, values: Any, needs: Any, i: int) -> Combinations:
-    """What comes after child i, which is divided, as combinations."""
+    """Combinations of what comes after child i, which is divided."""
     end = len(values) - 1
     if i + 1 == end:
         return {entry: 1}
@@ -34,7 +34,7 @@ def after_child(tables: Tables, node: SeriesNode, entry: Entry, values: Any, nee
 
 
 def of_row(tables: Tables, node: PricedNode, entry: Entry, end: int, i: int) -> Combinations:
-    """Of the children from i to end - 1 of a leaf or a series."""
+    """Combinations of the children from i to end - 1 of a leaf or a series."""
     assert not isinstance(node, ParallelNode)
     if i == end:
         return {entry: 1}
@@ -43,7 +43,7 @@ def of_row(tables: Tables, node: PricedNode, entry: Entry, end: int, i: int) -> 
 
 
 def of_branches(tables: Tables, node: ParallelNode, entry: Entry, wanted: Vector) -> Combinations:
-    """Of so many branches of each kind."""
+    """Combinations of so many branches of each kind."""
     key = id(node.prices), entry, wanted
     if key not in tables.combinations:
         tables.combinations[key] = _of_branches(tables, node, entry, wanted)
@@ -53,12 +53,12 @@ def of_branches(tables: Tables, node: ParallelNode, entry: Entry, wanted: Vector
 def _of_branches(tables: Tables, node: ParallelNode, entry: Entry, wanted: Vector) -> Combinations:
     if not any(wanted):
         return {(0,) * len(entry): 1}
-    choices, found = node.choices, Combinations()
+    choices, combinations = node.choices, Combinations()
     here, blocks = choices.states.index(wanted), block_combinations(tables, node, entry)
     for _, block, rest in choices.moves[choices.moves[:, 0] == here].tolist():
         others = of_branches(tables, node, entry, choices.states[rest])
-        merge(found, beside(tables, blocks[block], others))
-    return undominated(found)
+        merge(combinations, beside(tables, blocks[block], others))
+    return undominated(combinations)
 
 
 def block_combinations(tables: Tables, node: ParallelNode, entry: Entry) -> list[Combinations]:
@@ -85,39 +85,39 @@ def _of_place(
 ) -> Combinations:
     if len(entry) == 1:
         return _distinct(needs[i, 0], lambda need: (need,))
-    found = Combinations()
+    combinations = Combinations()
     for own, row in enumerate(values[i]):
-        merge(found, _distinct(row, partial(tables.entry, own)))
+        merge(combinations, _distinct(row, partial(tables.entry, own)))
     child = series_children(node)[i]
     if isinstance(node, SeriesNode) and isinstance(child, ParallelNode):
         for below, used in after_child(tables, node, entry, values, needs, i).items():
-            merge(found, shifted(tables, of_branches(tables, child, below, child.total), used))
+            merge(combinations, shifted(tables, of_branches(tables, child, below, child.total), used))
         for absorption in node.absorbed:
             if absorption.position == i:
-                merge(found, _absorbed(tables, node, child, absorption, needs))
-    return undominated(found)
+                merge(combinations, _absorbed(tables, node, child, absorption, needs))
+    return undominated(combinations)
 
 
 def _distinct(row: Any, entry_of: Callable[[int], Entry]) -> Combinations:
-    found = Combinations()
+    combinations = Combinations()
     for d, held in enumerate(row.tolist()):
         if held < NEVER:
-            merge(found, {entry_of(held): 1 << d})
-    return found
+            merge(combinations, {entry_of(held): 1 << d})
+    return combinations
 
 
 def _absorbed(
     tables: Tables, node: SeriesNode, parallel: ParallelNode, absorption: Absorption, needs: Any
 ) -> Combinations:
-    found = Combinations()
+    combinations = Combinations()
     for (cut, own, held), start in tables.absorbing_stages(absorption, needs, len(needs) - 1).items():
         below = tables.entry(own, held)
         rest = of_branches(tables, parallel, below, drop_one(parallel.total, absorption.kind))
         if cut:
             rest = beside(tables, rest, of_row(tables, parallel.kinds[absorption.kind], below, cut, 0))
         used = sum(1 << d for d in np.flatnonzero(start == 0).tolist())
-        merge(found, shifted(tables, rest, used))
-    return found
+        merge(combinations, shifted(tables, rest, used))
+    return combinations
 
 
 # ---- sums and sets of combinations -------------------------------------------------------------------------------
@@ -130,23 +130,23 @@ def merge(found: Combinations, more: Combinations) -> None:
 
 def beside(tables: Tables, left: Combinations, right: Combinations) -> Combinations:
     """Two parts side by side: devices add up, the larger need counts."""
-    found = Combinations()
+    combinations = Combinations()
     for needs, used in left.items():
         for others, more in right.items():
             total = added(tables, used, more)
             if total:
-                merge(found, {tuple(map(max, needs, others)): total})
-    return found
+                merge(combinations, {tuple(map(max, needs, others)): total})
+    return combinations
 
 
 def shifted(tables: Tables, combinations: Combinations, used: int) -> Combinations:
-    """With any of these numbers of devices more."""
+    """The combinations with any of these numbers of devices more."""
     moved = {needs: added(tables, own, used) for needs, own in combinations.items()}
     return {needs: total for needs, total in moved.items() if total}
 
 
 def added(tables: Tables, left: int, right: int) -> int:
-    """All sums of two numbers of devices, as far as there are so many."""
+    """All sums of two numbers of devices, as far as there are so many devices."""
     total = 0
     for d in range(right.bit_length()):
         if right >> d & 1:

@@ -84,7 +84,8 @@ class Menu:
 
 
 def synchronisation(problem: GraphPipelineProblem, degrees: Iterable[int]) -> tuple[Any, Any]:
-    """Of the replicas of a stage, for each number of devices: seconds per byte of weights, and latency."""
+    """Cost of synchronising the replicas of a stage, for each number of devices: seconds per byte of weights, and
+    latency."""
     rates, latencies = [], []
     for d in degrees:
         link = problem.inner_link(d)

@@ -34,7 +34,7 @@ class Priced:
         return np.where(times <= target, self.most_in_flight[..., chosen, :], 0)
 
     def times(self, chosen: slice = slice(None)) -> Any:
-        """Of all stages that fit."""
+        """Times of all stages that fit."""
         times = self.time_per_sample[..., chosen, :]
         return times[(self.most_in_flight[..., chosen, :] > 0) & np.isfinite(times)]
 
@@ -148,14 +148,14 @@ class Costs:
         return np.where(self._divides & (room >= 0), samples, 0)
 
     def price_set(self, group: Iterable[int]) -> Priced:
-        """Of one set: arrays over [configuration, degree]."""
+        """Prices of one set: arrays over [configuration, degree]."""
         boundary, members = Boundary(self), list(group)
         for v in members:
             boundary.add(v)
         return self.price(self.work[members].sum(axis=0), *boundary.facts())
 
     def price_sets(self, groups: Sequence[Sequence[int]]) -> Priced:
-        """Of many sets, along a first axis."""
+        """Prices of many sets, along a first axis."""
         inside = np.zeros((len(groups), len(self.weights)))
         for row, group in zip(inside, groups, strict=True):
             row[list(group)] = 1.0

@@ -10,7 +10,7 @@ from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ..search import shares
 from .configurations import Configuration, required_in_flight
 
-# In an iteration: more are not simulated for a comparison.
+# Micro-batches of an iteration; with more of them nothing is simulated for a comparison.
 MOST_MICRO_BATCHES = 64
 
 
@@ -31,13 +31,13 @@ def by_the_rule(problem: GraphPipelineProblem, plan: StageGraphPlan) -> StageGra
     between = {(stage_of[u], stage_of[v]) for u, v in problem.edges if stage_of[u] != stage_of[v]}
     plan = replace(plan, edges=tuple(sorted({*plan.edges, *between})))
     passes = [Configuration(stage.micro_batch, stage.k) for stage in plan.stages]
-    held = [stage.in_flight for stage in plan.stages]
+    in_flight = [stage.in_flight for stage in plan.stages]
     for _ in plan.stages:
-        held = [
+        in_flight = [
             required_in_flight(
-                own, [(passes[j], held[j]) for i, j in plan.edges if i == number], problem.mini_batch
+                own, [(passes[j], in_flight[j]) for i, j in plan.edges if i == number], problem.mini_batch
             )
             for number, own in enumerate(passes)
         ]
-    stages = (replace(stage, in_flight=most) for stage, most in zip(plan.stages, held, strict=True))
+    stages = (replace(stage, in_flight=most) for stage, most in zip(plan.stages, in_flight, strict=True))
     return replace(plan, stages=tuple(stages))

@@ -103,7 +103,7 @@ def keep(fronts: list[Front], new: Front) -> None:
 
 
 def side_by_side(one: Front, other: Front, built: Any) -> Front:
-    """Where one stage comes before both."""
+    """One front in place of two parts that run side by side, for a stage that comes before both."""
     held = max(one.held, other.held)
     rounds = [front.rounds for front in (one, other) if front.held == held]
     return Front(
@@ -126,7 +126,8 @@ class Readers(NamedTuple):
 
 
 class _Operators(NamedTuple):
-    """Of a set, whatever its devices. `least`: work of an iteration in time of one device, each with its best share."""
+    """What a set of operators costs, whatever its devices. `least`: work of an iteration in time of one device, each
+    operator with its best share."""
 
     inside: list[int]
     least: float

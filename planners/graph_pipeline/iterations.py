@@ -27,13 +27,13 @@ from .fronts import END, Front, Placed, Readers, Stages, keep, side_by_side
 from .search import plan_of
 from .trace import Decision
 
-# From one longest iteration to the next.
+# Factor from one longest iteration to the next.
 GROWTH = 1.03
 
-# Of each micro-batch size, the shortest ones first.
+# Plans of each micro-batch size that are tried, the shortest ones first.
 MOST_PLANS = 4
 
-# Of the tree: the program goes down by recursion, in several steps for each level.
+# Levels of the tree: the program goes down by recursion, in several steps for each level.
 MOST_LEVELS = 100
 
 
@@ -59,7 +59,7 @@ class Iterations:
     """All plans with a shorter iteration than this have been looked at."""
     steps: int = 0
     most_steps: int | None = None
-    """None: no limit."""
+    """Limit on the steps; None: there is none."""
 
     @cached_property
     def tree(self) -> Tree:
@@ -77,7 +77,7 @@ class Iterations:
 
     @cached_property
     def least(self) -> Mapping[int, float]:
-        """By size: the work alone takes no less, spread evenly."""
+        """Lower bound by micro-batch size: the work alone, spread evenly."""
         everything = (1 << len(self.problem.operators)) - 1
         return {b: stages.least_work(everything) / self.problem.devices for b, stages in self.stages.items()}
 
@@ -151,7 +151,7 @@ class Iterations:
 # Branches are alike that are chains of equal operators between the same neighbours. They can change places, so that
 # only their number counts.
 
-# Relative: what rounding may take off the time that devices do nothing.
+# Relative error by which rounding may shorten the time that devices do nothing.
 ROOM = 1e-9
 
 # Choices of branches of one parallel node.
@@ -159,7 +159,7 @@ MOST_BESIDE = 5_000
 
 NOBODY = Readers(0, 0)
 
-# By the number of devices.
+# Fronts by the number of devices.
 Cells = dict[int, list[Front]]
 
 
@@ -174,7 +174,7 @@ class Beside(NamedTuple):
     """Branches that stand in one stage or in stages of their own, and what stands beside them."""
 
     number: Sequence[int]
-    """How many branches of each class stand here."""
+    """Number of branches of each class that stand here."""
     built: Any
     beside: Any
     classes: Sequence[Sequence[tuple[int, ...]]]
@@ -239,9 +239,9 @@ def iteration_of(front: Front) -> float:
 
 def stages_of(problem: GraphPipelineProblem, built: Any) -> list[Placed]:
     """With the operators that really are in them: alike branches take places in turn."""
-    found: list[Placed] = []
-    _collect(built, {v: v for v in range(len(problem.operators))}, found)
-    return found
+    stages: list[Placed] = []
+    _collect(built, {v: v for v in range(len(problem.operators))}, stages)
+    return stages
 
 
 def _collect(built: Any, name: Mapping[int, int], found: list[Placed]) -> None:
@@ -285,10 +285,10 @@ class _Search:
             if branch not in self._beside:
                 self._beside[branch] = _branches(self.stages.problem, branch.tree, branch.readers)
             return self.parallel(self._beside[branch], after, devices, idle)
-        found: Cells = {}
+        cells: Cells = {}
         for d, front in self.stage(after, branch.members, devices, idle, branch.readers):
-            keep(found.setdefault(d, []), front)
-        return found
+            keep(cells.setdefault(d, []), front)
+        return cells
 
     def stage(
         self, after: Front, members: int, devices: int, idle: float, readers: Readers
@@ -393,7 +393,8 @@ class _Search:
     def choices(
         self, classes: list[list[Branch]], after: Front, devices: int, idle: float
     ) -> Iterator[tuple[tuple[int, ...], list[tuple[int, Front]]]]:
-        """How many branches of each class, with their fronts: one branch, or several whole ones in one stage."""
+        """Ways to take the next branches: numbers of branches of each class, with their fronts. They are one branch, or
+        several whole ones in one stage."""
         for n, (branch, *_) in enumerate(classes):
             placed = self.place(branch, after._replace(built=None), devices, idle)
             alone = tuple(int(m == n) for m in range(len(classes)))
@@ -407,7 +408,7 @@ class _Search:
 
 @dataclass(frozen=True)
 class _Children:
-    """Of a series node."""
+    """The children of a series node."""
 
     parts: list[int]
     """Bit sets."""
@@ -429,13 +430,13 @@ class _Children:
 
 
 def _branches(problem: GraphPipelineProblem, tree: Tree, readers: Readers) -> tuple[Branch, ...]:
-    """None, where nothing is side by side."""
+    """The branches of a parallel node; none where nothing is side by side."""
     children = tree.children if isinstance(tree, Parallel) else ()
     return tuple(Branch.of(problem, child, readers) for child in children)
 
 
 def _ends(problem: GraphPipelineProblem, branches: tuple[Branch, ...]) -> Iterator[_End]:
-    """Of alike branches those of the first one are enough."""
+    """The ends of branches that can be cut off. Of branches that are alike it takes those of the first one."""
     for branch, *_ in _classes(branches):
         parts = branch.tree.children if isinstance(branch.tree, Series) else (branch.tree,)
         others = tuple(x for x in branches if x is not branch)
@@ -460,10 +461,10 @@ def _readers(problem: GraphPipelineProblem, tree: Tree) -> Readers:
 
 def _classes(branches: Sequence[Branch]) -> list[list[Branch]]:
     """Branches that are alike, together."""
-    found: dict[Any, list[Branch]] = {}
+    classes: dict[Any, list[Branch]] = {}
     for branch in branches:
-        found.setdefault(branch.facts, []).append(branch)
-    return list(found.values())
+        classes.setdefault(branch.facts, []).append(branch)
+    return list(classes.values())
 
 
 def _facts(problem: GraphPipelineProblem, row: tuple[int, ...]) -> Any:

@@ -20,10 +20,10 @@ def need_above(row: Any, extra: Any, sizes: Any, batch: int, out: Any) -> None:
         for d in range(row.shape[1]):
             least = out[own, d]
             for lower in range(len(sizes)):
-                held = row[lower, d]
-                if held < NEVER:
+                samples = row[lower, d]
+                if samples < NEVER:
                     size = sizes[own]
-                    need = min(batch, -(-(held + extra[own, lower]) // size) * size)
+                    need = min(batch, -(-(samples + extra[own, lower]) // size) * size)
                     least = min(least, need)
             out[own, d] = least
 
@@ -38,9 +38,9 @@ def relax_row(row: Any, caps: Any, degrees: Any, needs: Any) -> None:
                 if most > 0:
                     d = degrees[g]
                     for used in range(size - d):
-                        held = needs[last, own, used]
-                        if held <= most and held < row[own, used + d]:
-                            row[own, used + d] = held
+                        samples = needs[last, own, used]
+                        if samples <= most and samples < row[own, used + d]:
+                            row[own, used + d] = samples
 
 
 def relax_rows(rows: Any, caps: Any, degrees: Any, needs: Any) -> None:
@@ -64,10 +64,10 @@ def put_beside(left: Any, right: Any, out: Any) -> None:
     size = left.shape[1]
     for own in range(left.shape[0]):
         for used in range(size):
-            held = left[own, used]
-            if held < NEVER:
+            samples = left[own, used]
+            if samples < NEVER:
                 for d in range(size - used):
-                    value = max(held, right[own, d])
+                    value = max(samples, right[own, d])
                     if value < out[own, used + d]:
                         out[own, used + d] = value
 
@@ -127,12 +127,12 @@ def least_on_path(
                     total = used + degrees[s]
                     if total > devices:
                         continue
-                    held = min(batch, int(sizes[s] + level * smallest))
+                    samples = min(batch, int(sizes[s] + level * smallest))
                     run, sync, memory = 0.0, 0.0, 0
                     for stop in range(place + 1, end + 1):
                         run += times[s, stop - 1]
                         sync += syncs[s, stop - 1]
-                        memory += fixed[stop - 1] * degrees[s] + stashes[stop - 1] * held
+                        memory += fixed[stop - 1] * degrees[s] + stashes[stop - 1] * samples
                         rest = max(start, sync + latencies[s])
                         busy = counts[s] * (run + cross[s, place])
                         if busy + rest > longest or memory > limits[s]:

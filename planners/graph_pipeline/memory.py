@@ -20,11 +20,11 @@ class GraphMemory:
     """
 
     fixed: tuple[int, ...]
-    """By operator: what each device holds of its weights."""
+    """What each device holds of each operator's weights."""
     stashes: tuple[int, ...]
-    """By operator: what all devices of its stage hold for a sample in flight."""
+    """What all devices of a stage hold of each operator for a sample in flight."""
     limits: Mapping[int, int]
-    """By number of devices: memory of them all, less their workspace; below 0: nothing fits."""
+    """Memory of all devices of a stage less their workspace, by their number; below 0: nothing fits."""
     exact: bool
     hair: int
     """More than rounding has taken off what any stage holds."""

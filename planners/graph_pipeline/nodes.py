@@ -23,7 +23,7 @@ from .costs import Boundary, Costs, Facts, Priced
 # With more choices of branches than this, only branches that follow each other share a stage.
 MOST_VECTORS = 1024
 
-# How many branches of each kind.
+# Number of branches of each kind.
 Vector = tuple[int, ...]
 
 
@@ -31,7 +31,7 @@ Vector = tuple[int, ...]
 class LeafNode:
     operators: tuple[int, ...]
     prices: Priced
-    """One set."""
+    """Prices of the leaf, the one set that it has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +48,9 @@ class Choices:
     """How branches come apart: a block holds the first branch that is left, and others perhaps."""
 
     blocks: tuple[Vector, ...]
-    """One branch of each kind, then groups of several that may be one stage."""
+    """Blocks: one branch of each kind, then groups of several that may be one stage."""
     states: tuple[Vector, ...]
-    """What may be left, few branches first; the first state is that of none."""
+    """Sets of branches that may be left, small ones first; the first is the empty one."""
     moves: Any
     """Rows (state, block, state that remains), in the order of states."""
 
@@ -201,7 +201,10 @@ class NodeBuilder:
 
 
 def _runs_of_kinds(total: Vector) -> Iterator[Vector]:
-    """Some branches of one kind and all of the kinds that follow it, up to some kind."""
+    """Groups that take some branches of one kind, all branches of the kinds after it up to a last kind, and no others.
+
+    `total` is the number of branches of each kind.
+    """
     for first, number in enumerate(total):
         for last in range(first, len(total)):
             for taken in range(1, number + 1):
@@ -250,7 +253,7 @@ def _shape(tree: Tree) -> Any:
 
 
 def renamed(node: PricedNode, names: dict[int, int]) -> PricedNode:
-    """The same node on other operators; its prices are shared."""
+    """A copy of the node on other operators; its prices are shared."""
     new = tuple(names[v] for v in node.operators)
     if isinstance(node, LeafNode):
         return LeafNode(new, node.prices)
@@ -275,7 +278,7 @@ def all_nodes(node: PricedNode) -> Iterator[PricedNode]:
 
 
 def all_prices(root: PricedNode) -> Iterator[Priced]:
-    """Of every set that may be a stage."""
+    """The prices of every set that may be a stage."""
     for node in all_nodes(root):
         yield node.prices
         if isinstance(node, SeriesNode):

@@ -40,12 +40,12 @@ MOST_NEAR = 4
 
 SHORTER = "every shorter iteration of stages of the decomposition was refuted by a dynamic program"
 
-# Of the program for short iterations, where nobody asks for its bound.
+# Limit on the steps of the program for short iterations, where nobody asks for its bound.
 MOST_STEPS = 1_300_000
 
 
 def in_a_row(plan: StageGraphPlan) -> StageGraphPlan:
-    """The same stages, each waiting for the one before it."""
+    """The plan with edges added by which each stage waits for the one before it."""
     following = {(i, i + 1) for i in range(len(plan.stages) - 1)}
     return replace(plan, edges=tuple(sorted({*plan.edges, *following})))
 
@@ -297,7 +297,7 @@ def short_iterations(request: Request, sizes: tuple[int, ...], most_steps: int |
 
 
 def bounded(request: Request, outcome: Outcome) -> Outcome:
-    """With the bound for all plans, of other families and planners as well."""
+    """The outcome with the bound for all plans, those of other families and planners as well."""
     bound = lower_bound(request.problem, request.options, quick=request.out_of_time())
     request.board.post(bound=bound)
     return replace(

@@ -13,13 +13,13 @@ from ...instances.graph_pipeline.problem import GraphPipelineProblem
 
 
 def stage_graphs(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> Family:
-    """Of the planners of stage graphs, whose bound holds for all of them: see `graphpipe/bounds.py`."""
+    """The family of the planners whose bound holds for all stage graphs: see `graphpipe/bounds.py`."""
     wider = " ".join(freer(options, mixable="mixed_micro_batches" in options))
     return Family(f"stage graphs of any convex stages, {micro_batches(options)}{devices(options)}", wider or None)
 
 
 def decomposed(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> Family:
-    """Of the program for short iterations; the model asks for more stages than it."""
+    """The family of the program for short iterations; the model cp-graphpipe allows more stages than it."""
     known = family(problem, {**options, "family": "series-parallel", "objective": "iteration"})
     wider = "--formulation cp-graphpipe --objective iteration --family convex"
 

@@ -20,7 +20,7 @@ from .nodes import NodeBuilder, ParallelNode, PricedNode, all_nodes, all_prices
 from .tables import Kernel, Tables
 from .trace import Decision, Trace
 
-# Of a decomposition: the program follows its nesting by recursion.
+# Levels of a decomposition: the program follows its nesting by recursion.
 MOST_LEVELS = 150
 
 
@@ -122,7 +122,7 @@ class Search:
             yield (answer := below)
 
     def _times(self, chosen: slice) -> Any:
-        """Of all stages with these configurations, ascending."""
+        """Times of all stages with these configurations, ascending, each once."""
         if (chosen.start, chosen.stop) not in self._known_times:
             times = np.unique(np.concatenate([prices.times(chosen) for prices in all_prices(self.root)]))
             self._known_times[chosen.start, chosen.stop] = times

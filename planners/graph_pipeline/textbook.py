@@ -38,12 +38,13 @@ def row_of_operators(problem: GraphPipelineProblem) -> list[int]:
 
 def downsets(problem: GraphPipelineProblem, most: int) -> list[int] | None:
     """All sets of operators closed under predecessors; None: there are more than `most`."""
-    found = closed_sets([sum(1 << u for u in set(us)) for us in problem.predecessors], most)
-    return None if found is None else sorted(found, key=lambda members: (members.bit_count(), members))
+    sets = closed_sets([sum(1 << u for u in set(us)) for us in problem.predecessors], most)
+    return None if sets is None else sorted(sets, key=lambda members: (members.bit_count(), members))
 
 
 def count_downsets(problem: GraphPipelineProblem) -> int:
-    """From the decomposition: a product over branches. A lower bound where parts of the graph are kept whole."""
+    """Number of downsets by the decomposition: a product over branches. It is a lower bound where parts of the graph
+    are kept whole."""
 
     def count(tree: Tree) -> int:
         if isinstance(tree, Leaf):
@@ -91,7 +92,7 @@ class SequentialSearch:
         return value, decisions
 
     def _in_flight(self, position: int) -> int:
-        """Of the stage at this position from the end."""
+        """Samples in flight of the stage at this position from the end."""
         return min(self.menu.mini_batch, position * self.menu.configurations[0].b)
 
     def _value(self, left: int, after: int, devices: int) -> float:
@@ -101,11 +102,11 @@ class SequentialSearch:
         if key in self._memo:
             return self._memo[key][0]
         self.tick()
-        held = self._in_flight(after + 1)
+        samples = self._in_flight(after + 1)
         best = (math.inf, 0, 0)
         for rest in self._inside[left]:
             for d, time, most in self._price(left & ~rest):
-                if d <= devices and held <= most and time < best[0]:
+                if d <= devices and samples <= most and time < best[0]:
                     value = max(time, self._value(rest, after + 1, devices - d))
                     if value < best[0]:
                         best = value, rest, d
@@ -145,9 +146,9 @@ class TextbookPlanner:
         stop = Stop.COMPLETED
         try:
             for b in sizes:
-                found = self._best(request, sets, b, board.value)
-                if found is not None and (board.value is None or found[0] < board.value):
-                    board.post(found[1], found[0])
+                best = self._best(request, sets, b, board.value)
+                if best is not None and (board.value is None or best[0] < board.value):
+                    board.post(best[1], best[0])
         except OutOfTimeError:
             stop = Stop.TIME
         return bounded(request, Outcome(stop, board.plan, board.value, model_size={"downsets": len(sets)}))

@@ -213,7 +213,7 @@ class Trace:
         vector: Vector,
         pools: list[list[PricedNode]],
     ) -> Iterator[Decision]:
-        """So many branches of each kind, taken from the pools."""
+        """Decisions for so many branches of each kind, which are taken from the pools."""
         while any(vector):
             number, count, vector = self._first_block(node, entry, want, devices, vector)
             block = node.choices.blocks[number]

@@ -35,7 +35,7 @@ AT_ONCE = TimeCurve((1.0,), (0.0,))
 def least_memory(
     problem: GraphPipelineProblem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
 ) -> SmallestMemory:
-    """Of all plans with the micro-batches and degrees that the options allow."""
+    """The least memory of all plans with the micro-batches and degrees that the options allow."""
     own = {name: options[name] for name in ASKED if name in options} | STEADY
     questions = Questions(
         unit=_unit(problem),

@@ -31,7 +31,7 @@ DP, IP = "dp", "ip-tarnawski"
 def least_memory(
     problem: PlacementProblem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
 ) -> SmallestMemory:
-    """Of chains of stages, or of any placements where the options ask for these."""
+    """The least memory of chains of stages, or of any placements where the options ask for these."""
     contiguity = str(rules_of(problem, options).to_options().get("contiguity", "device"))
     check_method(problem, DP if contiguity == "chain" else IP)
     sizes = [as_written(node.size_bytes) for node in problem.nodes]
@@ -74,7 +74,7 @@ def _floor(problem: PlacementProblem, unit: Fraction) -> Floor:
 
 
 def _with(problem: PlacementProblem, memory_bytes: float | None, time: Callable[[Node], float]) -> PlacementProblem:
-    """So much memory everywhere, these times on accelerators and none anywhere else."""
+    """The problem with so much memory everywhere, with these times on accelerators and no other times."""
     free: dict[str, Any] = {"cpu_time": 0.0, "transfer_time": 0.0, "weight_bytes": 0.0}
     nodes = tuple(
         replace(

@@ -32,7 +32,7 @@ from .too_little import would_do
 def least_memory(
     problem: ScheduleProblem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
 ) -> SmallestMemory:
-    """The same on every device but links."""
+    """The least memory that is enough if every device but links has the same."""
     ask = partial(_ask, problem, options)
     questions = Questions(
         unit=common_unit(_amounts(problem)) or Fraction(1),

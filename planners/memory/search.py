@@ -28,7 +28,7 @@ from ..run.choose import check_extensions, resolve_options
 
 Watch = Callable[[Progress], None] | None
 
-# With less time left nothing more is asked.
+# Seconds below which no further question is asked.
 LEAST_S = 0.01
 
 
@@ -42,7 +42,7 @@ class Floor:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Of one question: a plan, or that there is none, or neither where it stays open."""
+    """Answer to one question: a plan, a proof that there is none, or neither where the question stays open."""
 
     plan: Plan | None = None
     none: bool = False
@@ -62,10 +62,10 @@ class Questions:
     """How one problem is asked."""
 
     unit: Fraction
-    """What any plan needs is a whole multiple of it."""
+    """The memory that a plan needs is a whole multiple of this unit."""
     floor: Floor
     held: Callable[[Any], Fraction]
-    """What the fullest device of a plan holds."""
+    """Gives the memory that the fullest device of a plan holds."""
     first: Ask
     """Asked once, without a limit: the better its plan, the sooner the search ends."""
     rounds: Sequence[Ask]
@@ -211,7 +211,8 @@ def whole(amount: Fraction, unit: Fraction) -> Fraction:
 def outcome_of(
     problem: Problem, name: str, options: Mapping[str, Any], limits: SolveOptions, start: Plan | None = None
 ) -> Outcome:
-    """Of a formulation or a planner, with those of the options that are its own; a failure is an open question."""
+    """Outcome of a formulation or a planner, with those of the options that it declares; a failure is an open
+    question."""
     entry = FORMULATIONS.get(name) or PLANNERS[name].for_kind(problem.kind)
     own = {spec.name: options[spec.name] for spec in entry.options if spec.name in options}
     asked = resolve_options(entry, own)

@@ -86,9 +86,9 @@ def smallest_memory(
 
 
 def _check_options(problem: Problem, options: Mapping[str, Any]) -> None:
-    known = sorted({spec.name for entry in methods_of(problem.kind) for spec in entry.options})
+    names = sorted({spec.name for entry in methods_of(problem.kind) for spec in entry.options})
     for name in options:
-        if name not in known:
+        if name not in names:
             raise UsageError(
-                f"There is no option {show(name)} for a {problem.kind}; give one of {', '.join(known)}."
+                f"There is no option {show(name)} for a {problem.kind}; give one of {', '.join(names)}."
             )

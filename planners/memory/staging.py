@@ -24,7 +24,7 @@ DP = "dp-piper"
 def least_memory(
     problem: StagingProblem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
 ) -> SmallestMemory:
-    """Of all stages with the degrees and configurations that there are."""
+    """The least memory of all stages with the degrees and configurations that exist."""
     rules = {name: value for name, value in rules_of(problem, options).to_options().items() if name != "objective"}
     amounts = (
         as_written(amount)
@@ -62,7 +62,7 @@ def _floor(problem: StagingProblem, unit: Fraction) -> Floor:
 
 
 def _least_together(problem: StagingProblem, layer: Layer) -> Fraction:
-    """What it takes of all devices that it runs on."""
+    """Least memory of a layer, added up over all devices that it runs on."""
     needs = (
         t * way.memory_bytes(1) for t, ways in layer.configurations.items() if t <= problem.devices for way in ways
     )

@@ -15,7 +15,8 @@ from ..options import SolveOptions
 
 
 def explain(problem: Problem, options: Mapping[str, Any], limits: SolveOptions, proven: bool) -> tuple[str, ...]:
-    """Of a problem that has a limit of memory; nothing where a proof is missing, or where latency may be the reason."""
+    """Sentences for a problem with a limit of memory that has no plan: which memory would do. There are none where a
+    proof is missing, or where latency may be the reason."""
     return would_do(problem, options, limits) if proven and options.get("latency_limit") is None else ()
 
 
@@ -25,17 +26,17 @@ def would_do(problem: Problem, options: Mapping[str, Any], limits: SolveOptions)
     try:
         if ask is None or kind_of(problem).with_memory(problem, None) == problem:
             return ()
-        found = ask(problem, options, limits, None)
+        memory = ask(problem, options, limits, None)
     except PipeplanError:  # plans that nobody can tell the least memory of
         return ()
-    return (_sentence(problem, found),)
+    return (_sentence(problem, memory),)
 
 
 def _sentence(problem: Problem, found: SmallestMemory) -> str:
     if found.memory_bytes is None:
         return said(found)
-    given = problem.memory_bytes
-    if given is not None and as_written(found.memory_bytes) <= as_written(given):
+    limit_bytes = problem.memory_bytes
+    if limit_bytes is not None and as_written(found.memory_bytes) <= as_written(limit_bytes):
         enough = sufficient(found.memory_bytes, found.counted)
         return f"plans exist with {enough} of memory per device, but none that this method makes"
     return f"{said(found)}; give {option(found.memory_bytes, found.counted)}"

@@ -18,7 +18,7 @@ from .. import search as incumbent
 from ..contract import Request
 from ..search import SAFETY
 
-# So many times a known value, costs hurt sums that are kept up to date by differences: see `capped`.
+# Costs that are so many times a known value hurt sums that are kept up to date by differences: see `capped`.
 FAR = 1e4
 
 # (pins, cost, part): an accelerator that holds some but not all pins pays the cost in that part of its load.
@@ -93,13 +93,13 @@ class Groups:
 
     def fits(self, device_of: Sequence[int]) -> bool:
         """Support and memory."""
-        held = [0.0] * self.accelerators
+        bytes_on = [0.0] * self.accelerators
         for g, d in enumerate(device_of):
             if d < self.accelerators:
                 if not self.supported[g]:
                     return False
-                held[d] += self.sizes[g]
-        return all(size <= self.capacity for size in held)
+                bytes_on[d] += self.sizes[g]
+        return all(size <= self.capacity for size in bytes_on)
 
     def plan(self, problem: PlacementProblem, device_of: Sequence[int]) -> PlacementPlan:
         left_out = problem.accelerators - self.accelerators
@@ -130,7 +130,7 @@ class Groups:
 
 
 def capped(groups: Groups, limit: float) -> Groups:
-    """The same for all plans of value at most `limit`, without costs that are far above it.
+    """The groups with costs cut down that are far above `limit`; plans of value at most `limit` keep their values.
 
     A device that pays more than twice the limit at once makes a worse plan, however much more it is. But sums that
     hold such a number, as "forbidden" is often written, would forget the small ones.
@@ -296,7 +296,7 @@ def _weights(groups: Groups) -> list[float]:
 
 
 def _least_work(groups: Groups, w: float) -> list[float]:
-    """Of each group on the kind of device that suits it better, CPU time weighted."""
+    """Least work of each group, on the kind of device that suits it better; CPU time is weighted."""
     return [
         min(work if ok else math.inf, w * cpu if groups.cpus else math.inf)
         for work, cpu, ok in zip(groups.work, groups.cpu_work, groups.supported, strict=True)

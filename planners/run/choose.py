@@ -102,9 +102,9 @@ def _asked(problem: Problem, solver: str, options: Mapping[str, Any]) -> str | N
     usual = default_method(kind, problem.extensions)
     if solver != "auto" and not problem.extensions:
         usual = default_formulation(kind)
-    known = objectives_of(kind)
-    if objective is not None and known and objective not in known:
-        raise InputError("option objective", f"is {objective!r}", f"give one of {_list(known)}")
+    objectives = objectives_of(kind)
+    if objective is not None and objectives and objective not in objectives:
+        raise InputError("option objective", f"is {objective!r}", f"give one of {_list(objectives)}")
     entry = asked_formulation(kind, options)
     if entry is None or (not entry.asked_by and usual is not None and objective in usual.objectives):
         return None
@@ -234,11 +234,11 @@ def check_extensions(entry: Entry, problem: Problem) -> None:
 
 def resolve_options(entry: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
     """The method's own options with defaults filled in; an option of somebody else is refused."""
-    known = {spec.name: spec for spec in entry.options}
+    specs = {spec.name: spec for spec in entry.options}
     for name in given:
-        if name not in known:
+        if name not in specs:
             raise UsageError(_foreign_option(name, entry))
-    return {name: check_value(spec, given.get(name, spec.default)) for name, spec in known.items()}
+    return {name: check_value(spec, given.get(name, spec.default)) for name, spec in specs.items()}
 
 
 def _foreign_option(name: str, entry: Entry) -> str:

@@ -33,18 +33,18 @@ class Recomputed:
 
 
 def check_same_problem(problem: Problem, result: Result) -> None:
-    """A result says nothing about another problem than its own."""
-    known = result.problem.get("hash")
-    if known != problem.hash:
+    """Refuse a result about another problem: it says nothing about this one."""
+    stored_hash = result.problem.get("hash")
+    if stored_hash != problem.hash:
         remedy = "name the instance that was solved, on the same cluster"
-        raise InputError("problem.hash", f"is {known}, but the instance has {problem.hash}", remedy)
+        raise InputError("problem.hash", f"is {stored_hash}, but the instance has {problem.hash}", remedy)
 
 
 def recompute(problem: Problem, result: Result) -> Recomputed:
     """Value, verdict, bound and stop anew; a bound that the plan refutes and a proof that does not close are gone."""
-    known = result.problem.get("hash")
-    if known != problem.hash:
-        other = f"the result is about another problem: its hash is {known}, this one has {problem.hash}"
+    stored_hash = result.problem.get("hash")
+    if stored_hash != problem.hash:
+        other = f"the result is about another problem: its hash is {stored_hash}, this one has {problem.hash}"
         nothing = replace(result.unproven(), stop=Stop.ERROR, found=Found.REJECTED, verified=False, objective=None)
         return Recomputed(nothing, (other,))
     ruling = None if result.plan is None else rule(problem, result.plan, rules_of(problem, result.options))

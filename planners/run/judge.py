@@ -92,7 +92,7 @@ def _without_plan(claim: Result) -> Result:
     if claim.stop in (Stop.PROVEN, Stop.GAP):
         doubt = f"the method says {claim.stop} and offers no plan"
         return replace(nothing, stop=Stop.ERROR, messages=(*claim.messages, doubt))
-    # Of no plan at all there is no value to bound.
+    # A bound speaks of values, and where there is no plan at all there is none.
     return replace(nothing, bound=None) if claim.stop == Stop.INFEASIBLE else nothing
 
 

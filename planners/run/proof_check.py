@@ -47,7 +47,7 @@ class ProofCheck:
     reason: str
     """A sentence on how the answer came about."""
     claim: str | None = None
-    """What was to be proven; None: the result claims no bound."""
+    """What was to be proven, in words; None: the result claims no bound."""
     by: Mapping[str, Any] | None = None
     """Who proved it anew: names as of `solve`, solver, and whether it is another method than the result's."""
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -146,7 +146,7 @@ def _proven_anew(
         own = replace(limits, time_limit_s=left, rel_gap=min(gap, 1.0), seed=ask.seed)
         start: Any = result.plan if ask.method.planner.takes_start and result.plan is not None else "none"
         try:
-            found = solve(
+            second = solve(
                 problem,
                 **ask.method.names,
                 options=ask.method.options,
@@ -157,8 +157,8 @@ def _proven_anew(
         except PipeplanError as error:
             refused.append(f"{ask.title}: {error}")
             continue
-        last = _answer(result, found, ask)
-        if last.answer != Answer.NOT_CONFIRMED or found.stop in (Stop.TIME, Stop.INTERRUPTED):
+        last = _answer(result, second, ask)
+        if last.answer != Answer.NOT_CONFIRMED or second.stop in (Stop.TIME, Stop.INTERRUPTED):
             return last
     return last or ProofCheck(Answer.NOT_CONFIRMED, "; ".join(("no method can prove it anew", *refused)))
 
@@ -223,7 +223,7 @@ def _common(problem: Problem, method: Method, entry: Entry) -> dict[str, Any]:
 
 
 def _second(problem: Problem, name: str, options: Mapping[str, Any]) -> Method | None:
-    """None where it cannot plan such problems, or does not know such options."""
+    """The second method; None where it cannot plan such problems, or does not know such options."""
     formulation, planner = (None, name) if name in PLANNERS else (name, None)
     solver = "auto" if formulation is None else FORMULATIONS[formulation].check_solver
     try:

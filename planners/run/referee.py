@@ -28,7 +28,7 @@ from ..referee import rules_of
 # The name of a packaged instance, or the path of a file.
 Instance = str | os.PathLike[str]
 
-# By the kind of plan.
+# The evaluations of all kinds of plans.
 Evaluation = PlacementEvaluation | PatternEvaluation | StagedEvaluation | LeveledEvaluation | StageGraphEvaluation
 
 
@@ -60,11 +60,11 @@ def verify(
         The plan is one for another kind of problem, or contiguity says nothing about this kind or is unknown.
     """
     problem = problem_of(problem)
-    known = kind_of(problem).choices.get("contiguity")
-    if contiguity != "none" and known is None:
+    notions = kind_of(problem).choices.get("contiguity")
+    if contiguity != "none" and notions is None:
         raise UsageError(f"contiguity says nothing about a {problem.kind} problem; drop it.")
-    if known is not None and contiguity not in known:
-        raise unknown_name("contiguity", contiguity, known)
+    if notions is not None and contiguity not in notions:
+        raise unknown_name("contiguity", contiguity, notions)
     plan = _fitting(problem, plan)
     return rules_of(problem, {"contiguity": contiguity}).violations(problem, plan)
 

@@ -25,9 +25,9 @@ WORDS: tuple[Word, ...] = ("auto", "dp", "none")
 
 AskedStart = Word | Plan
 
-# Of the time limit, for a start.
+# Share of the time limit for a start.
 START_SHARE = 0.5
-# Of the time limit, for a plan in the place of one that died with its solver.
+# Share of the time limit for a plan in the place of one that died with its solver.
 INSTEAD_SHARE = 0.1
 
 # What the user asks for who wants a dynamic program's plan as a start: the optimum among chains, in general.

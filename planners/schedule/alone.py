@@ -24,7 +24,7 @@ def order_alone(whole: WholeProblem) -> tuple[int, ...] | bool:
     if all(room is None for room in whole.room) and not any(whole.gives_first):
         return whole.problem.order
     blocking = [sum(1 for _, o, _ in rows if not o) for rows in whole.before]
-    held = [0] * len(whole.room)
+    memory = [0] * len(whole.room)
     order: list[int] = []
     ready = [b for b in range(count) if not blocking[b]]
     seen: set[int] = set()
@@ -32,14 +32,14 @@ def order_alone(whole: WholeProblem) -> tuple[int, ...] | bool:
 
     def fits(b: int) -> bool:
         return all(
-            (room := whole.room[d]) is None or held[d] + peak <= room for d, peak, _ in whole.uses[b]
-        ) and all(held[d] + whole.standing[d] + change >= 0 for d, _, change in whole.uses[b])
+            (room := whole.room[d]) is None or memory[d] + peak <= room for d, peak, _ in whole.uses[b]
+        ) and all(memory[d] + whole.standing[d] + change >= 0 for d, _, change in whole.uses[b])
 
     def run(b: int, sign: int) -> None:
         nonlocal done
         done ^= 1 << b
         for d, _, change in whole.uses[b]:
-            held[d] += sign * change
+            memory[d] += sign * change
         if sign > 0:
             order.append(b)
             ready.remove(b)
@@ -108,10 +108,11 @@ class Safety:
     batches: int
     held: list[int] = field(init=False)
     _own: list[list[int]] = field(init=False)
-    """Of each device: its blocks that use memory, in the order that a micro-batch follows alone."""
+    """The blocks of each device that use memory, in the order that a micro-batch follows alone."""
     _bit: list[dict[int, int]] = field(init=False)
     _left: list[dict[int, int]] = field(init=False)
-    """Of each device: what is left there of micro-batches that have begun there, as bits, by micro-batch in order."""
+    """For each device, the blocks that are left of each micro-batch that has begun there, as bits, by micro-batch in
+    order."""
     _rests: list[dict[int, Rest]] = field(init=False)
     _begun: list[int] = field(init=False)
     _watched: list[bool] = field(init=False)
@@ -131,19 +132,19 @@ class Safety:
         return all(self._ends(d, []) for d in range(len(self.held)) if self._watched[d])
 
     def allows(self, b: int, n: int) -> bool:
-        """Of the next run of a block whose micro-batches run in order."""
+        """May the next run of a block start, whose micro-batches run in order?"""
         for d, peak, change in self.whole.uses[b]:
             if not self._watched[d]:
                 continue
             room, floor = self.whole.room[d], -self.whole.standing[d]
-            held = self.held[d] + change
-            if (room is not None and self.held[d] + peak > room) or held < floor:
+            memory_after = self.held[d] + change
+            if (room is not None and self.held[d] + peak > room) or memory_after < floor:
                 return False
             left, bit = self._left[d], self._bit[d][b]
             rests = [self._rest(d, bits & ~bit if k == n else bits) for k, bits in left.items()]
             if n not in left:
                 rests.append(self._rest(d, self._all(d) & ~bit))
-            if not self._ends(d, rests, held, n not in left):
+            if not self._ends(d, rests, memory_after, n not in left):
                 return False
         return True
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 # Offset between blocks that do not follow from each other; and more memory than there is.
 NEVER = 1 << 40
-# How many of the moves take a run of the path that decides the value; the others take any.
+# Share of the moves that take a run of the path that decides the value; the others take any run.
 CRITICAL_SHARE = 0.6
 # Places that a run may move by.
 FARTHEST = 12
@@ -25,11 +25,13 @@ class Tables(NamedTuple):
     block: Any
     batch: Any
     after: Any
-    """Waits for a run: from after[r] to after[r + 1] in `waiting` and `waits`."""
+    """The runs that wait for run r are in `waiting`, with their delays in `waits`, from place after[r] to after[r +
+    1]."""
     waiting: Any
     waits: Any
     before: Any
-    """The same backwards, in `awaited` and `delays`."""
+    """The runs for which run r waits are in `awaited`, with their delays in `delays`, from place before[r] to before[r
+    + 1]."""
     awaited: Any
     delays: Any
     offsets: Any
@@ -40,7 +42,7 @@ class Tables(NamedTuple):
     """Memory of each device beside what always stands there."""
     standing: Any
     first: Any
-    """Of each device in the row of all orders, and the end of the last one."""
+    """Place of each device's order in the row of all orders, and the end of the last one."""
     span: bool
 
 
@@ -79,7 +81,8 @@ def chance(state: State) -> float:
 
 
 def anneal(tables: Tables, state: State, steps: int, hot: float, cold: float, target: int) -> int:
-    """So many moves; the best row and its value, or -1 where the first one is none."""
+    """Make up to `steps` moves, and leave the best row in `state.best`. Returns its value, or -1 where the first row is
+    no schedule."""
     count = len(state.row)
     for p in range(count):
         state.place[state.row[p]] = p

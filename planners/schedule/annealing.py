@@ -21,7 +21,7 @@ LONGEST_ROUND_S = 4.0
 TRIED = 500
 # Energies that are accepted now and then at the begin and at the end of a round, in mean times of a block.
 HOT, COLD = 0.03, 0.001
-# Of the longest schedule: the loop counts in machine words.
+# Steps of the longest schedule: the loop counts in machine words.
 MOST_STEPS = 2**40
 
 
@@ -39,7 +39,8 @@ class Annealer:
 
     @classmethod
     def of(cls, finite: FiniteProblem, objective: str, seed: int) -> Annealer | None:
-        """None where the loop is not made for the problem: blocks on several devices, or too many steps."""
+        """An annealer; None where the loop is not made for the problem: blocks on several devices, or too many
+        steps."""
         several = any(len(block.devices) > 1 for block in finite.problem.blocks)
         return None if several or finite.longest > MOST_STEPS else cls(finite, objective, seed)
 

@@ -19,7 +19,7 @@ class Stage:
     backward: int
     """For inputs, where it is divided."""
     weights: int | None
-    """None: the backward pass is not divided."""
+    """Position of the backward pass for weights; None: the backward pass is not divided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class ChainShape:
     devices: tuple[int, ...]
     """In the order in which the first stages visit them; links are not among them."""
     layout: str | None
-    """Of several stages on each device: `loop` or `v`; None: neither."""
+    """How several stages lie on each device: `loop` or `v`; None: neither."""
     divided: bool
     """Has every stage a backward pass for weights?"""
 
@@ -111,11 +111,11 @@ def _passes_after(problem: ScheduleProblem) -> list[set[int]]:
     for (i, j), edge in zip(problem.ends, problem.edges, strict=True):
         if not edge.offset:
             direct[i].add(j)
-    found: list[set[int]] = [set() for _ in problem.blocks]
+    passes: list[set[int]] = [set() for _ in problem.blocks]
     for b in reversed(problem.order):
         for j in direct[b]:
-            found[b] |= found[j] if problem.blocks[j].kind == "X" else {j}
-    return found
+            passes[b] |= passes[j] if problem.blocks[j].kind == "X" else {j}
+    return passes
 
 
 def _in_a_row(blocks: Sequence[int], follow: Sequence[set[int]]) -> list[int]:

@@ -44,16 +44,16 @@ SLOW_RULES: tuple[Planner, ...] = (LIST_SCHEDULE, ZB_GREEDY)
 
 # Who hands the model of a period to a solver; it knows the table of planners, which knows this one.
 BY_MODEL = "pipeplan.planners.exact.planner:PLANNER"
-# Of the time limit, for each rule.
+# Share of the time limit for each rule.
 RULE_SHARE = 0.1
-# For the model of a few runs, before the slow rules have their turn;
+# Seconds for the model of a few runs, before the slow rules have their turn.
 QUICK_S = 5.0
-# and no more than that of the time limit, so that they have one.
+# Share of the time limit that this turn of the model may take at most, so that the slow rules have theirs.
 QUICK_SHARE = 0.25
 
 # The first rounds of annealing; each time the model has had its turn, the next ones are longer.
 ANNEALED_S = 10.0
-# The same for a few runs: the best plan is found so, and the model has only to refute what is better.
+# The first rounds of annealing for a few runs: it finds the best plan, and the model has only to refute better ones.
 FEW_ANNEALED_S = 2.0
 # The first turn of the model where annealing has turns as well.
 TURN_S = 10.0
@@ -61,7 +61,8 @@ MORE = 2.0
 
 # Blocks of all micro-batches up to which the model alone is quick.
 FEW_RUNS = 200
-# From so many on a model of everything proves nothing in any time that people wait; annealing has all of it.
+# With so many blocks of all micro-batches, a model of everything proves nothing in any time that people wait; annealing
+# has all of it.
 MANY_RUNS = 1500
 
 # Parameters for many runs, where trying each order in turn takes longer than the search.

@@ -83,14 +83,14 @@ class _Search:
 
     def improves(self, starts: Starts | None) -> bool:
         """Keep it if it is better than all before, as early or as late as its order lets it be."""
-        found = False
+        improved = False
         for moved in () if starts is None else (starts, late(self.whole, starts)):
             value = cost(self.whole, moved, self.objective)
             if (self.value is None or value < self.value) and not violations_of(
                 self.whole.problem, as_plan(self.whole, moved)
             ):
-                self.best, self.value, found = moved, value, True
-        return found
+                self.best, self.value, improved = moved, value, True
+        return improved
 
     def tries(self, chance: random.Random) -> Iterator[Starts | None]:
         """By the rules, the most promising first; then from the best schedule on. None: a rule did not get through."""

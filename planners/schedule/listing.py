@@ -17,7 +17,7 @@ from .alone import Safety, order_alone
 from .whole import WholeProblem, in_whole_numbers
 
 Starts = list[list[int]]
-# Of a block and a micro-batch: the smallest goes first.
+# Rank of a block and a micro-batch: the smallest goes first.
 Rank = Callable[[int, int], tuple[float, ...]]
 
 
@@ -199,13 +199,13 @@ def cost(whole: WholeProblem, starts: Starts, objective: str) -> int:
 
 
 def mirrored(whole: WholeProblem, starts: Starts) -> Starts:
-    """The same schedule as time runs backwards, from its last end."""
+    """The schedule as time runs backwards, from its last end."""
     end = max(row[-1] + time for row, time in zip(starts, whole.times, strict=True))
     return [[end - start - time for start in reversed(row)] for row, time in zip(starts, whole.times, strict=True)]
 
 
 def late(whole: WholeProblem, starts: Starts) -> Starts:
-    """The same order on every device with the same last ends, and everything else as late as it may be.
+    """The schedule with the same order and last end on every device, and everything else as late as it may be.
 
     What a device holds depends on its order alone, so memory does not change; but a device that began before it had to
     begins later, and its span is shorter.

@@ -82,9 +82,9 @@ def schedule_by(named: Named, problem: ScheduleProblem) -> SchedulePlan:
             }
             blocks = of_kind.get(kind, [stage.backward, stage.weights])
             runs += [(block, n) for block in blocks if block is not None]
-    found = earliest_starts(problem if named.divided else _undivided(shape), orders)
-    assert not isinstance(found, Deadlock), "the rules' passes wait for earlier ones alone"
-    return found
+    starts = earliest_starts(problem if named.divided else _undivided(shape), orders)
+    assert not isinstance(starts, Deadlock), "the rules' passes wait for earlier ones alone"
+    return starts
 
 
 def _check_fit(named: Named, shape: ChainShape) -> None:
@@ -129,12 +129,12 @@ ZB_H2 = Named("zb-h2", zb_h2, divided=True)
 ZB_V = Named("zb-v", zb_v, V_SHAPE, divided=True)
 DUALPIPE_V = Named("dualpipe-v", dualpipe_v, V_SHAPE, divided=True)
 
-# Those that usually have the shortest schedules first.
+# The rules; those that usually have the shortest schedules come first.
 RULES = (ZB_V, DUALPIPE_V, INTERLEAVED, ZB_H2, ZB_H1, ONE_F_ONE_B, GPIPE)
 
 
 def rule_schedules(problem: ScheduleProblem) -> Iterator[tuple[str, SchedulePlan]]:
-    """Of every rule that fits the problem's shape and memory, by its name."""
+    """The schedule of each rule that fits the problem's shape and memory, by the rule's name."""
     for named in RULES:
         try:
             plan = schedule_by(named, problem)
@@ -197,7 +197,8 @@ def greedy_schedules(problem: ScheduleProblem, objective: str) -> Iterator[Sched
 
 
 def variants(whole: WholeProblem) -> Iterator[Rule]:
-    """Which of I and F comes first where both may start, and how long to wait rather than begin a W."""
+    """The rules that are tried: they differ in which of I and F comes first where both may start, and in how long to
+    wait rather than begin a W."""
     kinds = [block.kind for block in whole.problem.blocks]
     heads, tails = whole.heads, whole.tails
     ranks: tuple[Rank, ...] = (

@@ -60,7 +60,7 @@ def one_by_one(whole: WholeProblem, alone: Sequence[int]) -> tuple[int, list[int
 
 
 def least_period(whole: WholeProblem, starts: Sequence[int]) -> int:
-    """So long must a period be for the edges between micro-batches, where the starts are given."""
+    """The least period that the edges between micro-batches allow, with these starts."""
     needs = [0]
     for j, rows in enumerate(whole.before):
         needs += [-(-(starts[i] + whole.times[i] + lag - starts[j]) // offset) for i, offset, lag in rows if offset]
@@ -68,7 +68,7 @@ def least_period(whole: WholeProblem, starts: Sequence[int]) -> int:
 
 
 def periods(whole: WholeProblem, last: int) -> Iterator[int]:
-    """From the busiest device's load to below the last one, in steps that grow."""
+    """Periods to try, from the busiest device's load to below the last one, in steps that grow."""
     least = max(whole.load, 1)
     at = 0
     for k in range(MOST_PERIODS):
@@ -91,7 +91,8 @@ def packed(whole: WholeProblem, period: int, alone: Sequence[int]) -> Iterator[l
 
 
 def _lives(whole: WholeProblem, period: int, starts: list[int]) -> Iterator[list[int]]:
-    """The same places in the period, with as few periods between taking and giving back as the edges let."""
+    """Schedules with every block at its place in the period, and as few periods between taking and giving back as the
+    edges let."""
     early = early_periods(whole, period, starts)
     if early is not None:
         yield early
@@ -137,23 +138,24 @@ def earliest(whole: WholeProblem, period: int, order: Sequence[int]) -> list[int
     at = [0] * len(whole.times)
     for b in order:
         ready = max((at[i] + whole.times[i] + lag for i, offset, lag in whole.before[b] if not offset), default=0)
-        found = places.first_free(b, ready)
-        if found is None:
+        start = places.first_free(b, ready)
+        if start is None:
             return None
-        at[b] = found
+        at[b] = start
     return at
 
 
 def latest(whole: WholeProblem, period: int, order: Sequence[int]) -> list[int] | None:
-    """From the last block back: each at the last free place before all that wait for it; None: one finds none."""
+    """Starts from the last block back, each at the last free place before all that wait for it; None: one block finds
+    none."""
     places = _Places(whole, period)
     at = [0] * len(whole.times)
     for b in reversed(order):
         due = min((at[j] - lag for j, offset, lag in whole.after[b] if not offset), default=0)
-        found = places.last_free(b, due - whole.times[b])
-        if found is None:
+        start = places.last_free(b, due - whole.times[b])
+        if start is None:
             return None
-        at[b] = found
+        at[b] = start
     return at
 
 

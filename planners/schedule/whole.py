@@ -29,7 +29,8 @@ class WholeProblem:
     standing: tuple[int, ...]
     """What always stands on each device: the changes on it may go so far below 0."""
     uses: tuple[tuple[tuple[int, int, int], ...], ...]
-    """Of each block: (device, what it adds at most while it runs, what it changes) where that is not 0."""
+    """What each block does to devices: (device, what it adds at most while it runs, what it changes), where that is not
+    0."""
     backwards: bool = False
     """Does time run backwards?"""
 
@@ -73,7 +74,7 @@ class WholeProblem:
 
     @cached_property
     def load(self) -> int:
-        """Of the busiest device in one micro-batch."""
+        """Load of the busiest device in one micro-batch."""
         return int(max(self.problem.loads) * self.steps)
 
     def mirrored(self) -> WholeProblem:

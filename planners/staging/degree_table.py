@@ -72,7 +72,7 @@ def _most(problem: StagingProblem) -> int:
 
 
 def check_size(model: PiperModel) -> None:
-    """Refused before the search, too: what it would find would be lost."""
+    """Refuse a table that is too large. This is also asked before the search, whose result would be lost otherwise."""
     problem = model.problem
     if model.downsets * (_most(problem) + 1) * (problem.devices + 1) > MAX_ENTRIES:
         raise InputError(
@@ -81,7 +81,7 @@ def check_size(model: PiperModel) -> None:
 
 
 def check_table(problem: StagingProblem, path: str | os.PathLike[str] | None) -> None:
-    """Refused before anything is computed."""
+    """Refuse, before anything is computed, a problem that has no such table and a file that is not a .csv."""
     if problem.exact_batches:
         raise InputError(
             "exact_batches", "leaves no table of smaller sums of degrees", "plan for at most N, or no table"
@@ -92,7 +92,7 @@ def check_table(problem: StagingProblem, path: str | os.PathLike[str] | None) ->
 
 
 def read_table(path: str | os.PathLike[str], problem: Problem) -> DegreeTable:
-    """The times of a table that was written."""
+    """Read the times of a table that `write_table` wrote; `proven` is lost."""
     _, *rows = Path(path).read_text("utf-8").splitlines()
     times = tuple(tuple(float(cell) if cell else None for cell in row.split(",")[1:]) for row in rows)
     return DegreeTable(times, False, problem.name, problem.time_unit)

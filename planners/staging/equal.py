@@ -91,7 +91,7 @@ def equal_plans(problem: StagingProblem, semantics: str, tensor_parallel: bool) 
 
 
 def _plan(problem: StagingProblem, groups: Groups, d: int, t: int, again: bool) -> StagedPlan | None:
-    """None where a layer cannot be run on t devices in this way."""
+    """The plan of equal groups; None where a layer cannot be run on t devices in this way."""
     chosen = configured(problem, groups, t, again)
     return None if chosen is None else StagedPlan(tuple(PlannedStage(tuple(ways), d, t, ways) for ways in chosen))
 
@@ -149,7 +149,8 @@ def _divisions(levels: Sequence[StagingLevel], stages: int) -> Iterator[tuple[Sh
 
 
 def _tree(stages: Sequence[LeveledStage], shares: Sequence[Share]) -> tuple[LeveledStage, ...]:
-    """From the stages of level 1 upwards: as many of them as a device divides into make a stage of the next level."""
+    """Build the tree from the stages of level 1 upwards: as many of them as a device divides into make a stage of the
+    next level."""
     for inner, outer in pairwise(shares):
         parts = [tuple(stages[i : i + inner.stages]) for i in range(0, len(stages), inner.stages)]
         stages = [

@@ -47,7 +47,8 @@ def plan_extended(request: Request) -> Outcome:
         best = run.best()
         if best is None:
             return Outcome(Stop.INFEASIBLE, model_size=run.size(), checks=CHECKS)
-        if not run.fits(best):  # the bound stays
+        if not run.fits(best):
+            # Rounding let the plan through. The bound on the board stays valid, and plans are sought in a little less.
             messages = (ROUNDED_MEMORY,)
             _Run(request, memory.inside(), bounds=False).best()
     except OutOfTimeError:
@@ -81,7 +82,7 @@ class _Run:
         return found.load * (self.slots(len(found.plan.stages)) / self.problem.micro_batches if self.flush else 1.0)
 
     def slots(self, stages: int) -> int:
-        """Of one batch, until the pipeline is empty again."""
+        """Slots of one batch, until the pipeline is empty again."""
         return int(self.problem.micro_batches) + stages - 1
 
     def fastest(self) -> Found[StagedPlan] | None:
@@ -104,8 +105,8 @@ class _Run:
             limit = self.value(best) * batches / self.slots(stages) * (1 - STRICT)
             if limit <= low:
                 continue
-            found = self.counted.best(stages, low, limit, lambda found, _: self.post(found, None))
-            best, low = (best, limit) if found is None else (found, found.load)
+            better = self.counted.best(stages, low, limit, lambda better, _: self.post(better, None))
+            best, low = (best, limit) if better is None else (better, better.load)
         self.post(best, min(bound, self.value(best)))
         return best
 
@@ -129,10 +130,10 @@ class _Run:
             return None
         self.low = search.bound
         plan = search.plan(answer[1])
-        found = Found(plan, evaluation_of(self.problem, plan, semantics=self.semantics).time_per_micro_batch)
-        self.low = min(self.low, found.load)
-        self.post(found, self.low)
-        return found
+        best = Found(plan, evaluation_of(self.problem, plan, semantics=self.semantics).time_per_micro_batch)
+        self.low = min(self.low, best.load)
+        self.post(best, self.low)
+        return best
 
     def post(self, found: Found[StagedPlan], bound: float | None) -> None:
         """A flush only adds to the largest load, so that bounds on it hold there, too."""

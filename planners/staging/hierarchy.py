@@ -76,11 +76,11 @@ def downsets(
     problem: StagingProblem, most: int = MAX_DOWNSETS, what: str = "for small graphs on several levels"
 ) -> list[int]:
     """Sets of layers, as bits, that hold all successors of their members; smaller ones first."""
-    found = closed_sets([sum(1 << v for v in set(near)) for near in problem.successors], most)
-    if found is None:
+    sets = closed_sets([sum(1 << v for v in set(near)) for near in problem.successors], most)
+    if sets is None:
         remedy = f"merge layers to blocks: this program is {what}"
         raise InputError("layers", f"have more than {most} downsets", remedy)
-    return found
+    return sets
 
 
 class _Hierarchy:
@@ -222,7 +222,7 @@ class _Hierarchy:
         return 0 * suffix + (0 if self.variant == "basic" else -(-self.problem.devices // stage.data_parallel))
 
     def _loads(self, shape: Shape, d: int, most: int, least: int) -> Any:
-        """Of a stage of level 1, with least..most micro-batches in flight; memory grows with them."""
+        """Loads of a stage of level 1 with least..most micro-batches in flight, with which its memory grows."""
         loads = np.full(most - least + 1, np.inf)
         for in_flight in range(least, most + 1):
             load = self.costs.load(shape, d, in_flight)
@@ -238,12 +238,12 @@ class _Hierarchy:
 
     def _back(self, level: int, j: int, end: int, k: int, later: int, x: int) -> list[LeveledStage]:
         """The stages behind an entry of a table, in execution order."""
-        found: list[LeveledStage] = []
+        stages: list[LeveledStage] = []
         while j != end:
             i, stage = self._step(level, j, end, k, later, x)
-            found.append(self._stage(level, j, i, stage, later + x))
+            stages.append(self._stage(level, j, i, stage, later + x))
             j, k, x = i, k - stage.devices, x - stage.copies
-        return found
+        return stages
 
     def _step(self, level: int, j: int, end: int, k: int, later: int, x: int) -> tuple[int, _Stage]:
         """The first stage of the best division, and what comes after it: the same numbers as on the way forward."""

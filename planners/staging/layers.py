@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 HAIR = 1e-9
 
-# Relative: what a sum over all layers may be wrong by.
+# Relative error that a sum over all layers may have.
 ROUNDED = 2.0**-52
 
-# Of the least load that a plan can have: where sums are wrong by more, they are kept in two parts.
+# Share of the least load that a plan can have: sums with a larger error are kept in two parts.
 NOISE = 1e-13
 
 
@@ -184,7 +184,7 @@ def _borders(model: PiperModel, rows: list[tuple[int, int]]) -> dict[str, Any]:
 
 
 def _ends(model: PiperModel) -> list[tuple[int, int]]:
-    """Of each edge, by number."""
+    """Numbers of the two layers of each edge."""
     number = {i: v for v, i in enumerate(model.order)}
     return [(number[u], number[v]) for u, v in model.problem.arcs]
 

@@ -88,9 +88,9 @@ class LevelDecisions:
         """Some plan: low limits are decided fastest."""
         above = FIRST_TRY - 1
         for _ in range(MOST_TRIES if low > 0 else 0):
-            found = self.decide(low * (1 + above))
-            if found is not None:
-                return found
+            stages = self.decide(low * (1 + above))
+            if stages is not None:
+                return stages
             above *= FASTER
         return self.decide(math.inf)
 
@@ -191,7 +191,7 @@ class _Decision:
     # ---- inside a device of the next level ----------------------------------------------------------------
 
     def _groups(self, level: int, above: int, start: int) -> Mapping[int, Any]:
-        """Of each downset D above a start D': the most that may come later, by copies, with all devices."""
+        """For each downset D above a start D', the most that may come later, by copies, with all devices."""
         return {j: table[-1].tolist() for j, table in self._tables(level, above, start).items() if j != start}
 
     def _tables(self, level: int, above: int, start: int) -> dict[int, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...instances.staging.problem import Layer, StagingProblem
 
-# The activation of an edge, and later its gradient.
+# Each edge is crossed twice: by its activation, and later by the gradient.
 TRIPS = 2.0
 
 # Weights are scattered and gathered; each time they leave one device and enter another.

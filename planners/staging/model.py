@@ -162,7 +162,7 @@ def _kept(
 
 @dataclass(frozen=True)
 class Restriction:
-    """Which choices a planner has."""
+    """The degrees and configurations that a planner may choose from."""
 
     allowed: Callable[[int, Configuration], bool] = lambda degree, way: True
     replicas: Callable[[int], bool] = lambda d: True

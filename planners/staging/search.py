@@ -41,7 +41,7 @@ class Found(Generic[Planned]):
 
     plan: Planned
     load: float
-    """The largest of a stage: time per micro-batch."""
+    """The largest load of a stage: time per micro-batch."""
 
 
 def least_load(
@@ -60,9 +60,9 @@ def least_load(
         limit = best.load * (1 - STRICT) if close else math.sqrt(low * best.load) if low > 0 else best.load / 2
         if limit <= low:
             return best
-        found = decide(limit)
-        if found is not None:
-            best = found
+        better = decide(limit)
+        if better is not None:
+            best = better
             continue
         low = limit
         if close:
@@ -79,11 +79,11 @@ class Search:
 
     model: PiperModel
     exact: bool = True
-    """Knapsacks solved to the optimum, or by the published greedy."""
+    """Are knapsacks solved to the optimum, rather than by the published greedy?"""
     tick: Callable[[], None] = lambda: None
     decisions: int = 0
     settled: bool = True
-    """Was the last answer a proof? Too hard knapsacks count as not fitting."""
+    """Was the last answer a proof? It was none where a knapsack was too hard and therefore counted as not fitting."""
     bound: float = 0.0
     """No plan has a smaller value."""
 
@@ -100,21 +100,26 @@ class Search:
             self.front = np.zeros((*shape, 6), dtype=np.int32)
 
     def decide(self, limit: float, relaxed: bool = False) -> bool:
-        """Is there a plan with all loads within the limit? `steps` tells which."""
+        """Is there a plan with all loads within the limit? If so, `steps` gives its stages.
+
+        `relaxed` puts lower bounds in place of knapsacks, so that only the answer no is a proof.
+        """
         from . import kernel
 
         model, tables = self.model, self.tables
         self.decisions += 1
         mode = kernel.RELAXED if relaxed else kernel.EXACT if self.exact else kernel.GREEDY
-        given = (tables.layers, tables.table, tables.cluster, mode, limit)
+        arguments = (tables.layers, tables.table, tables.cluster, mode, limit)
         if model.problem.exact_batches:
-            found, undecided = loop(model, "decide_sums")(*given, self.came)
-            self.least_devices = int(found)
+            devices, undecided = loop(model, "decide_sums")(*arguments, self.came)
+            self.least_devices = int(devices)
+            possible = bool(devices)
         else:
-            found, undecided = loop(model, "decide")(*given, model.rest_work, self.front_size, self.front)
+            plans, undecided = loop(model, "decide")(*arguments, model.rest_work, self.front_size, self.front)
+            possible = bool(plans)
         self.tick()
-        self.settled = bool(found) or not undecided
-        return bool(found)
+        self.settled = possible or not undecided
+        return possible
 
     def steps(self) -> list[Step]:
         """The stages of the plan that the last decision found."""
@@ -212,7 +217,7 @@ def steps_of_fronts(tables: Tables, front: Any) -> list[Step]:
 
 
 def steps_of_sums(tables: Tables, came: Any, devices: int) -> list[Step]:
-    """The same on so many devices where degrees sum to a number exactly; `came` is from `decide_sums`."""
+    """The steps of a plan on so many devices whose degrees sum to a number exactly; `came` is from `decide_sums`."""
     model = tables.model
     j, k, s, steps = model.downsets - 1, devices, model.problem.micro_batches, []
     while j > 0:
@@ -244,8 +249,8 @@ def _planned(tables: Tables, step: Step, exact: bool) -> PlannedStage:
         budget = float(tables.table.upper[start + y - fastest - 1])
         # Sums in another order round differently: a hair more, or the choice would not be found again.
         budget += ROUNDING * (base + budget)
-    given = (tables.layers, step.smaller, step.larger, step.tau, y, budget, choice)
-    answer, _ = loop(model, "exact_knapsack")(*given)
+    arguments = (tables.layers, step.smaller, step.larger, step.tau, y, budget, choice)
+    answer, _ = loop(model, "exact_knapsack")(*arguments)
     assert answer == 1, "a choice within this budget was found before"
     ids = {}
     for v in np.flatnonzero(choice >= 0):

@@ -15,7 +15,7 @@ from .memory import Bytes, StagingMemory
 
 
 class Shape(NamedTuple):
-    """Which layers (as bits), on which type of devices, with which tensor-parallel degree."""
+    """What a stage consists of: its layers (as bits), its type of devices, and its tensor-parallel degree."""
 
     inside: int
     kind: int
@@ -23,7 +23,7 @@ class Shape(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """Of one layer: its ways, with time and transfers, and what they hold."""
+    """A layer's configurations, with their times, transfers included, and what they hold."""
 
     ways: tuple[Configuration, ...]
     times: tuple[float, ...]
@@ -31,7 +31,8 @@ class _Row(NamedTuple):
 
 
 class _Span(NamedTuple):
-    """Of a stage: how many micro-batches in flight its fastest ways, and any ways, leave room for."""
+    """Largest numbers of micro-batches in flight for which a stage has memory in its fastest configurations, and in
+    any."""
 
     free_until: int
     fits_until: int
@@ -103,7 +104,7 @@ class StageCosts:
         return {v: row.ways[x].id for v, row, x in pairs}
 
     def ids(self, inside: int) -> list[int | str]:
-        """Of the layers, in topological order."""
+        """Names of the layers, in topological order."""
         return [self.problem.layers[v].id for v in self._positions(inside)]
 
     def most_in_flight(self, shape: Shape, d: int, limit: float, most: int | None = None) -> int:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Downsets times layers; up to these the loops run as plain Python.
 COMPILED_FROM = 151
 
-# Of nested downsets: 4 bytes each, 8 where some need a knapsack.
+# Pairs of nested downsets: 4 bytes each, 8 where some need a knapsack.
 MAX_PAIRS = 200_000_000
 
 # Pairs times degrees that need a knapsack, of 32 bytes each.

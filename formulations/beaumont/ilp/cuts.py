@@ -14,6 +14,7 @@ from .memory import standing_memory
 
 
 def add(frame: Frame) -> None:
+    """Add all cuts to the model; those on memory only where memory is limited and activations are kept."""
     _loads(frame)
     _batches_behind(frame)
     if frame.facts.memory is not None and frame.facts.kept:
@@ -39,7 +40,7 @@ def _loads(frame: Frame) -> None:
 
 
 def _batches_behind(frame: Frame) -> None:
-    """From F_l to B_l a batch needs at least the times between; so many periods, but for one, are shifts."""
+    """A batch needs at least the times between F_l and B_l, and all periods but one that it spans are shifts."""
     facts = frame.facts
     rows: dict[Any, Any] = {}
     for i in frame.layers:

@@ -36,7 +36,8 @@ class BeaumontIlp(CommonFormulation):
             raise UsageError("The printed program has no exclusive buffers; choose --variant corrected.")
 
     def solvers(self, problem: ChainProblem, options: Options) -> tuple[str, ...]:
-        """With exclusive buffers no grid is good enough for an integer solver."""
+        """Solvers that take the model. CP-SAT counts in whole numbers, and with exclusive buffers no grid is good
+        enough for it."""
         real = options["variant"] == "printed" or problem.exclusive_buffers
         return ("highs",) if real else ("highs", "cp-sat")
 

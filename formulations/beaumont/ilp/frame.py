@@ -37,7 +37,7 @@ class Frame:
         self.timeless = frozenset(t for t in self.tasks if not facts.durations[t] and TIES not in errata)
         """`instants` says what holds for tasks that take no time; as printed they have a place in the order."""
         self.pairs = list(timeless_pairs([list(self.tasks)], self.timeless))
-        """Those of which one takes no time, which comes second."""
+        """Pairs of tasks of which at least one takes no time; that one is the second of the pair."""
         self._resource_variables()
         self._time_variables()
         self._shift_variables()
@@ -173,7 +173,7 @@ class Frame:
     # ---- rows ------------------------------------------------------------------------------------------
 
     def rows(self, name: str, rows: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
-        """One named block of constraints, indexed as in the paper."""
+        """Add one named block of constraints, indexed as in the paper."""
         table = {key: row for key, row in dict(rows).items() if row is not True}
         if any(row is False for row in table.values()):
             self.contradictions.append(name)

@@ -20,8 +20,10 @@ def add(frame: Frame) -> None:
     standing = {i: standing_memory(frame, i) for i in frame.layers}
     rows = {}
     for t in frame.tasks:
-        held = standing[frame.facts.layer(t)] + _activations(frame, t) + _running(frame, t) + _direct(frame, t)
-        rows[t] = held <= frame.facts.memory
+        bytes_held = (
+            standing[frame.facts.layer(t)] + _activations(frame, t) + _running(frame, t) + _direct(frame, t)
+        )
+        rows[t] = bytes_held <= frame.facts.memory
     frame.rows("eq_36", rows)
 
 
@@ -84,12 +86,12 @@ def _slots(frame: Frame) -> None:
 def standing_memory(frame: Frame, i: int) -> Any:
     """(33) and BUF: weights and reserved slots on the GPU of layer i."""
     facts = frame.facts
-    held: Any = sum(facts.weights[j] * frame.z(i, j) for j in frame.layers if facts.weights[j])
+    bytes_held: Any = sum(facts.weights[j] * frame.z(i, j) for j in frame.layers if facts.weights[j])
     if facts.current:
         for j in frame.layers[:-1]:
             if facts.border_size(j):
-                held += facts.border_size(j) * _at_border(frame, i, j)
-    return held
+                bytes_held += facts.border_size(j) * _at_border(frame, i, j)
+    return bytes_held
 
 
 def _at_border(frame: Frame, i: int, j: int) -> Any:
@@ -99,11 +101,11 @@ def _at_border(frame: Frame, i: int, j: int) -> Any:
 def _activations(frame: Frame, t: int) -> Any:
     """ACT: kept inputs of all layers on the GPU (Lemma 10), and what the task itself reads and writes."""
     facts = frame.facts
-    held: Any = 0 if t in frame.timeless else facts.own_size(t)
+    bytes_held: Any = 0 if t in frame.timeless else facts.own_size(t)
     for m in facts.kept:
         number = copies(frame, facts.layer(t), m) + frame.begun(m, t) - frame.done(facts.backward(m), t)
-        held += facts.sizes[m - 1] * number
-    return held
+        bytes_held += facts.sizes[m - 1] * number
+    return bytes_held
 
 
 def _running(frame: Frame, t: int) -> Any:
@@ -111,12 +113,12 @@ def _running(frame: Frame, t: int) -> Any:
     facts = frame.facts
     if t not in frame.timeless or not facts.current:
         return 0
-    held: Any = 0
+    bytes_held: Any = 0
     for x in frame.tasks:
         size = facts.sizes[x] + (facts.sizes[x - 1] if x > facts.layers else 0.0)
         if x not in frame.timeless and size:
-            held += size * (frame.begun(x, t) - frame.done(x, t))
-    return held
+            bytes_held += size * (frame.begun(x, t) - frame.done(x, t))
+    return bytes_held
 
 
 def _direct(frame: Frame, t: int) -> Any:

@@ -11,6 +11,7 @@ from .frame import Frame
 
 
 def add(frame: Frame) -> None:
+    """Add the rows (5)-(16), and those of `timeless` where tasks take no time."""
     _tasks(frame)
     _links(frame)
     _transfers(frame)

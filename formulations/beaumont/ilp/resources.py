@@ -27,7 +27,7 @@ def add(frame: Frame) -> None:
 
 
 def fix(frame: Frame, allocation: Sequence[int]) -> None:
-    """Which layers share a GPU is given: Z is no longer free, and presolve settles what hangs on it."""
+    """Fix Z where the allocation is given, which says which layers share a GPU; presolve settles what depends on Z."""
     gpu = [allocation[frame.facts.layer(task) - 1] for task in frame.tasks]
     for (i, j), variable in frame.model.Z.items():
         together = int(gpu[i - 1] == gpu[j - 1])

@@ -62,7 +62,7 @@ def _local(frame: Frame) -> None:
 
 
 def _timeless(frame: Frame, e: int, remote: Any) -> dict[Any, Any]:
-    """The same where one of the two tasks takes no time."""
+    """The rows of `_local` for an edge between two tasks of which one takes no time."""
     model = frame.model
     done = frame.w(e, e + 1) if e in frame.timeless else model.ended[e, e + 1]
     far = model.far[e + 1, e] if e in frame.timeless and e + 1 not in frame.timeless else 0

@@ -19,7 +19,7 @@ def add(frame: Frame) -> None:
 
 
 def _pairs(frame: Frame) -> None:
-    """Who is not after whom."""
+    """Rows that say which of two tasks is not after the other."""
     facts, tau = frame.facts, frame.model.tau
     rows: dict[Any, Any] = {}
     for x, z in frame.pairs:
@@ -36,7 +36,7 @@ def _pairs(frame: Frame) -> None:
 
 
 def _ends(frame: Frame) -> None:
-    """Not before the end of the other task, nor before its next start."""
+    """Rows that say that a task is not before the end of the other one, or not before its next start."""
     facts, model = frame.facts, frame.model
     rows: dict[Any, Any] = {}
     for x, z in model.ended:

@@ -33,7 +33,7 @@ class GpuUse:
     peak_task: str | None
     """The task that runs then, as F3 or B3; None between tasks."""
     terms: Terms
-    """What the peak is made of."""
+    """The parts of the peak."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class PatternEvaluation:
     throughput: float
     """Batches per time unit."""
     makespan: float
-    """From the first start of a batch to its last end, the longest of the pattern."""
+    """Time from the first start of a batch to its last end, of the batch of the pattern for which it is longest."""
     in_flight: int
     """The most batches that are at once under way."""
     bottleneck: str

@@ -20,7 +20,7 @@ from ..names import plain, task_name
 from ..plan import PatternPlan
 from ..problem import ChainProblem
 
-# Relative to the period.
+# Share of the period by which times may be off.
 TOLERANCE = Fraction(1, 10**9)
 
 # More ticks in a period come from rounded numbers.
@@ -108,7 +108,7 @@ class Layout:
 
     @property
     def links(self) -> list[tuple[int, int]]:
-        """Those that are used, by number."""
+        """The links that transfers use, each by the numbers of its GPUs."""
         return sorted({self.link(edge) for edge in self.cut_edges})
 
     # ---- times -----------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def _whole(values: Sequence[Fraction], ticks: int) -> tuple[int, ...]:
 
 
 def shape_faults(problem: ChainProblem, plan: PatternPlan) -> Iterator[str]:
-    """What keeps the plan from being laid out, one sentence each."""
+    """Sentences on what keeps the plan from being laid out."""
     if not _is_finite(plan.period) or plan.period <= 0:
         yield f"The period is {show(plan.period)}, not a positive number."
     if len(plan.allocation) != problem.layers:

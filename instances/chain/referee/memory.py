@@ -51,7 +51,7 @@ class Tensor:
 
 
 def memory_profile(layout: Layout, gpu: int) -> Profile:
-    """Every instant of one period at which what the GPU holds changes."""
+    """Memory of a GPU over one period: every instant at which what it holds changes."""
     sizes = _Sizes.of(layout)
     standing = dict.fromkeys(TERMS, 0)
     standing["weights"] = sum(sizes.weights[i] for i, at in enumerate(layout.allocation) if at == gpu)
@@ -88,7 +88,7 @@ class _Sizes:
 
 
 def _border_sizes(layout: Layout, sizes: _Sizes, gpu: int) -> Iterator[int]:
-    """One slot for each edge with exactly one end on the GPU."""
+    """Sizes of the slots of a GPU, one for each edge with exactly one end on it."""
     for edge in layout.cut_edges:
         if gpu in (layout.gpu(edge - 1), layout.gpu(edge)):
             yield sizes.activations[edge]
@@ -116,6 +116,7 @@ def _kept(layout: Layout, sizes: _Sizes, gpu: int) -> Iterator[Tensor]:
 
 
 def _current(layout: Layout, sizes: _Sizes, gpu: int) -> Iterator[Tensor]:
+    """What a task holds only while it runs: its output and, in a backward task, the gradient that it reads."""
     for task in layout.tasks_on(gpu):
         is_backward = task >= layout.problem.layers
         size = sizes.activations[task + 1] + (sizes.activations[task] if is_backward else 0)

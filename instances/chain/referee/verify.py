@@ -117,6 +117,7 @@ def _order(layout: Layout) -> Iterator[Violation]:
 
 
 def _memory(layout: Layout) -> Iterator[Violation]:
+    """A violation for each GPU that at some instant holds more than its memory, with what it then holds."""
     problem = layout.problem
     if problem.memory_bytes is None:
         return
@@ -144,5 +145,5 @@ def _slots(layout: Layout) -> Iterator[Violation]:
 
 
 def _of(layout: Layout, row: int) -> str:
-    """Which batch is meant, where the pattern has several."""
+    """Says which batch is meant; empty where the pattern has only one."""
     return f" of batch {row}" if len(layout.starts) > 1 else ""

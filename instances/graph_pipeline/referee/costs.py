@@ -32,7 +32,7 @@ class GraphStageCost:
     """Time to synchronise the weights, once for each mini-batch."""
     time_per_sample: float
     weight_bytes: float
-    """One copy."""
+    """Bytes of one copy of the weights."""
     sample_bytes: float
     """Bytes of one device for each sample in flight."""
     memory_bytes: float
@@ -89,9 +89,9 @@ def overfull(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[tu
     """Stages whose devices hold more than their memory, and how much they hold."""
     if problem.memory_bytes is not None:
         for number, stage in enumerate(plan.stages):
-            held = held_bytes(problem, stage)
-            if held > as_written(problem.memory_bytes):
-                yield number, held
+            bytes_held = held_bytes(problem, stage)
+            if bytes_held > as_written(problem.memory_bytes):
+                yield number, bytes_held
 
 
 def _boundary(problem: GraphPipelineProblem, stage: GraphStage) -> Iterable[float]:
@@ -150,9 +150,9 @@ def forced_edges(
 ) -> dict[tuple[int, int], tuple[NodeId, NodeId]]:
     """Pairs of stages that an edge between operators orders, each with the first such edge."""
     owner = stage_of_operators(plan)
-    found: dict[tuple[int, int], tuple[NodeId, NodeId]] = {}
+    edges: dict[tuple[int, int], tuple[NodeId, NodeId]] = {}
     for u, v in problem.edges:
         pair = owner.get(u), owner.get(v)
         if pair[0] is not None and pair[1] is not None and pair[0] != pair[1]:
-            found.setdefault((pair[0], pair[1]), (u, v))
-    return found
+            edges.setdefault((pair[0], pair[1]), (u, v))
+    return edges

@@ -18,7 +18,8 @@ from ..problem import GraphPipelineProblem
 from ..simulated import stage_graph_pipeline
 from .costs import GraphStageCost, forced_edges, overfull, required_in_flight, stage_costs
 
-# Of all stages in one iteration, forward and backward: more are not simulated, so such plans are refused.
+# Passes of all stages in one iteration, forward and backward. Plans with more are refused, since they are not
+# simulated.
 MAX_PASSES = 10_000_000
 
 
@@ -87,8 +88,8 @@ def _simulated(problem: GraphPipelineProblem, plan: StageGraphPlan) -> float | D
 def _successors(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[tuple[int, ...], ...]:
     """The stages after each stage, by the plan's edges and those that operators force."""
     count = len(plan.stages)
-    known = {(x, y) for x, y in plan.edges if x < count and y < count and x != y}
-    return adjacency(count, sorted(known | set(forced_edges(problem, plan))))
+    edges = {(x, y) for x, y in plan.edges if x < count and y < count and x != y}
+    return adjacency(count, sorted(edges | set(forced_edges(problem, plan))))
 
 
 def stage_levels(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[int, ...] | None:
@@ -108,17 +109,17 @@ def verify_stage_graph(problem: GraphPipelineProblem, plan: StageGraphPlan) -> t
     A schedule is run only where nothing else is wrong with it; memory is judged wherever the stages have costs.
     """
     unreadable = [*_unreadable(problem, plan)]
-    found = [*unreadable, *_convexity(problem, plan), *_plan_edges(problem, plan), *_circles(problem, plan)]
-    found += _devices(problem, plan)
-    found += [*_micro_batches(problem, plan), *_passes(problem, plan)]
-    if not any(violation.rule in ("shape", "micro-batch") for violation in found):
-        found += _in_flight(problem, plan)
-    runnable = not found
+    violations = [*unreadable, *_convexity(problem, plan), *_plan_edges(problem, plan), *_circles(problem, plan)]
+    violations += _devices(problem, plan)
+    violations += [*_micro_batches(problem, plan), *_passes(problem, plan)]
+    if not any(violation.rule in ("shape", "micro-batch") for violation in violations):
+        violations += _in_flight(problem, plan)
+    runnable = not violations
     if not unreadable:
-        found += _memory(problem, plan)
+        violations += _memory(problem, plan)
     if runnable and isinstance(outcome := _simulated(problem, plan), DeadlockError):
-        found.append(Violation("deadlock", str(outcome)))
-    return tuple(found)
+        violations.append(Violation("deadlock", str(outcome)))
+    return tuple(violations)
 
 
 def _unreadable(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[Violation]:
@@ -242,10 +243,11 @@ def _in_flight(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[
 
 
 def _memory(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[Violation]:
+    """A violation for each stage whose devices hold more than their memory."""
     limit = as_written(problem.memory_bytes or 0)
-    for number, held in overfull(problem, plan):
+    for number, amount in overfull(problem, plan):
         yield Violation(
             "memory",
-            f"A device of stage {number} holds {in_digits(held)} bytes with {plan.stages[number].in_flight} samples in "
-            f"flight, {in_digits(held - limit)} more than its memory of {in_digits(limit)} bytes.",
+            f"A device of stage {number} holds {in_digits(amount)} bytes with {plan.stages[number].in_flight} samples "
+            f"in flight, {in_digits(amount - limit)} more than its memory of {in_digits(limit)} bytes.",
         )

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 
 from .model import Layer, Workload
 
-# By outputs: every device reads the whole input, and their input gradients are summed.
+# Split by outputs: every device reads the whole input, and the gradients of the inputs are summed.
 SPLIT_COLUMNS = "columns"
-# By inputs: the outputs of the devices are summed.
+# Split by inputs: the outputs of the devices are summed.
 SPLIT_ROWS = "rows"
-# Two matrices, by columns and then by rows: an all-reduce forward and one backward.
+# Two matrices, the first split by columns and the second by rows: an all-reduce forward and one backward.
 SPLIT_BOTH = "both"
 # Between columns and rows: every device works on its own part and speaks to nobody.
 SPLIT_INSIDE = "inside"
-# By outputs, which all devices collect at once.
+# Split by outputs, which all devices collect at once.
 SPLIT_GATHERED = "gathered"
 
-# By the last part of a layer's name inside a transformer layer.
+# How a layer inside a transformer layer is split, by the last part of its name.
 _TRANSFORMER_SPLITS = {
     "attention": SPLIT_BOTH,
     "query": SPLIT_COLUMNS,

@@ -34,14 +34,14 @@ class Workload:
     element_bytes: int = 4
 
     def __post_init__(self) -> None:
-        known: set[str] = set()
+        names: set[str] = set()
         for layer in self.layers:
-            if layer.name in known:
+            if layer.name in names:
                 raise ValueError(f"two layers of {self.name} are called {layer.name!r}")
-            missing = [name for name in layer.inputs if name not in known]
+            missing = [name for name in layer.inputs if name not in names]
             if missing:
                 raise ValueError(f"layer {layer.name!r} reads {missing[0]!r}, which does not come before it")
-            known.add(layer.name)
+            names.add(layer.name)
 
     @cached_property
     def parameters(self) -> int:

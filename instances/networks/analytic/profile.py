@@ -20,7 +20,7 @@ from .blocks import Block, blocks
 from .hardware import Hardware
 from .model import Layer, Workload
 
-# What a pass moves, in what the forward pass moves.
+# Bytes that a pass moves, in multiples of those that the forward pass moves.
 PASSES = {"forward": 1, "backward": 2}
 # Picoseconds: files stay readable, and nothing that matters is rounded.
 DIGITS = 12
@@ -106,7 +106,7 @@ def _node(workload: Workload, part: Block) -> ProfileNode:
 
 
 def _tensors(workload: Workload, parts: Sequence[Block]) -> Iterator[ProfileTensor]:
-    """Those that other parts read, and what a part gives out that is read by none."""
+    """The tensors that other parts read, and the last one of a part of which no part reads anything."""
     readers: dict[str, list[str]] = {}
     for part in parts:
         for source in part.inputs:

@@ -26,7 +26,7 @@ MAX_IN_FLIGHT = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class ProfileOptions:
-    """None or nothing: not given, and then nothing is guessed."""
+    """How a profile becomes a problem. What is None or empty was not given, and nothing is guessed then."""
 
     kind: str | None = None
     optimizer: str | None = None
@@ -94,7 +94,7 @@ class Lowered:
 # ---- what several lowerings need -----------------------------------------------------------------------
 
 
-# What is missing, as it is typed.
+# Examples of how missing options are typed.
 EXAMPLES = {"--devices": "4", "--memory": "40GB", "--bandwidth": "300GB/s"}
 
 

@@ -17,7 +17,7 @@ TRUE, FALSE, BYTE, NUMBERS, DOUBLE, TEXT, STRUCT = 1, 2, 3, (4, 5, 6), 7, 8, 12
 
 
 def unpacked_bytes(content: bytes, about: Any, most: int) -> int:
-    """Of all columns of all row groups; the first page beyond `most` ends the counting."""
+    """Bytes of all columns of all row groups when they are unpacked; counting ends at the first page beyond `most`."""
     total = pages = 0
     for group in range(about.num_row_groups):
         for number in range(about.num_columns):
@@ -73,7 +73,7 @@ def _after(content: bytes, at: int, kind: int) -> int:
 
 
 def _number(content: bytes, at: int) -> tuple[int, int]:
-    """Of either sign: 0, -1, 1, -2, ..."""
+    """A number of either sign, which is written as its place in 0, -1, 1, -2, ..."""
     value, at = _varint(content, at)
     return (value >> 1) ^ -(value & 1), at
 

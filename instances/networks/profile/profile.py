@@ -30,7 +30,8 @@ MAX_NODES = 100_000
 MAX_TENSORS = 1_000_000
 MAX_SAMPLES = 10_000_000
 
-# Of one micro-batch, or by the number of samples where several were measured; in the profile's time unit.
+# Time of one micro-batch in the profile's time unit, or a curve of times by samples where several numbers were
+# measured.
 Time = float | TimeCurve
 
 
@@ -122,10 +123,10 @@ class Profile(Graph):
     @cached_property
     def made(self) -> tuple[tuple[ProfileTensor, ...], ...]:
         """By node the tensors that it makes."""
-        found: list[list[ProfileTensor]] = [[] for _ in self.nodes]
+        tensors_of: list[list[ProfileTensor]] = [[] for _ in self.nodes]
         for tensor in self.tensors:
-            found[self.index[tensor.producer]].append(tensor)
-        return tuple(map(tuple, found))
+            tensors_of[self.index[tensor.producer]].append(tensor)
+        return tuple(map(tuple, tensors_of))
 
     @cached_property
     def is_row(self) -> bool:
@@ -236,6 +237,7 @@ def _check_name(field_name: str, value: object) -> None:
 
 
 def _check_node(where: str, node: ProfileNode) -> None:
+    """Refuse a node with a field that is not of its type or range; `where` is the node's address in the file."""
     _check_name(f"{where}.id", node.id)
     for side in ("forward", "backward"):
         time = getattr(node, side)
@@ -282,8 +284,8 @@ def _places(where: str, readers: tuple[str, ...]) -> list[tuple[str, str]]:
 
 
 def _check_tied(profile: Profile) -> None:
-    known = {name for node in profile.nodes for name in node.parameters}
+    parameters = {name for node in profile.nodes for name in node.parameters}
     for i, pair in enumerate(profile.tied):
         for name in pair:
-            if name not in known:
+            if name not in parameters:
                 raise InputError(f"tied[{i}]", f"names the unknown parameter {show(name)}", "name one of a node")

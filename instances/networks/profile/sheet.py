@@ -25,12 +25,12 @@ MAX_COLUMNS = 1_000
 MAX_CELLS = 1_000_000
 # A compressed table that is larger when it is unpacked is refused before it is read.
 MAX_UNPACKED_BYTES = 32 * 2**20
-# Of a spreadsheet's XML, in which a cell has four: more take longer than ten seconds to read.
+# Marks of a spreadsheet's XML, in which a cell has four. More of them take longer than ten seconds to read.
 MAX_MARKS = 1_000_000
 # Rows of a parquet file that are in memory at once.
 BATCH_ROWS = 8
 
-# None: empty.
+# The value of a cell; None: it is empty.
 Cell = str | int | float | None
 
 
@@ -128,7 +128,7 @@ def _rows(path: str | os.PathLike[str], suffix: str) -> Iterable[Sequence[Any]]:
 
 
 def _text_rows(text: str, separator: str) -> Iterable[Sequence[Any]]:
-    """As many columns as its widest row needs, so that pandas refuses no row for its length."""
+    """The rows of a text, as wide as the widest of them, so that pandas refuses no row for its length."""
     import pandas
 
     lines = text.splitlines()

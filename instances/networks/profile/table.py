@@ -24,7 +24,7 @@ from .header import EXPECTED, Column, read_header
 from .profile import Profile, ProfileNode, ProfileTensor
 from .sheet import Cell, Row, Sheet, read_sheet
 
-# With all repetitions.
+# Largest number of layers of a table, all repetitions counted.
 MAX_LAYERS = 10_000
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
@@ -74,7 +74,7 @@ class _Layer:
     amounts: Mapping[str, float]
     count: int
     reads: tuple[str, ...] | None
-    """None: from the layer above."""
+    """Names of the layers that it reads; None: the layer above."""
 
     @property
     def copies(self) -> tuple[str, ...]:
@@ -234,7 +234,7 @@ def _graph(
 def _producers(
     above: _Layer | None, layer: _Layer, last: Mapping[str, str], columns: Mapping[str, Column]
 ) -> list[str]:
-    """Of a layer that is repeated the last copy is meant, unless one is named."""
+    """The nodes that a layer reads; of a layer that is repeated it is the last copy, unless one is named."""
     if layer.reads is None:
         return [] if above is None else [above.copies[-1]]
     for name in layer.reads:

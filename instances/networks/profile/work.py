@@ -60,7 +60,7 @@ class Work:
 
 
 def merged(kernels: Iterable[Kernels]) -> tuple[Kernels, ...]:
-    """Those of one intensity as one entry, in the order of their first kernels."""
+    """Kernels of the same intensity made one entry, in the order of their first kernels."""
     groups: dict[tuple[int, Fraction | None], list[Kernels]] = {}
     for kernel in kernels:
         moved = Fraction(kernel.moved_bytes)

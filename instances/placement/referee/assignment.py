@@ -36,7 +36,7 @@ def check_computable(problem: PlacementProblem, plan: PlacementPlan) -> None:
         *type_faults(problem, plan),
         *replication_faults(problem, plan),
         *structure_faults(problem, plan),
-        *_timeless(problem, plan),
+        *_missing_times(problem, plan),
     )
     if faults:
         raise NotAnAssignmentError(faults[0])
@@ -47,8 +47,8 @@ def other_type_of(problem: PlacementProblem, device: Device) -> int | None:
     return None if device.accelerator_type is None else problem.type_index.get(device.accelerator_type)
 
 
-def _timeless(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[str]:
-    """Nodes without a time on the type that they are placed on; those of the base type always have one."""
+def _missing_times(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[str]:
+    """A sentence for each node without a time on the accelerator type of its device; the base type always has one."""
     for device in plan.devices:
         kind = other_type_of(problem, device)
         for i in (problem.index[node_id] for node_id in device.nodes if kind is not None):

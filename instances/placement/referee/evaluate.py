@@ -90,12 +90,14 @@ def evaluate(problem: PlacementProblem, plan: PlacementPlan) -> PlacementEvaluat
     tree = tree_of(plan)
     paths = [tree.path(d) for d in range(len(plan.devices))]
     crossing = _crossing(problem, owner, paths, len(tree.parents))
-    held: list[list[int]] = [[] for _ in tree.parents]
+    nodes_of_unit: list[list[int]] = [[] for _ in tree.parents]
     for i, d in enumerate(owner):
         for unit in paths[d]:
-            held[unit].append(i)
-    shares = [_share(problem, tree, unit, held[unit]) for unit in range(len(tree.parents))]
-    devices = tuple(_device_load(problem, plan, d, held[d], crossing, shares[d]) for d in range(len(plan.devices)))
+            nodes_of_unit[unit].append(i)
+    shares = [_share(problem, tree, unit, nodes_of_unit[unit]) for unit in range(len(tree.parents))]
+    devices = tuple(
+        _device_load(problem, plan, d, nodes_of_unit[d], crossing, shares[d]) for d in range(len(plan.devices))
+    )
     groups = tuple(
         _group_load(problem, plan, unit, crossing, shares[unit]) for unit in range(len(plan.devices), len(shares))
     )

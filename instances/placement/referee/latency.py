@@ -108,14 +108,14 @@ def _schedule(
     order = runnable(graph.waits_for)
     assert len(order) == len(graph.members), "pieces were chosen so that none waits in a circle"
     for unit in order:
-        held = graph.members[unit]
+        members = graph.members[unit]
         start = max((finish[source] for source in graph.waits_for[unit]), default=0.0)
-        key = keys[held[0]]
+        key = keys[members[0]]
         if key is None:
-            finish[unit] = start + problem.nodes[held[0]].cpu_time
+            finish[unit] = start + problem.nodes[members[0]].cpu_time
         else:
             finish[unit] = start + _load(problem, plan.devices[key[0]], graph, unit)
-            nodes = tuple(problem.nodes[i].id for i in held)
+            nodes = tuple(problem.nodes[i].id for i in members)
             ran[key] = Piece(plan.devices[key[0]].name, nodes, start, finish[unit])
     return LatencyEvaluation(
         latency=max(finish),
@@ -126,9 +126,9 @@ def _schedule(
 
 def _load(problem: PlacementProblem, device: Device, graph: Units, unit: int) -> float:
     """The load formula of a device, with the piece as the device."""
-    held, unit_of = graph.members[unit], graph.unit_of
-    read = {u for i in held for u in problem.predecessors[i] if unit_of[u] != unit}
-    written = [i for i in held if any(unit_of[v] != unit for v in problem.successors[i])]
-    work = [time_of(problem, device, i) for i in held]
+    members, unit_of = graph.members[unit], graph.unit_of
+    read = {u for i in members for u in problem.predecessors[i] if unit_of[u] != unit}
+    written = [i for i in members if any(unit_of[v] != unit for v in problem.successors[i])]
+    work = [time_of(problem, device, i) for i in members]
     factor = level_facts(problem, 1).transfer_factor
     return math.fsum(work + [factor * problem.nodes[u].transfer_time for u in (*read, *written)])

@@ -12,7 +12,8 @@ from ..problem import PlacementProblem
 from .latency import evaluate_latency
 from .verify import verify
 
-# Relative: a latency is a sum of floats, and one that is the limit in exact numbers must not be above it here.
+# Relative margin of a limit: a latency is a sum of floats, and one that is the limit in exact numbers must not be above
+# it here.
 LIMIT_SLACK = 1e-9
 
 
@@ -32,11 +33,11 @@ def verify_limited(
 
     `subgraphs_per_device` as in `verify_latency`.
     """
-    found = [*verify(problem, plan, contiguity=contiguity)]
-    if not {"devices", "assignment", "subgraphs"} & {violation.rule for violation in found}:
-        found += _pieces(problem, plan, subgraphs_per_device)
-        found += _too_late(problem, plan, latency_limit)
-    return tuple(found)
+    violations = [*verify(problem, plan, contiguity=contiguity)]
+    if not {"devices", "assignment", "subgraphs"} & {violation.rule for violation in violations}:
+        violations += _pieces(problem, plan, subgraphs_per_device)
+        violations += _too_late(problem, plan, latency_limit)
+    return tuple(violations)
 
 
 def _too_late(problem: PlacementProblem, plan: PlacementPlan, limit: float) -> Iterator[Violation]:
@@ -59,11 +60,11 @@ def verify_latency(
     """
     if subgraphs_per_device is not None and subgraphs_per_device < 1:
         raise ValueError(f"subgraphs_per_device is {show(subgraphs_per_device)}; give at least 1")
-    found = [violation for violation in verify(problem, plan) if violation.rule != "colocation"]
-    found += [violation for violation in verify(problem, _pooled(plan)) if violation.rule == "colocation"]
-    if not {"devices", "assignment", "subgraphs"} & {violation.rule for violation in found}:
-        found += _pieces(problem, plan, subgraphs_per_device)
-    return tuple(found)
+    violations = [violation for violation in verify(problem, plan) if violation.rule != "colocation"]
+    violations += [violation for violation in verify(problem, _pooled(plan)) if violation.rule == "colocation"]
+    if not {"devices", "assignment", "subgraphs"} & {violation.rule for violation in violations}:
+        violations += _pieces(problem, plan, subgraphs_per_device)
+    return tuple(violations)
 
 
 def _pooled(plan: PlacementPlan) -> PlacementPlan:

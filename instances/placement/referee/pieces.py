@@ -31,9 +31,9 @@ class Units:
 def partition_fault(device: Device) -> str | None:
     """Why the device's subgraphs are no partition of its nodes, or None."""
     pieces = Counter(node_id for piece in device.subgraphs or () for node_id in piece)
-    held = set(device.nodes)
+    nodes = set(device.nodes)
     for node_id, count in pieces.items():
-        if node_id not in held:
+        if node_id not in nodes:
             return (
                 f"The subgraphs of device {show(device.name)} hold node {show(node_id)}, which the device does not."
             )

@@ -106,7 +106,8 @@ def replication_faults(problem: PlacementProblem, plan: PlacementPlan) -> Iterat
 
 def structure_faults(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[str]:
     """Groups that do not form devices of level 2 in devices of level 3 and so on."""
-    devices, known = {device.name for device in plan.devices}, {group.name: group.level for group in plan.groups}
+    devices = {device.name for device in plan.devices}
+    level_of_group = {group.name: group.level for group in plan.groups}
     for name, count in Counter(group.name for group in plan.groups).items():
         if count > 1 or name in devices:
             yield f"The group name {show(name)} is used {count + (name in devices)} times."
@@ -116,25 +117,26 @@ def structure_faults(problem: PlacementProblem, plan: PlacementPlan) -> Iterator
             levels = "only one level" if top == 1 else f"levels from 1 to {top}"
             yield f"{in_words(group)} is of level {show(group.level)}, but the problem has {levels}."
     for unit in units_of(plan):
-        fault = _parent_fault(unit, known, top)
+        fault = _parent_fault(unit, level_of_group, top)
         if fault is not None:
             yield fault
 
 
-def _parent_fault(unit: Device | DeviceGroup, known: dict[str, int], top: int) -> str | None:
+def _parent_fault(unit: Device | DeviceGroup, level_of_group: dict[str, int], top: int) -> str | None:
+    """What is wrong with the group that a unit says it stands in, or with its saying none; None: nothing is wrong."""
     level, parent = level_of(unit), parent_name(unit)
     on_top = level >= top or (isinstance(unit, Device) and unit.type == "cpu")
     if parent is None:
         return None if on_top else f"{in_words(unit)} stands in no group of level {level + 1}."
-    if parent not in known:
+    if parent not in level_of_group:
         return f"{in_words(unit)} stands in the unknown group {show(parent)}."
     if on_top:
         reason = "is a CPU" if level == 1 and level < top else "is on the highest level"
         return f"{in_words(unit)} {reason} and stands in the group {show(parent)}."
-    if known[parent] != level + 1:
+    if level_of_group[parent] != level + 1:
         return (
             f"{in_words(unit)} is of level {level} and stands in the group {show(parent)} of level "
-            f"{show(known[parent])}, not {level + 1}."
+            f"{show(level_of_group[parent])}, not {level + 1}."
         )
     return None
 

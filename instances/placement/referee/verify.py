@@ -11,8 +11,8 @@ from ...base.errors import Violation, show
 from ..plan import Device, PlacementPlan
 from ..problem import NodeId, PlacementProblem, refuse_other_kinds
 from .assignment import DEVICE_TYPES, other_type_of
+from .contiguity import Arc, Chain, chains, returning_path, topological_ranks
 from .pieces import circle_in_words, given_pieces, partition_fault, units
-from .stages import Arc, Chain, chains, returning_path, topological_ranks
 from .tree import Tree, capacity_faults, in_words, replication_faults, structure_faults, tree_of, type_faults
 
 CONTIGUITIES = ("none", "device", "chain")
@@ -34,19 +34,19 @@ def verify(problem: PlacementProblem, plan: PlacementPlan, contiguity: str = "no
     check_known("contiguity", contiguity, CONTIGUITIES)
     refuse_other_kinds(problem, "verify")
     owner = _first_places(problem, plan)
-    found = [*_devices(problem, plan)]
-    found += [Violation("replication", message) for message in replication_faults(problem, plan)]
+    violations = [*_devices(problem, plan)]
+    violations += [Violation("replication", message) for message in replication_faults(problem, plan)]
     structure = (*structure_faults(problem, plan), *capacity_faults(problem, plan))
-    found += [Violation("hierarchy", message) for message in structure]
-    found += [*_assignment(problem, plan), *_memory(problem, plan), *_support(problem, plan)]
-    found += _colocation(problem, plan, owner)
+    violations += [Violation("hierarchy", message) for message in structure]
+    violations += [*_assignment(problem, plan), *_memory(problem, plan), *_support(problem, plan)]
+    violations += _colocation(problem, plan, owner)
     if contiguity == "device":
-        found += _contiguous_devices(problem, plan, owner)
+        violations += _contiguous_devices(problem, plan, owner)
     elif contiguity == "chain":
-        found += _contiguous_chain(problem, plan, owner)
+        violations += _contiguous_chain(problem, plan, owner)
     if any(device.subgraphs is not None for device in plan.devices):
-        found += _subgraphs(problem, plan, owner)
-    return tuple(found)
+        violations += _subgraphs(problem, plan, owner)
+    return tuple(violations)
 
 
 def _first_places(problem: PlacementProblem, plan: PlacementPlan) -> list[int]:
@@ -136,7 +136,7 @@ def _sizes(problem: PlacementProblem, device: Device) -> list[float]:
 
 
 def memory_of(problem: PlacementProblem, device: Device) -> float | None:
-    """None: no limit, or a type that is not there."""
+    """Bytes of memory of a device; None: it has no limit, or its type does not exist."""
     if device.type != "accelerator":
         return None
     kind = other_type_of(problem, device)

@@ -20,14 +20,14 @@ class DeviceUse:
     name: str
     busy: Fraction
     span: Fraction
-    """From its first start to its last end; of a periodic schedule, the period."""
+    """Time from the device's first start to its last end; in a periodic schedule it is the period."""
     peak: Fraction
-    """With what stands there all the time."""
+    """The most that it holds, together with what stands there all the time."""
     standing: Fraction
     limit: Fraction | None
     peak_time: Fraction
     peak_block: str | None
-    """Which block starts, or ends, at the peak; None where the device runs none."""
+    """The block that starts, or ends, at the peak; None where the device runs none."""
     peak_micro_batch: int
 
     @property
@@ -38,15 +38,15 @@ class DeviceUse:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleEvaluation:
-    """None where there is no such value: a schedule of given micro-batches has no period."""
+    """Values of a schedule; None where it has no such value, as a schedule of given micro-batches has no period."""
 
     period: Fraction | None
     makespan: Fraction | None
-    """From the first start to the last end."""
+    """Time from the first start to the last end."""
     span: Fraction | None
     """The longest time over devices from its first start to its last end."""
     bubble: Fraction | None
-    """Of the devices that run passes together: the share of their time in which they idle."""
+    """The share of their time in which the devices that run passes idle, all of them together."""
     in_flight: int
     """Micro-batches that have begun and not ended, at most."""
     devices: tuple[DeviceUse, ...]

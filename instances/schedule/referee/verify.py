@@ -22,8 +22,8 @@ def verify_schedule(problem: ScheduleProblem, plan: AnySchedule) -> tuple[Violat
     if faults:
         return faults
     unrolled = unroll(problem, plan)
-    found = [*islice(_precedence(unrolled), MOST_TOLD), *islice(_exclusive(unrolled), MOST_TOLD)]
-    return (*found, *_memory(unrolled))
+    violations = [*islice(_precedence(unrolled), MOST_TOLD), *islice(_exclusive(unrolled), MOST_TOLD)]
+    return (*violations, *_memory(unrolled))
 
 
 def _precedence(unrolled: Unrolled) -> Iterator[Violation]:
@@ -46,7 +46,7 @@ def _precedence(unrolled: Unrolled) -> Iterator[Violation]:
 
 
 def _far_precedence(unrolled: Unrolled, offset: int, i: int, j: int, lag: int) -> Iterator[Violation]:
-    """Of a periodic schedule, where the two micro-batches are further apart than those that are laid out."""
+    """A violation where a run of a periodic schedule waits for a micro-batch that is too far away to be laid out."""
     assert unrolled.period is not None
     ready = unrolled.starts[i][0] + unrolled.times[i] + lag
     start = unrolled.starts[j][0] + offset * unrolled.period
@@ -102,13 +102,13 @@ def _memory(unrolled: Unrolled) -> Iterator[Violation]:
     """No device holds more than its memory, and none gives back more than it has."""
     for d, device in enumerate(unrolled.problem.devices):
         standing, most, least = as_written(device.standing), fullest(unrolled, d), emptiest(unrolled, d)
-        held = standing + most.amount
-        if device.memory is not None and held > as_written(device.memory):
+        amount = standing + most.amount
+        if device.memory is not None and amount > as_written(device.memory):
             yield Violation(
                 "memory",
-                f"{show(device.name)} holds {in_digits(held)} at {unrolled.text(most.time)}, when block "
+                f"{show(device.name)} holds {in_digits(amount)} at {unrolled.text(most.time)}, when block "
                 f"{_named(unrolled, most.block, most.micro_batch)} starts: "
-                f"{in_digits(held - as_written(device.memory))} more than its memory of "
+                f"{in_digits(amount - as_written(device.memory))} more than its memory of "
                 f"{in_digits(device.memory)}.",
             )
         if standing + least.changes < 0:

@@ -128,7 +128,7 @@ def evaluate_leveled(problem: StagingProblem, plan: LeveledPlan, variant: str = 
 
 
 def _copies(stage: LeveledStage, above: int) -> Iterator[int]:
-    """How many copies there are of each stage of level 1, over all levels."""
+    """Numbers of copies of the stages of level 1 inside this stage, over all levels."""
     here = above * stage.data_parallel
     if not stage.children:
         yield here
@@ -173,15 +173,15 @@ def _planned(leaf: LeveledStage) -> PlannedStage:
 def verify_leveled(problem: StagingProblem, plan: LeveledPlan, variant: str = "precise") -> tuple[Violation, ...]:
     """Everything that is wrong with the plan, in words with numbers."""
     check_levels(problem, variant)
-    found = list(_unreadable(problem, plan))
-    if not found:
-        found += [*_devices(problem, plan.stages, len(problem.levels)), *_contiguity(problem, plan)]
-        found += _replication(problem, plan.stages, len(problem.levels))
+    violations = list(_unreadable(problem, plan))
+    if not violations:
+        violations += [*_devices(problem, plan.stages, len(problem.levels)), *_contiguity(problem, plan)]
+        violations += _replication(problem, plan.stages, len(problem.levels))
         if variant != "basic":
-            found += _memory(problem, plan, variant)
+            violations += _memory(problem, plan, variant)
         if variant == "precise":
-            found += _batches(problem, plan)
-    return tuple(found)
+            violations += _batches(problem, plan)
+    return tuple(violations)
 
 
 def _unreadable(problem: StagingProblem, plan: LeveledPlan) -> Iterator[Violation]:
@@ -282,10 +282,10 @@ def _memory(problem: StagingProblem, plan: LeveledPlan, variant: str) -> Iterato
     if limit is None:
         return
     for leaf, cost in zip(plan.leaves(), evaluate_leveled(problem, plan, variant).leaves, strict=True):
-        held = held_bytes(ways_of(problem, _planned(leaf)).values(), cost.in_flight)
-        if held > as_written(limit):
+        bytes_held = held_bytes(ways_of(problem, _planned(leaf)).values(), cost.in_flight)
+        if bytes_held > as_written(limit):
             yield too_many_bytes(
-                f"the stage that begins with layer {show(leaf.nodes[0])}", held, cost.in_flight, limit
+                f"the stage that begins with layer {show(leaf.nodes[0])}", bytes_held, cost.in_flight, limit
             )
 
 
@@ -303,7 +303,7 @@ class LeveledRow:
     leaf: LeafCost | None
     """On level 1, where the layers are; None higher up."""
     share: float
-    """Of all micro-batches, what reaches one copy of the stage around it."""
+    """The share of all micro-batches that reaches one copy of the stage around it."""
 
     @property
     def name(self) -> str:

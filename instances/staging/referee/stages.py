@@ -198,13 +198,13 @@ def _cost(problem: StagingProblem, stage: PlannedStage, suffix: int, semantics: 
 def verify_stages(problem: StagingProblem, plan: StagedPlan, semantics: str = "paper") -> tuple[Violation, ...]:
     """Everything that is wrong with the plan, in words with numbers."""
     check_known("semantics", semantics, SEMANTICS)
-    found = [*_unreadable(problem, plan), *_devices(problem, plan), *_batches(problem, plan)]
-    found += [*_replication(problem, plan), *_contiguity(problem, plan)]
+    violations = [*_unreadable(problem, plan), *_devices(problem, plan), *_batches(problem, plan)]
+    violations += [*_replication(problem, plan), *_contiguity(problem, plan)]
     if semantics == "reference":
-        found += _divides(problem, plan)
-    if not any(violation.rule in ("assignment", "configuration") for violation in found):
-        found += _memory(problem, plan)
-    return tuple(found)
+        violations += _divides(problem, plan)
+    if not any(violation.rule in ("assignment", "configuration") for violation in violations):
+        violations += _memory(problem, plan)
+    return tuple(violations)
 
 
 def _unreadable(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
@@ -296,6 +296,6 @@ def _memory(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
         limit = None if kind is None else kind.memory_bytes
         if limit is not None:
             in_flight = -(-suffix // stage.data_parallel)
-            held = held_bytes(ways_of(problem, stage).values(), in_flight)
-            if held > as_written(limit):
-                yield too_many_bytes(f"stage {number}", held, in_flight, limit)
+            bytes_held = held_bytes(ways_of(problem, stage).values(), in_flight)
+            if bytes_held > as_written(limit):
+                yield too_many_bytes(f"stage {number}", bytes_held, in_flight, limit)

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """What a caller may say; a target that does not know an option refuses it."""
+    """Options of an export; a target that does not know one of them refuses it."""
 
     rename: Mapping[str, str] = field(default_factory=dict)
     """Module of the profile -> module of the framework; what lies below is renamed with it."""
     legacy: bool = False
-    """The words of earlier versions."""
+    """Is the text to be in the words of earlier versions?"""
     micro_batches: int | None = None
-    """In one iteration, for targets that are told the order of all passes."""
+    """Micro-batches in one iteration, for targets that are told the order of all passes."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Exported:
 
     @property
     def text(self) -> str:
-        """Of the main file."""
+        """Text of the main file."""
         return next(iter(self.files.values()))
 
 
@@ -222,7 +222,7 @@ class Target:
     address: str
     """Module of this package and function in it."""
     about: str
-    """What is written, in a phrase."""
+    """A phrase that says what is written."""
     options: tuple[str, ...] = ()
     """Fields of `ExportOptions` that it knows."""
 

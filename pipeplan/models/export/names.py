@@ -15,7 +15,7 @@ _MODULE = re.compile(r"[A-Za-z_]\w*(\.\w+)*")
 
 
 class NodeNames:
-    """By node the modules that it stands for; where no node of the profile names any, or there is no profile, its id.
+    """The modules of the model that each node stands for; its id where no profile says which.
 
     A profile lists every module in which an operation of the node runs. A node that has the name of one, or of what
     several of them lie in, is that module; of the others only those count that hold no other node's modules: what a
@@ -37,18 +37,21 @@ class NodeNames:
         )
 
     def holds_parameters(self, node: str, module: str) -> bool:
-        """May the module be on one stage alone? True where the profile does not tell."""
+        """Does the module of this node hold parameters? True where the profile lists no parameters at all."""
         return not self.with_parameters or any(
             renamed(own, self.job.options.rename) == module and own in self.with_parameters
             for own in self._own(node)
         )
 
     def modules(self, node: str) -> tuple[str, ...]:
-        """Empty for what a model computes between its modules."""
+        """The modules that a node stands for, renamed; none for what a model computes between its modules."""
         return tuple(renamed(name, self.job.options.rename) for name in self._own(node))
 
     def paths(self, node: str) -> tuple[str, ...]:
-        """The same, for targets that look modules up by these names."""
+        """The modules that a node stands for, by names like 'model.layers.7'; other names are refused.
+
+        This is for frameworks that look modules up by their names.
+        """
         for name in self.modules(node):
             if not _MODULE.fullmatch(name):
                 raise self.job.refusal(
@@ -67,23 +70,25 @@ def _by_node(profile: Profile) -> dict[str, tuple[str, ...]]:
         for module in node.modules:
             for name in (module, *around_of(module)):
                 users.setdefault(name, set()).add(node.id)
-    found = {}
+    modules_of = {}
     for node in profile.nodes:
         own, listed = _CALL.sub("", node.id), set(node.modules)
         names = [own] if own in listed or any(own in around_of(module) for module in listed) else []
         names += [module for module in node.modules if module not in names and users[module] == {node.id}]
         names += [module for module in node.modules if module not in names and _is_shared_leaf(module, users)]
-        found[node.id] = tuple(name for name in names if not any(around in names for around in around_of(name)))
-    return found
+        modules_of[node.id] = tuple(
+            name for name in names if not any(around in names for around in around_of(name))
+        )
+    return modules_of
 
 
 def _is_shared_leaf(module: str, users: Mapping[str, set[str]]) -> bool:
-    """Several nodes run in it, and in no part of it: a module that is called several times."""
+    """Is it a module that is called several times, so that several nodes run in it and none in a part of it?"""
     return len(users[module]) > 1 and not any(module in around_of(other) for other in users)
 
 
 def renamed(name: str, rules: Mapping[str, str]) -> str:
-    """By the rule of the longest module that the name is, or lies in."""
+    """The name after the rule for the innermost module that it is, or that it lies in; unchanged without a rule."""
     fitting = [old for old in rules if name == old or name.startswith(old + ".")]
     if not fitting:
         return name
@@ -99,7 +104,7 @@ def around_of(name: str) -> Iterator[str]:
 
 
 def _check_rename(rules: Mapping[str, str], names: list[str]) -> None:
-    """A rule that says nothing about the model is misspelt."""
+    """Refuse a rule that fits no module of the plan: it is misspelt."""
     for old in rules:
         if not any(name == old or name.startswith(old + ".") for name in names):
             raise UsageError(
@@ -109,7 +114,7 @@ def _check_rename(rules: Mapping[str, str], names: list[str]) -> None:
 
 
 def read_rules(texts: list[str]) -> dict[str, str]:
-    """`old=new`, or the name of a JSON file {"old": "new"}."""
+    """Read the values of --rename: each is `old=new`, or the name of a JSON file {"old": "new"}."""
     rules: dict[str, str] = {}
     for text in texts:
         old, equals, new = text.partition("=")
@@ -120,14 +125,15 @@ def read_rules(texts: list[str]) -> dict[str, str]:
 
 
 def _rules_in(path: str) -> dict[str, str]:
+    """The rules in a JSON file."""
     from ...instances.base.fields import as_object, shorten
     from ...instances.base.json_file import read_json
 
     try:
-        found = as_object("", read_json(path), '{"old": "new"}')
-        for key, value in found.items():
+        rules = as_object("", read_json(path), '{"old": "new"}')
+        for key, value in rules.items():
             if not isinstance(value, str) or not key or not value:
                 raise InputError(shorten(key), f"is {show(value)}, not a module", 'give {"old": "new"}')
     except InputError as error:
         raise error if error.file else error.in_file(path) from None
-    return dict(found)
+    return dict(rules)

@@ -90,21 +90,21 @@ def _home(names: NodeNames, node: str, who: str) -> tuple[str, int] | None:
 def _layers(
     homes: dict[str, tuple[str, int] | None], order: Sequence[str], name: str, who: str
 ) -> list[tuple[str, ...]]:
-    held: dict[int, list[str]] = {}
+    by_layer: dict[int, list[str]] = {}
     for node in order:
         home = homes[node]
         if home is not None and home[0] == name:
             if _REPEATED.search(node):
                 raise UsageError(f"{who} counts layers, and the layer of the node {show(node)} runs several times.")
-            held.setdefault(home[1], []).append(node)
-    numbers = list(held)
+            by_layer.setdefault(home[1], []).append(node)
+    numbers = list(by_layer)
     for one, next_one in pairwise(numbers):
         if next_one < one:
             raise UsageError(
-                f"{who} takes layers in the order of their numbers, and the node {show(held[next_one][0])} runs after "
-                f"{show(held[one][0])}."
+                f"{who} takes layers in the order of their numbers, and the node {show(by_layer[next_one][0])} runs "
+                f"after {show(by_layer[one][0])}."
             )
-    return [tuple(nodes) for nodes in held.values()]
+    return [tuple(nodes) for nodes in by_layer.values()]
 
 
 def _around(
@@ -134,18 +134,18 @@ def _linked(
     start: set[str], profile: Profile, order: Sequence[int], neighbours: Sequence[Sequence[int]]
 ) -> set[str]:
     """These nodes and all that have one of them among their neighbours, directly or not."""
-    found = {profile.index[node] for node in start}
+    linked = {profile.index[node] for node in start}
     for i in order:
-        if any(u in found for u in neighbours[i]):
-            found.add(i)
-    return {profile.nodes[i].id for i in found}
+        if any(u in linked for u in neighbours[i]):
+            linked.add(i)
+    return {profile.nodes[i].id for i in linked}
 
 
 # ---- how many layers a stage holds ---------------------------------------------------------------------
 
 
 def order_for(job: ToExport) -> list[str]:
-    """All nodes in the order of the model; without a profile, of the stages."""
+    """All nodes in the order of the model; without a profile, in that of the stages."""
     if job.profile is None:
         return [node for stage in job.stages for node in stage.nodes]
     return [job.profile.nodes[i].id for i in order_of(job.profile)]

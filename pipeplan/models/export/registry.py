@@ -81,7 +81,8 @@ def export_files(
     legacy: bool = False,
     micro_batches: int | None = None,
 ) -> Exported:
-    """The same, with the files beside the main one, and with what the text does not say."""
+    """What `export` gives as a text, with the files beside the main one and with notes on what the text does not
+    say."""
     if to not in TARGETS:
         raise unknown_choice("--to", to, TARGETS)
     options = ExportOptions(dict(rename or {}), legacy, micro_batches)

@@ -40,34 +40,34 @@ def modules_by_stage(job: ToExport) -> list[list[str]]:
     names, homes = NodeNames(job), dict[str, int]()
     stages: list[list[str]] = []
     for number, stage in enumerate(job.stages):
-        held: dict[str, str] = {}
+        stage_of: dict[str, str] = {}
         for node in stage.nodes:
-            held |= {module: held.get(module, node) for module in names.paths(node)}
-        for module, node in held.items():
+            stage_of |= {module: stage_of.get(module, node) for module in names.paths(node)}
+        for module, node in stage_of.items():
             if homes.setdefault(module, number) != number and names.holds_parameters(node, module):
                 raise job.refusal(
                     f"the node {show(node)} on stage {number} is the module {show(module)}, which stage "
                     f"{homes[module]} holds too, and a module is on one stage",
                     "keep its calls together, or `plan run`",
                 )
-        if all(homes[module] != number for module in held):
+        if all(homes[module] != number for module in stage_of):
             raise job.refusal(
                 f"stage {number}, with the node {show(stage.nodes[0])}, holds no module by name, and stages begin at "
                 "one",
                 "import the model with another --granularity",
             )
-        stages.append([name for name in held if not any(around in held for around in around_of(name))])
+        stages.append([name for name in stage_of if not any(around in stage_of for around in around_of(name))])
     _check_nesting(job, stages)
     return stages
 
 
 def split_points(stages: list[list[str]]) -> list[str]:
     """The first module of each stage but the first that no earlier stage has (a dropout may be on several)."""
-    found, seen = [], set(stages[0])
+    points, seen = [], set(stages[0])
     for names in stages[1:]:
-        found.append(next(name for name in names if name not in seen))
+        points.append(next(name for name in names if name not in seen))
         seen |= set(names)
-    return found
+    return points
 
 
 def _check_nesting(job: ToExport, stages: list[list[str]]) -> None:
@@ -124,18 +124,18 @@ def _value(value: object) -> str:
 
 
 def passes_by_rank(job: ToExport, micro_batches: int) -> list[list[Pass]]:
-    """By rank all passes of one iteration in their order.
+    """All passes of one iteration, for each rank in their order.
 
     A rank with one stage works in the simulator's order, kFkB with the plan's micro-batches in flight; where ranks hold
     several stages, in that of its list scheduler.
     """
     if job.plan.ranks < len(job.stages):
         return _shared(job, micro_batches)
-    found: list[list[Pass]] = [[] for _ in job.stages]
+    passes: list[list[Pass]] = [[] for _ in job.stages]
     for number, stage in enumerate(job.stages):
         order = kfkb_order(range(1, micro_batches + 1), stage.in_flight, stage.k)
-        found[stage.rank] = [(number, j) for j in order]
-    return found
+        passes[stage.rank] = [(number, j) for j in order]
+    return passes
 
 
 def schedule_csv(job: ToExport, micro_batches: int) -> str:

@@ -44,7 +44,8 @@ PROBABILITY = {
 
 
 def _place(target: Any) -> int | None:
-    """The same for an operation of a graph, a function of torch or one that works in place; None: it drops nothing."""
+    """Place of the probability among the arguments of an operation of a graph or a function of torch, one that works in
+    place included; None: it drops nothing."""
     packet = getattr(target, "overloadpacket", target)
     return PROBABILITY.get(str(getattr(packet, "__name__", packet)).rstrip("_"))
 
@@ -60,7 +61,7 @@ def _undropped(place: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
 
 @contextmanager
 def without_dropout(graphs: Sequence[fx.GraphModule]) -> Iterator[None]:
-    """The same graphs with probability 0, for a while; refused where other random numbers are drawn."""
+    """The graphs with probability 0 inside the block; graphs that draw other random numbers are refused."""
     before: list[tuple[fx.Node, tuple[Any, ...], dict[str, Any]]] = []
     for graph in graphs:
         for node in graph.graph.nodes:
@@ -84,7 +85,7 @@ def without_dropout(graphs: Sequence[fx.GraphModule]) -> Iterator[None]:
 
 
 class _NoDropout(TorchFunctionMode):
-    """The same for a model that runs as it was written."""
+    """Sets probabilities to 0 for a model that runs as it was written."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -116,33 +117,34 @@ def reference(build: Build, seed: int, micro_batches: int, summed: bool) -> tupl
 
 def _loss(output: Any, summed: bool) -> torch.Tensor:
     leaves = torch.utils._pytree.tree_leaves(output)
-    found = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    candidates = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
     if summed:
-        return found[0].sum()
-    return next(leaf for leaf in found if leaf.numel() == 1).reshape(())
+        return candidates[0].sum()
+    return next(leaf for leaf in candidates if leaf.numel() == 1).reshape(())
 
 
 def largest_difference(
     own: Mapping[str, torch.nn.Parameter], expected: Mapping[str, torch.Tensor] | None, group: Any
 ) -> tuple[float, float, int]:
-    """Of the gradients held here from those of rank 0; the largest gradient of all; and how many are held here.
+    """The largest difference between the gradients on this rank and those of rank 0, the largest gradient of all, and
+    the number of gradients on this rank.
 
     `expected` is known on rank 0, which sends one after the other. Small gradients of their own, such as those of
     biases that a softmax cancels, are noise: only the largest of all is a measure.
     """
-    known: list[Any] = [None]
+    message: list[Any] = [None]
     if expected is not None:
         largest = max((float(g.abs().max()) for g in expected.values()), default=0.0)
-        known = [(largest, [(name, tuple(g.shape), g.dtype) for name, g in expected.items()])]
-    dist.broadcast_object_list(known, src=0, group=group)
-    largest, entries = known[0]
+        message = [(largest, [(name, tuple(g.shape), g.dtype) for name, g in expected.items()])]
+    dist.broadcast_object_list(message, src=0, group=group)
+    largest, entries = message[0]
     worst, compared = 0.0, 0
     for name, shape, dtype in entries:
         gradient = expected[name].contiguous() if expected is not None else torch.empty(shape, dtype=dtype)
         dist.broadcast(gradient, src=0, group=group)
         if name in own:
-            found = own[name].grad
-            difference = gradient if found is None else found.cpu() - gradient
+            own_gradient = own[name].grad
+            difference = gradient if own_gradient is None else own_gradient.cpu() - gradient
             worst = max(worst, float(difference.abs().max()))
             compared += 1
     return worst, largest, compared

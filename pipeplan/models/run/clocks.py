@@ -13,7 +13,7 @@ class Moment(NamedTuple):
 
     wall: float
     cpu: float | None
-    """Of this thread; None: a GPU works without it."""
+    """CPU time of this thread; None: a GPU works without it."""
 
 
 class Clock(Protocol):

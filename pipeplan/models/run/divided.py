@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
-# What a stage made, and its gradient.
+# A tensor that a stage made, and its gradient.
 Pair = tuple[torch.Tensor, torch.Tensor]
 Gradients = tuple[torch.Tensor | None, ...]
 
@@ -37,11 +37,13 @@ class DividedBackward:
             return
         handles = [node.register_prehook(self._keeper(node)) for node in self._graph.forks]
         try:
-            found = _gradients([tensor for tensor, _ in pairs], self._leaves, [gradient for _, gradient in pairs])
+            gradients = _gradients(
+                [tensor for tensor, _ in pairs], self._leaves, [gradient for _, gradient in pairs]
+            )
         finally:
             for handle in handles:
                 handle.remove()
-        for leaf, gradient in zip(self._leaves, found, strict=True):
+        for leaf, gradient in zip(self._leaves, gradients, strict=True):
             leaf.grad = gradient
 
     def _keeper(self, node: Node) -> Any:
@@ -90,7 +92,7 @@ class _Graph:
             for target in _next(node):
                 before.setdefault(target, []).append(node)
         self.to_inputs = set(leaves)
-        """Those that lead to an input, and the inputs."""
+        """The operations from which a path leads to an input, and the inputs."""
         waiting = list(leaves)
         while waiting:
             for node in before.get(waiting.pop(), ()):
@@ -98,7 +100,7 @@ class _Graph:
                     self.to_inputs.add(node)
                     waiting.append(node)
         self.forks: dict[Node, set[Node]] = {}
-        """Those that lead to inputs and, beside them, to weights: which ones."""
+        """The operations from which paths lead to inputs and, apart from them, to weights; each with these weights."""
         for node in self.to_inputs - set(leaves):
             weights = _below([target for target in _next(node) if target not in self.to_inputs])
             if weights:
@@ -110,13 +112,13 @@ def _next(node: Node) -> Iterator[Node]:
 
 
 def _all(roots: Sequence[Node]) -> set[Node]:
-    found, waiting = set(roots), list(roots)
+    nodes, waiting = set(roots), list(roots)
     while waiting:
         for target in _next(waiting.pop()):
-            if target not in found:
-                found.add(target)
+            if target not in nodes:
+                nodes.add(target)
                 waiting.append(target)
-    return found
+    return nodes
 
 
 def _below(roots: Sequence[Node]) -> set[Node]:

@@ -30,7 +30,7 @@ class Span:
     micro_batch: int
     """Signed: + forward, - backward."""
     part: str
-    """Of a backward pass, as in `RunPass`."""
+    """The part of a backward pass, as in `RunPass`."""
     begin: Moment
     end: Moment
 
@@ -44,7 +44,7 @@ class Step:
     spans: tuple[Span, ...]
     sent_bytes: int
     loss: float | None
-    """Of the micro-batches whose loss was computed here, their sum / number of all; None: none was."""
+    """Sum of the losses that were computed on this rank, divided by the number of all micro-batches; None: none was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class _Kept:
     """What a forward pass leaves for its backward pass."""
 
     leaves: dict[int, torch.Tensor]
-    """By number of the value, what other stages sent."""
+    """Tensors that other stages sent, by the number of the value."""
     outputs: dict[int, torch.Tensor]
     loss: torch.Tensor | None
 
@@ -82,7 +82,7 @@ class Engine:
     _local: dict[Message, torch.Tensor] = field(default_factory=dict)
     _kept: dict[tuple[int, int], _Kept] = field(default_factory=dict)
     _divided: dict[tuple[int, int], DividedBackward] = field(default_factory=dict)
-    """Of which the gradients of the weights are still to be found."""
+    """Backward passes whose gradients of the weights have still to be computed."""
     _losses: list[torch.Tensor] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -197,7 +197,7 @@ class Engine:
 
 
 def add_up(shared: Sequence[SharedParameter]) -> None:
-    """What each rank found for a parameter that several hold."""
+    """Add up the gradients that ranks have of a parameter that several of them hold."""
     for entry in shared:
         if entry.parameter.grad is None:
             entry.parameter.grad = torch.zeros_like(entry.parameter)

@@ -46,7 +46,7 @@ class Job:
     model: str
     """FILE:FUNCTION."""
     samples: int
-    """Of a micro-batch, for functions that take the number."""
+    """Samples of a micro-batch, for functions that take their number."""
     graph_sha256: str
     granularity: str
     loss: str | None

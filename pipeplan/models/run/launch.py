@@ -34,7 +34,7 @@ class RunError(PipeplanError):
 
 
 def launch(job: Job) -> list[dict[str, Any]]:
-    """What each rank measured."""
+    """Run all ranks, and return what each measured."""
     with tempfile.TemporaryDirectory(prefix="pipeplan-run-") as name:
         folder = Path(name)
         job.write(folder)
@@ -79,6 +79,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _wait(processes: Sequence[subprocess.Popen[bytes]], folder: Path, deadline_s: float) -> None:
+    """Wait until all processes have ended well; raise where one fails, or after `deadline_s` seconds."""
     end = time.monotonic() + deadline_s
     while True:
         codes = [process.poll() for process in processes]

@@ -60,7 +60,7 @@ class Layout:
         return found
 
     def read_by(self, own: RunPass) -> list[Message]:
-        """What a pass needs of other stages: values forward, their gradients backward."""
+        """Messages that a pass needs of other stages: values forward, their gradients backward."""
         x, j, part = own
         if part == WEIGHTS:
             return []
@@ -69,7 +69,7 @@ class Layout:
         return self._of_readers(x, -j, back=True)
 
     def made_by(self, own: RunPass) -> list[Message]:
-        """What a pass has for other stages."""
+        """Messages that a pass has for other stages."""
         x, j, part = own
         if part == WEIGHTS:
             return []
@@ -101,7 +101,7 @@ class Layout:
         return 2 * (place * self.micro_batches + message.micro_batch - 1) + message.back
 
     def channel(self, orders: Sequence[Sequence[RunPass]], sender: int, receiver: int) -> list[Message]:
-        """All that one rank sends another in a step, in the order in which it is sent."""
+        """All messages of one rank to another in a step, in the order in which they are sent."""
         return [
             message
             for own in orders[sender]

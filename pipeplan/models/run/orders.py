@@ -59,27 +59,27 @@ class Schedule:
     training: bool
     ranks: int
     listed: tuple[tuple[RunPass, ...], ...] = ()
-    """By rank its passes, where a file gives their order; else it is that of the pipeline."""
+    """The passes of each rank, where a file gives their order; otherwise the order is that of the pipeline."""
 
     @cached_property
     def orders(self) -> tuple[tuple[RunPass, ...], ...]:
-        """By rank its passes."""
+        """The passes of each rank."""
         if self.listed:
             return self.listed
         if self.pipeline.shared:
             return tuple(tuple(RunPass(*own) for own in order) for order in self.pipeline.shared)
-        found: list[tuple[RunPass, ...]] = [()] * self.ranks
+        orders: list[tuple[RunPass, ...]] = [()] * self.ranks
         for x, (stage, planned) in enumerate(zip(self.stages, self.pipeline.stages, strict=True)):
             for rank, order in zip(stage.ranks, planned.orders, strict=True):
-                found[rank] = tuple(RunPass(x, j) for j in order)
-        return tuple(found)
+                orders[rank] = tuple(RunPass(x, j) for j in order)
+        return tuple(orders)
 
     @cached_property
     def predicted(self) -> Simulation:
         return simulate(self.pipeline, self.listed) if self.listed else run(self.pipeline)
 
     def replayed(self, times: Mapping[RunPass, float]) -> Simulation:
-        """The same order with other times of the passes."""
+        """The simulation of the same order with other times of the passes."""
         if self.listed:
             return simulate(self.pipeline, self.listed, times)
         return run(replace(self.pipeline, times={(own.stage, own.micro_batch): t for own, t in times.items()}))
@@ -92,12 +92,12 @@ def schedule_of(
     check_whole("micro_batches", micro_batches, MAX_MICRO_BATCHES)
     planned = stages_of(plan, profile).stages
     orders = [_orders(stage, micro_batches, profile.training) for stage in planned]
-    found = pipeline_on(planned, profile, micro_batches, bandwidth, orders)
-    held = [rank for stage in found.stages for rank in stage.ranks]
+    schedule = pipeline_on(planned, profile, micro_batches, bandwidth, orders)
+    held = [rank for stage in schedule.stages for rank in stage.ranks]
     if len(set(held)) == len(held):
-        return found
-    ranks, limits = [stage.ranks[0] for stage in found.stages], [stage.in_flight for stage in planned]
-    return replace(found, pipeline=share_devices(found.pipeline, ranks, limits, training=profile.training))
+        return schedule
+    ranks, limits = [stage.ranks[0] for stage in schedule.stages], [stage.in_flight for stage in planned]
+    return replace(schedule, pipeline=share_devices(schedule.pipeline, ranks, limits, training=profile.training))
 
 
 def pipeline_on(
@@ -148,7 +148,7 @@ def _check(planned: Iterable[ModelStage], profile: Profile, micro_batches: int) 
 
 
 def _check_samples(stage: ModelStage, name: str, profile: Profile) -> None:
-    """Of stage graphs, whose devices divide a micro-batch."""
+    """Refuse a stage graph whose devices divide a micro-batch."""
     if stage.replicas > 1:
         raise UsageError(
             f"{name} divides each micro-batch over {stage.replicas} devices, and the model was captured with whole "
@@ -253,7 +253,7 @@ def synchronised_bytes(profile: Profile, stages: tuple[RunStage, ...], x: int) -
 
 
 def holders(profile: Profile, stages: tuple[RunStage, ...]) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
-    """Of each parameter all its names and the ranks that hold it; tied ones are one."""
+    """All names of each parameter and the ranks that have it; tied parameters count as one."""
     first: dict[str, str] = {}
 
     def root(name: str) -> str:

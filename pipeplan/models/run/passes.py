@@ -12,9 +12,10 @@ class RunPass(NamedTuple):
 
     stage: int
     micro_batch: int
-    """From 1, signed: + forward, - backward."""
+    """Number of the micro-batch from 1, with a sign: + for its forward pass, - for its backward pass."""
     part: str = WHOLE
-    """Of a backward pass: the gradients of the stage's inputs alone, later those of its weights, or both at once."""
+    """Part of a backward pass: the gradients of the stage's inputs alone, later those of its weights, or both at
+    once."""
 
     @property
     def kind(self) -> str:

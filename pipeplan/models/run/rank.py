@@ -177,21 +177,21 @@ class _Rank:
             summed = self.job.loss == "sum"
             loss, expected = reference(self.build, self.job.seed, self.job.micro_batches, summed)
         names = dict(self.captured.graph.named_parameters(remove_duplicate=False))
-        found = {}
+        checks = {}
         for entry in prepared:
             with without_dropout([piece.module for piece in entry.own.values()]):
                 step = self._step(entry)
             held = {id(p) for piece in entry.own.values() for p in piece.module.parameters()}
             own = {name: parameter for name, parameter in names.items() if id(parameter) in held}
             difference, largest, compared = largest_difference(own, expected, self.talk)
-            found[entry.case.name] = {
+            checks[entry.case.name] = {
                 "difference": difference,
                 "largest": largest,
                 "compared": compared,
                 "loss": step.loss,
                 "expected": loss,
             }
-        return found
+        return checks
 
 
 def build_of(address: str, samples: int) -> Build:

@@ -46,7 +46,7 @@ class _Replay:
 
     def spans(self) -> Spans:
         """Start and end of every pass."""
-        found: dict[RunPass, tuple[float, float]] = {}
+        spans: dict[RunPass, tuple[float, float]] = {}
         place, clock = [0] * len(self.orders), [0.0] * len(self.orders)
         waiting: defaultdict[RunPass, list[int]] = defaultdict(list)
         ready = list(range(len(self.orders)))
@@ -55,17 +55,17 @@ class _Replay:
             while place[rank] < len(self.orders[rank]):
                 own = self.orders[rank][place[rank]]
                 needs = list(self._needs(own))
-                missing = next((needed for needed, _ in needs if needed not in found), None)
+                missing = next((needed for needed, _ in needs if needed not in spans), None)
                 if missing is not None:
                     waiting[missing].append(rank)
                     break
-                start = max([clock[rank], *(found[needed][1] + delay for needed, delay in needs)])
+                start = max([clock[rank], *(spans[needed][1] + delay for needed, delay in needs)])
                 clock[rank] = start + self._time(own)
-                found[own] = start, clock[rank]
+                spans[own] = start, clock[rank]
                 place[rank] += 1
                 ready += waiting.pop(own, ())
         assert not waiting, "the order was checked where it was read"
-        return found
+        return spans
 
     def _needs(self, own: RunPass) -> Iterator[tuple[RunPass, float]]:
         """The passes that a pass reads, with the delays of the transfers."""
@@ -79,7 +79,7 @@ class _Replay:
             yield from ((RunPass(y, j, self._part(y, j)), delay) for y, delay in self.readers[x])
 
     def _part(self, x: int, j: int) -> str:
-        """Which part of a backward pass makes the gradients that others read."""
+        """The part of a backward pass that makes the gradients which others read."""
         return INPUTS if (x, j) in self.divided else WHOLE
 
     def _time(self, own: RunPass) -> float:

@@ -33,12 +33,12 @@ class MeasuredPass:
     micro_batch: int
     """Signed: + forward, - backward."""
     part: str
-    """Of a backward pass: I for inputs, W for weights, or nothing where it is whole."""
+    """Part of a backward pass: I for inputs, W for weights; empty where the pass is whole."""
     rank: int
     start: float
     end: float
     cpu: float | None
-    """None: a GPU computed."""
+    """CPU time of the pass; None where a GPU computed."""
     since: float | None
     """CPU time since the pass before it ended, its own included: with what sending and receiving took."""
 
@@ -50,14 +50,14 @@ class MeasuredStep:
     seconds: float
     passes: tuple[MeasuredPass, ...]
     busy: tuple[float, ...]
-    """By rank the wall time of its passes."""
+    """Wall time of the passes of each rank."""
     cpu: tuple[float, ...] | None
     sent_bytes: tuple[int, ...]
     loss: float | None
 
     @property
     def ratio(self) -> float | None:
-        """Of wall time to CPU time, of the rank where it is largest."""
+        """Ratio of wall time to CPU time of the passes, of the rank where it is largest."""
         if self.cpu is None:
             return None
         return max((wall / cpu for wall, cpu in zip(self.busy, self.cpu, strict=True) if cpu), default=1.0)
@@ -118,7 +118,7 @@ class CaseReport:
     virtual: float | None
     """The median iteration by the virtual clock; None on a GPU."""
     ratio: float | None
-    """Of wall time to CPU time of the passes; None on a GPU."""
+    """Ratio of wall time to CPU time of the passes; None on a GPU."""
     ranks: tuple[RankRun, ...]
     stages: tuple[StageTimes, ...]
     loss: float | None
@@ -128,12 +128,12 @@ class CaseReport:
     check: Check | None
     simulation: Simulation
     passes: tuple[MeasuredPass, ...]
-    """Of the median iteration."""
+    """The passes of the median iteration."""
     stage_ranks: tuple[tuple[int, ...], ...]
 
     @property
     def clean(self) -> bool | None:
-        """None: on a GPU nobody can tell."""
+        """Did the ranks have the cores to themselves? None on a GPU, where that cannot be told."""
         return None if self.ratio is None else self.ratio < CLEAN_RATIO
 
     @property
@@ -143,7 +143,7 @@ class CaseReport:
 
     @property
     def error(self) -> float:
-        """Of the prediction: 0.05 where it is 5 % too long."""
+        """Relative error of the prediction: 0.05 where it is 5 % too long."""
         return self.predicted / self.judged - 1
 
     def to_json(self) -> dict[str, Any]:
@@ -177,7 +177,7 @@ class RunReport:
     """A run of a plan, and of the even split where it was asked for and is another."""
 
     name: str
-    """Of the profile."""
+    """Name of the profile."""
     plan: CaseReport
     even: CaseReport | None
     micro_batches: int
@@ -203,7 +203,7 @@ class RunReport:
 
     @property
     def gain_measured(self) -> float | None:
-        """By the wall clock where both were clean, else both by the virtual clock."""
+        """Gain by the wall clock where both runs were clean, else by the virtual clock of both."""
         if self.even is None:
             return None
         if any(case.clean is False and case.virtual is not None for case in self.cases):
@@ -267,10 +267,10 @@ def case_report(name: str, schedule: Schedule, answers: Sequence[Mapping[str, An
 
 
 def _step(entries: Sequence[Mapping[str, Any]]) -> MeasuredStep:
-    """Of all ranks; their clocks are one."""
+    """One iteration, put together from the entries of all ranks, whose clocks agree."""
     start = min(entry["begin"][0] for entry in entries)
     end = max(entry["end"][0] for entry in entries)
-    passes = [found for rank, entry in enumerate(entries) for found in _passes(rank, entry, start)]
+    passes = [measured for rank, entry in enumerate(entries) for measured in _passes(rank, entry, start)]
     busy = [sum(p.end - p.start for p in passes if p.rank == rank) for rank in range(len(entries))]
     cpu = [[p.cpu for p in passes if p.rank == rank] for rank in range(len(entries))]
     timed = all(time is not None for own in cpu for time in own)
@@ -286,15 +286,15 @@ def _step(entries: Sequence[Mapping[str, Any]]) -> MeasuredStep:
 
 
 def _passes(rank: int, entry: Mapping[str, Any], start: float) -> list[MeasuredPass]:
-    found, before = [], entry["begin"][1]
+    passes, before = [], entry["begin"][1]
     for span in entry["spans"]:
         (begin, cpu_begin), (end, cpu_end) = span["begin"], span["end"]
         cpu = None if cpu_end is None else cpu_end - cpu_begin
         since = None if cpu_end is None else cpu_end - before
         own = span["stage"], span["micro_batch"], span["part"]
-        found.append(MeasuredPass(*own, rank, begin - start, end - start, cpu, since))
+        passes.append(MeasuredPass(*own, rank, begin - start, end - start, cpu, since))
         before = cpu_end
-    return found
+    return passes
 
 
 def _replayed(schedule: Schedule, step: MeasuredStep) -> float | None:
@@ -337,16 +337,16 @@ def _median_pass(steps: Sequence[MeasuredStep], x: int, *, forward: bool) -> flo
 
 
 def _check(entries: Sequence[Mapping[str, Any] | None]) -> Check | None:
-    found = [entry for entry in entries if entry is not None]
-    if not found:
+    checks = [entry for entry in entries if entry is not None]
+    if not checks:
         return None
-    losses = [entry["loss"] for entry in found if entry["loss"] is not None]
-    largest = max(entry["largest"] for entry in found)
+    losses = [entry["loss"] for entry in checks if entry["loss"] is not None]
+    largest = max(entry["largest"] for entry in checks)
     return Check(
         sum(losses) if losses else None,
-        next(entry["expected"] for entry in found if entry["expected"] is not None),
-        max(entry["difference"] for entry in found) / (largest or 1.0),
-        sum(entry["compared"] for entry in found),
+        next(entry["expected"] for entry in checks if entry["expected"] is not None),
+        max(entry["difference"] for entry in checks) / (largest or 1.0),
+        sum(entry["compared"] for entry in checks),
         empty=largest == 0,
     )
 
@@ -379,7 +379,7 @@ def in_context(profile: Profile, schedule: Schedule, case: CaseReport) -> tuple[
 
 
 def _factor(measured: float, predicted: float) -> float | None:
-    """None: the profile says nothing to be scaled."""
+    """Ratio of measured to predicted time; None where the prediction is 0, so that nothing can be scaled."""
     return measured / predicted if predicted else None
 
 

@@ -140,6 +140,7 @@ def run(
 
 
 def _check(engine: str, device: str, compare: str | None, steps: int, time_limit_s: float) -> None:
+    """Refuse choices that do not exist and numbers out of range, before anything is started."""
     if engine not in ENGINES:
         raise unknown_choice("The engine", engine, ENGINES)
     if device not in DEVICES:
@@ -182,12 +183,12 @@ def _schedules(
         )
     else:
         planned = listed_schedule(plan, profile, listed, micro_batches, bandwidth)
-    found = {"plan": planned}
+    schedules = {"plan": planned}
     if compare == "even":
         even = schedule_of(even_split(profile, planned.ranks), profile, planned.pipeline.mini_batch, bandwidth)
-        if (even.orders, _nodes(even)) != (found["plan"].orders, _nodes(found["plan"])):
-            found["even"] = even
-    return found
+        if (even.orders, _nodes(even)) != (schedules["plan"].orders, _nodes(schedules["plan"])):
+            schedules["even"] = even
+    return schedules
 
 
 def _nodes(schedule: Schedule) -> list[tuple[str, ...]]:
@@ -201,7 +202,7 @@ def even_split(profile: Profile, devices: int) -> Plan:
 
 
 def _measured(profile: Profile, model: str) -> Profile:
-    """The same model's profile, measured now."""
+    """A profile of the same model with times that are measured now."""
     from ..from_torch import import_torch
     from ..function_file import function_of
 

@@ -81,7 +81,7 @@ def crossing(values: Sequence[Value], stages: int) -> list[list[Value]]:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Which of torch's schedules runs the orders."""
+    """The schedule of torch that runs the orders."""
 
     name: str
     make: Callable[..., Any]

@@ -15,7 +15,7 @@ DIGITS = 4
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """From values to positions on one axis."""
+    """Maps values to positions on one axis."""
 
     low: float
     high: float

@@ -62,7 +62,8 @@ def bars(rows: Sequence[Bar], label: str, what: str, unit: str) -> Element:
 
 
 def _inks(rows: Sequence[Bar]) -> Mapping[str, str]:
-    """Of the parts that occur: their own colours, or those of things without a meaning in common."""
+    """Colours of the parts that occur: a part with a meaning has a colour of its own, others have one by their
+    place."""
     names = dict.fromkeys(name for row in rows for name, size in row.parts if size > 0)
     return {name: MEMORY.get(name) or LOADS.get(name) or colour(i) for i, name in enumerate(names)}
 

@@ -45,13 +45,13 @@ def scrolled(picture: Element) -> Element:
 
 
 def zoom() -> Element:
-    """What widens a picture."""
+    """The slider that widens a picture."""
     slider = tag("input", {"type": "range", "min": 100, "max": 800, "step": 50, "value": 100})
     return tag("label", {"class": "controls"}, "Zoom", slider)
 
 
 def svg(height: float, label: str, *children: Element) -> Element:
-    """As wide as there is room."""
+    """A picture that is as wide as there is room."""
     return tag("svg", {"class": "picture", "height": height, "role": "group", "aria-label": label}, *children)
 
 

@@ -65,11 +65,11 @@ def _parts(frame: pandas.DataFrame, words: str) -> list[Element]:
 
 
 def _profile(frame: pandas.DataFrame) -> Element:
-    found = profile(frame)
-    taus = [float(tau) for tau in found["ratio"]]
+    curves_of = profile(frame)
+    taus = [float(tau) for tau in curves_of["ratio"]]
     lines = [
-        Line.of(str(name), zip(taus, (100 * float(share) for share in found[name]), strict=True), steps=True)
-        for name in found.columns
+        Line.of(str(name), zip(taus, (100 * float(share) for share in curves_of[name]), strict=True), steps=True)
+        for name in curves_of.columns
         if name != "ratio"
     ]
     label = "Share of cases within a ratio of the best"

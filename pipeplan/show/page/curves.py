@@ -13,7 +13,7 @@ from .charts import AXIS, CHARACTER, FULL, axis, chart, colour, icon, legend, ma
 from .markup import tag
 
 HEIGHT, TOP = 240.0, 10.0
-"""Of the area in which curves are drawn, and what is free above it."""
+"""Height of the area in which curves are drawn, and of what is free above it."""
 MOST_MARKS = 400
 DASHES = (None, "9 5", "3 4", "12 4 3 4", "6 2 2 2 2 2")
 WIDEST, THINNEST = 4.0, 1.5
@@ -28,7 +28,7 @@ class Spot:
     x: float
     y: float
     words: str = ""
-    """What else is to be said of it."""
+    """More words about the point."""
     open: bool = False
     bound: float | None = None
 
@@ -45,12 +45,12 @@ class Line:
 
     @classmethod
     def of(cls, name: str, points: Iterable[tuple[float, float]], steps: bool = False) -> Line:
-        """Of plain points; of steps only those where the value changes, and the last one."""
-        found = list(points)
+        """A line of plain points; a line of steps keeps only points where the value changes, and the last one."""
+        all_points = list(points)
         kept = [
             point
-            for i, point in enumerate(found)
-            if not steps or i in (0, len(found) - 1) or point[1] != found[i - 1][1]
+            for i, point in enumerate(all_points)
+            if not steps or i in (0, len(all_points) - 1) or point[1] != all_points[i - 1][1]
         ]
         return cls(name, tuple(Spot(x, y) for x, y in kept), steps)
 
@@ -154,7 +154,7 @@ def _rule(rule: Rule, area: Area) -> list[Element]:
 
 
 def _whiskers(line: Line, i: int, area: Area) -> list[Element]:
-    """From open points down to their bounds."""
+    """Lines from open points down to their bounds."""
     return [
         tag(
             "line",
@@ -174,13 +174,13 @@ def _whiskers(line: Line, i: int, area: Area) -> list[Element]:
 
 def _marks(lines: Sequence[Line], area: Area) -> list[Element]:
     """One for all curves that meet at a place; it looks like the first of them."""
-    found: dict[tuple[str, int], list[tuple[int, Line, Spot]]] = {}
+    marks_at: dict[tuple[str, int], list[tuple[int, Line, Spot]]] = {}
     for i, line in enumerate(lines):
         for spot in line.spots:
             place = (f"{area.x(spot.x):.1f}", round(area.y(spot.y)))
-            found.setdefault(place, []).append((i, line, spot))
+            marks_at.setdefault(place, []).append((i, line, spot))
     drawn = []
-    for meeting in found.values():
+    for meeting in marks_at.values():
         i, _, spot = meeting[0]
         names = (line.name + (f" ({spot.words})" if spot.words else "") for _, line, spot in meeting)
         title = f"{number(spot.y)} at {number(spot.x)}: {', '.join(dict.fromkeys(names))}"

@@ -33,7 +33,7 @@ class Slider:
     """Its steps are multiples of powers of two, so that sums in the browser are exact; None: any number."""
 
     key: str
-    """In addresses too."""
+    """Key of the setting, in addresses of the page too."""
     name: str
     low: float
     high: float
@@ -41,7 +41,7 @@ class Slider:
     value: float
     unit: str = ""
     zero: str = ""
-    """What the value 0 is called."""
+    """Words that stand for the value 0."""
 
 
 STAGES = Slider("stages", "stages", 1, MOST_STAGES, 1, 4)
@@ -62,7 +62,7 @@ LIMIT = Slider("limit", "memory of a device", 1, 192, 1, 16, "GiB")
 SLIDERS = (STAGES, BATCHES, GROUPS, *TIMES, SLOW, FACTOR, *MEMORY, LIMIT)
 
 USUAL: Settings = {"schedule": USUAL_SCHEDULE, **{slider.key: slider.value for slider in SLIDERS}}
-"""What the page shows at first."""
+"""The settings that the page shows at first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ TITLE = "Explore a pipeline"
 
 
 def explore_page() -> str:
-    """Of equal stages, with situations to begin with."""
+    """The page for a pipeline of equal stages, with situations to begin with."""
     options = [tag("option", {"value": ""}, "settings of your own")]
     options += [tag("option", {"value": i}, entry.name) for i, entry in enumerate(SITUATIONS)]
     choice = tag("select", {"id": "situation", "autocomplete": "off"}, *options)
@@ -135,7 +135,7 @@ def explore_page() -> str:
 
 
 def plan_explorer(pipeline: Pipeline, limit_bytes: float | None) -> str:
-    """Of a plan's own stages: their times, transfers and memory are given, all else can be set.
+    """The explorer of a plan's own stages: their times, transfers and memory are fixed, all else can be set.
 
     Raises `UsageError` where the stages are more than the page shows, or no chain of single devices.
     """
@@ -182,7 +182,7 @@ def _check(pipeline: Pipeline) -> None:
 
 
 def _stages(pipeline: Pipeline) -> Iterator[Mapping[str, float]]:
-    """As `pipeline.js` reads them."""
+    """Stages in the form in which `pipeline.js` reads them."""
     after = {arc.source: arc for arc in pipeline.dependencies}
     for x, stage in enumerate(pipeline.stages):
         arc = after.get(x)

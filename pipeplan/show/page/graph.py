@@ -16,7 +16,7 @@ LEAST_WIDTH = 640.0
 PER_ROW = 40
 """Levels side by side; more of them go on below, as lines of text do."""
 SWEEPS = 4
-"""Of the ordering by neighbours within the levels."""
+"""Rounds in which nodes are ordered by their neighbours within the levels."""
 
 
 def graph(picture: Graph) -> Element | None:

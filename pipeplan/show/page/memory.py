@@ -32,7 +32,7 @@ STRIP, LABEL, GAP = 62.0, 16.0, 6.0
 """The memory of a device, with the line above it that says whose it is, and what is free below it."""
 HIGH = STRIP - LABEL - GAP
 MOST_SPANS = 60
-"""Of one device that can be pointed at one by one; of more only the whole strip can."""
+"""Spans of one device of which each can be pointed at; with more of them only the whole strip can."""
 LIMIT = "limit"
 LEAST_NAME = 4
 """Characters of a name, however long its memory is in words."""
@@ -76,7 +76,7 @@ def memory_strips(curves: Sequence[Curve], memory: MemoryUnit, x: Scale, top: fl
 
 
 def _inks(curves: Sequence[Curve]) -> dict[str, str]:
-    """Of what occurs."""
+    """Colours of the terms that occur."""
     terms = dict.fromkeys(term for curve in curves for term, amounts in curve.terms.items() if any(amounts))
     return {term: MEMORY.get(term) or colour(i) for i, term in enumerate(terms)}
 
@@ -105,8 +105,8 @@ def _layer(curve: Curve, below: Sequence[float], above: Sequence[float], x: Scal
     """Steps forward along its upper side, and back along its lower one."""
     ends = (*curve.times[1:], curve.end)
     spans = list(zip(curve.times, ends, strict=True))
-    there = [f"{x(time):.3f},{high(held):.2f}" for span, held in zip(spans, above, strict=True) for time in span]
-    back = [f"{x(time):.3f},{high(held):.2f}" for span, held in zip(spans, below, strict=True) for time in span]
+    there = [f"{x(time):.3f},{high(total):.2f}" for span, total in zip(spans, above, strict=True) for time in span]
+    back = [f"{x(time):.3f},{high(total):.2f}" for span, total in zip(spans, below, strict=True) for time in span]
     return f"M{' L'.join([*there, *reversed(back)])} Z"
 
 
@@ -120,7 +120,9 @@ def _spans(curve: Curve, words: str, x: Scale, top: float, units: tuple[float, s
     for i, (start, end) in enumerate(zip(curve.times, (*curve.times[1:], curve.end), strict=True)):
         if end <= start:
             continue
-        terms = ", ".join(f"{term} {number(held[i] / factor)}" for term, held in curve.terms.items() if held[i])
+        terms = ", ".join(
+            f"{term} {number(amounts[i] / factor)}" for term, amounts in curve.terms.items() if amounts[i]
+        )
         amount = f"{number(curve.totals[i] / factor)} {unit}".rstrip()
         title = f"{curve.name}: {amount} from {number(start)} to {number(end)} {time}".rstrip()
         span = {"x": per_cent(x(start)), "width": per_cent(x(end) - x(start))}

@@ -21,9 +21,9 @@ from .plan import plan_table
 PROVEN, OPEN = "proven", "not proven"
 UNBROKEN = "\N{NO-BREAK SPACE}%"
 BEYOND = 0.05
-"""So far the curves go on behind the last point, in parts of the whole."""
+"""Share of the width by which curves go on behind the last point."""
 WORDS = {"levels": "points", "time_limit_s": "time limit (s)", "memory_bytes": "memory"}
-"""What settings are called where their names say too little."""
+"""Headings of settings whose names say too little."""
 HOW_TO_READ = (
     "A filled point is proven: no plan within the limit is better. An open one is the best plan found; its line "
     "downwards ends at the bound, below which there is proven to be none."
@@ -134,11 +134,11 @@ def _verdict(point: CurvePoint) -> str:
 
 def _plans(front: Front) -> Mapping[str, tuple[int, CurvePoint]]:
     """Every plan once, by what it is, with its number and the first point that has it."""
-    found: dict[str, tuple[int, CurvePoint]] = {}
+    plans: dict[str, tuple[int, CurvePoint]] = {}
     for _, point in front.points:
         if point.plan is not None:
-            found.setdefault(_key(point), (len(found) + 1, point))
-    return found
+            plans.setdefault(_key(point), (len(plans) + 1, point))
+    return plans
 
 
 def _key(point: CurvePoint) -> str:

@@ -62,17 +62,17 @@ def _parts(part: Table) -> Element | None:
 
 
 def _memory(rows: Sequence[Row], what: str, memory: MemoryUnit) -> list[Element]:
-    held = [row for row in rows if row.memory]
-    if not held:
+    rows_with_memory = [row for row in rows if row.memory]
+    if not rows_with_memory:
         return []
-    factor, unit = memory.scale(max(max(row.memory_held or 0.0, row.limit or 0.0) for row in held))
+    factor, unit = memory.scale(max(max(row.memory_held or 0.0, row.limit or 0.0) for row in rows_with_memory))
     terms = [
         Bar(
             row.title,
             [(name, amount / factor) for name, amount in (row.memory or {}).items()],
             row.limit and row.limit / factor,
         )
-        for row in held
+        for row in rows_with_memory
     ]
     return [section("Memory", bars(terms, f"Memory of a device of each {what}", "memory", unit))]
 

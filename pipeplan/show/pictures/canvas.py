@@ -51,9 +51,9 @@ PLAIN_POWERS = (-5, 7)
 """Numbers below and above these powers of ten have their power written at the end of the axis."""
 LEGEND_COLUMNS = 6
 STYLES = ("-", "--", "-.", ":")
-"""Of curves that may lie on one another."""
+"""Line styles of curves that may lie on one another."""
 THIN, THICK = 1.4, 2.6
-"""Of a curve, and of one that it may lie on, which is then still seen."""
+"""Width of a curve, and of one that it may lie on, which is then still seen."""
 
 LONGEST_NAME = 48
 
@@ -62,7 +62,7 @@ FEW_DECADES = 3.5
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
-    """By the file's ending; refused before anything is computed."""
+    """The format of a picture by the file's ending; other endings are refused before anything is computed."""
     ending = Path(path).suffix.lstrip(".").lower()
     if ending not in FORMATS:
         raise InputError(

@@ -13,7 +13,7 @@ from . import canvas
 
 TIME = "time per micro-batch"
 CURVES = len(CATEGORIES)
-"""At most so many sums of degrees get a curve."""
+"""Largest number of sums of degrees that get a curve."""
 
 
 def draw_table(table: DegreeTable, path: str | os.PathLike[str]) -> None:

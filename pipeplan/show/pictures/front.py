@@ -53,7 +53,7 @@ def _right_end(limits: Sequence[float]) -> float:
 
 
 def _set_values(axes: Axes, values: Sequence[float]) -> None:
-    """From 0 on, unless the values would look alike or the largest would hide the others."""
+    """Let the axis of values begin at 0, unless the values would look alike or the largest would hide the others."""
     if not values:
         return
     low, high = min(values), max(values)
@@ -64,7 +64,7 @@ def _set_values(axes: Axes, values: Sequence[float]) -> None:
 
 
 def _draw_steps(axes: Axes, steps: Sequence[tuple[float, float]], right: float, **look: Any) -> None:
-    """From each limit on, its value holds."""
+    """Draw steps: each value holds from its limit on."""
     limits, values = (list(column) for column in zip(*steps, strict=True))
     axes.plot([*limits, right], [*values, values[-1]], drawstyle="steps-post", **look)
 

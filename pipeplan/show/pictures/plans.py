@@ -29,7 +29,7 @@ def draw_plan(problem: Problem, plan: Plan, path: str | os.PathLike[str], rules:
 
 
 def draw_view(view: PlanView, path: str | os.PathLike[str]) -> None:
-    """The same of what is to be shown of a plan."""
+    """Write the picture of a plan's view, SVG or PNG by the file's ending."""
     if view.flow is not None:
         draw_stage_graph(view, view.flow, path)
     elif view.timelines:

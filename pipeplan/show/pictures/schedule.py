@@ -38,7 +38,8 @@ MEMORY_COLUMNS, COLUMN_TICKS = 4, 4
 MARGIN_PT = 1.0
 """Between a label and the ends of its bar, together."""
 MANY_BARS = 100
-"""Of a lane: more have no room for their labels, so that windows of the timeline are drawn below it."""
+"""Bars of one lane; where there are more they have no room for labels, so that windows of the timeline are drawn
+below."""
 WINDOW_BARS = 22
 """Short bars in the width of a window."""
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 WIDTH = 66
 FEW_BARS = WIDTH // 3
-"""So many of a lane are told apart in one line, however long the others take."""
+"""Bars of a lane that can be told apart in one line, however long the others take."""
 LONGEST_NAME = 11
 NAMED = "─"
 """Behind the label of a task."""
@@ -92,7 +92,7 @@ def _windows(timeline: Timeline) -> tuple[list[Window], float]:
 
 
 def _most_bars(timeline: Timeline) -> int:
-    """Of a lane."""
+    """The largest number of bars in a lane."""
     return max(Counter(bar.lane for bar in timeline.bars).values())
 
 
@@ -151,11 +151,11 @@ def spark(curve: Curve, full: float, window: Window, step: float) -> str:
     blocks = BLOCKS if can_draw(BLOCKS) else PLAIN_BLOCKS
     begin, count = window
     most = [0.0] * count
-    for held, start, end in zip(curve.totals, curve.times, (*curve.times[1:], curve.end), strict=True):
+    for total, start, end in zip(curve.totals, curve.times, (*curve.times[1:], curve.end), strict=True):
         first, last = int((start - begin) / step), math.ceil((end - begin) / step)
         if start < begin + count * step and end >= begin:
             first = min(count - 1, max(0, first))
             for cell in range(first, max(first + 1, min(count, last))):
-                most[cell] = max(most[cell], held)
+                most[cell] = max(most[cell], total)
     top = len(blocks) - 1
-    return "".join(blocks[min(top, math.ceil(held * top / full))] if full else blocks[0] for held in most)
+    return "".join(blocks[min(top, math.ceil(total * top / full))] if full else blocks[0] for total in most)

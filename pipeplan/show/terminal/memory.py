@@ -55,7 +55,7 @@ def _gap(point: MemoryPoint) -> str:
 
 
 def _closing(study: MemoryStudy) -> str:
-    """From where on more memory does not help, and below which amount it is known to."""
+    """A sentence that says from where on more memory does not help, and below which amount it is known to help."""
     best, counted = study.no_more_helps, study.least.counted
     if best is None:
         return "what more memory is worth was not found in time" if study.points else "no value was found in time"

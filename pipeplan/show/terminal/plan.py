@@ -124,5 +124,5 @@ def _indent(row: Row) -> str:
 
 
 def _width(columns: Mapping[str, Sequence[str]]) -> int:
-    """Of a table, with a blank between the columns."""
+    """Width of a table, with a blank between the columns."""
     return sum(1 + max(map(len, (title, *cells))) for title, cells in columns.items())

@@ -20,9 +20,9 @@ from ..words import IN_BYTES, amount, percent, rate, several, with_memory
 
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 ENOUGH_S = 5.0
-"""For the smallest memory."""
+"""Seconds for the smallest memory."""
 STEADY_PERIODS = 2
-"""So many periods are shown after the pipeline has filled."""
+"""Number of periods that are shown after the pipeline has filled."""
 MOST_PERIODS = 12
 MOVED = 3
 """The colour of transfers."""
@@ -35,7 +35,7 @@ TERM_NAMES = {"kept": "kept activations"}
 even_plans = chain_plans
 """(problem) -> what anyone would try first, to compare with."""
 EVEN = "as many layers on each GPU"
-"""What they are."""
+"""The even plans in words."""
 
 
 def facts(problem: ChainProblem) -> dict[str, Any]:
@@ -158,9 +158,9 @@ def _peak(use: GpuUse, problem: ChainProblem) -> str:
 def _one_period(problem: ChainProblem, plan: PatternPlan) -> Timeline:
     """Labels are tasks with their batches, which are counted from the earliest one under way."""
     period = float(plan.period)
-    found = unroll(problem, plan, 0, period, first_batch=None)
-    earliest = min(activity.batch for activity in found)
-    counted = [replace(activity, batch=activity.batch - earliest) for activity in found]
+    unrolled = unroll(problem, plan, 0, period, first_batch=None)
+    earliest = min(activity.batch for activity in unrolled)
+    counted = [replace(activity, batch=activity.batch - earliest) for activity in unrolled]
     bars = tuple(_bar(activity, _task_label(activity), (0.0, period)) for activity in counted)
     return Timeline(
         "one period, by task and number of the batch",
@@ -198,8 +198,8 @@ def _unrolled(problem: ChainProblem, plan: PatternPlan) -> Timeline:
     period, steady = float(plan.period), steady_from(problem, plan)
     end = min(steady + STEADY_PERIODS * period, MOST_PERIODS * period)
     begin = min(0.0, float(min(min(row) for row in plan.starts)))
-    found = unroll(problem, plan, begin, end)
-    bars = tuple(_bar(activity, str(activity.batch), (begin, end)) for activity in found)
+    unrolled = unroll(problem, plan, begin, end)
+    bars = tuple(_bar(activity, str(activity.batch), (begin, end)) for activity in unrolled)
     return Timeline(
         "from the first batch on, by batch number",
         _lanes(problem, plan, bars),
@@ -221,7 +221,7 @@ def _bar(activity: Activity, label: str, window: tuple[float, float]) -> Bar:
 
 
 def _memory(problem: ChainProblem, plan: PatternPlan, period: float) -> tuple[Curve, ...]:
-    """Of each GPU over one period; kinds that do not occur are left out."""
+    """Memory of each GPU over one period; terms that do not occur are left out."""
     profiles = memory_profiles(problem, plan)
     instants = [instant for profile in profiles for instant in profile.instants]
     used = [term for term in TERMS if any(getattr(instant.terms, term) for instant in instants)] or TERMS[:1]

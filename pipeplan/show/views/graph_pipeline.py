@@ -23,12 +23,12 @@ MAX_READERS_SHOWN = 6
 even_plans = stage_graphs
 """(problem) -> what anyone would try first, to compare with."""
 EVEN = "as many operators on each device, one stage behind the other"
-"""What they are."""
+"""The even plans in words."""
 
 
 def facts(problem: GraphPipelineProblem) -> dict[str, Any]:
     """What the instance is, in a few words."""
-    known = {
+    facts = {
         "graph": f"{several(len(problem.operators), 'operator')}, {several(len(problem.edges), 'edge')}",
         "batch": f"{several(problem.mini_batch, 'sample')} between two updates",
         "cluster": f"{several(problem.devices, 'device')} {with_memory(problem.memory_bytes)}, weights x "
@@ -36,10 +36,10 @@ def facts(problem: GraphPipelineProblem) -> dict[str, Any]:
         "link": _link(problem, problem.link),
     }
     if problem.node_link is not None:
-        known["nodes"] = (
+        facts["nodes"] = (
             f"{several(problem.devices_per_node or 0, 'device')} each, {_link(problem, problem.node_link)}"
         )
-    return known
+    return facts
 
 
 def _link(problem: GraphPipelineProblem, link: Link) -> str:
@@ -67,7 +67,7 @@ def assumptions(problem: GraphPipelineProblem, rules: Rules) -> tuple[str, ...]:
 
 
 def scope_in_words(problem: GraphPipelineProblem, scope: str) -> str:
-    """Without what goes without saying."""
+    """A scope as a part of a sentence, without what goes without saying."""
     return scope.replace("stage graphs of any convex stages, ", "all stage graphs with ").replace(
         ", a power of two", ""
     )
@@ -144,6 +144,7 @@ def _row(
     evaluation: StageGraphEvaluation,
     operators: Order,
 ) -> Row:
+    """The row of stage x in the table of stages; its parts are times per sample."""
     stage, cost = plan.stages[x], evaluation.stages[x]
     per_sample = 1 / stage.micro_batch
     return Row(

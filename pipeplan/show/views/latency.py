@@ -66,7 +66,7 @@ def _limits(rows: Sequence[Row], pool_s: float, unit: str | None) -> str:
 
 
 def of_one_sample(problem: PlacementProblem, plan: PlacementPlan) -> LatencyEvaluation:
-    """Of any split, whatever it is judged by."""
+    """Latency of one sample by any split, whatever the split is judged by."""
     try:
         return LatencyRules().evaluation(problem, plan)
     except NotAnAssignmentError as error:
@@ -86,10 +86,10 @@ def _rows(problem: PlacementProblem, plan: PlacementPlan, pieces: Sequence[Piece
     sizes = [sum(problem.nodes[problem.index[node_id]].size_bytes for node_id in piece.nodes) for piece in pieces]
     totals: dict[str, float] = {}
     memory = IN_BYTES.like(limits.values())
-    for piece, held in zip(pieces, sizes, strict=True):
-        totals[piece.device] = totals.get(piece.device, 0.0) + held
+    for piece, piece_bytes in zip(pieces, sizes, strict=True):
+        totals[piece.device] = totals.get(piece.device, 0.0) + piece_bytes
     count: Counter[str] = Counter()
-    for piece, held in zip(pieces, sizes, strict=True):
+    for piece, piece_bytes in zip(pieces, sizes, strict=True):
         count[piece.device] += 1
         number, time = count[piece.device], piece.finish - piece.start
         yield Row(
@@ -98,11 +98,11 @@ def _rows(problem: PlacementProblem, plan: PlacementPlan, pieces: Sequence[Piece
             parts={"from start to finish": time},
             cells={
                 "piece": str(number),
-                "size": memory.text(held),
+                "size": memory.text(piece_bytes),
             },
             times={"start": piece.start, "finish": piece.finish},
             label=f"{piece.device}, piece {number}",
-            memory={"this piece": held, "others on its device": totals[piece.device] - held},
+            memory={"this piece": piece_bytes, "others on its device": totals[piece.device] - piece_bytes},
             limit=limits[piece.device],
             held=nodes.fold(piece.nodes),
         )

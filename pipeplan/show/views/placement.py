@@ -9,8 +9,8 @@ from ...instances.base.kind import Rules
 from ...instances.placement.each_device import limit_of
 from ...instances.placement.plan import Device, PlacementPlan
 from ...instances.placement.problem import PlacementProblem
+from ...instances.placement.referee.contiguity import stage_order
 from ...instances.placement.referee.evaluate import DeviceLoad, PlacementEvaluation
-from ...instances.placement.referee.stages import stage_order
 from ...instances.placement.rules import LATENCY
 from ..even import placed_blocks, placements
 from ..names import Order, order_of
@@ -21,7 +21,7 @@ from . import latency
 even_plans, block_plans = placements, placed_blocks
 """(problem) -> what anyone would try first, to compare with."""
 EVEN = "as many nodes on each accelerator"
-"""What they are."""
+"""The even plans in words."""
 
 
 def facts(problem: PlacementProblem) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def assumptions(problem: PlacementProblem, rules: Rules) -> tuple[str, ...]:
 
 
 def scope_in_words(problem: PlacementProblem, scope: str) -> str:
-    """As a part of a sentence."""
+    """A scope as a part of a sentence."""
     return scope.replace(": a chain of stages", ", which form a chain of stages")
 
 
@@ -84,10 +84,14 @@ def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanVi
     evaluation: PlacementEvaluation = rules.evaluation(problem, plan)
     order, unit = stage_order(problem, plan), problem.time_unit
     loads = {load.name: load for load in evaluation.devices}
-    held = {device.name: device for device in plan.devices if device.nodes}
+    devices = {device.name: device for device in plan.devices if device.nodes}
     nodes = order_of(problem, problem.nodes)
-    busy = [name for name in order or sorted(loads, key=lambda name: _first(held.get(name), nodes)) if name in held]
-    rows = tuple(_device_row(problem, held[name], loads[name], evaluation, nodes) for name in busy)
+    busy = [
+        name
+        for name in order or sorted(loads, key=lambda name: _first(devices.get(name), nodes))
+        if name in devices
+    ]
+    rows = tuple(_device_row(problem, devices[name], loads[name], evaluation, nodes) for name in busy)
     tables = [Table("device", rows, "node")]
     if evaluation.groups:
         tables.append(Table("group", _group_rows(plan, evaluation)))
@@ -104,7 +108,7 @@ def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanVi
             *_remarks(busy, len(plan.devices), order is not None),
         ),
         legend="each backward node is on the device of its forward node"
-        if any(_implied(problem, device) for device in held.values())
+        if any(_implied(problem, device) for device in devices.values())
         else "",
         time_unit=unit,
         graph=latency.graph_of(problem, plan),

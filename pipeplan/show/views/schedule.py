@@ -22,16 +22,16 @@ from ..words import amount, memory_unit, percent, several, time_scale
 
 COLOUR_OF: dict[BlockKind, int] = {"F": 0, "B": 1, "I": 1, "W": 2, "X": 3}
 FIRST_HALF = "backward (for inputs)"
-"""What backward passes are where they are divided."""
+"""Name of backward passes where they are divided."""
 NEARLY_ALWAYS = 0.95
 ALWAYS = 1 - 1e-9
 WINDOWS = ("filling", "between", "draining")
 PERIODIC_WINDOWS = ("filling", "between", "last periods")
 STANDING, TAKEN, WORKSPACE = "standing", "taken by micro-batches", "workspace"
 STEADY_PERIODS = 2
-"""So many are shown after the pipeline has filled."""
+"""Number of periods that are shown after the pipeline has filled."""
 IDLE = "idle in own span"
-"""From a device's first pass to its last."""
+"""Share of the time from a device's first pass to its last one in which it idles."""
 
 
 def even_plans(problem: ScheduleProblem) -> tuple[()]:
@@ -131,7 +131,8 @@ def _idle_of(use: DeviceUse, value: Fraction, rules: Rules) -> float:
 
 
 def _at_peak(use: DeviceUse) -> dict[str, float] | None:
-    """None for links and the like, which hold nothing and may hold anything."""
+    """Memory of a device at its peak, by what it is for; None for links and the like, which hold nothing and may hold
+    anything."""
     if use.limit is None and not use.peak:
         return None
     return {
@@ -201,7 +202,7 @@ def _peak_block(use: DeviceUse) -> str:
 
 
 def _steady(unrolled: Unrolled) -> int | None:
-    """From when on everything repeats, in steps.
+    """The time, in steps, from which on everything repeats.
 
     That is a period before micro-batch 0 has ended: a micro-batch before it, had there been one, would have ended, and
     would hold nothing. A moment earlier what ends last of that one would be missing.
@@ -241,6 +242,7 @@ def _timeline(unrolled: Unrolled, end: int) -> Timeline:
 
 
 def _bars(unrolled: Unrolled, end: float) -> Iterator[Bar]:
+    """A bar for each run of a block on each of its devices, cut off at `end`."""
     for b, block in enumerate(unrolled.problem.blocks):
         for n, start in enumerate(unrolled.starts[b]):
             first, last = (float(unrolled.in_units(time)) for time in (start, start + unrolled.times[b]))
@@ -281,7 +283,7 @@ def _mark(kind: BlockKind, n: int) -> str:
 
 
 def _memory(unrolled: Unrolled, end: int) -> tuple[Curve, ...]:
-    """Of each device that has a limit or holds anything; workspace that occurs nowhere is left out."""
+    """Memory over time of each device that has a limit or holds anything; workspace that occurs nowhere is left out."""
     curves, last = [], float(unrolled.in_units(end))
     for d, device in enumerate(unrolled.problem.devices):
         curve = _curve(unrolled, d, end, last)
@@ -298,12 +300,12 @@ def _curve(unrolled: Unrolled, d: int, end: int, last: float) -> Curve:
     device, none = unrolled.problem.devices[d], Fraction(0)
     standing = as_written(device.standing)
     times, instants = [0], [(standing, none, none)]
-    for time, found in groupby(held_over_time(unrolled, d), key=lambda held: held.time):
+    for time, changes_at_once in groupby(held_over_time(unrolled, d), key=lambda changes: changes.time):
         if time >= end:
             break
-        # Of several at one time the last one stays; what is most there is seen as well, without any width.
-        held = list(found)
-        for one in dict.fromkeys((max(held, key=lambda one: one.amount), held[-1])):
+        # Of several amounts at one time the last one stays. The largest one is drawn as well, without any width.
+        changes = list(changes_at_once)
+        for one in dict.fromkeys((max(changes, key=lambda one: one.amount), changes[-1])):
             times.append(time)
             instants.append((standing + min(none, one.changes), max(none, one.changes), one.workspace))
     stands, taken, workspace = (tuple(map(float, column)) for column in zip(*instants, strict=True))

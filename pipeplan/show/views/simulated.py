@@ -54,21 +54,22 @@ def _row(stage: StageRun, iteration: float) -> Row:
 
 
 def first_micro_batches(problem: Problem, plan: Plan) -> tuple[tuple[Timeline, ...], tuple[Curve, ...]]:
-    """Of a plan that fixes no times: as many micro-batches as show its steady state, if it can be run."""
+    """A simulation of a plan that fixes no times: as many micro-batches as show its steady state, if the plan can be
+    run."""
     stages = _stages(plan)
     batch = kind_of(problem).batch
     count = min(
         2 * stages + 2, MOST_MICRO_BATCHES if batch is None else getattr(problem, batch), MOST_MICRO_BATCHES
     )
     try:
-        found = simulate(problem, plan, micro_batches=count)
+        simulation = simulate(problem, plan, micro_batches=count)
     except PipeplanError:
         return (), ()
-    return (timeline_of(found, "micro-batches", f"{count} micro-batches, simulated"),), memory_of(found)
+    return (timeline_of(simulation, "micro-batches", f"{count} micro-batches, simulated"),), memory_of(simulation)
 
 
 def _stages(plan: Plan) -> int:
-    """How many lie behind each other, on the innermost level."""
+    """Number of stages that lie behind each other, on the innermost level."""
     if isinstance(plan, PlacementPlan):
         return len(plan.devices)
     return len(list(plan.leaves())) if isinstance(plan, LeveledPlan) else len(getattr(plan, "stages", ()))
@@ -108,11 +109,11 @@ def bar_of(lane: str, task: Task) -> Bar:
 
 
 def memory_of(simulation: Simulation) -> tuple[Curve, ...]:
-    """By stage, of a device of its first replica; empty where nothing changes."""
+    """Memory over time of each stage, of a device of its first replica; empty where nothing changes."""
     if not any(stage.micro_batch_bytes for stage in simulation.stages):
         return ()
     curves = []
     for stage in simulation.stages:
-        times, held = zip(*stage.memory_over_time(), strict=True)
-        curves.append(Curve(stage.name, times, {"memory": held}, simulation.iteration, stage.limit_bytes))
+        times, amounts = zip(*stage.memory_over_time(), strict=True)
+        curves.append(Curve(stage.name, times, {"memory": amounts}, simulation.iteration, stage.limit_bytes))
     return tuple(curves)

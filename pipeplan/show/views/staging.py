@@ -26,33 +26,33 @@ even_plans = staging_plans
 """(problem) -> what anyone would try first, to compare with."""
 block_plans = staging_blocks
 EVEN = "as many layers in each stage, the same degrees for all"
-"""What they are."""
+"""The even plans in words."""
 
 
 def facts(problem: StagingProblem) -> dict[str, Any]:
     """What the instance is, in a few words."""
     exactly = "exactly" if problem.exact_batches else "at most"
     degrees = ", ".join(map(str, problem.degrees))
-    known = {
+    facts = {
         "graph": f"{several(len(problem.layers), 'layer')}, {several(len(problem.edges), 'edge')}",
         "cluster": f"{several(problem.devices, 'device')} {with_memory(problem.memory_bytes)}, "
         f"{rate(problem.bandwidth, problem.time_unit)} between them",
         "degrees": f"tensor-parallel {degrees}; data-parallel: {exactly} {problem.micro_batches} in sum",
     }
     if not problem.replication:
-        known["degrees"] = f"tensor-parallel {degrees}; no replicas"
+        facts["degrees"] = f"tensor-parallel {degrees}; no replicas"
     if problem.levels:
-        known["cluster"] = f"{several(problem.devices, 'device')} {with_memory(problem.memory_bytes)}"
+        facts["cluster"] = f"{several(problem.devices, 'device')} {with_memory(problem.memory_bytes)}"
     if problem.device_types:
-        known["cluster"] = (
+        facts["cluster"] = (
             f"{several(problem.devices, 'device')}, {rate(problem.bandwidth, problem.time_unit)} between them"
         )
     for kind in problem.device_types:
-        known[kind.name] = (
+        facts[kind.name] = (
             f"{several(kind.devices, 'device')} of speed {kind.speed:g} {with_memory(kind.memory_bytes)}"
         )
     levels = [f"{level.devices} devices, {rate(level.bandwidth, problem.time_unit)}" for level in problem.levels]
-    return known | {f"level {number_}": text for number_, text in enumerate(levels, start=1)}
+    return facts | {f"level {number_}": text for number_, text in enumerate(levels, start=1)}
 
 
 def assumptions(problem: StagingProblem, rules: Rules) -> tuple[str, ...]:
@@ -210,6 +210,7 @@ def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> PlanVi
 
 
 def _leveled_row(problem: StagingProblem, row: LeveledRow, largest: float, layers: Order) -> Row:
+    """The row of a stage of some level; only a leaf, which is of level 1, has a memory limit and parts of its load."""
     stage, leaf, cost = row.stage, row.leaf, row.cost
     copies = stage.data_parallel
     return Row(

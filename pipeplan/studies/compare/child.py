@@ -45,7 +45,8 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str | None]:
-    """Of what computes; solvers name theirs in the result. Ours is None in a checkout that is not installed."""
+    """Versions of what computes; solvers name theirs in the result. Ours is None in a checkout that is not
+    installed."""
     try:
         ours = version("pipeplan")
     except PackageNotFoundError:

@@ -29,7 +29,7 @@ PROBLEMS = "problems"
 
 
 def keep_problems(folder: Path, problems: Mapping[str, Problem]) -> None:
-    """Without them nobody could recompute a result later."""
+    """Store the problems, without which nobody could recompute a result later."""
     (folder / PROBLEMS).mkdir(exist_ok=True)
     for name, problem in problems.items():
         path = folder / PROBLEMS / f"{name}.json"
@@ -70,12 +70,12 @@ def _recomputed(record: Record, problem_of: Callable[[Record], Problem | None]) 
     problem = problem_of(record)
     if problem is None:
         return record, (f"nothing was recomputed: {PROBLEMS}/{record.run.problem_hash}.json is missing",)
-    found = recompute(problem, result_from_json(record.result))
-    if not found.differences:
+    recomputed = recompute(problem, result_from_json(record.result))
+    if not recomputed.differences:
         return record, ()
-    messages = (*found.result.messages, *found.differences)
-    result: Mapping[str, Any] = replace(found.result, messages=messages).to_json()
-    return replace(record, result=result), found.differences
+    messages = (*recomputed.result.messages, *recomputed.differences)
+    result: Mapping[str, Any] = replace(recomputed.result, messages=messages).to_json()
+    return replace(record, result=result), recomputed.differences
 
 
 JOURNAL, CONTENTS = "runs.jsonl", "comparison.json"
@@ -83,7 +83,7 @@ JOURNAL, CONTENTS = "runs.jsonl", "comparison.json"
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where and how the runs run."""
+    """Says where and how the runs run."""
 
     jobs: int | None = None
     """Runs at a time on this machine; None: as many as leave two cores to each."""
@@ -111,7 +111,8 @@ class Comparison:
     reused: int
     interrupted: bool = False
     differences: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What results that were read from the folder had claimed otherwise than what was recomputed, by key."""
+    """By key of the run, sentences where a result that was read from the folder had claimed otherwise than was
+    recomputed."""
 
     @property
     def missing(self) -> int:
@@ -158,7 +159,7 @@ def compare(
 
 
 def load_comparison(folder: Path) -> Comparison:
-    """What lies in a folder, finished or not."""
+    """The comparison in a folder, finished or not."""
     contents = folder / CONTENTS
     if not contents.is_file():
         raise UsageError(

@@ -50,7 +50,7 @@ def execute(run: Run, problem: str, cancelled: threading.Event | None = None) ->
 
 
 def execute_job(job: Mapping[str, Any]) -> dict[str, Any]:
-    """The same from plain data to plain data: what travels to another machine."""
+    """Execute a run from plain data to plain data, which can travel to another machine."""
     record = execute(Run(**job["run"]), job["problem"])
     assert record is not None, "nobody cancels it"
     return record.to_json()
@@ -83,9 +83,9 @@ def _watch(
             return Status.DONE, peak
         if cancelled is not None and cancelled.is_set():
             return None, peak
-        held = resident_bytes(process.pid)
-        peak = held if peak is None else max(peak, held or 0)
-        if memory_limit is not None and held is not None and held > memory_limit:
+        bytes_resident = resident_bytes(process.pid)
+        peak = bytes_resident if peak is None else max(peak, bytes_resident or 0)
+        if memory_limit is not None and bytes_resident is not None and bytes_resident > memory_limit:
             return Status.MEMORY, peak
         if time_limit is not None and time.monotonic() - started > time_limit + GRACE_S:
             return Status.TIME, peak

@@ -69,13 +69,13 @@ class Competitor:
                 f"Methods of a suite are named, not imported from {name!r}; install it as a plug-in, or compare it "
                 f"with --method {name}."
             )
-        found = find_method(name)
-        if found is None:
+        method = find_method(name)
+        if method is None:
             raise UsageError(
                 f"There is no formulation or planner {name!r}{did_you_mean(name, [*FORMULATIONS, *PLANNERS])}; "
                 "`plan formulations` and `plan planners` list them."
             )
-        return found
+        return method
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Expanded:
     """Values that were printed about these very inputs: a stand-in has none."""
     about: str = ""
     notes: tuple[str, ...] = ()
-    """What profiles and tables became."""
+    """Notes on what profiles and tables became."""
 
     def remarks(self) -> list[str]:
         """What a reader of the values should know of the instances, a sentence each."""
@@ -235,7 +235,7 @@ def _refuse_mixed_objectives(methods: Iterable[Competitor]) -> None:
 
 
 def _meant(method: Competitor) -> Sequence[Entry]:
-    """Of all methods of its name, those that have the given options."""
+    """The methods of this name, one for each kind, that have the given options."""
     able = [
         entry
         for entry in method.entry.all_kinds
@@ -326,5 +326,5 @@ def _option(text: str, part: str) -> tuple[str, Any]:
 
 
 def default_jobs() -> int:
-    """As many runs at a time as keep solvers of two threads apart."""
+    """As many runs at a time as leave a solver of two threads cores of its own."""
     return max(1, len(os.sched_getaffinity(0)) // 2) if hasattr(os, "sched_getaffinity") else 1

@@ -37,12 +37,14 @@ def packaged_suites() -> dict[str, str]:
 
 def load_suite(name: str, quick: bool = False) -> Suite:
     """A packaged suite by its name, or one from a TOML file."""
-    known = _packaged()
-    if name in known:
-        return _parse(known[name], name, quick, None)
+    packaged = _packaged()
+    if name in packaged:
+        return _parse(packaged[name], name, quick, None)
     if not Path(name).is_file():
-        guess = did_you_mean(name, known)
-        raise UsageError(f"There is no suite and no file {name!r}{guess}; packaged are {', '.join(sorted(known))}.")
+        guess = did_you_mean(name, packaged)
+        raise UsageError(
+            f"There is no suite and no file {name!r}{guess}; packaged are {', '.join(sorted(packaged))}."
+        )
     return _parse(read_text(name, max_bytes=MAX_SUITE_BYTES), name, quick, Path(name).parent)
 
 
@@ -154,16 +156,16 @@ def _seeds(where: str, value: object) -> tuple[int, ...]:
 
 
 def _limits(where: str, value: object) -> dict[str, Any]:
-    """As arguments of `SolveOptions`, checked by it."""
-    given = as_object(where, value, "a table")
-    refuse_unknown(where, given, LIMITS)
+    """Arguments of `SolveOptions`, which checks them."""
+    table = as_object(where, value, "a table")
+    refuse_unknown(where, table, LIMITS)
     limits: dict[str, Any] = {}
-    if "time_limit" in given:
-        limits["time_limit_s"] = quantity(join(where, "time_limit"), given["time_limit"], duration)
-    if "memory_limit" in given:
-        limits["memory_limit_bytes"] = int(quantity(join(where, "memory_limit"), given["memory_limit"], size))
+    if "time_limit" in table:
+        limits["time_limit_s"] = quantity(join(where, "time_limit"), table["time_limit"], duration)
+    if "memory_limit" in table:
+        limits["memory_limit_bytes"] = int(quantity(join(where, "memory_limit"), table["memory_limit"], size))
     names = {"gap": "rel_gap", "abs_gap": "abs_gap", "threads": "threads"}
-    limits |= {theirs: given[ours] for ours, theirs in names.items() if ours in given}
+    limits |= {theirs: table[ours] for ours, theirs in names.items() if ours in table}
     SolveOptions(**limits)
     return limits
 

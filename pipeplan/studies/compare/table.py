@@ -93,8 +93,8 @@ def _median_with_failures(cell: pandas.Series[Any]) -> float | None:
 def best_proven(frame: pandas.DataFrame, case: Sequence[Any]) -> float | None:
     """The smallest proven value of a case, whichever method's and for whichever plans."""
     proven = frame[(frame[CASE[0]] == case[0]) & (frame[CASE[1]] == case[1]) & (frame["stop"] == "proven")]
-    found = proven["value"].dropna()
-    return float(found.min()) if len(found) else None
+    values = proven["value"].dropna()
+    return float(values.min()) if len(values) else None
 
 
 def ratios(frame: pandas.DataFrame) -> pandas.DataFrame:

@@ -223,14 +223,14 @@ sweep = partial(curve.sweep, Chains)
 
 def stored_candidates(problem: ChainProblem, journal: Journal) -> tuple[Candidate, ...] | None:
     for where, line in lines_of(journal, RUNS):
-        found = []
+        candidates = []
         for row in as_list(where, require(where, line, "plans")):
             record = require_object(where, {"plans": row}, "plans")
             plan = PatternPlan.from_json(require_object(where, record, "plan"), f"{where}: plan")
-            found.append(measured(problem, plan, str(record.get("source"))))
-        if None in found:
+            candidates.append(measured(problem, plan, str(record.get("source"))))
+        if None in candidates:
             raise InputError(f"{where}: plan", "does not stand before the referee", ANEW)
-        return tuple(candidate for candidate in found if candidate is not None)
+        return tuple(candidate for candidate in candidates if candidate is not None)
     return None
 
 
@@ -306,7 +306,7 @@ def _compact(
 
 
 def _within(problem: ChainProblem, best: Candidate, solver: Solver, limit_s: float | None) -> Candidate | None:
-    """The same allocation and period in less memory, or None where that was not found."""
+    """A plan with the same allocation and period in less memory; None where none was found."""
     chain = integer_chain(problem, coarse_steps(problem))
     period = math.ceil(best.value * float(chain.steps) * (1 - SAME))
     answer = fit(chain, Known.whole(best.plan.allocation), period, solver, limit_s)

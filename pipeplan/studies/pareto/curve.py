@@ -41,13 +41,13 @@ class Candidate:
 
     plan: Any
     value: float
-    """What is as small as it can be: a time."""
+    """The value that is minimised: a time."""
     need: float
-    """What the plan takes of what is limited: the memory of a device, or the latency of one sample."""
+    """The amount of what is limited that the plan takes: memory of a device, or latency of one sample."""
     source: str = ""
     """The method that the plan comes from."""
     bubble: float | None = None
-    """Of schedules: the share of the time in which devices idle."""
+    """Share of the time in which the devices of a schedule idle; None for other plans."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class CurvePoint:
     rival: float | None = None
     """The value of the plan that this one is compared with."""
     method: str = ""
-    """Of curves by several methods: which one."""
+    """The method of the point, on a curve by several methods."""
     seconds: float = 0.0
     messages: tuple[str, ...] = ()
 
@@ -89,7 +89,7 @@ class CurvePoint:
 
     @property
     def batches_per_period(self) -> int | None:
-        """Of chains."""
+        """Batches per period of a chain's plan."""
         return None if self.candidate is None else self.candidate.plan.batches_per_period
 
     @property
@@ -125,7 +125,7 @@ class CurvePoint:
 
 
 def with_plans_from_below(points: Iterable[CurvePoint]) -> list[CurvePoint]:
-    """By growing limit; a plan serves wherever none is better."""
+    """The points by growing limit, where a plan serves at higher limits that have none better."""
     answer: list[CurvePoint] = []
     for point in sorted(points, key=lambda point: point.limit):
         before = answer[-1] if answer else None
@@ -175,11 +175,11 @@ class Settings:
     """Limits in place of a number of levels."""
     limits: SolveOptions = USUAL
     options: Mapping[str, Any] = field(default_factory=dict)
-    """By which rules plans are judged; none: the usual ones of their kind."""
+    """Options by whose rules plans are judged; empty: the usual rules of their kind."""
     methods: tuple[str, ...] | None = None
-    """Of curves by several methods: which ones; None: the usual ones."""
+    """Methods of a curve by several methods; None: the usual ones."""
     axis: str = "memory_bytes"
-    """What `chosen` is called."""
+    """Name of what `chosen` limits."""
 
     def to_json(self) -> dict[str, Any]:
         """Everything that can change a point."""
@@ -204,11 +204,11 @@ class Asked:
     """What the user says of the curve."""
 
     levels: int | None = None
-    """None: the usual number."""
+    """Number of limits; None: the usual number."""
     own: Mapping[str, Any] = field(default_factory=dict)
-    """What only some kinds have a meaning for, by name; only what was given."""
+    """Options that only some kinds have a meaning for, by name; only those that were given."""
     limits: SolveOptions = USUAL
-    """Of each point."""
+    """Limits of the search for each point."""
 
 
 def places(flag: str, given: Iterable[float] | None, levels: int | None) -> tuple[int, tuple[float, ...]]:
@@ -257,7 +257,7 @@ class Ends:
     """Limits, ascending."""
     least: Candidate
     lower: float
-    """With less there is no plan."""
+    """A limit below which there is no plan."""
     best: Candidate
     bound: float | None
     """No plan of the curve has a smaller value, whatever the limit; None: unknown."""
@@ -276,7 +276,7 @@ class Axes:
     """What a kind calls the parts of its curve."""
 
     columns: Mapping[str, str]
-    """What a table shows of a point: attributes of `CurvePoint` by the names of the columns."""
+    """Columns of a table of points: the attribute of `CurvePoint` for each name of a column."""
     facts: Callable[[Any], dict[str, Any]]
     """(problem), apart from its own limit, which the levels replace."""
     ends: Callable[[Ends | None], dict[str, Any]]
@@ -293,7 +293,7 @@ class Curve:
     problem: Any
     settings: Settings
     ends: Ends | None
-    """None: the sweep was interrupted before they were known."""
+    """Smallest and largest limit; None: the sweep was interrupted before they were known."""
     points: tuple[CurvePoint, ...]
     complete: bool
     """Was it not interrupted?"""

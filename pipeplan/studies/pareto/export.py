@@ -26,7 +26,7 @@ def write_csv(curve: Curve, path: str | os.PathLike[str]) -> None:
 
 
 def by_memory(curve: Curve) -> list[tuple[float, Mapping[str, CurvePoint]]]:
-    """For each memory limit its points by method."""
+    """The points of each memory limit by method."""
     levels = sorted({point.limit for point in curve.points})
     return [(level, {p.method: p for p in curve.points if p.limit == level}) for level in levels]
 

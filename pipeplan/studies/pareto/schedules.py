@@ -71,7 +71,7 @@ class Schedules(MemorySweep):
         self.unit = problem.memory_unit or ""
         self.objective = str(settings.options["objective"])
         self.rules: dict[str, list[RuleSchedule]] = {}
-        """By the digest of the problem."""
+        """Schedules by published rules, by the digest of the problem."""
 
     def _rules(self, problem: ScheduleProblem) -> list[RuleSchedule]:
         if problem.hash not in self.rules:

@@ -47,7 +47,7 @@ def opened(
 
 
 def _check_head(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) -> None:
-    """The same problem and the same settings, or a sentence that names the first difference."""
+    """Refuse a file that is about another problem or other settings; the sentence names the first difference."""
     if found.get("schema") != SCHEMA:
         raise InputError("schema", f"is not {SCHEMA}", ANEW, str(path))
     problem = found.get("problem")

@@ -24,7 +24,7 @@ class Study:
     """The class of its sweep."""
 
     def check(self, kind: str, asked: Asked) -> None:
-        """A `UsageError` where something was said that means nothing here."""
+        """Raise a `UsageError` for an option that has no meaning for the curve of this kind."""
         foreign = next((name for name in asked.own if name not in self.takes), None)
         if foreign is not None:
             flag = "--" + foreign.replace("_", "-")
@@ -33,7 +33,7 @@ class Study:
     def curve(
         self, problem: Any, asked: Asked, path: str | os.PathLike[str] | None, resume: bool
     ) -> Callable[[Watch], Curve]:
-        """All that can be refused is refused here; then the watcher is all that is missing."""
+        """Check everything that can be refused, and return the sweep, which only needs its watcher."""
         self.check(problem.kind, asked)
         kind = self.sweep.load()
         settings = kind.settings_for(problem, asked)

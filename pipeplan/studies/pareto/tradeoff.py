@@ -72,7 +72,7 @@ def settings_of(
 
 
 def rules_within(settings: Settings, limit: float = math.inf) -> LimitedRules:
-    """By which the plans of a point are judged."""
+    """The rules by which the plans of a point are judged."""
     return LimitedRules(
         contiguity="none" if settings.options["non_contiguous"] else "chain",
         latency_limit=limit,
@@ -124,7 +124,7 @@ class Placements(Sweep):
         return Candidate(plan, rules.value(self.problem, plan), self._latency_of(plan) or 0.0, END)
 
     def _latency_of(self, plan: PlacementPlan) -> float | None:
-        """None where the plan breaks a rule."""
+        """Latency of the plan; None where the plan breaks a rule."""
         rules = LatencyRules()
         return None if rules.violations(self.problem, plan) else rules.value(self.problem, plan)
 

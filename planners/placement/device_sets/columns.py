@@ -85,7 +85,7 @@ class Columns:
                 return mixed
 
     def _forget(self, mixed: Mixture) -> None:
-        """Of the sets that the mixture does without, all but those that come closest to their rent."""
+        """Drop sets that the mixture does without, and keep those that come closest to their rent."""
         if len(mixed.sets) <= MOST_SETS:
             return
         worth = [float(mixed.prices[each.members].sum()) for each in mixed.sets]
@@ -142,7 +142,7 @@ class Columns:
 # or several do, costs 1 for each group. Prices, the duals of the groups, say what a new set should hold; they are
 # floats, and whoever proves something by them does so again in whole numbers, for which any prices will do.
 
-# What may be missing by rounding where the sets make up everything.
+# Share that rounding may leave out where the sets make up everything.
 COVERED = 1e-7
 
 

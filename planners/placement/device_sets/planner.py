@@ -34,7 +34,7 @@ DIVES = (0.5, 0.85)
 PATIENCE = 20
 # Sets that a dive tries for each accelerator.
 HASTY, PATIENT = 2, 6
-# So much of a wide gap is asked for at once.
+# Share of a wide gap that one question is to close.
 STEP = 0.25
 # That limit is known well enough at this share of the wanted gap.
 NARROW = 0.1
@@ -59,7 +59,7 @@ class _Search:
         self.bound = average_load_bound(self.groups)
         self.gap = max(request.limits.rel_gap, LEAST_GAP)
         self.check = WORK_ALONE
-        """What stands behind the bound."""
+        """Phrases for what proves the bound."""
         self.messages: list[str] = []
         self.columns: Columns | None = None
         self.patience = PATIENCE

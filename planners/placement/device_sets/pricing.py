@@ -43,7 +43,7 @@ class SetGraph:
     order: Any
     """Groups, as they are decided."""
     first: Any
-    """Of each place, its first state; at the end the number of all."""
+    """First state of each place; the last entry is the number of all states."""
     without: Any
     within: Any
     cut_without: Any
@@ -69,7 +69,7 @@ def set_graph(groups: GroupProblem, net_costs: Sequence[int], tick: Tick = idle)
 
 
 def listed_order(groups: GroupProblem) -> list[int]:
-    """As the nodes stand in the file."""
+    """The order in which the nodes stand in the file."""
     return sorted(range(groups.count), key=lambda g: min(groups.members[g]))
 
 
@@ -162,7 +162,7 @@ def _expanded(
 # Size of a step of load, as a share of the largest limit.
 PRECISION = 1e-9
 WEIGHTS = 16
-# Of all weights, those that bound best.
+# Number of the weights that are used for pruning: those that bound best.
 PRUNING_WEIGHTS = 6
 LABELS = 1_500_000
 # Steps that the limit is divided into, at first coarsely.
@@ -211,12 +211,14 @@ class Pricer:
         return math.floor(cutoff * self.steps.scale * (1 + 1e-12))
 
     def _set(self, places: Any) -> DeviceSet:
-        """Of the groups at these places of the order; the load is rounded down cost by cost."""
+        """The set of the groups at these places of the order; its load is rounded down cost by cost."""
         members = self.graph.order[places]
-        held = frozenset(members.tolist())
-        nets = {e for g in held for e in self.groups.nets_of[g]}
-        cut = (e for e in nets if not held.issuperset(self.groups.nets[e].pins))
-        return DeviceSet(held, int(self._work[places].sum()) + sum(self._net_costs[e] for e in cut), members)
+        groups_in_set = frozenset(members.tolist())
+        nets = {e for g in groups_in_set for e in self.groups.nets_of[g]}
+        cut = (e for e in nets if not groups_in_set.issuperset(self.groups.nets[e].pins))
+        return DeviceSet(
+            groups_in_set, int(self._work[places].sum()) + sum(self._net_costs[e] for e in cut), members
+        )
 
     def quick(self, prices: Any, limit: int, taken: Any) -> Quick:
         """The sets that are best at some price of load, and the best bound of these prices."""
@@ -259,18 +261,18 @@ class Pricer:
 
     def _walk_back(self, begins: Any, parents: Any, choices: Any, gains: Any) -> list[DeviceSet]:
         last = len(self._work)
-        found = []
+        sets = []
         for end in gains.argsort()[::-1][:TAKEN].tolist():
             label, places = begins[last] + end, []
             for place in range(last - 1, -1, -1):
                 if choices[label]:
                     places.append(place)
                 label = parents[label]
-            found.append(self._set(places))
-        return found
+            sets.append(self._set(places))
+        return sets
 
     def cpus_earn(self, prices: Any, limit: int, taken: Any) -> int:
-        """At least what all CPUs can earn together: a knapsack that may take parts."""
+        """Upper bound on what all CPUs can earn together: a knapsack that may take parts."""
         choice = np.flatnonzero((prices > 0) & ~taken & (self.cpu <= limit))
         room, earned = self.groups.cpus * limit, 0
         rate = prices[choice] / np.maximum(self.cpu[choice], 0.5)
@@ -291,11 +293,11 @@ class Quick:
     paths: kernel.Paths
     weights: Any
     values: Any
-    """What can still be gained from each state on, by weight."""
+    """Upper bound on what can still be gained from each state on, by weight."""
 
 
 def pricer(groups: GroupProblem, worst: float, tick: Tick = idle) -> Pricer | None:
-    """None where the graph is too wide."""
+    """Prices device sets of the groups; None where the graph is too wide."""
     steps = Steps.below(worst, PRECISION)
     work = np.array(steps.floor(groups.total_times), dtype=np.int64)
     net_costs = steps.floor(net.cost for net in groups.nets)

@@ -121,7 +121,7 @@ class Pairs:
 
 
 def replicas_of(lattice: Lattice, kind: int) -> range:
-    """How many devices of a kind a stage may take."""
+    """Numbers of devices of a kind that a stage may take."""
     model = lattice.model
     device = model.kinds[kind]
     return range(1, (device.count if model.sync_bandwidth is not None and device.pays else 1) + 1)
@@ -173,12 +173,12 @@ class Chain:
     def stages(self, target: int) -> list[Stage]:
         """The stages behind the best value of a target, last to first."""
         used = min(self.best, key=lambda used: float(self.best[used][target]))
-        found = []
+        stages = []
         while any(used):
             before, stage = min(self._explanations(used, target), key=lambda option: option[0])[1:]
-            found.append(stage)
+            stages.append(stage)
             used, target = before, stage.smaller
-        return found
+        return stages
 
     def _explanations(self, used: tuple[int, ...], target: int) -> Iterator[tuple[float, tuple[int, ...], Stage]]:
         for before, kind, devices in self._steps(used):

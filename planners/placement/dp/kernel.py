@@ -173,7 +173,8 @@ def open_nets(t: Tables, i: int, near: Any, open_here: Any) -> int:
 
 
 def larger_ideals(t: Tables, i: int, tile: int, a: int, b: int, inside: Any, larger: Any) -> int:
-    """Which of the ideals a..b-1 contain ideal i. Words that all ideals of the tile have are not compared."""
+    """Write the ideals of a..b-1 that contain ideal i into `larger`, and return their number. Words that all ideals of
+    the tile have are not compared."""
     asked = False
     for w in range(t.bits.shape[0]):
         mine = t.bits[w, i]

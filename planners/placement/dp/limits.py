@@ -29,7 +29,7 @@ from .lattice import KEY_STEPS, Lattice
 from .magnitudes import rounding
 from .model import Kind, Model
 
-# Relative to all that was added up: bounds on sums are relaxed by this.
+# Relaxes bounds on sums, relative to all that was added up.
 ROUNDING = 1e-9
 
 
@@ -46,7 +46,7 @@ class Limited:
 
 
 def limited(lattice: Lattice, limit: float) -> Limited | None:
-    """None: not even the bounds allow a plan within the limit."""
+    """The tables for a limit; None: not even the bounds allow a plan within it."""
     model = lattice.model
     absorbed = Absorption.of(model, limit)
     way_count, stride = _ways(model)

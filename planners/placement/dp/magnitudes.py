@@ -55,7 +55,7 @@ def _near(kind: Kind, most: float) -> tuple[bool, ...]:
 
 
 def _least_loads(model: Model, levels: Sequence[Level]) -> list[float]:
-    """Of every cost: the least load of a device that pays it."""
+    """For each cost, the least load of a device that pays it."""
     most = _replicas(model)
     loads = [
         work / _devices(model, kind)

@@ -34,7 +34,7 @@ class Kind:
     type: int | None = None
     """Position among the problem's other types; None: the base type, or CPUs."""
     true_capacity: int | None = None
-    """In the unit of the true sizes, where there are such and a limit."""
+    """The capacity in the unit of the true sizes, where there are such and a limit."""
 
     @cached_property
     def work(self) -> tuple[float, ...]:

@@ -35,7 +35,7 @@ from .model import Model, build
 from .plans import as_plan, nested
 from .search import Progress
 
-# Up to here the dense program is considered: it needs no compiled code.
+# Largest number of ideals for which the dense program is considered: it needs no compiled code.
 SMALL_IDEALS = 600
 
 # Table entries that the dense program may touch.
@@ -44,7 +44,7 @@ SMALL_WORK = 60_000_000
 # Sizes of the families that give a first plan of a large lattice.
 FAMILIES = (4_000, 16_000)
 
-# For gpipe, whose front is walked densely: a larger lattice keeps so many that cut little.
+# Largest number of ideals for gpipe, whose front is walked densely: a larger lattice keeps so many that cut little.
 DENSE_IDEALS = 1_200
 
 # Table entries for several levels, which are of the third power of the number of ideals.
@@ -86,7 +86,7 @@ class _Run:
             )
         self.model: Model = build(problem, self.objective)
         self.ceiling = math.inf
-        """What the model says of plans holds up to this value."""
+        """The model tells values of plans up to this one only, since higher costs were cut down."""
         self.error = 0.0
         """How much a load on the present lattice may be off through rounding."""
         self.by_a_hair = False
@@ -206,7 +206,7 @@ class _Run:
         return not exact and any(broken.rule == "memory" for broken in violations_of(self.problem, plan))
 
     def _raise_bound(self, bound: float) -> None:
-        """Of the present model, with values from the present lattice."""
+        """Take a bound of the present model, whose values come from the present lattice, if it is better."""
         if not self.bounding:
             return
         bound = min(bound, self.ceiling)
@@ -232,7 +232,7 @@ class _Run:
         return self._pruned(lattice)
 
     def _limit(self) -> int:
-        """How many ideals we may have: by the user's word and by memory."""
+        """Number of ideals that the user and the memory allow."""
         memory = self.request.limits.memory_limit_bytes or DEFAULT_MEMORY
         wanted = int(self.request.options.get("max_ideals", MAX_IDEALS.default))
         return max(2, min(wanted, memory // bytes_per_ideal(self.model)))

@@ -41,8 +41,8 @@ def _plain(problem: PlacementProblem, model: Model, lattice: Lattice, stages: Se
 
 
 def _nodes(problem: PlacementProblem, model: Model, lattice: Lattice, stage: Stage) -> tuple[NodeId, ...]:
-    held = [i for g in lattice.groups_between(stage.smaller, stage.larger) for i in model.members[g]]
-    return tuple(problem.nodes[i].id for i in sorted(held))
+    positions = [i for g in lattice.groups_between(stage.smaller, stage.larger) for i in model.members[g]]
+    return tuple(problem.nodes[i].id for i in sorted(positions))
 
 
 class _Writer:

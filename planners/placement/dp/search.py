@@ -82,18 +82,18 @@ def best_plan(
 
 def run(lattice: Lattice, limit: float, progress: Progress, threads: int = 1) -> tuple[float, list[Stage]] | None:
     """The best plan with all loads below the limit."""
-    held = limited(lattice, limit)
-    if held is None:
+    tables = limited(lattice, limit)
+    if tables is None:
         return None
-    values = held.values
-    _forward(held, values, limit, progress, threads)
-    final = _values_of(held, len(held.alive) - 1)
+    values = tables.values
+    _forward(tables, values, limit, progress, threads)
+    final = _values_of(tables, len(tables.alive) - 1)
     place = int(np.argmin(final))
     if not math.isfinite(final[place]):
         return None
     return float(final[place]), [
-        Stage(stage.kind, stage.devices, int(held.alive[stage.smaller]), int(held.alive[stage.larger]))
-        for stage in _backward(held, place)
+        Stage(stage.kind, stage.devices, int(tables.alive[stage.smaller]), int(tables.alive[stage.larger]))
+        for stage in _backward(tables, place)
     ]
 
 
@@ -160,7 +160,7 @@ def _backward(held: Limited, place: int) -> list[Stage]:
 
 
 def _step_back(held: Limited, j: int, use: int, way: int) -> tuple[Stage, int, int]:
-    """Some stage that ends in ideal j and explains its value."""
+    """A stage that ends in ideal j and explains its value, and the devices that the stages before it have."""
     t = held.tables
     ways = len(t.room)
     value = held.values[t.origin[j] + use * ways + way]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 MAX_BLOCK = 24
 
-# Of so many moves, how many exchange two groups and how many move a block.
+# Of `KINDS` moves, `SWAPS` exchange two groups and `BLOCKS` move a block.
 KINDS, SWAPS, BLOCKS = 32, 10, 4
 
 WORD = 0xFFFFFFFFFFFFFFFF

@@ -80,7 +80,7 @@ class _Filling:
         on_cpu = device >= groups.accelerators
         memory = math.inf if on_cpu else groups.capacity
         work = cut = size = 0.0
-        held: dict[int, int] = {}
+        bytes_on: dict[int, int] = {}
         end = start
         for place in range(start, groups.count):
             g = self.order[place]
@@ -89,7 +89,7 @@ class _Filling:
             if work > target or size > memory or not (on_cpu or groups.supported[g]):
                 break
             if not on_cpu:
-                cut += self._join(g, held)
+                cut += self._join(g, bytes_on)
             if work + cut <= target:
                 end = place + 1
         return end

@@ -269,15 +269,15 @@ class _Cuts:
     def best(self, request: Request) -> list[int] | None:
         """Device of each group, or None where nothing fits."""
         high = self.limit
-        found = self._within(high)
+        cut = self._within(high)
         low = 0.0
-        for _ in range(STEPS if found is not None else 0):
+        for _ in range(STEPS if cut is not None else 0):
             if request.out_of_time():
                 break
             middle = (low + high) / 2
             closer = self._within(middle)
-            low, high, found = (middle, high, found) if closer is None else (low, middle, closer)
-        return found
+            low, high, cut = (middle, high, cut) if closer is None else (low, middle, closer)
+        return cut
 
     def _within(self, load: float) -> list[int] | None:
         """Devices of at most this load, with the least sum; None where that is above the limit."""
@@ -313,7 +313,7 @@ class _Cuts:
 
 
 def _counts(groups: Groups) -> Iterator[tuple[int, int]]:
-    """How many accelerators and CPUs are used, small numbers first."""
+    """Numbers of accelerators and CPUs that are used, small numbers first."""
     for f in range(groups.accelerators + 1):
         for c in range(groups.cpus + 1):
             if f or c:

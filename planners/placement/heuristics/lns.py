@@ -170,7 +170,7 @@ def _random_devices(groups: Groups, rng: random.Random) -> list[int]:
 # Nets with more pins say little about which groups belong together.
 WIDEST_NET = 40
 
-# Of an accelerator's share of all work, and of its memory: pairs above that are not merged.
+# Share of what an accelerator has of all work, and of its memory; a pair of groups above it is not merged.
 HEAVIEST = 0.25
 
 
@@ -183,7 +183,7 @@ class Level:
 
 
 def ladder(groups: Groups, fewest: int, rng: random.Random, device_of: Sequence[int] | None = None) -> list[Level]:
-    """From fine to coarse, until `fewest` groups are left or hardly any pair may be merged.
+    """Problems from fine to coarse, until `fewest` groups are left or hardly any pair may be merged.
 
     With `device_of`, only groups on the same device are merged, so that this assignment lives on all levels.
     """

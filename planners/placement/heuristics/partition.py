@@ -81,7 +81,8 @@ def _partitions(metis: Any, groups: Groups, seed: int) -> Iterator[list[int]]:
 
 
 def _shares(groups: Groups) -> list[list[tuple[int, float]]]:
-    """Which devices take part, and for how much of the work: accelerators alone, and CPUs by their speed."""
+    """The devices that take part, with their shares of the work: first accelerators alone, then CPUs as well, by their
+    speed."""
     fast = [(d, 1.0) for d in range(groups.accelerators)]
     total = math.fsum(groups.cpu_work)
     speed = min(1.0, math.fsum(groups.work) / total) if total and groups.accelerators else 1.0

@@ -246,7 +246,7 @@ def _put(moves: Any, place: Any, v: int, target: int, count: int) -> int:
 
 
 def _spread(tables: Any, moves: Any, place: Any, source: int, target: int, count: int, forward: bool) -> int:
-    """All that is reached inside the piece goes along."""
+    """Move along all nodes of the piece that are reached from those that moved; returns the number of moved nodes."""
     start, reached = (tables[0], tables[1]) if forward else (tables[2], tables[3])
     changed, mark = moves[1], moves[3]
     i = 0

@@ -29,7 +29,7 @@ CHUNK, PLAIN_CHUNK = 50_000, 500
 # Steps of a cycle where nothing is compiled: such problems are tiny.
 PLAIN_STEPS = 4_000
 
-# Of the time that is left, for the linearised DP.
+# Share of the time left for the linearised dynamic program.
 START_SHARE = 0.25
 
 

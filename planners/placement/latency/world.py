@@ -35,7 +35,7 @@ class World:
         self.classes = problem.color_classes
         whole = problem.safe_sizes
         self.node_sizes = tuple(map(float, whole.amounts))
-        """In whole numbers, so that all sums are exact; what fits here fits in truth."""
+        """Sizes of nodes in whole numbers, so that all sums are exact; what fits here fits in truth."""
         self.sizes = tuple(sum(self.node_sizes[i] for i in members) for members in self.classes)
         self.capacity = math.inf if whole.limits[0] is None else float(whole.limits[0])
         self.allowed = tuple(

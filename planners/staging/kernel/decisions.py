@@ -139,7 +139,7 @@ def decide(
 
 
 def decide_sums(x: Layers, t: Table, c: Cluster, mode: int, limit: float, came: Any) -> tuple[int, int]:
-    """The same where the degrees must sum to `batches` exactly: every sum counts, so all of them are kept.
+    """Decide like `decide` where the degrees must sum to `batches` exactly: every sum counts, so all of them are kept.
 
     came[j, k, s]: (pair, degree's number, place of the replicas) of a plan of downset j on k devices with sum s;
     the pair is negative where there is none. Returns the least number of devices for everything, and how many
@@ -189,7 +189,8 @@ def decide_sums(x: Layers, t: Table, c: Cluster, mode: int, limit: float, came: 
 def fill_values(x: Layers, t: Table, c: Cluster, exact: bool, first: int, last: int, value: Any) -> int:
     """value[j, s, k]: the least largest load of downset j on at most k devices, degrees of at most s in sum.
 
-    For the downsets first..last-1, those before being filled. Returns how many knapsacks were left undecided.
+    This fills the downsets first..last-1; those before must have been filled. Returns how many knapsacks were left
+    undecided.
     """
     _, _, replicas, sync, degree = c
     sums, devices = value.shape[1] - 1, value.shape[2] - 1

@@ -10,7 +10,7 @@ from .arrays import Layers, Table
 from .options import fastest_stage, held_layers, new_scratch, options_of
 from .steps import chains, next_step
 
-# Of one knapsack; then it is left undecided.
+# Branches of one knapsack; beyond them it is left undecided.
 MAX_BRANCHES = 300_000
 
 # Relative: a choice that is no better than another by more is no better.

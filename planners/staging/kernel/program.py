@@ -34,7 +34,8 @@ def nested_pairs(bits: Any, room: int, pair_start: Any, pair_source: Any) -> int
 
 
 def number_rows(x: Layers, pair_start: Any, pair_source: Any, row: Any) -> int:
-    """Which pairs may need a knapsack: how many, and into `row` (unless it is empty) their numbers or -1."""
+    """Count the pairs that may need a knapsack, and write into `row`, unless it is empty, their numbers, or -1 for
+    other pairs."""
     prefix, simple, memory, most = x.prefix, x.simple, x.memory, x.most
     degrees, noted = prefix.shape[0], row.shape[0] > 0
     rows = 0

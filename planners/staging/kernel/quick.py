@@ -37,7 +37,7 @@ def stage_at(x: Layers, t: Table, p: int, i: int, j: int, tau: int) -> tuple[flo
 
 
 def quick_last(x: Layers, i: int, j: int, tau: int) -> int:
-    """How many micro-batches in flight a quick stage has memory for; 0: there is no such stage."""
+    """Largest number of micro-batches in flight for which a quick stage has memory; 0: there is no such stage."""
     sums = x.prefix[tau]
     if sums[MISSING, j] - sums[MISSING, i] > 0.5:
         return 0

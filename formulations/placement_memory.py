@@ -12,7 +12,7 @@ from ..instances.placement.plan import PlacementPlan
 from ..instances.placement.problem import PlacementProblem
 from .contract import ExtraRow
 
-# Of a row whose limit is 1: what solvers in floats may overlook, in either direction.
+# What solvers in floats may overlook, in either direction, in a row whose limit is 1.
 TOLERANCE = 1e-6
 
 
@@ -78,7 +78,7 @@ def cover_rows(
 
 
 def _at_most(names: Sequence[str], most: int, unless: str | None) -> ExtraRow:
-    """At most so many of these binary columns are 1, unless another one is."""
+    """A row by which at most `most` of these binary columns are 1, unless the column `unless` is 1."""
     coefficients = dict.fromkeys(names, 1.0)
     if unless is not None:
         coefficients[unless] = float(most - len(names))

@@ -104,7 +104,7 @@ class Chain:
     place: Mapping[int, int]
     """Node in the parent -> unit."""
     order: list[int] | None
-    """None: there is none; `circle` says why not."""
+    """Positions of the devices in the order of the stages; None: there is none, and `circle` says why."""
     circle: list[Arc]
 
 
