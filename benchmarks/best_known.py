@@ -38,10 +38,11 @@ METHODS = {
     "staging": {"planner": "dp-piper"},
     "graph-pipeline": {"planner": "graphpipe"},
     "schedule": {"planner": "exact-schedule"},
+    "training": {"planner": "exact-configuration"},
 }
 PLANS_OF = {"graph-pipeline": {"formulation": "cp-graphpipe"}}
 """Whose plans count as well, but not their bounds, which are for some stages alone."""
-OBJECTIVES = {"placement": "max-load", "staging": "time-per-micro-batch"}
+OBJECTIVES = {"placement": "max-load", "staging": "time-per-micro-batch", "training": "iteration"}
 """Of graph pipelines and schedules the variant is the objective."""
 
 
@@ -129,6 +130,8 @@ def _solve(
 def options_of(kind: str, variant: str) -> dict[str, Any]:
     if kind == "placement":
         return {"non_contiguous": variant == "non-contiguous"}
+    if kind == "training":
+        return {}
     return {"semantics" if kind == "staging" else "objective": variant}
 
 
