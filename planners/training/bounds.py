@@ -119,8 +119,13 @@ class Loads:
         least = float(seconds[self.shape.inner].min())
         return (ranks > 0) * float(seconds[0]) + np.maximum(0, ranks - 1) * least
 
-    @cached_property
+    @property
     def flights(self) -> Any:
+        """[rank]: micro-batches of which each of its units keeps the stash at least."""
+        return self.in_flight[0]
+
+    @cached_property
+    def in_flight(self) -> Any:
         order, _, chunks = Judge(self.case, NONE).loop
         return compiled(loads_kernel, "in_flight")(order, chunks, self.m)
 
@@ -215,6 +220,10 @@ class LoadBound:
         case, shape = self.case, self.loads.shape
         found = np.full(self.loads.p, case.beside_bytes)
         found[1:] += case.received_bytes
+        if shape.inner:
+            # Every chunk has a unit, of which more micro-batches may be in flight.
+            stashes = [case.by_word[word].stash[shape.inner] for word in {self.judge.modules, NONE if self.counted else self.judge.modules}]
+            found += self.loads.in_flight[1] * min(float(own.min()) for own in stashes)
         if self.loads.gamma.schedule == "interleaved-1f1b" and not shape.own:
             words = [case.by_word[word] for word in {self.judge.modules, NONE}]
             found += max(0.0, min(float((own.moment - own.stash)[1:].min()) for own in words))
@@ -228,17 +237,17 @@ class LoadBound:
 
     # ---- layouts to begin with ------------------------------------------------------------------------------
 
-    def layout(self) -> tuple[int, ...] | None:
-        """The division of the bound, each rank's units spread over its chunks."""
+    def layout(self, *, late: bool = False) -> tuple[int, ...] | None:
+        """The division of the bound, each rank's units spread over its chunks, those that do not divide early or late."""
         loads, shape = self.loads, self.loads.shape
         if self.counts is None or not self.counts.any():
             return None
         units = [int(self.counts[r, 1] + shape.states[self.counts[r, 0]].sum()) for r in range(loads.p)]
         for _ in range(sum(units) - len(shape.inner)):
             units[max(range(loads.p), key=units.__getitem__)] -= 1
-        return self._spread(units)
+        return self._spread(units, -1 if late else 1)
 
-    def _spread(self, units: Sequence[int]) -> tuple[int, ...] | None:
+    def _spread(self, units: Sequence[int], sign: int) -> tuple[int, ...] | None:
         """Chunks of each rank as even as can be, the ends counting as many layers as they take time."""
         loads, shape, seconds = self.loads, self.loads.shape, self._unit_seconds
         counts = [0] * len(loads.homes)
@@ -250,7 +259,7 @@ class LoadBound:
         for r, left in enumerate(units):
             own = [j for j, home in enumerate(loads.homes) if home == r]
             for _ in range(left):
-                j = min(own, key=lambda j: (counts[j] > 0, weights[j], j))
+                j = min(own, key=lambda j: (counts[j] > 0, weights[j], sign * j))
                 counts[j], weights[j] = counts[j] + 1, weights[j] + 1
         return tuple(counts) if min(counts) > 0 and sum(counts) == shape.units else None
 

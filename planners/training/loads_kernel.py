@@ -12,9 +12,11 @@ import numpy as np
 
 
 def in_flight(order: Any, chunks: Any, m: int) -> Any:
-    """Of each rank, at the moment with the most micro-batches in flight: the least of any of its chunks."""
+    """Of each rank, at the moment with the most micro-batches in flight: the least of any of its chunks, and how many more
+    there are of the others together, those with an end of the row apart."""
     p, v = chunks.shape[0], chunks.shape[1]
-    found = np.zeros(p)
+    last = p * v - 1
+    least, more = np.zeros(p), np.zeros(p)
     for r in range(p):
         live = np.zeros(v, np.int64)
         total, most = 0, 0
@@ -25,11 +27,14 @@ def in_flight(order: Any, chunks: Any, m: int) -> Any:
                 total += 1
                 if total > most:
                     most = total
-                    found[r] = live.min()
+                    least[r], more[r] = live.min(), 0
+                    for k in range(v):
+                        if chunks[r, k] > 0 and chunks[r, k] < last:
+                            more[r] += live[k] - live.min()
             elif kind == 1 or kind == 2:
                 live[own] -= 1
                 total -= 1
-    return found
+    return least, more
 
 
 def room(

@@ -474,7 +474,7 @@ class Search:
 
     def _starts(self, judge: Judge, load: LoadBound) -> list[tuple[int, ...]]:
         chunks = judge.case.gamma.degrees.chunks
-        starts = [even_layout(self.problem, chunks), load.layout(), load.balanced()]
+        starts = [even_layout(self.problem, chunks), load.layout(), load.layout(late=True), load.balanced()]
         found: list[tuple[int, ...]] = []
         for start in starts:
             if start is not None and min(start) > 0 and start not in found:

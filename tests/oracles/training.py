@@ -1,0 +1,87 @@
+"""All configurations of a tiny training problem, one by one, judged by the referee.
+
+What can be computed again are sets of modules, in all layers, and whole layers, in all or in the first ones of each chunk; the same
+in every chunk. A set that names `moe` says nothing of what that has inside. Nothing is shared with the planners.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from fractions import Fraction
+
+from pipeplan.instances.base.amounts import as_written
+from pipeplan.instances.training.plan import DIVIDED, V_SHAPES, Configuration, Degrees, Recompute
+from pipeplan.instances.training.problem import TrainingProblem
+from pipeplan.instances.training.referee.evaluate import evaluate_configuration
+from pipeplan.instances.training.referee.verify import framework_faults, shape_faults
+
+from ..problems.trainings import modules_of
+
+
+def best_configuration(problem: TrainingProblem, share: float = 0.0) -> tuple[float, Configuration] | None:
+    """The least seconds of a configuration that fits although so much more is held, and that configuration."""
+    best = None
+    for plan in configurations(problem):
+        evaluation = evaluate_configuration(problem, plan)
+        held = as_written(max(rank.bytes for rank in evaluation.memory)) * (1 + Fraction(str(share)))
+        if problem.memory_bytes is not None and held > as_written(problem.memory_bytes):
+            continue
+        if best is None or evaluation.timing.seconds < best[0]:
+            best = evaluation.timing.seconds, plan
+    return best
+
+
+def configurations(problem: TrainingProblem) -> Iterator[Configuration]:
+    """Those that the framework can run, whether they fit or not."""
+    units = len(problem.model.units)
+    words = list(_words(problem))
+    for degrees in _degrees(problem):
+        for b, zero, schedule in itertools.product(
+            _divisors(problem.batch // degrees.data), problem.rules.states, problem.rules.schedules
+        ):
+            first = (units - degrees.chunks + 1, *[1] * (degrees.chunks - 1))
+            probe = Configuration(degrees, b, zero, schedule, first, (Recompute(),) * degrees.chunks)
+            if any(shape_faults(problem, probe)) or any(framework_faults(problem, probe)):
+                continue
+            for layout in _layouts(units, degrees.chunks):
+                for word in [Recompute()] if schedule in DIVIDED else words:
+                    yield Configuration(degrees, b, zero, schedule, layout, (word,) * degrees.chunks)
+
+
+def _degrees(problem: TrainingProblem) -> Iterator[Degrees]:
+    devices, units = problem.devices, len(problem.model.units)
+    for t, c, p in itertools.product(_divisors(devices), repeat=3):
+        d = devices // (t * c * p)
+        if t * c * p * d != devices or p > units or problem.batch % d:
+            continue
+        experts = [(1, 1)]
+        if problem.model.experts is not None:
+            ranks = t * c * d
+            experts = [(e, s) for e in _divisors(ranks) for s in _divisors(ranks) if ranks % (e * s) == 0]
+        for (e, s), v in itertools.product(experts, range(1, units // p + 1)):
+            yield Degrees(t, c, p, v, d, e, s)
+
+
+def _words(problem: TrainingProblem) -> Iterator[Recompute]:
+    modules = modules_of(problem.model)
+    for size in range(len(modules) + 1):
+        for chosen in itertools.combinations(modules, size):
+            if not ("moe" in chosen and {"moe_act", "shared_experts"} & {*chosen}):
+                yield Recompute(chosen)
+    yield Recompute(("full",))
+    for count in range(1, len(problem.model.units)):
+        yield Recompute(("full",), count)
+
+
+def _layouts(units: int, chunks: int) -> Iterator[tuple[int, ...]]:
+    for cuts in itertools.combinations(range(1, units), chunks - 1):
+        borders = (0, *cuts, units)
+        yield tuple(b - a for a, b in itertools.pairwise(borders))
+
+
+def _divisors(number: int) -> list[int]:
+    return [i for i in range(1, number + 1) if number % i == 0]
+
+
+__all__ = ["V_SHAPES", "best_configuration", "configurations"]

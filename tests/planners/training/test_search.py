@@ -1,0 +1,110 @@
+"""The search finds the fastest configuration of tiny problems, and its bound and list are what they say."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from pipeplan.instances.training.problem import TrainingProblem
+from pipeplan.instances.training.referee.evaluate import evaluate_configuration
+from pipeplan.instances.training.referee.verify import verify_configuration
+from pipeplan.planners.training.search import Report, Search, Settings
+from pipeplan.planners.training.space import Scope
+
+from ...oracles.training import best_configuration, configurations
+from ...problems.trainings import random_own_training, random_training
+
+CLOSE = 1e-9
+
+
+def tiny(seed: int, own: bool = False) -> TrainingProblem:
+    """With few configurations, and a memory that some of them do not fit."""
+    draw = random.Random(seed)
+    devices = draw.choice((1, 2, 2, 3) if own else (1, 2, 2))
+    problem = random_own_training(seed, devices=devices) if own else random_training(seed, devices=devices)
+    model = problem.model
+    if own:
+        model = replace(model, own=model.own[:4])
+    else:
+        layers = draw.randint(1, 2)
+        experts = model.experts
+        if experts is not None:
+            experts = replace(experts, dense_layers=min(experts.dense_layers, layers))
+        model = replace(model, layers=layers, experts=experts)
+    problem = problem.replace(model=model, batch=devices * draw.choice((1, 2)))
+    held = sorted(max(rank.bytes for rank in evaluate_configuration(problem, plan).memory) for plan in some(problem))
+    limit = draw.choice((held[0] * 0.9, held[len(held) // 4], held[len(held) // 2] * 1.001, held[-1] * 2))
+    return problem.replace(gpu=replace(problem.gpu, memory_bytes=limit))
+
+
+def some(problem: TrainingProblem) -> list:
+    plans = list(configurations(problem))
+    return plans[:: max(1, len(plans) // 50)]
+
+
+def found(problem: TrainingProblem, **changes: float) -> Report:
+    return Search(problem, Scope(), Settings(**changes)).run()
+
+
+def compare(seed: int, own: bool = False) -> bool:
+    """Does anything fit?"""
+    problem = tiny(seed, own)
+    truth = best_configuration(problem)
+    report = found(problem, error=0.0, memory_error=0.0)
+    assert report.finished
+    if truth is None:
+        assert report.best is None, (seed, report.best)
+        return False
+    assert report.best is not None, seed
+    assert report.best.seconds == pytest.approx(truth[0], rel=CLOSE), (seed, report.best.plan, truth[1])
+    assert report.bound <= truth[0] * (1 + CLOSE), seed
+    assert not verify_configuration(problem, report.best.plan), seed
+    return True
+
+
+@pytest.mark.parametrize("start", [0, 6])
+def test_the_best_configuration_is_that_of_enumeration(start: int) -> None:
+    fit = [compare(seed) for seed in range(start, start + 6)]
+    assert any(fit)
+
+
+def test_the_best_configuration_of_measured_layers_is_that_of_enumeration() -> None:
+    assert any([compare(seed, own=True) for seed in range(6)])
+
+
+@pytest.mark.sweeps
+@pytest.mark.parametrize("start", range(100, 500, 20))
+def test_the_best_configuration_is_that_of_enumeration_many_times(start: int) -> None:
+    for seed in range(start, start + 20):
+        compare(seed, own=seed % 8 == 0)
+
+
+@pytest.mark.parametrize("start", [0, 3])
+def test_the_list_has_every_choice_that_may_be_the_fastest(start: int) -> None:
+    for seed in range(start, start + 3):
+        problem = tiny(seed)
+        error, share = 0.05, 0.03
+        best = best_configuration(problem, share)
+        report = found(problem, error=error, memory_error=share)
+        if best is None:
+            continue
+        most = best[0] * (1 + error) / (1 - error)
+        wanted = set()
+        for plan in configurations(problem):
+            evaluation = evaluate_configuration(problem, plan)
+            if max(rank.bytes for rank in evaluation.memory) * (1 - share) > problem.gpu.memory_bytes:
+                continue
+            if evaluation.timing.seconds <= most * (1 - CLOSE):
+                wanted.add((plan.degrees, plan.micro_batch, plan.zero))
+        listed = {(own.plan.degrees, own.plan.micro_batch, own.plan.zero) for own in report.listed}
+        assert wanted <= listed, seed
+
+
+def test_every_choice_is_counted_once() -> None:
+    for seed in range(6):
+        report = found(tiny(seed))
+        keys = len({own.plan.schedule for own in report.listed}) if report.listed else 0
+        counted = report.unfit + sum(report.discarded.values()) + len(report.listed)
+        assert counted <= report.considered <= counted + keys * report.considered
