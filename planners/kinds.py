@@ -41,7 +41,7 @@ PLANNED: dict[str, PlannedKind] = {
     "staging": _in("memory.staging", "memory.no_stages"),
     "graph-pipeline": _in("memory.graph_pipeline", "memory.graph_pipeline"),
     "schedule": _in("memory.schedule", "memory.schedule"),
-    "training": _in("training.least_memory", "training.least_memory"),
+    "training": _in("memory.training", "memory.training"),
 }
 """What planners know of each kind, by its name."""
 
