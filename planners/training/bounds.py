@@ -1,4 +1,4 @@
-"""What ranks do and hold in all, whichever of their chunks it is in: a bound for every schedule, and layouts to begin with."""
+"""What ranks do and hold in all, whichever chunk it is in: a bound for every schedule, and layouts to begin with."""
 
 from __future__ import annotations
 
@@ -213,8 +213,10 @@ class LoadBound:
         return again, loads.flights * less, self.judge.count, self.judge.count * loads.v
 
     def _beside(self) -> Any:
-        """[rank]: what is there besides units. With several chunks each rank has a layer, which runs backward while most
-        is in flight."""
+        """[rank]: what is there besides units.
+
+        With several chunks each rank has a layer, which runs backward while most is in flight.
+        """
         import numpy as np
 
         case, shape = self.case, self.loads.shape
@@ -222,7 +224,10 @@ class LoadBound:
         found[1:] += case.received_bytes
         if shape.inner:
             # Every chunk has a unit, of which more micro-batches may be in flight.
-            stashes = [case.by_word[word].stash[shape.inner] for word in {self.judge.modules, NONE if self.counted else self.judge.modules}]
+            stashes = [
+                case.by_word[word].stash[shape.inner]
+                for word in {self.judge.modules, NONE if self.counted else self.judge.modules}
+            ]
             found += self.loads.in_flight[1] * min(float(own.min()) for own in stashes)
         if self.loads.gamma.schedule == "interleaved-1f1b" and not shape.own:
             words = [case.by_word[word] for word in {self.judge.modules, NONE}]
@@ -232,13 +237,13 @@ class LoadBound:
 
     @cached_property
     def _held(self) -> Any:
-        """[rank, unit]: what it takes there at least, with nothing computed again where a word holds for some layers."""
+        """[rank, unit]: what it takes there at least; nothing is computed again where a word holds for some layers."""
         return self.case.standing[None] + self.loads.flights[:, None] * self.costs.stash[None]
 
     # ---- layouts to begin with ------------------------------------------------------------------------------
 
     def layout(self, *, late: bool = False) -> tuple[int, ...] | None:
-        """The division of the bound, each rank's units spread over its chunks, those that do not divide early or late."""
+        """The division of the bound, each rank's units spread over its chunks; the odd ones come early or late."""
         loads, shape = self.loads, self.loads.shape
         if self.counts is None or not self.counts.any():
             return None

@@ -338,7 +338,7 @@ class CaseMaker:
         return np.array(rows)
 
     def _masks(self, row: int, each: float) -> Any:
-        """For every set of types: cached gradients, and a copy of the table of words where the embedding is elsewhere."""
+        """For every set of types: cached gradients, and a copy of the table of words without the embedding."""
         import numpy as np
 
         found = np.zeros(1 << len(self.names))

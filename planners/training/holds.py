@@ -1,8 +1,8 @@
 """What a rank holds of each type of unit, in closed form, for many degrees at once.
 
-Written from the definitions in the documentation and not from the referee, which counts the events of one configuration. Under
-every schedule the fullest moment of a rank is a sum: what stands all the time, what is kept for the micro-batches in
-flight, and for one of them, instead, the fullest moment of its way back.
+Written from the definitions in the documentation and not from the referee, which counts the events of one
+configuration. Under every schedule the fullest moment of a rank is a sum: what stands all the time, what is kept for
+the micro-batches in flight, and for one of them, instead, the fullest moment of its way back.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ class Bytes:
         import numpy as np
 
         model, whole = self.model, HALF * self.tokens * self.model.hidden
-        found = self._columns(0.0)
+        found: Any = self._columns(0.0)
         if name == "embedding":
             width = model.embedding_size or model.hidden
             found = found + HALF * model.vocabulary / self.keys.tensor * width
@@ -235,7 +235,8 @@ class Bytes:
         model, t = self.model, self.keys.tensor
         width, h = model.embedding_size or model.hidden, model.hidden
         shapes: list[tuple[Any, Any]] = []
-        usual = experts = 0.0
+        usual: Any = 0.0
+        experts: Any = 0.0
         if name in ("embedding", "head") and width != h:
             shapes.append((width, h))
         norm = (2 if model.norm == "layer" else 1) * h

@@ -41,7 +41,7 @@ class Units:
     backward_seconds: Array
     static_bytes: Array
     tail_seconds: Array
-    """After a stage's last backward pass, for each of its units: gradients that are still to be added up, and updates."""
+    """After a stage's last backward pass, for each of its units: gradients still to be added up, and updates."""
     words: tuple[Word, ...]
     is_layer: Sequence[bool]
     """Which units count where a word holds for the first layers of a stage alone."""

@@ -12,8 +12,10 @@ import numpy as np
 
 
 def in_flight(order: Any, chunks: Any, m: int) -> Any:
-    """Of each rank, at the moment with the most micro-batches in flight: the least of any of its chunks, and how many more
-    there are of the others together, those with an end of the row apart."""
+    """Of each rank, at the moment with the most micro-batches in flight, the least of any of its chunks.
+
+    And how many more there are of the others together, those with an end of the row apart.
+    """
     p, v = chunks.shape[0], chunks.shape[1]
     last = p * v - 1
     least, more = np.zeros(p), np.zeros(p)

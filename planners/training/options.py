@@ -12,7 +12,7 @@ LAYOUTS = OptionSpec(
     "layouts",
     "choice",
     "any",
-    "Which layouts are asked for. any: each number of units in each chunk; even: those that the framework makes by itself.",
+    "Which layouts are asked for. any: each number of units in each chunk; even: those that the framework makes.",
     ("any", "even"),
 )
 MEMORY_ERROR = OptionSpec(

@@ -57,7 +57,7 @@ def simulate(first: int, end: int, p: int, m: int, forward: Any, backward: Any, 
     return free[first], over
 
 
-def makespan(layout: Any, p: int, m: int, forward: Any, cheapest: Any, tail: Any, down: Any) -> float:
+def makespan(layout: Any, p: int, m: int, forward: Any, cheapest: Any, tail: Any, down: Any) -> Any:
     """Of a whole layout; infinite where a stage does not fit."""
     forwards, backwards, tails = np.zeros(p), np.zeros(p), np.zeros(p)
     start = 0
@@ -106,7 +106,7 @@ def least_backward(p: int, cheapest: Any) -> Any:
 
 def stage_bound(
     k: int, i: int, j: int, b: float, p: int, m: int, forward: Any, tail: Any, down: Any, before: Any, behind: Any
-) -> float:
+) -> Any:
     """No layout with this stage is faster: two paths through it.
 
     On the one it runs all its passes without a pause; on the other its first backward pass waits for the way down to
@@ -159,7 +159,7 @@ def layout_of(p: int, last: Any) -> Any:
     return layout
 
 
-def chain_bound(p: int, m: int, total: float, down: Any) -> float:
+def chain_bound(p: int, m: int, total: float, down: Any) -> Any:
     """Micro-batches that wait for each other along the whole pipeline, whatever the layout is.
 
     A backward pass of stage 0 lets a forward pass begin whose own backward pass comes p micro-batches later; what is
@@ -215,7 +215,7 @@ def surrogate(p: int, m: int, forward: Any, cheapest: Any, tail: Any, most: floa
     return best, layout
 
 
-def _least_longest(p: int, times: Any) -> float:
+def _least_longest(p: int, times: Any) -> Any:
     """The least longest stage of any layout."""
     size = times.shape[1]
     values = np.full((p + 1, size), INFINITE)
@@ -227,7 +227,7 @@ def _least_longest(p: int, times: Any) -> float:
     return values[p, size - 1]
 
 
-def _least_surrogate(p: int, times: Any, tail: Any, units: int) -> float:
+def _least_surrogate(p: int, times: Any, tail: Any, units: int) -> Any:
     """The least G of the last stage where no threshold binds."""
     size = times.shape[1]
     values = np.full((p + 1, size), INFINITE)
@@ -254,7 +254,7 @@ def _thresholds(times: Any) -> Any:
     return flat[:count]
 
 
-def improve(layout: Any, p: int, m: int, forward: Any, cheapest: Any, tail: Any, down: Any, rounds: int) -> float:
+def improve(layout: Any, p: int, m: int, forward: Any, cheapest: Any, tail: Any, down: Any, rounds: int) -> Any:
     """Move one unit from one stage to another, those between give and take, as long as that is faster."""
     best = makespan(layout, p, m, forward, cheapest, tail, down)
     for _ in range(rounds):
@@ -405,7 +405,8 @@ def plan_row(
 ) -> Any:
     """The best layout below the cut-off: its value (infinite: there is none), a bound, the layout, and nodes.
 
-    Only a bound is sought where `most_nodes` is negative, and a first layout where it is 0. The bound is infinite where no layout fits at all.
+    Only a bound is sought where `most_nodes` is negative, and a first layout where it is 0. The bound is infinite
+    where no layout fits at all.
     """
     layout = np.zeros(p, np.int64)
     tail = tail.copy()
@@ -442,10 +443,10 @@ def plan_row(
 
 def bound_alone(
     p: int, m: int, forward: Any, backward: Any, fixed: Any, stash: Any, flights: Any, limit: float, down: Any
-) -> float:
-    """The least largest (m - 1) tau of a stage and the sum of tau up to it, with messages: nothing else of the bound."""
+) -> Any:
+    """The least largest (m - 1) tau of a stage and sum of tau up to it, with messages: nothing else of the bound."""
     cheapest = cheapest_words(p, flights, backward, fixed, stash, limit)
-    before, behind = least_backward(p, cheapest)
+    before, _ = least_backward(p, cheapest)
     size = cheapest.shape[1]
     front = np.full((p + 1, size), INFINITE)
     front[0, 0] = 0.0

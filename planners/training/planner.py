@@ -1,4 +1,4 @@
-"""The planner `exact-configuration`, and what users do by hand: parts of the same space, and the guides' rule of thumb."""
+"""The planner `exact-configuration`, and what users do by hand: parts of its space, and the guides' rule of thumb."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search for the fastest training configuration, best first, with a bound, and the list of those that may be fastest.
+"""The search for the fastest training configuration, best first with a bound, and the list of what may be fastest.
 
 What is looked at is an *item* with a lower bound on its time: a family of choices, then one choice with its number of
 chunks, then this with one word for recomputation, then the same with the memory of all ranks. The item with the least
@@ -18,7 +18,7 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -340,10 +340,10 @@ class Search:
             kept, again = maker.bytes[name], maker.seconds(name, gradient).again
             columns += [[float(own[word][row]) for word in words] for own in (again, kept.stash, kept.moment)]
         facts = np.array(columns).T
-        no_worse = (facts[:, None] <= facts[None]).all(axis=2)
+        no_worse: Any = (facts[:, None] <= facts[None]).all(axis=2)
         # Of words that are alike the first one stays.
         earlier = np.tri(len(words), k=-1, dtype=bool).T
-        beaten = (no_worse & (~no_worse.T | earlier)).any(axis=0)
+        beaten: Any = (no_worse & (~no_worse.T | earlier)).any(axis=0)
         return [word for word, lost in zip(words, beaten, strict=True) if not lost]
 
     def _gradient(self, gamma: Gamma) -> float:
@@ -434,7 +434,7 @@ class Search:
         if self._is_row(case):
             own = judge.pipeline(limit)
             first = solve(own, cutoff=below, tolerance=TOLERANCE, most_nodes=0)
-            if first.bound >= min(self._best_seconds, below) or first.value is None and first.bound >= below:
+            if first.bound >= min(self._best_seconds, below) or (first.value is None and first.bound >= below):
                 return first
             nodes = max(200, NODE_WORK // (case.micro_batches * case.gamma.degrees.pipeline))
             return solve(own, cutoff=below, tolerance=TOLERANCE, most_nodes=nodes)
@@ -442,7 +442,7 @@ class Search:
         bound = load.seconds(limit)
         if bound >= below:
             return Best(None, bound)
-        if self._layouts(case) <= ALL_LAYOUTS and (case.alike_outputs or self.problem.model.own):
+        if self._layouts(case) <= ALL_LAYOUTS:
             value, layout = judge.exhaust(limit)
             return Best(None, math.inf) if value == math.inf else Best(value, value, layout)
         starts = [(judge.judge(start, limit), start) for start in self._starts(judge, load)]

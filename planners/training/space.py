@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ...instances.base.errors import InputError, nearest, show
 from ...instances.training.plan import NOTHING, SCHEDULES, V_SHAPES, Configuration, Degrees, read_recompute
 from ...instances.training.problem import TrainingProblem
-from .cases import NONE, CaseMaker, Gamma, Modules, all_words, exposed, gradient_bytes_of
-from .cases import UPDATE_BYTES
+from .cases import NONE, UPDATE_BYTES, CaseMaker, Gamma, Modules, all_words, gradient_bytes_of
 from .holds import HALF, WORKSPACE_BYTES
 
 if TYPE_CHECKING:
@@ -371,6 +370,3 @@ def configuration(gamma: Gamma, layout: tuple[int, ...], recompute: Any = NOTHIN
     return Configuration(
         gamma.degrees, gamma.micro_batch, gamma.zero, gamma.schedule, layout, (recompute,) * len(layout)
     )
-
-
-__all__ = ["Scope", "Space", "configuration", "even_layout", "exposed", "read_scope"]

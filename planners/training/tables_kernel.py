@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 FORWARD, INPUTS, WEIGHTS, AGAIN, STASH, MOMENT, FOR_WEIGHTS = range(7)
-# What a chunk's sums are, in this order: forward, inputs with recomputation, weights, stash, fullest moment, for weights.
+# What a chunk's sums are: forward, inputs with recomputation, weights, stash, fullest moment, stash for weights.
 SUMS = 6
 
 
@@ -115,8 +115,10 @@ def stage_tables(
 
 
 def orders(schedule: int, p: int, v: int, m: int) -> Any:
-    """[rank, place, (kind, chunk of the rank, micro-batch)] of GPipe (0), 1F1B (1) and interleaved 1F1B (2); kind 0 is a
-    forward pass, 1 a whole backward pass."""
+    """[rank, place, (kind, chunk of the rank, micro-batch)] of GPipe (0), 1F1B (1) and interleaved 1F1B (2).
+
+    Kind 0 is a forward pass, 1 a whole backward pass.
+    """
     total = m * v
     found = np.zeros((p, 2 * total, 3), np.int64)
     for r in range(p):
@@ -307,7 +309,7 @@ def climb(
     limit: float,
     most_looks: int,
     enough: float,
-) -> float:
+) -> Any:
     """Move units from one chunk to another, those between give and take, as long as it is faster.
 
     A layout that does not fit is improved as long as its fullest rank holds less. Ends when the time is `enough`.

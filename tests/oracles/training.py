@@ -1,7 +1,8 @@
 """All configurations of a tiny training problem, one by one, judged by the referee.
 
-What can be computed again are sets of modules, in all layers, and whole layers, in all or in the first ones of each chunk; the same
-in every chunk. A set that names `moe` says nothing of what that has inside. Nothing is shared with the planners.
+What can be computed again are sets of modules, in all layers, and whole layers, in all or in the first ones of each
+chunk; the same in every chunk. A set that names `moe` says nothing of what that has inside. Nothing is shared with the
+planners.
 """
 
 from __future__ import annotations

@@ -34,7 +34,9 @@ def tiny(seed: int, own: bool = False) -> TrainingProblem:
             experts = replace(experts, dense_layers=min(experts.dense_layers, layers))
         model = replace(model, layers=layers, experts=experts)
     problem = problem.replace(model=model, batch=devices * draw.choice((1, 2)))
-    held = sorted(max(rank.bytes for rank in evaluate_configuration(problem, plan).memory) for plan in some(problem))
+    held = sorted(
+        max(rank.bytes for rank in evaluate_configuration(problem, plan).memory) for plan in some(problem)
+    )
     limit = draw.choice((held[0] * 0.9, held[len(held) // 4], held[len(held) // 2] * 1.001, held[-1] * 2))
     return problem.replace(gpu=replace(problem.gpu, memory_bytes=limit))
 
@@ -71,7 +73,8 @@ def test_the_best_configuration_is_that_of_enumeration(start: int) -> None:
 
 
 def test_the_best_configuration_of_measured_layers_is_that_of_enumeration() -> None:
-    assert any([compare(seed, own=True) for seed in range(6)])
+    fit = [compare(seed, own=True) for seed in range(6)]
+    assert any(fit)
 
 
 @pytest.mark.sweeps
