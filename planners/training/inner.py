@@ -236,3 +236,43 @@ def _with_words(pipeline: Pipeline, best: Best) -> Best:
         words.append(int(seconds.argmin()))
         start += count
     return replace(best, words=tuple(words))
+
+
+def bound_alone(pipeline: Pipeline) -> float:
+    """The least largest (m - 1) tau_k + tau_0 + ... + tau_k + messages, each stage with its best word; infinite: none."""
+    from . import pipeline_kernel
+
+    own = pipeline.intervals
+    return float(
+        compiled(pipeline_kernel, "bound_alone")(
+            pipeline.stages,
+            pipeline.micro_batches,
+            own.forward_seconds,
+            own.backward_seconds,
+            own.fixed_bytes,
+            own.stash_bytes,
+            pipeline.flights,
+            float(pipeline.memory_bytes),
+            pipeline.down,
+        )
+    )
+
+
+def surrogate(pipeline: Pipeline) -> float:
+    """The least (m - 1) theta + G of all thresholds theta; infinite where no layout fits."""
+    from . import pipeline_kernel
+
+    own = pipeline.intervals
+    return float(
+        compiled(pipeline_kernel, "surrogate_alone")(
+            pipeline.stages,
+            pipeline.micro_batches,
+            own.forward_seconds,
+            own.backward_seconds,
+            own.fixed_bytes,
+            own.stash_bytes,
+            own.tail_seconds,
+            pipeline.flights,
+            float(pipeline.memory_bytes),
+        )
+    )

@@ -458,3 +458,19 @@ def bound_alone(
                     own = forward[0, i] + before[k, a] + 2 * down[k] + m * (forward[i, j] + cheapest[k, a, n])
                     front[k + 1, a + n] = min(front[k + 1, a + n], max(front[k, a], own))
     return front[p, size - 1]
+
+
+def surrogate_alone(
+    p: int,
+    m: int,
+    forward: Any,
+    backward: Any,
+    fixed: Any,
+    stash: Any,
+    tail: Any,
+    flights: Any,
+    limit: float,
+) -> Any:
+    """The least surrogate, whatever its layout is."""
+    cheapest = cheapest_words(p, flights, backward, fixed, stash, limit)
+    return surrogate(p, m, forward, cheapest, tail, INFINITE, cheapest.size)[0]

@@ -1,0 +1,1 @@
+"""Models of training configurations: where to cut a row of units, as a mixed-integer program."""
