@@ -53,7 +53,7 @@ def explain(
     problem: TrainingProblem, options: Mapping[str, Any], limits: SolveOptions, proven: bool
 ) -> tuple[str, ...]:
     """What is surest: how much a GPU lacks."""
-    from .space import Space
+    from ..training.space import Space
 
     space = Space(problem, scope_of(options))
     if not len(space):
