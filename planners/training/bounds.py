@@ -168,7 +168,10 @@ class LoadBound:
             rank = loads.homes[0 if u == 0 else -1]
             ends_seconds[rank] += seconds[u]
             ends_bytes[rank] += held[rank, u]
-        again, saved, least, most = self._again()
+        again, saved, count, most = self._again()
+        caps, least_units = shape.caps(loads.homes, loads.p)
+        # Each chunk with a layer computes one again at least, and one of them so many as the word says or all.
+        least = (count - 1 + np.maximum(1, least_units)) * (count > 0)
         self.counts = np.zeros((loads.p, 2), np.int64)
         low = loads.m * float(seconds.sum()) / loads.p
         high = 2 * loads.m * (float(seconds.sum()) + again * shape.units) + float(loads.ramps.sum())
@@ -192,7 +195,8 @@ class LoadBound:
             saved,
             least,
             most,
-            *shape.caps(loads.homes, loads.p),
+            caps,
+            least_units,
             self.counts,
         )
         return max(float(answer), loads.seconds())

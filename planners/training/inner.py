@@ -239,7 +239,7 @@ def _with_words(pipeline: Pipeline, best: Best) -> Best:
 
 
 def bound_alone(pipeline: Pipeline) -> float:
-    """The least largest (m - 1) tau_k + tau_0 + ... + tau_k + messages, each stage with its best word; infinite: none."""
+    """The least largest (m - 1) tau_k + tau_0 + ... + tau_k + messages, each stage with its best word."""
     from . import pipeline_kernel
 
     own = pipeline.intervals

@@ -104,7 +104,7 @@ def divides(
     limit: float,
     again: float,
     saved: Any,
-    least_again: int,
+    least_again: Any,
     most_again: int,
     caps: Any,
     least_units: Any,
@@ -120,7 +120,7 @@ def divides(
         for own in range(size):
             rooms[r, own] = room(
                 states, own, majors, seconds, m, ramps[r], ends_seconds[r], ends_bytes[r], major_seconds,
-                major_bytes[r], minor_seconds, minor_bytes[r], limit, again, saved[r], least_again, most_again, caps[r],
+                major_bytes[r], minor_seconds, minor_bytes[r], limit, again, saved[r], least_again[r], most_again, caps[r],
                 least_units[r],
             )  # fmt: skip
         for before in range(size):
@@ -166,7 +166,7 @@ def least_seconds(
     limit: float,
     again: float,
     saved: Any,
-    least_again: int,
+    least_again: Any,
     most_again: int,
     caps: Any,
     least_units: Any,

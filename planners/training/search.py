@@ -37,6 +37,8 @@ TOLERANCE = 1e-9
 """Relative: values and bounds that differ by less are the same."""
 NODE_WORK, LOOK_WORK = 1_000_000, 500_000
 """Passes that one search for layouts simulates at most, and that local moves do."""
+MOST_HOPES, POLISH = 24, 10
+"""Choices that are looked at again at the end, and how many times as many layouts of each."""
 ALL_LAYOUTS = 150
 """So many are looked at one by one."""
 MOST_LOOKS, FEW_LOOKS = 400, 40
@@ -167,6 +169,7 @@ class Search:
         self.cases: dict[Gamma, Case] = {}
         self.loads_of: dict[Gamma, Loads] = {}
         self.best_bound = math.inf
+        self.hopes: list[tuple[float, _Word]] = []
         self.useful: dict[tuple[int, float], list[Modules]] = {}
 
     @cached_property
@@ -187,6 +190,7 @@ class Search:
                     heapq.heappush(self.heap, (bound, 0, kind, payload))
                     break
                 self._refine(bound, kind, payload)
+            self._polish()
         except KeyboardInterrupt:
             self._end(finished=False)
             raise
@@ -197,6 +201,21 @@ class Search:
         """What a configuration of the list takes at most; above it nothing is looked at."""
         best = self.report.best
         return math.inf if best is None else best.seconds * self.settings.ratio * (1 + TOLERANCE)
+
+    def _polish(self) -> None:
+        """More local moves where a bound leaves room below the best configuration."""
+        self.hopes.sort(key=lambda hope: hope[0])
+        for bound, word in self.hopes[:MOST_HOPES]:
+            best = self.report.best
+            if best is None or bound >= best.seconds or self.out_of_time():
+                return
+            judge = self._judge(word)
+            load = self._load(judge)
+            load.seconds(self.sure)
+            for start in self._starts(judge, load):
+                seconds, layout = judge.climb(start, self.sure, self._looks(judge.case, POLISH), bound - self.step)
+                if seconds < math.inf:
+                    self._take(word, Best(seconds, bound - self.step, layout), sure=True)
 
     def _begin(self) -> None:
         seconds, least_bytes = self.space.bounds
@@ -414,6 +433,8 @@ class Search:
             answer = self._layout(judge, self.sure, below)
             self._take(word, answer, sure=True)
             self.best_bound = min(self.best_bound, answer.bound + self.step)
+            if not self._is_row(judge.case) and self.scope.layouts == "any" and answer.bound < self._best_seconds:
+                self.hopes.append((answer.bound + self.step, word))
         known = self.values.get(word.gamma)
         if self.settings.list_all and self.maybe > self.sure and (known is None or not known.sure):
             most = self.most - self.step
@@ -468,9 +489,10 @@ class Search:
         chunks = case.gamma.degrees.chunks
         return math.comb(self.space.units - 1, chunks - 1)
 
-    def _looks(self, case: Case) -> int:
+    @staticmethod
+    def _looks(case: Case, factor: int = 1) -> int:
         passes = 2 * case.micro_batches * case.gamma.degrees.chunks
-        return max(20, min(MOST_LOOKS, LOOK_WORK // passes))
+        return factor * max(20, min(MOST_LOOKS, LOOK_WORK // passes))
 
     def _starts(self, judge: Judge, load: LoadBound) -> list[tuple[int, ...]]:
         chunks = judge.case.gamma.degrees.chunks
