@@ -14,7 +14,7 @@ from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.evaluate import ConfigurationEvaluation
 from ...instances.training.referee.seconds import RankTime, delays_of, pipeline_of
 from ...instances.training.words import recompute_word, words_of
-from ..configurations import memory_in_words
+from ..configurations import memory_in_words, shortly
 from ..names import Held, Order
 from ..palette import PHASE_NAMES
 from ..view import MOST_TOLD, Bar, PlanView, Row, Table, Timeline
@@ -61,7 +61,7 @@ def view(problem: TrainingProblem, plan: Configuration, rules: Rules) -> PlanVie
     mfu = "" if timing.mfu is None else f", MFU {percent(timing.mfu)}"
     return PlanView(
         name=problem.name,
-        value=f"{amount(timing.seconds, problem.time_unit)} per iteration",
+        value=f"{shortly(plan)} takes {amount(timing.seconds, problem.time_unit)} per iteration",
         headline=f"{amount(timing.seconds, problem.time_unit, 6)} per iteration, "
         f"{timing.tokens_per_second_per_gpu:,.0f} tokens per second and GPU{mfu}",
         tables=(Table("stage", tuple(_rows(problem, plan, own)), item="unit"),),
