@@ -17,7 +17,7 @@ from ..show.console import print_json
 from . import quantities
 from .arguments import FEW, Json, output_file, writable
 from .arguments import progress as progress_option
-from .exits import NO_PLAN, OK
+from .exits import INTERRUPTED, NO_PLAN, OK
 from .interrupt import graceful
 from .limits import key_and_value, with_limits
 from .progress import reporter
@@ -224,14 +224,14 @@ def command(
     unmeasured = _search(known, before, limits, progress) if fit is not None and wanted else None
     answer = Answer(problem, asked, judged, report, fit, unmeasured, None if fit is None else before.error)
     if output is not None:
-        _save(answer, now() - begun, output)
+        _save(answer, now() - begun, limits.get("time_limit_s"), output)
     if json:
         print_json(answer.to_json())
     else:
         from ..show.terminal.configurations import draw_answer
 
         draw_answer(answer)
-    raise typer.Exit(_exit_code(answer))
+    raise typer.Exit(_exit_code(answer, limits.get("time_limit_s")))
 
 
 def _search(problem: TrainingProblem, asked: Asked, limits: Mapping[str, Any], progress: str | None) -> Report:
@@ -242,17 +242,20 @@ def _search(problem: TrainingProblem, asked: Asked, limits: Mapping[str, Any], p
         return search_configurations(problem, asked, limits.get("time_limit_s"), watch)
 
 
-def _save(answer: Answer, seconds: float, path: str) -> None:
+def _save(answer: Answer, seconds: float, time_limit_s: float | None, path: str) -> None:
+    from ..instances.base.result import Stop
     from ..instances.files import save
     from ..studies.configure.result import result_of
 
-    save(result_of(answer, seconds), path)
+    cut_by = Stop.INTERRUPTED if time_limit_s is None else Stop.TIME
+    save(result_of(answer, seconds, cut_by), path)
 
 
-def _exit_code(answer: Answer) -> int:
-    """Of a search by what was found, else by what was judged."""
+def _exit_code(answer: Answer, time_limit_s: float | None) -> int:
+    """Of a search by what was found, else by what was judged; without a limit only a signal ends a search early."""
     if answer.report is not None:
-        return NO_PLAN if answer.best is None else OK
+        interrupted = not answer.report.finished and time_limit_s is None and not answer.listed
+        return OK if answer.best is not None else INTERRUPTED if interrupted else NO_PLAN
     return OK if any(own.fits != "no" for own in answer.judged) else NO_PLAN
 
 

@@ -17,8 +17,8 @@ WHOLE = "whole"
 """Under this key of its `problem` a result holds the problem itself."""
 
 
-def result_of(answer: Answer, seconds: float) -> Result:
-    """Judged anew by the referee; a search that was cut short has a bound all the same."""
+def result_of(answer: Answer, seconds: float, cut_by: Stop = Stop.TIME) -> Result:
+    """Judged anew by the referee; a search that was cut short, by whatever it was, has a bound all the same."""
     problem, report, asked = answer.problem, answer.report, answer.asked
     assert report is not None, "asked of a search"
     best = report.best
@@ -31,7 +31,7 @@ def result_of(answer: Answer, seconds: float) -> Result:
     scope = family(problem, options).scope
     claim = Result(
         problem={**describe(problem), WHOLE: kind_of(problem).write(problem)},
-        stop=_stop(answer),
+        stop=_stop(answer, cut_by),
         found=Found.NOTHING,
         planner=METHOD,
         claimed=None if best is None else best.seconds,
@@ -45,11 +45,11 @@ def result_of(answer: Answer, seconds: float) -> Result:
     return settle(claim, None if best is None else rule(problem, best.plan, IterationRules()))
 
 
-def _stop(answer: Answer) -> Stop:
+def _stop(answer: Answer, cut_by: Stop) -> Stop:
     report = answer.report
     assert report is not None, "asked of a search"
     if not report.finished:
-        return Stop.TIME
+        return cut_by
     if report.best is None:
         return Stop.INFEASIBLE
     return Stop.PROVEN if met(report.best.seconds, report.bound) else Stop.COMPLETED
