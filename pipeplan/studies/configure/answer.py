@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ...instances.training.fits import fit_of
+from ...instances.training.kind_functions import facts
 from ...instances.training.problem import GIB, TrainingProblem
 from ...instances.training.referee.evaluate import ConfigurationEvaluation, evaluate_configuration
 from ...instances.training.referee.seconds import model_operations
@@ -101,7 +102,7 @@ class Answer:
         rest = [_brief(problem, own, error) for own in self.listed[MOST_JUDGED:]]
         return {
             "schema": SCHEMA,
-            "problem": {"kind": problem.kind, "name": problem.name, "hash": problem.hash},
+            "problem": {"kind": problem.kind, "name": problem.name, "hash": problem.hash, **facts(problem)},
             "scope": self.asked.to_json(problem),
             "considered": None if report is None else report.considered,
             "fit": None if report is None else report.fit,
@@ -122,8 +123,8 @@ class Answer:
         if self.measured is None:
             return {}
         before = None if self.before is None else len(self.before.listed)
-        facts = {"shortlist_before": before, "shortlist_before_error": self.before_error}
-        return {"measured": {**self.measured.to_json(), **facts}}
+        lists = {"shortlist_before": before, "shortlist_before_error": self.before_error}
+        return {"measured": {**self.measured.to_json(), **lists}}
 
 
 def _brief(problem: TrainingProblem, own: Found, memory_error: float) -> Mapping[str, Any]:
