@@ -120,8 +120,8 @@ def divides(
         for own in range(size):
             rooms[r, own] = room(
                 states, own, majors, seconds, m, ramps[r], ends_seconds[r], ends_bytes[r], major_seconds,
-                major_bytes[r], minor_seconds, minor_bytes[r], limit, again, saved[r], least_again[r], most_again, caps[r],
-                least_units[r],
+                major_bytes[r], minor_seconds, minor_bytes[r], limit, again, saved[r], least_again[r], most_again,
+                caps[r], least_units[r],
             )  # fmt: skip
         for before in range(size):
             if best[r, before] < 0:

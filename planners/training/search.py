@@ -105,11 +105,11 @@ class Report:
     bound: float = 0.0
     """No configuration that fits for sure is faster."""
     listed: tuple[Found, ...] = ()
+    unsettled: tuple[tuple[Gamma, float], ...] = ()
+    """Choices with several chunks on a rank of which no configuration in the list was found, though their bounds do not
+    exclude one: by degrees, micro-batch and ZeRO stage, with the bound. The theorem holds for the list and these."""
     undecided: int = 0
     """Choices that an interrupted search has neither listed nor discarded."""
-    nearest_bytes: float | None = None
-    """Where nothing fits: the least that the fullest rank of any configuration was found to hold."""
-    nearest: Configuration | None = None
     finished: bool = False
 
     @property
@@ -142,6 +142,8 @@ class _Entry:
     fits: bool = False
     by: str = CANNOT_FIT
     """The bound that discarded the last of its items."""
+    bound: float = math.inf
+    """No layout of it that was looked at is proven to be slower."""
 
 
 class Search:
@@ -170,6 +172,7 @@ class Search:
         self.loads_of: dict[Gamma, Loads] = {}
         self.best_bound = math.inf
         self.hopes: list[tuple[float, _Word]] = []
+        self.unsettled: dict[Gamma, tuple[float, str]] = {}
         self.useful: dict[tuple[int, float], list[Modules]] = {}
 
     @cached_property
@@ -421,7 +424,7 @@ class Search:
             if not entry.fits:
                 self.report.unfit += 1
             elif gamma not in self.values:
-                self.report.discarded[entry.by] += 1
+                self.unsettled[gamma] = entry.bound, entry.by
 
     # ---- layouts --------------------------------------------------------------------------------------------
 
@@ -429,12 +432,11 @@ class Search:
         best = self.report.best
         judge = self._judge(word)
         below = math.inf if best is None else best.seconds - self.step
-        if self.sure < self.maybe or self.sure == self.maybe:
-            answer = self._layout(judge, self.sure, below)
-            self._take(word, answer, sure=True)
-            self.best_bound = min(self.best_bound, answer.bound + self.step)
-            if not self._is_row(judge.case) and self.scope.layouts == "any" and answer.bound < self._best_seconds:
-                self.hopes.append((answer.bound + self.step, word))
+        answer = self._layout(judge, self.sure, below)
+        self._take(word, answer, sure=True)
+        self.best_bound = min(self.best_bound, answer.bound + self.step)
+        if not self._is_row(judge.case) and self.scope.layouts == "any" and answer.bound < self._best_seconds:
+            self.hopes.append((answer.bound + self.step, word))
         known = self.values.get(word.gamma)
         if self.settings.list_all and self.maybe > self.sure and (known is None or not known.sure):
             most = self.most - self.step
@@ -443,7 +445,9 @@ class Search:
             answer = self._layout(judge, self.maybe, most)
             self._take(word, answer, sure=False)
         self.report.solved += 1
-        self.entries[word.gamma].left -= 1
+        entry = self.entries[word.gamma]
+        entry.bound = min(entry.bound, answer.bound + self.step)
+        entry.left -= 1
         self._close(word.gamma, LAYOUT)
         self._tell(bound)
 
@@ -557,16 +561,25 @@ class Search:
                 int(sizes[item[3]]) for item in self.heap if item[2] == FAMILY and item[0] <= self.most
             )
         report.listed = self._listed()
-        if report.best is None:
-            report.nearest, report.nearest_bytes = None, None
+        report.unsettled = self._settle()
         return report
+
+    def _settle(self) -> tuple[tuple[Gamma, float], ...]:
+        """Choices without a configuration in the list: discarded where the bound says so."""
+        left = []
+        for gamma, (bound, by) in self.unsettled.items():
+            if bound > self.most:
+                self.report.discarded[by] += 1
+            else:
+                left.append((gamma, bound))
+        return tuple(sorted(left, key=lambda one: one[1]))
 
     def _listed(self) -> tuple[Found, ...]:
         """One entry for each choice of degrees, micro-batch and ZeRO stage, the fastest first."""
         best: dict[tuple[Any, ...], Found] = {}
         for gamma, found in self.values.items():
             if found.seconds > self.most:
-                self.report.discarded[LAYOUT] += 1
+                self.unsettled[gamma] = found.bound, LAYOUT
                 continue
             key = gamma.degrees, gamma.micro_batch, gamma.zero
             if key not in best or (found.sure, -found.seconds) > (best[key].sure, -best[key].seconds):

@@ -102,6 +102,7 @@ def test_the_list_has_every_choice_that_may_be_the_fastest(start: int) -> None:
             if evaluation.timing.seconds <= most * (1 - CLOSE):
                 wanted.add((plan.degrees, plan.micro_batch, plan.zero))
         listed = {(own.plan.degrees, own.plan.micro_batch, own.plan.zero) for own in report.listed}
+        listed |= {(gamma.degrees, gamma.micro_batch, gamma.zero) for gamma, _ in report.unsettled}
         assert wanted <= listed, seed
 
 
@@ -109,5 +110,12 @@ def test_every_choice_is_counted_once() -> None:
     for seed in range(6):
         report = found(tiny(seed))
         keys = len({own.plan.schedule for own in report.listed}) if report.listed else 0
-        counted = report.unfit + sum(report.discarded.values()) + len(report.listed)
+        counted = report.unfit + sum(report.discarded.values()) + len(report.listed) + len(report.unsettled)
         assert counted <= report.considered <= counted + keys * report.considered
+
+
+def test_where_nothing_fits_every_choice_is_proven_not_to() -> None:
+    problem = random_training(3, devices=2)
+    report = found(problem.replace(gpu=replace(problem.gpu, memory_bytes=1e6)))
+    assert report.best is None
+    assert report.fit == 0
