@@ -34,6 +34,7 @@ from typing import Any
 from ablation_stages import GONE, METHODS, NOT_WEIGHED, ROWS, STAGES, Row, Stage
 
 import pipeplan
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.result import relative_gap
 from pipeplan.show.words import amount_or
 from pipeplan.studies.journal import Journal
@@ -59,6 +60,8 @@ WIDER = 1e-4
 SAME = 1e-9
 # Of the limit: runs that waited longer for a processor and were cut off are made again, at most so often in all.
 DISTURBED, TRIES = 0.15, 2
+# How a run stops whose input the method does not take.
+REFUSED = "refused"
 # For what a run does beyond its limit.
 GRACE_S = 120.0
 # Counters that say how much was done. Others say how large a model is, or what was learnt.
@@ -109,7 +112,7 @@ class Run:
     @property
     def ended(self) -> bool:
         """Did the search end by itself?"""
-        return self.stop not in ("time", "error", "memory", "killed")
+        return self.stop not in ("time", "error", "memory", "killed", REFUSED)
 
 
 # ---- one run, in a process of its own --------------------------------------------------------------------
@@ -173,7 +176,10 @@ def run_here(row: Row, stage: Stage | None, limit_s: float) -> dict[str, Any]:
     how = {name: value for name, value in asked.items() if value is not None}
     limits = pipeplan.SolveOptions(time_limit_s=limit_s, threads=row.threads, seed=0)
     began, worked, waited = time.monotonic(), _processor_seconds(), _waited_seconds()
-    result = pipeplan.solve(problem, **how, limits=limits)
+    try:
+        result = pipeplan.solve(problem, **how, limits=limits)
+    except InputError:
+        return {"stop": REFUSED, "value": None, "bound": None, "seconds": 0.0, "cpu": 0.0}
     counters = {**{name: int(number) for name, number in result.model_size.items()}, **counted}
     if "models" in result.backend:
         counters["models"] = int(result.backend["models"])
@@ -428,6 +434,7 @@ on. This page tells what is lost without each of them.
   placements, stages, latency and schedules have two. The machine had two cores and much other work: runs had about a
   third of a processor, so gaps at a limit are wider than on a quiet machine. Processor time is that of the run and its
   solvers.
+- Where the method does not take the input at all without the stage, there is no plan.
 - *Rows* says how many of the rows that were planned without the stage are worse for it.
 
 One command measures what is not measured yet, another writes this page:
@@ -477,7 +484,7 @@ def _answer(verdicts: Mapping[str, Verdict], missed: Sequence[str]) -> str:
     if unended:
         said += f" Without {len(unended)} of them a proof is lost or a gap is wider at the limit."
     if rest:
-        said += f" No row misses {_listed(rest)}; the tables say why they stay."
+        said += f" No row misses {_listed(rest)}; the tables say why."
     if to_come:
         said += f" Rows are still to be measured for {_listed(to_come)}, which no row has missed so far."
     if GONE:

@@ -25,7 +25,7 @@ from pipeplan.instances.schedule.pipelines import LOOP, V_SHAPE, divided_pipelin
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.random_schedules import random_pipeline, random_schedule
 from pipeplan.instances.schedule.shapes import shape
-from pipeplan.instances.staging.problem import DeviceType, StagingLevel
+from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, Layer, StagingLevel, StagingProblem
 from pipeplan.planners.chain.baselines import memory_levels
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -267,6 +267,10 @@ def _chain(layers: int, gpus: int, seed: int) -> Callable[[], Any]:
     return make
 
 
+def _held_buffers() -> Any:
+    return _chain(8, 4, 1)().replace(exclusive_buffers=True)
+
+
 def _tight(name: str, share: float, accelerators: int) -> Callable[[], Any]:
     """On accelerators that hold this multiple of the network together, with 8 CPUs."""
 
@@ -338,6 +342,39 @@ def _leveled(name: str, sizes: tuple[int, ...]) -> Callable[[], Any]:
         levels = tuple(StagingLevel(*pair) for pair in zip(sizes, (300e9, 25e9, 12.5e9), strict=False))
         devices = math.prod(sizes)
         return pipeplan.load_packaged(name).replace(devices=devices, levels=levels, micro_batches=devices)
+
+    return make
+
+
+def _inception_by_operators() -> Any:
+    from pipeplan.instances.networks.analytic import DEVICES, LINKS, build
+    from pipeplan.instances.staging.from_workload import to_staging
+
+    on = (DEVICES["v100-16gb"], LINKS["pcie3-x16"])
+    return to_staging(
+        build("inception_v3", None), *on, devices=2, micro_batches=16, merge=False, name="inception_v3"
+    )
+
+
+def _fork(branches: int, devices: int) -> Callable[[], Any]:
+    """A layer that many others read, each of which is read by the last one."""
+
+    def make() -> Any:
+        rng = random.Random(1)
+
+        def layer(name: str) -> Layer:
+            time, each = rng.randint(10, 40), float(rng.randint(2, 9))
+            stored = Configuration("stored", float(time), 1.0, each, 1.0)
+            return Layer(name, {1: (stored, Configuration("recomputed", 1.3 * time, 1.0, 1.0, 1.0))})
+
+        inner = [f"b{i}" for i in range(branches)]
+        layers = tuple(layer(name) for name in ("first", *inner, "last"))
+        arcs = [arc for name in inner for arc in (("first", name), (name, "last"))]
+        edges = tuple(Edge(*arc, float(rng.randint(1, 9))) for arc in arcs)
+        memory = 10.0 * branches / devices
+        return StagingProblem(
+            layers, edges, devices, bandwidth=10.0, micro_batches=8, memory_bytes=memory, name="fork"
+        )
 
     return make
 
@@ -488,6 +525,10 @@ ROWS = (
     Row(CHAINS, "resnet18-training-chain", "packaged", _packaged("resnet18-training-chain"),
         {"planner": "exact-beaumont"}, 20.0, named=True, unit="us"),
     _chain_row(10, 4, 1, limit_s=40.0, further=True),
+    Row(CHAINS, "lemma-2", "packaged, no run of layers fits", _packaged("lemma-2"), {"planner": "exact-beaumont"},
+        named=True),
+    Row(CHAINS, "chain 8x4-1, buffers", "random, 8 layers on 4 GPUs, seed 1, exclusive buffers", _held_buffers,
+        {"planner": "exact-beaumont"}, 30.0, named=True),
     _free_row(PLACEMENTS, "vgg16-training", _IP, threads=2, limit_s=30.0),
     _free_row(PLACEMENTS, "cpu-offload", _IP, threads=2, limit_s=30.0),
     _free_row(PLACEMENTS, "gnmt-training", _IP, threads=2, limit_s=10.0),
@@ -562,6 +603,12 @@ ROWS = (
     _packaged_row(MIP, "resnet50-stages", _MIP, threads=2, unit="s", further=True),
     _packaged_row(MIP, "bert-large-stages", _COMPACT, "compact", threads=2, unit="s", named=True),
     _packaged_row(MIP, "resnet50-stages", _COMPACT, "compact", threads=2, unit="s", named=True),
+    Row(MIP, "mip-piper: fork of 12, compact", "12 parallel layers on 3 devices, compact", _fork(12, 3), _COMPACT, 20.0,
+        threads=2, named=True),
+    Row(MIP, "mip-piper: fork of 20, compact", "20 parallel layers on 2 devices, compact", _fork(20, 2), _COMPACT, 30.0,
+        threads=2, named=True),
+    Row(MIP, "mip-piper: inception, compact", "InceptionV3 by operators on 2 devices, compact",
+        _inception_by_operators, _COMPACT, 60.0, threads=2, unit="s", named=True),
     _schedule_row("zero-bubble-4x12", "packaged", _packaged("zero-bubble-4x12"), SPAN),
     _schedule_row("zero-bubble-32x16", "packaged", _packaged("zero-bubble-32x16"), SPAN),
     _schedule_row("uneven 8-0", "random, 4 stages, 8 micro-batches, memory 8, seed 0",
@@ -615,6 +662,14 @@ ROWS = (
 
 _C, _D = "planners.chain", "planners.placement.device_sets"
 _G, _S = "planners.graph_pipeline", "planners.staging"
+_CHAINS = (
+    "chain 8x4-1",
+    "chain 12x4-1",
+    "chain 18x4-1",
+    "chain 10x4-1",
+    "resnet18-training-chain",
+    "chain 8x4-1, buffers",
+)
 _E, _Z = "planners.schedule", "formulations.zero_bubble"
 _T, _L = "formulations.tarnawski", "formulations.tarnawski_latency"
 
@@ -633,12 +688,13 @@ STAGES = (
     Stage(CHAINS, "windows", "no set of layers is refuted by branch and bound on windows",
         {f"{_C}.layer_sets:Facts.refuted": always(False)}),
     Stage(CHAINS, "windows of allocations", "whole allocations go to the solver at once",
-        {f"{_C}.search:Search._windows_refute": always(None)}),
+        {f"{_C}.search:Search._windows_refute": always(None)}, {}, _CHAINS),
     Stage(CHAINS, "windows of several GPUs", "walks examine sets alone, not pairs and larger parts",
         {f"{_C}.layer_sets:Partitions._fitting": lambda original: lambda self, covering, chosen, before: len(chosen)}),
     Stage(CHAINS, "areas of covers", "partitions may need more memory times time than there is",
         {f"{_C}.layer_sets:Facts.room": always(2**60)}),
-    Stage(CHAINS, "relaxation", "no allocations from the relaxation", {f"{_C}.search:Search._relax": _waits}),
+    Stage(CHAINS, "relaxation", "no allocations from the relaxation", {f"{_C}.search:Search._relax": _waits}, {},
+        ("chain 8x4-1", "chain 12x4-1", "chain 18x4-1", "chain 10x4-1", "lemma-2")),
     Stage(CHAINS, "first bound", "no bisection on the relaxation before the search",
         {f"{_C}.search:Search._bound": always(None)}),
     Stage(CHAINS, "cores of one GPU", "no GPU is examined alone", {f"{_C}.schedule:Refuter.cores": _on_several_gpus}),
@@ -650,7 +706,7 @@ STAGES = (
     Stage(CHAINS, "loads before the solver", "the solver is asked where a load alone says no",
         {f"{_C}.schedule:overloaded": always(False)}),
     Stage(CHAINS, "linear relaxation of schedules", "CP-SAT at its usual level of linearisation",
-        {f"{_C}.schedule:THOROUGH": is_now({})}),
+        {f"{_C}.schedule:THOROUGH": is_now({})}, {}, _CHAINS),
     Stage(CHAINS, "contiguous start", "no plan of contiguous stages to begin with",
         {f"{_C}.exact:best_contiguous": always(None)}),
     # Placements: the portfolio, and reductions.
@@ -779,8 +835,8 @@ STAGES = (
     Stage(MIP, "bound by columns", "the bound is that of the work alone",
         {"formulations.piper.formulation:column_bound": _work_alone}),
     Stage(MIP, "compact", "the variant columns is asked instead", {}, {"options": {"variant": "columns"}},
-        ("mip-piper: bert-large-stages, compact", "mip-piper: resnet50-stages, compact"),
-        "no search contains it: a second form of the model, for teaching"),
+        ("mip-piper: bert-large-stages, compact", "mip-piper: resnet50-stages, compact",
+         "mip-piper: fork of 12, compact", "mip-piper: fork of 20, compact", "mip-piper: inception, compact")),
     # Schedules.
     _rule("zb-v", "the rule of zero bubbles in a V", "span: V 8x2x16, much memory"),
     _rule("dualpipe-v", "DualPipe's V", "span: V 4x2x12", "lists: V 4x2x8"),

@@ -64,7 +64,7 @@ BATCHES_PER_PERIOD = OptionSpec(
 PIPER_VARIANT = _choice(
     "variant",
     "Form of the model. columns: a path whose arcs are stages; compact: numbered stages, for tiny instances "
-    "on a flat network.",
+    "and wide graphs on two devices, on a flat network.",
     "columns",
     "compact",
 )

@@ -107,6 +107,14 @@ def test_the_gravest_loss_is_told(ablation: ModuleType) -> None:
     assert loss(ablation, counters={"steps": 200}).by == "2 times"
 
 
+def test_where_an_input_is_refused_there_is_no_plan(ablation: ModuleType) -> None:
+    row = next(row for row in ablation.ROWS if row.name == "mip-piper: fork of 20, compact")
+    stage = next(stage for stage in ablation.STAGES if stage.name == "compact")
+    refused = ablation.run_here(row, stage, 10.0)
+    assert refused["stop"] == "refused"
+    assert loss(ablation, **refused).by == "no plan"
+
+
 def test_noise_speaks_for_the_removal(ablation: ModuleType) -> None:
     """The worse run with all stages is compared with the best one without the stage."""
     whole = [run(ablation, number=0, cpu=2.0), run(ablation, number=1, cpu=3.0, counters={"steps": 90})]

@@ -1,10 +1,12 @@
 """Form (ii): stages by number, every product of decisions a variable of its own.
 
-For teaching and for cross-checks: on tiny instances only. Stages i = 0, 1, .. in execution order; a setting c is
-(t, d, q): degrees, and micro-batches in flight that the memory is reserved for. x[v, i]: layer v is in stage i;
-z[i]: stage i is used; w[i, c]: it has setting c; u[v, i, c, X]: and v runs there in its X-th configuration; f, h:
-and pays for an edge that comes in, goes out; s[i]: sum of the data-parallel degrees from stage i on; T: the largest
-load, in units of `unit`.
+For graphs that are too wide to list their suffix sets, on two devices; else for teaching and for cross-checks, on tiny
+instances. Its size is layers times stages times settings, however wide the graph is.
+
+Stages i = 0, 1, .. in execution order; a setting c is (t, d, q): degrees, and micro-batches in flight that the memory
+is reserved for. x[v, i]: layer v is in stage i; z[i]: stage i is used; w[i, c]: it has setting c; u[v, i, c, X]: and v
+runs there in its X-th configuration; f, h: and pays for an edge that comes in, goes out; s[i]: sum of the data-parallel
+degrees from stage i on; T: the largest load, in units of `unit`.
 """
 
 from __future__ import annotations
@@ -115,7 +117,7 @@ class CompactModel:
             raise InputError(
                 "variant",
                 f"compact would need {len(found)} choices, more than {MAX_CHOICES}",
-                "give --variant columns, which is far smaller",
+                "give --variant columns, which is far smaller unless the graph is wide, or coarsen the graph",
             )
         return found
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from ...instances.base.errors import TooLargeError, UsageError, show
+from ...instances.base.errors import InputError, TooLargeError, UsageError, show
 from ...instances.staging.problem import StagingProblem
 from ...instances.staging.question import FLUSH, check_question
 from ..contract import FLOAT_ROOM, BuiltModel, CommonFormulation, Options, Refuted, Wanted, check_type
@@ -39,7 +39,8 @@ class PiperMip(CommonFormulation):
         return ("cp-sat", "highs")
 
     def lower_bound(self, problem: StagingProblem, options: Options) -> float:
-        return _bound(_case(problem, options))
+        case = _case(problem, options)
+        return _compact_bound(case) if options["variant"] == "compact" else _bound(case)
 
     def next_cutoff(
         self,
@@ -101,6 +102,15 @@ def _bound(case: _Case) -> float:
         return work_bound(book) if book.all_stages is None else column_bound(book)
     except TooLargeError:
         return work_bound(book)
+
+
+@lru_cache(maxsize=16)
+def _compact_bound(case: _Case) -> float:
+    """The bound that `columns` has; where the graph is too wide for it, that of the work alone."""
+    try:
+        return _bound(case)
+    except InputError:
+        return work_bound(_book(case))
 
 
 def _build_columns(case: _Case, flushed: bool, floor: float, cutoff: float | None) -> BuiltModel | Refuted:

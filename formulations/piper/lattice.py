@@ -17,6 +17,7 @@ MAX_SETS = 30_000
 LISTED_SETS = 5_000
 MAX_STAGES = 150_000
 REMEDY = "coarsen the graph (merge layers that stay together), or plan it with --planner dp-piper"
+WIDE_REMEDY = f"{REMEDY}; for two devices on a flat network, give --variant compact"
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def suffix_sets(problem: StagingProblem) -> tuple[int, ...]:
         level = sorted({members | 1 << v for members in level for v in _addable(needed_by, members)})
         found += level
         if len(found) > MAX_SETS:
-            raise InputError("layers", f"have more than {MAX_SETS} sets that a stage can start with", REMEDY)
+            raise InputError("layers", f"have more than {MAX_SETS} sets that a stage can start with", WIDE_REMEDY)
     return tuple(found)
 
 

@@ -17,11 +17,14 @@ from pipeplan.formulations.piper import FORMULATION, compact, lattice
 from pipeplan.formulations.piper.candidates import Column, find_candidates, undominated
 from pipeplan.formulations.piper.stages import StageBook, positions
 from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.base.result import Stop
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.staging.files import staging_from_published
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
 from pipeplan.instances.staging.referee.stages import evaluate_stages
+from pipeplan.planners.options import SolveOptions
+from pipeplan.planners.run.solve import solve
 
 PAPER = {"variant": "columns", "semantics": "paper"}
 COMPACT = {"variant": "compact", "semantics": "paper"}
@@ -201,6 +204,18 @@ def test_a_large_compact_model_is_refused_with_a_remedy(monkeypatch: pytest.Monk
     monkeypatch.setattr(compact, "MAX_CHOICES", 20)
     with pytest.raises(InputError, match="--variant columns"):
         FORMULATION.build(chain(5), COMPACT, native=False)
+
+
+def test_a_graph_too_wide_for_columns_is_planned_by_the_compact_form() -> None:
+    """Seventeen layers that wait for nothing have 2^17 suffix sets: the columns point to the form that lists none."""
+    wide = chain(17, edges=(), devices=2, replication=False)
+    with pytest.raises(InputError, match="--variant compact"):
+        FORMULATION.lower_bound(wide, PAPER)
+    assert FORMULATION.lower_bound(wide, COMPACT) == pytest.approx(8.5)
+    result = solve(
+        wide, formulation="mip-piper", options={"variant": "compact"}, limits=SolveOptions(time_limit_s=60)
+    )
+    assert (result.stop, result.objective) == (Stop.PROVEN, 9.0)
 
 
 @pytest.mark.parametrize(
