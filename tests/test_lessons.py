@@ -378,6 +378,32 @@ EXERCISES = (
             "lambda problem: StageGraphPlan((GraphStage(('a1', 'a2', 'b1', 'b2', 'join'), 4, 4, in_flight=4),), ())",
         ),
     ),
+    Exercise(
+        12,
+        1,
+        (
+            "lambda S, t: S / t * (h * (12 + 4 * k / a) + 6 * f + 4 * a)",
+            "lambda S, t: S / t * (h * (12 + 4 * k / a) + 4 * a)",
+            "lambda S, t: S / t * (h * (8 + 4 * k / a) + 4 * a)",
+        ),
+    ),
+    Exercise(
+        12,
+        2,
+        (
+            "lambda e: 1.0",
+            "lambda e: (1 + 2 * e) / (1 - 2 * e)",
+            "lambda e: (1 + e) / (1 - e)",
+        ),
+    ),
+    Exercise(
+        12,
+        3,
+        (
+            "lambda low, high: (1 + max(high - 1, 1 - low)) / (1 - max(high - 1, 1 - low))",
+            "lambda low, high: 1 + high - low",
+        ),
+    ),
 )
 
 
