@@ -133,6 +133,17 @@ _SCHEDULE = {
     "dualpipe-v": "{inputs}/v-pipeline.json --planner dualpipe-v",
     "rule-without-memory": "zero-bubble-4x12 --planner gpipe",
 }
+_TRAINING = {
+    "default": "tiny-training",
+    "experts": "tiny-experts-training",
+    "margin": "tiny-training --memory-error 0.03",
+    "scope": "tiny-experts-training --fix tensor=2 --forbid virtual=2 --layouts even",
+    "infeasible": "tiny-training --memory 1GB",
+    "guide": "llama-3-8b-8xh100 --planner guide",
+    "even-layouts": "tiny-training --planner even-layouts",
+    "full-recompute": "tiny-training --planner full-recompute",
+    "no-recompute": "tiny-experts-training --planner no-recompute",
+}
 _FAMILIES = {
     "placement": _PLACEMENT,
     "latency": _LATENCY,
@@ -140,6 +151,7 @@ _FAMILIES = {
     "staging": _STAGING,
     "graph-pipeline": _GRAPH,
     "schedule": _SCHEDULE,
+    "training": _TRAINING,
 }
 
 SOLVE: Mapping[str, str] = {
