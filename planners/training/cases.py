@@ -254,7 +254,7 @@ class CaseMaker:
             problem,
             gamma,
             self.bits,
-            np.array([name not in ("embedding", "head") for name in self.units]),
+            np.array([name in ("dense", "experts", "own") for name in self.units]),
             np.array([name in WITH_WORDS for name in self.units]),
             standing[positions],
             (GATHERED_UNITS * states.gathered * (usual + experts))[positions],

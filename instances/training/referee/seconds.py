@@ -369,7 +369,7 @@ def _chunk(
     found, layer = PassTimes(), 0
     for position in interval:
         unit = units[position]
-        is_layer = unit not in ("embedding", "head")
+        is_layer = unit in ("dense", "experts", "own")
         again = plan.recompute[chunk].of_layer(layer) if is_layer else ()
         layer += is_layer
         key = (unit, position if unit == "own" else 0, again)
