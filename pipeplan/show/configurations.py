@@ -117,6 +117,9 @@ def _nothing(answer: Answer) -> Iterator[str]:
     assert report is not None, "asked of a search"
     if not report.finished:
         yield "No configuration that fits was found before the search ended."
+    elif not report.nothing_fits:
+        left = f"{report.fit:,} of {report.considered:,} choices"
+        yield f"No configuration that fits was found, and {left} may have one: no bound says that they do not."
     else:
         yield f"No configuration of the scope fits for sure, out of {report.considered:,} choices."
     if nearest is None or nearest.limit_bytes is None:
@@ -148,17 +151,33 @@ def shortly(plan: Configuration) -> str:
 def list_in_words(answer: Answer) -> str:
     """What the shortlist means, in one sentence."""
     asked, count, report = answer.asked, len(answer.listed), answer.report
+    beside = 0 if report is None else len(report.unlisted)
     if report is None or not report.finished:
         return (
             f"The search was cut short: these {count} are what it knows, and the fastest one may be none of them."
         )
     if answer.best is None:
         share = percent(asked.memory_error)
-        return f"None of these {count} fits for sure; they fit if memory is wrong by up to {share}."
-    return (
+        may = f"None of these {count} fits for sure; they fit if memory is wrong by up to {share}."
+        return f"{may} {_beside(beside)}" if beside else may
+    among = f"these {count}" if not beside else f"these {count} and {beside:,} that are not excluded"
+    has = "the list has" if not beside else "together they are"
+    takes = "takes" if not beside else "may take"
+    theorem = (
         f"If no time is wrong by more than {percent(asked.error)} and no memory by more than "
-        f"{percent(asked.memory_error)}, the fastest one is among these {count}: the list has every choice of degrees, "
-        f"micro-batch and ZeRO stage that may fit and takes at most {asked.ratio:.4g} times as long as the best."
+        f"{percent(asked.memory_error)}, the fastest one is among {among}: {has} every choice of degrees, "
+        f"micro-batch and ZeRO stage that may fit and {takes} at most {asked.ratio:.4g} times as long as the best."
+    )
+    return f"{theorem} {_beside(beside)}" if beside else theorem
+
+
+def _beside(count: int) -> str:
+    """Choices of which the search knows too little, in one sentence."""
+    whose = "1 choice is" if count == 1 else f"{count:,} choices are"
+    them = "it" if count == 1 else "them"
+    return (
+        f"{whose} not excluded: no layout of {them} that belongs in the list was found, "
+        "and no bound says that there is none."
     )
 
 
@@ -181,6 +200,8 @@ def counted_in_words(answer: Answer) -> str:
     assert report is not None, "asked of a search"
     by = ", ".join(f"{count:,} by the bound of {name}" for name, count in report.discarded.items() if count)
     parts = [f"{report.unfit:,} cannot fit"]
+    if report.unlisted and report.finished:
+        parts.append(f"{len(report.unlisted):,} not excluded")
     if by:
         parts.append(f"discarded as too slow: {by}")
     if not report.finished:

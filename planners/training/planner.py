@@ -50,11 +50,10 @@ class ConfigurationPlanner:
     def _outcome(self, report: Report, stop: Stop) -> Outcome:
         size = {"choices": report.considered, "solved": report.solved, "cannot fit": report.unfit}
         if report.best is None:
-            done = stop == Stop.COMPLETED
             return Outcome(
-                Stop.INFEASIBLE if done and self.whole else stop,
+                Stop.INFEASIBLE if report.nothing_fits and self.whole else stop,
                 model_size=size,
-                messages=(NOTHING_FITS,) if done else (),
+                messages=(NOTHING_FITS,) if report.nothing_fits else (),
             )
         value, bound = report.best.seconds, report.bound if self.whole else None
         if bound is not None and stop == Stop.COMPLETED and met(value, bound):

@@ -23,7 +23,7 @@ from functools import cached_property
 from typing import Any
 
 from ...instances.base.errors import InputError
-from ...instances.training.plan import FULL, V_SHAPES, Configuration, Recompute, read_recompute
+from ...instances.training.plan import FULL, V_SHAPES, Configuration, Degrees, Recompute, read_recompute
 from ...instances.training.problem import TrainingProblem
 from .bounds import LoadBound, Loads, Shape
 from .cases import NONE, WHOLE, Case, Gamma, Modules
@@ -110,12 +110,25 @@ class Report:
     exclude one: by degrees, micro-batch and ZeRO stage, with the bound. The theorem holds for the list and these."""
     undecided: int = 0
     """Choices that an interrupted search has neither listed nor discarded."""
+    nothing_fits: bool = False
+    """Is it proven that no configuration fits for sure?"""
     finished: bool = False
 
     @property
     def fit(self) -> int:
         """Choices that are not proven not to fit."""
         return self.considered - self.unfit
+
+    @property
+    def unlisted(self) -> dict[tuple[Degrees, int, int], float]:
+        """What is beside the list, by degrees, micro-batch and ZeRO stage as the list is; the least bound first."""
+        listed = {(own.plan.degrees, own.plan.micro_batch, own.plan.zero) for own in self.listed}
+        left: dict[tuple[Degrees, int, int], float] = {}
+        for gamma, bound in self.unsettled:
+            key = gamma.degrees, gamma.micro_batch, gamma.zero
+            if key not in listed:
+                left.setdefault(key, bound)
+        return left
 
     @property
     def gap(self) -> float | None:
@@ -143,7 +156,7 @@ class _Entry:
     by: str = CANNOT_FIT
     """The bound that discarded the last of its items."""
     bound: float = math.inf
-    """No layout of it that was looked at is proven to be slower."""
+    """No configuration of its items that are not open any more is faster, whether it fits for sure or not."""
 
 
 class Search:
@@ -173,6 +186,7 @@ class Search:
         self.best_bound = math.inf
         self.hopes: list[tuple[float, _Word]] = []
         self.unsettled: dict[Gamma, tuple[float, str]] = {}
+        self.bounds: dict[Gamma, float] = {}
         self.useful: dict[tuple[int, float], list[Modules]] = {}
 
     @cached_property
@@ -239,7 +253,9 @@ class Search:
 
     def _refine(self, bound: float, kind: str, payload: Any) -> None:
         if kind not in (FAMILY, CHOICE) and self._is_enough(payload.gamma, bound):
-            self.entries[payload.gamma].left -= 1
+            entry = self.entries[payload.gamma]
+            entry.bound = min(entry.bound, bound)
+            entry.left -= 1
             self._close(payload.gamma, LAYOUT)
         elif kind == FAMILY:
             for gamma in self.space.gammas(payload):
@@ -340,7 +356,7 @@ class Search:
 
     def _most_layers(self, gamma: Gamma) -> int:
         """Layers that one chunk can have; beyond those of even chunks few are asked for."""
-        layers = self.problem.model.layers + self.problem.model.prediction_layers or len(self.problem.model.own)
+        layers = self.problem.model.layers or len(self.problem.model.own)
         return max(1, min(layers, self.space.units - gamma.degrees.chunks + 1))
 
     def _useful(self, gamma: Gamma) -> list[Modules]:
@@ -421,9 +437,11 @@ class Search:
             del self.entries[gamma]
             self.cases.pop(gamma, None)
             self.loads_of.pop(gamma, None)
-            if not entry.fits:
+            if gamma in self.values:
+                self.bounds[gamma] = entry.bound
+            elif not entry.fits:
                 self.report.unfit += 1
-            elif gamma not in self.values:
+            else:
                 self.unsettled[gamma] = entry.bound, entry.by
 
     # ---- layouts --------------------------------------------------------------------------------------------
@@ -438,15 +456,18 @@ class Search:
         if not self._is_row(judge.case) and self.scope.layouts == "any" and answer.bound < self._best_seconds:
             self.hopes.append((answer.bound + self.step, word))
         known = self.values.get(word.gamma)
-        if self.settings.list_all and self.maybe > self.sure and (known is None or not known.sure):
+        # What was found for sure may leave the list when the best one becomes faster: then this alone is known.
+        least = bound if self.sure < self.maybe else answer.bound + self.step
+        if self.settings.list_all and (known is None or not known.sure):
             most = self.most - self.step
             if known is not None:
                 most = min(most, known.seconds - self.step)
             answer = self._layout(judge, self.maybe, most)
-            self._take(word, answer, sure=False)
+            self._take(word, answer, sure=self.sure == self.maybe)
+            least = max(least, answer.bound + self.step)
         self.report.solved += 1
         entry = self.entries[word.gamma]
-        entry.bound = min(entry.bound, answer.bound + self.step)
+        entry.bound = min(entry.bound, least)
         entry.left -= 1
         self._close(word.gamma, LAYOUT)
         self._tell(bound)
@@ -547,9 +568,14 @@ class Search:
         if report.best is not None:
             bound = min(bound, report.best.seconds)
         report.bound = bound if bound < math.inf else report.bound
+        report.nothing_fits = finished and bound == math.inf
         left: Counter[str] = Counter()
-        for gamma in self.entries:
-            if gamma not in self.values:
+        for gamma, entry in self.entries.items():
+            if gamma in self.values:
+                self.bounds[gamma] = entry.bound
+            elif finished and entry.bound <= self.most:
+                self.unsettled[gamma] = entry.bound, LAYOUT
+            else:
                 left[CHOICE] += 1
         if finished:
             sizes = self.space.sizes
@@ -579,7 +605,7 @@ class Search:
         best: dict[tuple[Any, ...], Found] = {}
         for gamma, found in self.values.items():
             if found.seconds > self.most:
-                self.unsettled[gamma] = found.bound, LAYOUT
+                self.unsettled[gamma] = self.bounds.get(gamma, 0.0), LAYOUT
                 continue
             key = gamma.degrees, gamma.micro_batch, gamma.zero
             if key not in best or (found.sure, -found.seconds) > (best[key].sure, -best[key].seconds):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -111,6 +111,7 @@ class Answer:
             "undecided": None if report is None else report.undecided,
             "best": None if self.best is None else configuration_facts(self.best, error),
             "shortlist": [*(configuration_facts(own, error) for own in self.shortlist), *rest],
+            "not_excluded": None if report is None else _not_excluded(report),
             "nearest": None if self.nearest is None else configuration_facts(self.nearest, error),
             "judged": [{**own.to_json(), "lost": self.lost(own)} for own in self.judged],
             "bound": None if report is None or report.best is None else report.bound,
@@ -125,6 +126,14 @@ class Answer:
         before = None if self.before is None else len(self.before.listed)
         lists = {"shortlist_before": before, "shortlist_before_error": self.before_error}
         return {"measured": {**self.measured.to_json(), **lists}}
+
+
+def _not_excluded(report: Report) -> list[dict[str, Any]]:
+    """Choices beside the shortlist of which the theorem speaks too."""
+    return [
+        {"degrees": asdict(degrees), "micro_batch": micro_batch, "zero": zero, "bound": bound}
+        for (degrees, micro_batch, zero), bound in report.unlisted.items()
+    ]
 
 
 def _brief(problem: TrainingProblem, own: Found, memory_error: float) -> Mapping[str, Any]:

@@ -50,6 +50,8 @@ def _stop(answer: Answer, cut_by: Stop) -> Stop:
     assert report is not None, "asked of a search"
     if not report.finished:
         return cut_by
-    if report.best is None:
+    if report.nothing_fits:
         return Stop.INFEASIBLE
+    if report.best is None:
+        return Stop.COMPLETED
     return Stop.PROVEN if met(report.best.seconds, report.bound) else Stop.COMPLETED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from problems.trainings import random_configuration, random_training
 
 from pipeplan.instances.base.errors import UsageError
+from pipeplan.instances.base.result import Stop
 from pipeplan.instances.schemas import read_schema
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.fits import fit_of
@@ -21,12 +23,14 @@ from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.referee.memory import memory_of_ranks
 from pipeplan.instances.training.referee.verify import verify_configuration
 from pipeplan.instances.training.words import configuration_from_words
+from pipeplan.planners.training.cases import Gamma
 from pipeplan.show.configurations import best_in_words, counted_in_words, list_in_words, lost_in_words
 from pipeplan.studies.configure.answer import Answer, Asked
 from pipeplan.studies.configure.judge import judge
 from pipeplan.studies.configure.least_change import least_change, memory_of_few
 from pipeplan.studies.configure.loss import by_part, lost
 from pipeplan.studies.configure.nearest import nearest_miss
+from pipeplan.studies.configure.result import result_of
 from pipeplan.studies.configure.search import search_configurations
 
 ASKED = Asked(error=0.05, memory_error=0.03)
@@ -110,11 +114,42 @@ def test_json_keeps_its_schema(answer: Answer) -> None:
     assert all(rank["parts"] for own in told["shortlist"] for rank in own["ranks"])
     assert told["best"]["words"] in [own["words"] for own in told["shortlist"]]
     assert told["considered"] == told["fit"] + told["cannot_fit"]
-    assert told["considered"] == len(told["shortlist"]) + told["cannot_fit"] + sum(told["discarded"].values())
+    named = len(told["shortlist"]) + len(told["not_excluded"])
+    assert told["considered"] == named + told["cannot_fit"] + sum(told["discarded"].values())
     assert told["bound"] <= told["best"]["seconds"]
     assert sum(told["judged"][1]["lost"].values()) == pytest.approx(
         told["judged"][1]["seconds"] - told["best"]["seconds"]
     )
+
+
+def test_choices_that_are_not_excluded_stand_beside_the_list(answer: Answer) -> None:
+    """The theorem speaks of both together, in words and in the JSON."""
+    assert answer.report is not None
+    *listed, last = answer.report.listed
+    other = Gamma(last.plan.degrees, last.plan.micro_batch, last.plan.zero, last.plan.schedule)
+    again = Gamma(listed[0].plan.degrees, listed[0].plan.micro_batch, listed[0].plan.zero, "zb-h1")
+    report = replace(answer.report, listed=tuple(listed), unsettled=((again, 0.5), (other, 1.5)))
+    less = Answer(answer.problem, ASKED, (), report)
+    told = less.to_json()
+    jsonschema.Draft202012Validator(read_schema("configurations-1")).validate(told)
+    assert [(own["zero"], own["bound"]) for own in told["not_excluded"]] == [(last.plan.zero, 1.5)]
+    assert f"among these {len(listed)} and 1 that are not excluded" in list_in_words(less)
+    assert "1 choice is not excluded: no layout of it" in list_in_words(less)
+    assert "1 not excluded" in counted_in_words(less)
+    assert "not excluded" not in list_in_words(answer) + counted_in_words(answer)
+
+
+def test_no_choice_is_said_not_to_fit_where_one_is_not_excluded(answer: Answer) -> None:
+    assert answer.report is not None
+    own = answer.report.listed[0].plan
+    gamma = Gamma(own.degrees, own.micro_batch, own.zero, own.schedule)
+    report = replace(answer.report, best=None, listed=(), unsettled=((gamma, 1.0),), nothing_fits=False)
+    open_end = Answer(answer.problem, ASKED, (), report)
+    assert next(best_in_words(open_end)).startswith("No configuration that fits was found, and 172 of 184 ")
+    assert result_of(open_end, 1.0).stop == Stop.COMPLETED
+    closed = Answer(answer.problem, ASKED, (), replace(report, unsettled=(), nothing_fits=True))
+    assert next(best_in_words(closed)).startswith("No configuration of the scope fits for sure")
+    assert result_of(closed, 1.0).stop == Stop.INFEASIBLE
 
 
 def test_the_searchs_times_are_the_referees(answer: Answer) -> None:

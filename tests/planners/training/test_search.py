@@ -7,10 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from pipeplan.instances.training.plan import Degrees
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.referee.verify import verify_configuration
-from pipeplan.planners.training.search import Report, Search, Settings
+from pipeplan.planners.training.inner import Best
+from pipeplan.planners.training.judging import Judge
+from pipeplan.planners.training.search import Found, Report, Search, Settings
 from pipeplan.planners.training.space import Scope
 
 from ...oracles.training import best_configuration, configurations
@@ -84,11 +87,12 @@ def test_the_best_configuration_is_that_of_enumeration_many_times(start: int) ->
         compare(seed, own=seed % 8 == 0)
 
 
+@pytest.mark.parametrize("share", [0.03, 0.0])
 @pytest.mark.parametrize("start", [0, 3])
-def test_the_list_has_every_choice_that_may_be_the_fastest(start: int) -> None:
+def test_the_list_has_every_choice_that_may_be_the_fastest(start: int, share: float) -> None:
     for seed in range(start, start + 3):
         problem = tiny(seed)
-        error, share = 0.05, 0.03
+        error = 0.05
         best = best_configuration(problem, share)
         report = found(problem, error=error, memory_error=share)
         if best is None:
@@ -102,8 +106,8 @@ def test_the_list_has_every_choice_that_may_be_the_fastest(start: int) -> None:
             if evaluation.timing.seconds <= most * (1 - CLOSE):
                 wanted.add((plan.degrees, plan.micro_batch, plan.zero))
         listed = {(own.plan.degrees, own.plan.micro_batch, own.plan.zero) for own in report.listed}
-        listed |= {(gamma.degrees, gamma.micro_batch, gamma.zero) for gamma, _ in report.unsettled}
-        assert wanted <= listed, seed
+        assert not listed & {*report.unlisted}
+        assert wanted <= listed | {*report.unlisted}, seed
 
 
 def test_every_choice_is_counted_once() -> None:
@@ -119,3 +123,49 @@ def test_where_nothing_fits_every_choice_is_proven_not_to() -> None:
     report = found(problem.replace(gpu=replace(problem.gpu, memory_bytes=1e6)))
     assert report.best is None
     assert report.fit == 0
+    assert report.nothing_fits
+
+
+def without_layouts(search: Search, virtual: int) -> Search:
+    """The same search, whose local moves find no layout with so many chunks on a rank."""
+    find = search._layout
+
+    def found_nothing(judge: Judge, limit: float, below: float) -> Best:
+        answer = find(judge, limit, below)
+        return answer if judge.case.gamma.degrees.virtual < virtual else Best(None, 0.9 * answer.bound)
+
+    search._layout = found_nothing  # type: ignore[method-assign]
+    return search
+
+
+def test_what_no_bound_excludes_is_named_beside_the_list() -> None:
+    """Whatever local moves miss, every choice is in the list, beside it, or discarded by a bound."""
+    problem = random_training(6, devices=2, batch=4)
+    whole = Search(problem).run()
+    interleaved = {key for own in whole.listed if (key := key_of(own))[0].virtual > 1}
+    assert interleaved, "this test looks at nothing"
+    report = without_layouts(Search(problem), 2).run()
+    assert report.finished
+    listed = {key_of(own) for own in report.listed}
+    assert interleaved <= listed | {*report.unlisted}
+    assert report.unlisted
+    assert not listed & {*report.unlisted}
+    assert list(report.unlisted.values()) == sorted(report.unlisted.values())
+    assert (
+        report.unfit + sum(report.discarded.values()) + len(report.listed) + len(report.unlisted)
+        <= report.considered
+    )
+
+
+def test_nothing_fits_only_where_that_is_proven() -> None:
+    problem = random_training(6, devices=2, batch=4)
+    scope = Scope({"virtual": "2"})
+    assert Search(problem, scope).run().best is not None
+    report = without_layouts(Search(problem, scope), 2).run()
+    assert report.best is None
+    assert not report.nothing_fits
+    assert report.unlisted
+
+
+def key_of(own: Found) -> tuple[Degrees, int, int]:
+    return own.plan.degrees, own.plan.micro_batch, own.plan.zero
