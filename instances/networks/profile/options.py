@@ -101,6 +101,8 @@ EXAMPLES = {"--devices": "4", "--memory": "40GB", "--bandwidth": "300GB/s"}
 def require_cluster(cluster: Cluster) -> tuple[int, float]:
     """Number of devices and bandwidth; a profile names no cluster, so what is missing is asked for, all at once."""
     levels = cluster.levels or ()
+    if cluster.devices == 0:
+        raise InputError("--devices", "is 0", "give at least 1")
     # With levels nothing goes by the bandwidth of a flat network.
     bandwidth = levels[0][1] if levels else cluster.bandwidth
     devices = cluster.devices or (math.prod(count for count, _ in levels) if levels else None)
