@@ -123,7 +123,6 @@ def _stage_row(
     problem: StagingProblem, i: int, stage: PlannedStage, evaluation: StagedEvaluation, layers: Order
 ) -> Row:
     kind, cost = type_of(problem, stage), evaluation.stages[i]
-    on = f", {stage.device_type}" if stage.device_type is not None else ""
     return Row(
         name=str(i),
         load=cost.load,
@@ -134,7 +133,7 @@ def _stage_row(
             "t": str(stage.tensor_parallel),
             "held": str(cost.in_flight),
         },
-        label=f"stage {i} ({stage.data_parallel} x {stage.tensor_parallel}{on})",
+        label=_label(str(i), *_degrees(stage), *filter(None, [stage.device_type])),
         memory=_memory(problem, stage, cost),
         limit=None if kind is None else kind.memory_bytes,
         slowest=i == evaluation.bottleneck,
@@ -145,6 +144,16 @@ def _stage_row(
             "binds": ", ".join(cost.binds),
         },
     )
+
+
+def _degrees(stage: PlannedStage | LeveledStage) -> tuple[str, ...]:
+    """The degrees that are more than one, by their columns in tables."""
+    degrees = {"d": stage.data_parallel, "t": stage.tensor_parallel}
+    return tuple(f"{name} {degree}" for name, degree in degrees.items() if degree > 1)
+
+
+def _label(name: str, *facts: str) -> str:
+    return f"stage {name} ({', '.join(facts)})" if facts else f"stage {name}"
 
 
 def _memory(
@@ -223,8 +232,7 @@ def _leveled_row(problem: StagingProblem, row: LeveledRow, largest: float, layer
             "held": "" if leaf is None else str(leaf.in_flight),
             "binds": ", ".join(cost.binds),
         },
-        label=f"stage {row.name} "
-        + (f"(level {cost.level}, x {copies})" if leaf is None else f"({copies} x {stage.tensor_parallel})"),
+        label=_label(row.name, *(_degrees(stage) if leaf is not None else (f"level {cost.level}", f"d {copies}"))),
         memory=None if leaf is None else _memory(problem, stage, leaf),
         limit=None if leaf is None else problem.memory_bytes,
         slowest=row.load >= largest * (1 - EQUAL),
