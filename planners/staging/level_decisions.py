@@ -76,13 +76,13 @@ class LevelDecisions:
         )
         self.decisions = 0
 
-    def best(self) -> Found[LeveledPlan] | None:
-        """The plan of the least load; None where none fits."""
+    def best(self, hear: Callable[[Found[LeveledPlan], float], None]) -> Found[LeveledPlan] | None:
+        """The plan of the least load; None where none fits. `hear` gets each better plan and the bound at that time."""
         low = self.work(self.sets[-1]) / self.problem.devices * (1 - ROUNDING)
         if math.isinf(low):
             return None  # a layer runs nowhere
         best = self._first(low)
-        return best and least_load(best, low, self.decide)
+        return best and least_load(best, low, self.decide, hear)
 
     def _first(self, low: float) -> Found[LeveledPlan] | None:
         """Some plan: low limits are decided fastest."""
