@@ -212,7 +212,22 @@ def on_cluster(profile: Profile, cluster: Cluster) -> Lowered:
         lowered = kind.from_profile(profile, cluster, options)
     except InputError as error:
         raise _of_the_profile(error, profile) from None
-    return Lowered(lowered.problem, (*reason, *lowered.notes))
+    return Lowered(lowered.problem, (*reason, *lowered.notes, *_about_experts(profile)))
+
+
+_MANY_EXPERTS = re.compile(r"moe|mixtral|experts|deepseekv[23]", re.IGNORECASE)
+
+
+def _about_experts(profile: Profile) -> tuple[str, ...]:
+    """A sentence where layers hold experts, which other planners would divide."""
+    names = (name for node in profile.nodes for name in node.parameters)
+    if _MANY_EXPERTS.search(str(profile.source.get("architecture", ""))) or any(
+        "experts" in name for name in names
+    ):
+        return (
+            "the experts of a layer stay together: plan configure plans expert parallelism, from a config.json",
+        )
+    return ()
 
 
 _PLACE = re.compile(r"(?:nodes|layers|operators)\[(\d+)\](?:\.(\w+))?")
