@@ -84,11 +84,24 @@ def _check_above_zero(field: str, value: object, remedy: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Samples:
+    """What a micro-batch of a profile is, which a problem made of it does not say."""
+
+    micro_batch: int
+    """How many samples it has."""
+    training: bool
+    tokens: int | None = None
+    """Of each sample; None: it is no text, or its length is not known."""
+
+
+@dataclass(frozen=True, slots=True)
 class Lowered:
     """A problem that a profile became, with sentences on what was chosen for it and what it cannot say."""
 
     problem: Any
     notes: tuple[str, ...] = ()
+    samples: Samples | None = None
+    """None: the problem was none of a profile."""
 
 
 # ---- what several lowerings need -----------------------------------------------------------------------
