@@ -139,7 +139,7 @@ def lower(
     recompute: bool = False,
     data_parallel: bool = False,
     tensor_parallel: Sequence[int] = (),
-    efficiency: float | None = None,
+    efficiency: float | str | None = None,
 ) -> Lowered:
     """A profile as a problem of a kind, by the rules that the kind's module `from_profile` documents.
 
@@ -175,8 +175,9 @@ def lower(
         Of stagings: stages may have replicas.
     tensor_parallel : sequence of int
         Of stagings: how many devices may share a layer.
-    efficiency : float, optional
-        What is left of the ideal speed where devices share a layer. None: all of it.
+    efficiency : float or str, optional
+        What is left of the ideal speed where devices share a layer, or for each number of them: "2:0.97,4:0.93". None:
+        what they exchange takes the time of their links.
 
     Returns
     -------

@@ -121,12 +121,13 @@ def _pipeline(
 
 def _stage(part: _Part, count: int, warm_up: int) -> Stage:
     ways = part.ways.values()
+    forward = math.fsum(_forward_time(way) for way in ways) / part.speed
     time = math.fsum(way.time for way in ways) / part.speed
     return Stage(
         name="stage " + ".".join(map(str, part.path)),
         micro_batch=1,
-        forward=FORWARD_SHARE * time,
-        backward=(1 - FORWARD_SHARE) * time,
+        forward=forward,
+        backward=time - forward,
         orders=replica_orders(count, part.copies, warm_up),
         devices=part.copies * part.stage.tensor_parallel,
         synchronisation=part.synchronisation,
@@ -134,6 +135,10 @@ def _stage(part: _Part, count: int, warm_up: int) -> Stage:
         sample_bytes=math.fsum(way.memory_per_batch for way in ways),
         limit_bytes=part.limit_bytes,
     )
+
+
+def _forward_time(way: Configuration) -> float:
+    return FORWARD_SHARE * way.time if way.forward_time is None else way.forward_time
 
 
 def _dependencies(

@@ -17,7 +17,7 @@ from .leveled_plan import LeveledPlan, LeveledStage
 from .plan import PlannedStage, StagedPlan
 from .problem import Layer, StagingProblem
 from .referee.levels import verify_leveled
-from .referee.stages import type_of, verify_stages
+from .referee.stages import type_of, verify_stages, ways_of
 from .simulated import leveled_pipeline, staged_pipeline
 
 AnyStage = PlannedStage | LeveledStage
@@ -60,7 +60,7 @@ def _work(
         joints_of(pipeline, devices),
         problem.name,
         problem.time_unit,
-        notes=tuple(chain(_notes(stages, options), notes_on(pipeline))),
+        notes=tuple(chain(_notes(problem, stages, options), notes_on(pipeline))),
     )
 
 
@@ -110,8 +110,9 @@ def _read(problem: StagingProblem, stages: Sequence[AnyStage]) -> list[float]:
     return [found[number] for number in range(len(stages))]
 
 
-def _notes(stages: Sequence[AnyStage], options: ScheduleOptions) -> Iterator[str]:
-    yield "a third of the time of a stage is taken for its forward pass: configurations have one time for both"
+def _notes(problem: StagingProblem, stages: Sequence[AnyStage], options: ScheduleOptions) -> Iterator[str]:
+    if any(way.forward_time is None for stage in stages for way in ways_of(problem, stage).values()):
+        yield "a third of the time of a stage is taken for its forward pass: configurations have one time for both"
     if any(stage.tensor_parallel > 1 for stage in stages):
         yield "a device of the schedule is a group of tensor-parallel devices; memory is that of one of them"
     if options.recompute:

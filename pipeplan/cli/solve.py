@@ -180,6 +180,12 @@ def show_result(
     view = None if json and picture is None else view_of_result(problem, result)
     for message in result.messages:
         say_note(message)
+    if result.plan is not None and result.verified and not json:
+        from ..show.iteration import unused_devices
+
+        unused = unused_devices(problem, result.plan)
+        if unused is not None:
+            say_note(unused)
     if json:
         print_json(facts)
     else:

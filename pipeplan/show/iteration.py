@@ -60,3 +60,17 @@ def _rates(found: Simulation, counted: str, samples: Samples | None) -> list[str
     each *= 1 if counted == "samples" else samples.micro_batch
     tokens = [] if samples.tokens is None else [f"{each * samples.tokens:,.0f} tokens/s"]
     return [f"{each:,.4g} samples/s", *tokens]
+
+
+def unused_devices(problem: Problem, plan: Plan) -> str | None:
+    """A sentence where a plan leaves devices without work, which is easily overlooked."""
+    field = kind_of(problem).cluster.get("devices")
+    try:
+        stages = pipeline_of(problem, plan, micro_batches=None if kind_of(problem).batch else 1)
+    except PipeplanError:
+        return None
+    there = getattr(problem, field) if field else 0
+    used = len(stages.shared) or sum(stage.devices for stage in stages.stages)
+    if used >= there:
+        return None
+    return f"the plan uses {used} of {several(there, 'device')}: more of them would not make it faster, or are left over"

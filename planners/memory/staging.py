@@ -78,7 +78,7 @@ def _least_together(problem: StagingProblem, layer: Layer) -> Fraction:
 
 def _timeless(problem: StagingProblem, memory_bytes: float | None) -> StagingProblem:
     """Nothing takes any time, so that a search ends with its first plan; so much memory everywhere."""
-    free: dict[str, Any] = {"time": 0.0, "weight_bytes": 0.0, "gather_in": {}, "gather_out": {}}
+    free: dict[str, Any] = {"time": 0.0, "forward_time": None, "weight_bytes": 0.0, "gather_in": {}, "gather_out": {}}
     layers = tuple(
         replace(
             layer,
