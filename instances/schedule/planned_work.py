@@ -88,20 +88,23 @@ def repeated(costs: Mapping[T, Hashable]) -> frozenset[T]:
 def evenly(
     members: Sequence[T], chunks: int, stage: str, counted: Collection[T], what: str = "layers"
 ) -> Iterator[tuple[T, ...]]:
-    """So many runs with equally many of what is counted, or a sentence why not.
+    """So many runs with equally many of what is counted, the first ones with one more where they cannot be equal, or a
+    sentence why not.
 
     An embedding or a head stays with the layers beside it, as in Megatron's interleaving: it goes with the run before,
     and at the beginning with the first one.
     """
     places = [place for place, member in enumerate(members) if member in counted]
+    if len(places) < chunks:
+        places = list(range(len(members)))
     length, rest = divmod(len(places), chunks)
-    if rest or not length:
-        held = f"1 {what.removesuffix('s')}" if len(places) == 1 else f"{len(places)} {what}"
+    if not length:
+        held = f"1 {what.removesuffix('s')}" if len(members) == 1 else f"{len(members)} {what}"
         raise UsageError(
-            f"{stage} has {held}, which {chunks} chunks cannot share evenly; choose another number of chunks, or "
-            "another plan."
+            f"{stage} has {held}, too few for {chunks} chunks; choose another number of chunks, or another plan."
         )
-    borders = [0, *(places[number * length] for number in range(1, chunks)), len(members)]
+    firsts = (places[number * length + min(number, rest)] for number in range(1, chunks))
+    borders = [0, *firsts, len(members)]
     for begin, end in pairwise(borders):
         yield tuple(members[begin:end])
 
