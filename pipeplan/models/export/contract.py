@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...instances.base.errors import UsageError, show
 
@@ -33,6 +33,8 @@ class ToExport:
     plan: PlanStages
     profile: Profile | None
     options: ExportOptions = field(default_factory=ExportOptions)
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    """What the plan was made for, as a result keeps it: `devices`, `batch`, `optimizer`; empty for a mere plan."""
 
     @property
     def stages(self) -> tuple[ModelStage, ...]:

@@ -88,8 +88,9 @@ def export_files(
     elif profile is not None and not isinstance(profile, Profile):
         raise wrong_argument("profile", profile, "a profile", PROFILE)
     else:
-        job = ToExport(to, stages_of(plan, profile), profile, options)
-        unused = _about_devices(planned, job)
+        asked = planned.asked.cluster if isinstance(planned, Result) and planned.asked is not None else {}
+        job = ToExport(to, stages_of(plan, profile), profile, options, asked)
+        unused = _about_devices(job)
         exported = load_address(f"{__package__}.{TARGETS[to].address}")(job)
     return replace(exported, notes=(*_about_names(planned, profile), *unused, *exported.notes))
 
@@ -116,10 +117,9 @@ def _about_names(planned: Plan | Result, profile: Profile | Problem | None) -> t
     return (f"the result is about {show(name)} and the profile is called {show(profile.name)}",)
 
 
-def _about_devices(planned: Plan | Result, job: ToExport) -> tuple[str, ...]:
+def _about_devices(job: ToExport) -> tuple[str, ...]:
     """Where the plan was made for more devices than it uses."""
-    asked = planned.asked.cluster if isinstance(planned, Result) and planned.asked is not None else {}
-    there = asked.get("devices")
+    there = job.asked.get("devices")
     used = sum({stage.rank: stage.replicas * stage.tensor_parallel for stage in job.stages}.values())
     if not isinstance(there, int) or used >= there:
         return ()
