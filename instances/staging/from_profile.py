@@ -121,10 +121,10 @@ def _notes(profile: Profile, options: ProfileOptions, bandwidth: float) -> Itera
     shared = [t for t in options.tensor_parallel if t > 1]
     missing = [t for t in shared if options.efficiency_at(t) is None]
     if missing and bandwidth == math.inf:
-        yield "devices that share a layer divide its time FOR NOTHING, because links take no time; --efficiency says what is left"
+        yield "devices that share a layer divide its time for nothing: links are free; --efficiency says what is left"
     elif missing:
         yield (
-            f"devices that share a layer exchange what it sends {REDUCTIONS} times in each pass, at the bandwidth of their "
+            f"devices that share a layer exchange what it sends {REDUCTIONS} times in each pass, over their "
             "links; --efficiency 2:0.97,4:0.93 says what is left of the ideal speed instead"
         )
     yield from about_copies(profile, options)

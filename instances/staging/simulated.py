@@ -82,7 +82,7 @@ def leveled_pipeline(
 def chunked_pipeline(
     problem: StagingProblem, plan: LeveledPlan, chunks: Sequence[tuple[NodeId, ...]], places: Sequence[int]
 ) -> Pipeline:
-    """Chunks of a plan's layers in their order, each on the devices of the stage of level 1 at its place, one pass each.
+    """Chunks of a plan's layers in their order, each on the devices of the stage of level 1 at its place; one pass.
 
     All stages of level 1 have the same degrees, so that any of them can hold any chunk.
     """

@@ -15,9 +15,9 @@ from ..timeline.checks import refuse_broken
 from ..timeline.model import Pipeline
 from .leveled_plan import LeveledPlan, LeveledStage
 from .plan import PlannedStage, StagedPlan
-from .problem import Layer, StagingProblem
+from .problem import Configuration, Layer, StagingProblem
 from .referee.levels import evaluate_leveled, verify_leveled
-from .referee.stages import type_of, verify_stages, ways_of
+from .referee.stages import type_of, verify_stages
 from .simulated import chunked_pipeline, leveled_pipeline, staged_pipeline
 
 AnyStage = PlannedStage | LeveledStage
@@ -115,8 +115,16 @@ def _read(problem: StagingProblem, stages: Sequence[AnyStage]) -> list[float]:
     return [found[number] for number in range(len(stages))]
 
 
+def _ways(problem: StagingProblem, stage: AnyStage) -> Iterator[Configuration]:
+    """The configurations that the layers of a stage run in."""
+    for node_id, name in stage.configurations.items():
+        ways = problem.layers[problem.index[node_id]].configurations[stage.tensor_parallel]
+        yield from (way for way in ways if way.id == name)
+
+
 def _notes(problem: StagingProblem, stages: Sequence[AnyStage], options: ScheduleOptions) -> Iterator[str]:
-    if any(way.forward_time is None for stage in stages for way in ways_of(problem, stage).values()):
+    ways = (_ways(problem, stage) for stage in stages)
+    if any(way.forward_time is None for chosen in ways for way in chosen):
         yield "a third of the time of a stage is taken for its forward pass: configurations have one time for both"
     if any(stage.tensor_parallel > 1 for stage in stages):
         yield "a device of the schedule is a group of tensor-parallel devices; memory is that of one of them"

@@ -114,8 +114,8 @@ def command(
         bool,
         typer.Option(
             "--compare",
-            help="One table instead: 1F1B, interleaved, zero bubble, V shapes and the best that is found, each with time, "
-            "idle share and memory; the time limit (30 s unless given) is for all together.",
+            help="One table instead: 1F1B, interleaved, zero bubble, V shapes and the best that is found, each with "
+            "time, idle share and memory; the time limit (30 s unless given) is for all together.",
             rich_help_panel=METHOD,
         ),
     ] = False,

@@ -73,4 +73,4 @@ def unused_devices(problem: Problem, plan: Plan) -> str | None:
     used = len(stages.shared) or sum(stage.devices for stage in stages.stages)
     if used >= there:
         return None
-    return f"the plan uses {used} of {several(there, 'device')}: more of them would not make it faster, or are left over"
+    return f"the plan uses {used} of {several(there, 'device')}; the others are left over"

@@ -17,7 +17,7 @@ from ...instances.staging.problem import Configuration, Layer, StagingProblem
 from ...instances.staging.rules import rules_of
 from ..options import SolveOptions
 from ..staging.quick_trees import widest_degree
-from .search import Answer, Ask, Floor, Questions, Search, Watch, accepted, of_mine, outcome_of, whole
+from .search import Answer, Floor, Questions, Search, Watch, accepted, of_mine, outcome_of, whole
 
 DP = "dp-piper"
 
@@ -78,7 +78,13 @@ def _least_together(problem: StagingProblem, layer: Layer) -> Fraction:
 
 def _timeless(problem: StagingProblem, memory_bytes: float | None) -> StagingProblem:
     """Nothing takes any time, so that a search ends with its first plan; so much memory everywhere."""
-    free: dict[str, Any] = {"time": 0.0, "forward_time": None, "weight_bytes": 0.0, "gather_in": {}, "gather_out": {}}
+    free: dict[str, Any] = {
+        "time": 0.0,
+        "forward_time": None,
+        "weight_bytes": 0.0,
+        "gather_in": {},
+        "gather_out": {},
+    }
     layers = tuple(
         replace(
             layer,

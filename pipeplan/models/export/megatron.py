@@ -32,7 +32,9 @@ def export(job: ToExport) -> Exported:
     notes += about
     devices = replicas * tensor * job.plan.ranks
     if devices > 1:
-        notes.append(f"start it on {devices} devices: torchrun --nproc-per-node N --nnodes M pretrain_gpt.py with N x M of them")
+        notes.append(
+            f"start it on {devices} devices: torchrun --nproc-per-node N --nnodes M pretrain_gpt.py with N x M of them"
+        )
     if any(stage.predictors for stage in stages):
         notes.append(f"give --mtp-num-layers {sum(stage.predictors for stage in stages)} as well")
     return Exported({FILE: " ".join(words) + "\n"}, tuple(notes))
@@ -46,7 +48,11 @@ def _recomputation(job: ToExport) -> tuple[list[str], list[str]]:
     most = max(counts)
     words = f"--recompute-granularity full --recompute-method block --recompute-num-layers {most}"
     told = ", ".join(map(str, counts))
-    same = "" if len(set(counts)) == 1 else f"; Megatron has one number, so stages that need fewer recompute {most}, too"
+    same = (
+        ""
+        if len(set(counts)) == 1
+        else f"; Megatron has one number, so stages that need fewer recompute {most}, too"
+    )
     return [words], [f"layers that recompute, by stage: {told}{same}"]
 
 

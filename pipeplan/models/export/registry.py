@@ -82,7 +82,8 @@ def export_files(
         raise unknown_choice("--to", to, TARGETS)
     options = ExportOptions(dict(rename or {}), legacy, micro_batches)
     _check_options(to, options)
-    plan, unused = _plan_in(planned), ()
+    plan = _plan_in(planned)
+    unused: tuple[str, ...] = ()
     if SHOWN[kind_of_plan(plan).name].exports:
         exported = _by_problem(plan, profile, to, options)
     elif profile is not None and not isinstance(profile, Profile):

@@ -18,6 +18,7 @@ from ...instances.timeline.model import Dependency, Pass, Pipeline, Stage, kfkb_
 from ...instances.timeline.sharing import share_devices
 from .contract import Exported, ToExport, check_round_robin, check_row, degrees_of, usual_notes
 from .names import NodeNames, around_of
+from .torch_script import FILE, script
 
 STAGES, SCHEDULE = "stages.json", "schedule.csv"
 TIES = "torch adds up no gradients between stages; untie them, or all-reduce them after each step"
@@ -33,6 +34,9 @@ def export(job: ToExport) -> Exported:
     files = {STAGES: json.dumps({"stages": stages, "split_spec": split}) + "\n"}
     notes = usual_notes(job, ties=TIES)
     files |= schedule_of(job, notes)
+    if SCHEDULE in files and job.options.micro_batches is not None:
+        files[FILE] = script(job.plan.ranks, job.options.micro_batches)
+        notes.append(f"torchrun --nproc-per-node {job.plan.ranks} {FILE} my.py:build trains it")
     return Exported(files, tuple(notes))
 
 

@@ -20,6 +20,12 @@ TITLES = {
 }
 
 
+LEGEND = (
+    "idle: of the devices' time together; backward in two: one pass for inputs and a later one for weights; "
+    "within x %: of the best of its kind"
+)
+
+
 def draw_comparison(found: ScheduleComparison) -> None:
     """By the way in which stages are cut; then why some schedules are not there, and the answer."""
     console, best = out(), found.best
@@ -44,11 +50,7 @@ def draw_comparison(found: ScheduleComparison) -> None:
     limit = "no limit" if found.limit is None else unit.text(found.limit)
     rejected = [row for row in found.rows if row.time is not None and not row.verified]
     said = "yes, every row" if not rejected else f"no: {', '.join(TITLES[row.name] for row in rejected)}"
-    console.print(
-        styled(
-            f"memory: of the fullest device, of {limit}; idle: of the devices' time together; backward in two: one pass for inputs and a later one for weights; within x %: of the best of its kind"
-        )
-    )
+    console.print(styled(f"memory: of the fullest device, of {limit}; {LEGEND}"))
     console.print(styled(f"verified: {said}", "bold green" if not rejected else "bold red"))
 
 

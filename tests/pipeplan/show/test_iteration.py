@@ -53,7 +53,9 @@ def test_plans_that_do_not_say_how_many_micro_batches_are_simulated_with_some() 
     assert result.plan is not None
     said = iteration_in_words(problem, result.plan)
     assert said is not None
-    assert said.startswith("one iteration of 8 micro-batches (4 for each stage; plan simulate takes any number): 109;")
+    assert said.startswith(
+        "one iteration of 8 micro-batches (4 for each stage; plan simulate takes any number): 109;"
+    )
 
 
 @pytest.fixture
@@ -79,8 +81,9 @@ def test_stages_say_how_many_of_their_layers_recompute(plan: Plan, table: Path) 
 
 def test_the_comparison_with_the_even_split_never_vanishes(plan: Plan, table: Path) -> None:
     """There may be more even splits than can be tried, or none that fits."""
-    many = plan("solve", "llama-3-8b", "--devices", 64, "--levels", "8x450GB/s,8x50GB/s", "--memory", "80GB",
-                "--data-parallel", "--tensor-parallel", "1,2,4,8", "--planner", "equi", "--time-limit", "10s")  # fmt: skip
+    on = ("--devices", 64, "--levels", "8x450GB/s,8x50GB/s", "--memory", "80GB", "--data-parallel")
+    degrees = ("--tensor-parallel", "1,2,4,8", "--planner", "equi", "--time-limit", "10s")
+    many = plan("solve", "llama-3-8b", *on, *degrees)
     assert "even split" in many.out
     none = plan("solve", "memory-tight", "--planner", "dp")
     assert "no even split fits that was tried (as many nodes on each accelerator)" in " ".join(none.out.split())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ def uneven_levels(layers: int = 10) -> tuple[Any, Any]:
     names = ["embedding", *(f"block {i}" for i in range(layers)), "head"]
     times = [1.0, *(4.0 for _ in range(layers)), 6.0]
     nodes = tuple(ProfileNode(n, t, 2 * t, 10.0, parameters={n: 1.0}) for n, t in zip(names, times, strict=True))
-    tensors = tuple(ProfileTensor(n, n, (m,), 1.0) for n, m in zip(names, names[1:], strict=False))
+    tensors = tuple(ProfileTensor(n, n, (m,), 1.0) for n, m in pairwise(names))
     problem = Profile(nodes, tensors).to_staging(levels=((2, 100.0), (2, 10.0)), memory_bytes=400.0, batch=8)
     result = pipeplan.solve(problem)
     assert result.plan is not None

@@ -129,7 +129,7 @@ def test_devices_that_share_a_layer_pay_for_what_they_exchange() -> None:
 def test_efficiencies_are_named_for_every_degree() -> None:
     on: dict[str, Any] = {"devices": 4, "memory_bytes": 80e9, "bandwidth": 1e11, "tensor_parallel": (1, 2, 4)}
     profile = pipeplan.load_profile("llama-3-8b")
-    with pytest.raises(InputError, match="--efficiency says nothing of 4 devices; add 4:0.9"):
+    with pytest.raises(InputError, match=r"--efficiency says nothing of 4 devices; add 4:0\.9"):
         profile.to_staging(**on, efficiency="2:0.97")
     for text in ("2:1.2,4:0.9", "two", "2:0.9;4:0.8"):
         with pytest.raises(InputError, match="--efficiency is"):

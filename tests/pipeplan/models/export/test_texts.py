@@ -245,7 +245,9 @@ def planned_for(plan: StagedPlan, **cluster: Any) -> pipeplan.Result:
 def test_megatron_is_told_batches_optimizer_and_recomputation() -> None:
     plan = staged(STAGES, tensor=2)
     again = tuple(
-        replace(stage, configurations={node: RECOMPUTE if i < 2 else "vanilla" for i, node in enumerate(stage.nodes)})
+        replace(
+            stage, configurations={node: RECOMPUTE if i < 2 else "vanilla" for i, node in enumerate(stage.nodes)}
+        )
         for stage in plan.stages[:1]
     )
     mixed = replace(plan, stages=(*again, *plan.stages[1:]))
@@ -254,7 +256,8 @@ def test_megatron_is_told_batches_optimizer_and_recomputation() -> None:
     found = export_files(result, profile, to="megatron")
     assert found.text.endswith(
         "--tensor-model-parallel-size 2 --sequence-parallel --recompute-granularity full --recompute-method block "
-        "--recompute-num-layers 2 --micro-batch-size 2 --global-batch-size 32 --seq-length 4096 --optimizer adam --bf16\n"
+        "--recompute-num-layers 2 --micro-batch-size 2 --global-batch-size 32 --seq-length 4096 "
+        "--optimizer adam --bf16\n"
     )
     assert "layers that recompute, by stage: 2, 0, 0, 0; Megatron has one number" in " ".join(found.notes)
     assert "start it on 8 devices" in " ".join(found.notes)
