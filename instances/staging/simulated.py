@@ -144,13 +144,12 @@ def _pipeline(
 
 def _stage(part: _Part, count: int, warm_up: int) -> Stage:
     ways = part.ways.values()
-    forward = math.fsum(_forward_time(way) for way in ways) / part.speed
-    time = math.fsum(way.time for way in ways) / part.speed
+    forward, backward = _passes(part)
     return Stage(
         name="stage " + ".".join(map(str, part.path)),
         micro_batch=1,
         forward=forward,
-        backward=time - forward,
+        backward=backward,
         orders=replica_orders(count, part.copies, warm_up),
         devices=part.copies * part.stage.tensor_parallel,
         synchronisation=part.synchronisation,
@@ -160,8 +159,13 @@ def _stage(part: _Part, count: int, warm_up: int) -> Stage:
     )
 
 
-def _forward_time(way: Configuration) -> float:
-    return FORWARD_SHARE * way.time if way.forward_time is None else way.forward_time
+def _passes(part: _Part) -> tuple[float, float]:
+    """Times of the forward and of the backward pass, as far as the configurations tell them apart."""
+    whole = math.fsum(way.time for way in part.ways.values() if way.forward_time is None) / part.speed
+    told = [(way.forward_time, way.time) for way in part.ways.values() if way.forward_time is not None]
+    forward = math.fsum(first for first, _ in told) / part.speed
+    backward = math.fsum(both - first for first, both in told) / part.speed
+    return FORWARD_SHARE * whole + forward, (1 - FORWARD_SHARE) * whole + backward
 
 
 def _dependencies(
