@@ -3,14 +3,16 @@ in which devices idle."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..instances.base.cluster import SECONDS
 from ..instances.base.errors import PipeplanError
 from ..instances.networks.profile.options import Samples
 from ..instances.registry import Plan, Problem, kind_of
-from ..instances.simulate import pipeline_of, simulate
-from ..instances.timeline.engine import DeadlockError
-from ..instances.timeline.timeline import Simulation
 from .words import amount, percent, several
+
+if TYPE_CHECKING:
+    from ..instances.timeline.timeline import Simulation
 
 # Micro-batches of each stage in an iteration, where neither the plan nor the problem says how many there are.
 FOR_EACH_STAGE = 4
@@ -20,6 +22,11 @@ MOST_PASSES = 100_000
 
 def iteration_of(problem: Problem, plan: Plan) -> Simulation | None:
     """One iteration, simulated; None for plans that run forward passes alone or repeat without an end."""
+    if not _trains(problem):
+        return None
+    from ..instances.simulate import pipeline_of, simulate
+    from ..instances.timeline.engine import DeadlockError
+
     batch = kind_of(problem).batch
     try:
         one = pipeline_of(problem, plan, micro_batches=None if batch else 1)
@@ -31,6 +38,12 @@ def iteration_of(problem: Problem, plan: Plan) -> Simulation | None:
         return None
     trains = any(task.kind == "backward" for stage in found.stages for task in stage.tasks)
     return found if trains and found.iteration > 0 else None
+
+
+def _trains(problem: Problem) -> bool:
+    """Not sure of kinds whose problems do not say: then a simulation tells."""
+    trains = kind_of(problem).trains
+    return trains is None or trains(problem)
 
 
 def iteration_in_words(problem: Problem, plan: Plan, samples: Samples | None = None) -> str | None:
@@ -64,6 +77,10 @@ def _rates(found: Simulation, counted: str, samples: Samples | None) -> list[str
 
 def unused_devices(problem: Problem, plan: Plan) -> str | None:
     """A sentence where a plan leaves devices without work, which is easily overlooked."""
+    if not _trains(problem):
+        return None
+    from ..instances.simulate import pipeline_of
+
     field = kind_of(problem).cluster.get("devices")
     try:
         stages = pipeline_of(problem, plan, micro_batches=None if kind_of(problem).batch else 1)
