@@ -15,6 +15,7 @@ from .base.json_file import MAX_FILE_BYTES, check_path, dump_json, parse_json, r
 from .base.kind import Kind
 from .base.result import SCHEMA as RESULT_SCHEMA
 from .base.result import Result
+from .foreign import refuse_foreign_file, refuse_model_configuration
 from .networks.profile.marks import is_profile, looks_like_graph_txt, looks_like_table
 from .networks.profile.options import Lowered, ProfileOptions
 from .registry import DEFAULT_KIND, KINDS, KindName, Plan, Problem, is_plan, is_problem
@@ -120,6 +121,7 @@ def load_on(
         guess = did_you_mean(format, FORMATS)
         raise UsageError(f"The format {show(format)} is unknown{guess}; give one of {', '.join(FORMATS)}.")
     check_path(path)
+    refuse_foreign_file(path)
     if looks_like_table(path):
         return _profiled(path, cluster, asked, format)
     text = read_text(path, max_bytes=max_bytes)
@@ -133,6 +135,7 @@ def load_on(
         data = parse_json(text, str(path))
         if is_profile(data):
             return _profiled(path, cluster, asked, format)
+        refuse_model_configuration(data, path)
         problem = _parse(data, path, format, cluster)
         if asked not in (None, problem.kind):
             raise InputError(

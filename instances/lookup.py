@@ -22,9 +22,10 @@ def load_instance(text: str, on: Cluster) -> Problem:
 def load_with_notes(text: str, on: Cluster) -> Lowered:
     """The problem, with what is to be said of a profile or a table that became a problem."""
     from .files import load_on
+    from .foreign import names_a_model
     from .networks.profile.options import Lowered
 
-    if os.path.exists(text) or _looks_like_a_path(text):
+    if os.path.exists(text) or names_a_model(text) or _looks_like_a_path(text):
         return load_on(text, on)
     from .catalogue import load_packaged, packaged_names
     from .networks.profile.packaged import load_packaged_profile, packaged_profile_names

@@ -14,7 +14,7 @@ from .base.json_file import MAX_FILE_BYTES, check_path, parse_json, read_text
 from .base.kind import Kind
 from .networks.profile.files import profile_from_json
 from .networks.profile.marks import looks_like_graph_txt, looks_like_table
-from .networks.profile.options import Lowered, ProfileOptions, option_of
+from .networks.profile.options import Lowered, ProfileOptions, Samples, option_of
 from .networks.profile.packaged import load_packaged_profile, packaged_profile_names
 from .networks.profile.pipedream import PUBLISHED_IN_FLIGHT, profile_name, read_graph_txt
 from .networks.profile.profile import Profile
@@ -139,7 +139,7 @@ def lower(
     recompute: bool = False,
     data_parallel: bool = False,
     tensor_parallel: Sequence[int] = (),
-    efficiency: float | None = None,
+    efficiency: float | str | None = None,
 ) -> Lowered:
     """A profile as a problem of a kind, by the rules that the kind's module `from_profile` documents.
 
@@ -175,8 +175,9 @@ def lower(
         Of stagings: stages may have replicas.
     tensor_parallel : sequence of int
         Of stagings: how many devices may share a layer.
-    efficiency : float, optional
-        What is left of the ideal speed where devices share a layer. None: all of it.
+    efficiency : float or str, optional
+        What is left of the ideal speed where devices share a layer, or for each number of them: "2:0.97,4:0.93". None:
+        what they exchange takes the time of their links.
 
     Returns
     -------
@@ -212,7 +213,24 @@ def on_cluster(profile: Profile, cluster: Cluster) -> Lowered:
         lowered = kind.from_profile(profile, cluster, options)
     except InputError as error:
         raise _of_the_profile(error, profile) from None
-    return Lowered(lowered.problem, (*reason, *lowered.notes))
+    tokens = profile.source.get("sequence")
+    samples = Samples(profile.micro_batch, profile.training, tokens if isinstance(tokens, int) else None)
+    return Lowered(lowered.problem, (*reason, *lowered.notes, *_about_experts(profile)), samples)
+
+
+_MANY_EXPERTS = re.compile(r"moe|mixtral|experts|deepseekv[23]", re.IGNORECASE)
+
+
+def _about_experts(profile: Profile) -> tuple[str, ...]:
+    """A sentence where layers hold experts, which other planners would divide."""
+    names = (name for node in profile.nodes for name in node.parameters)
+    if _MANY_EXPERTS.search(str(profile.source.get("architecture", ""))) or any(
+        "experts" in name for name in names
+    ):
+        return (
+            "the experts of a layer stay together: plan configure plans expert parallelism, from a config.json",
+        )
+    return ()
 
 
 _PLACE = re.compile(r"(?:nodes|layers|operators)\[(\d+)\](?:\.(\w+))?")

@@ -42,8 +42,8 @@ def lower_to_schedule(
     weight_stash : float, optional
         The share of its activations that a stage keeps until its backward pass for the weights ends. None: a half.
     virtual : int, optional
-        Chunks on each device, each of as many layers: chunk k is on device k modulo the number of devices. None: one,
-        or two for the shape v.
+        Chunks on each device, of as many layers where they can be: chunk k is on device k modulo the number of devices.
+        None: one, or two for the shape v.
     shape : str, optional
         "v": the chunks go down the devices and back up. None: always down.
     recompute : bool

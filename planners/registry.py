@@ -32,7 +32,7 @@ from .graph_pipeline.options import (
 from .graph_pipeline.options import PIPER_OPTIONS as DOWNSET_OPTIONS
 from .placement.options import DP_OPTIONS, LATENCY_CYCLES, LATENCY_OPTIONS, LATENCY_STEPS, OPTIONS, SPLIT
 from .staging.options import DP_OPTIONS as PIPER_OPTIONS
-from .staging.options import EQUI_OPTIONS, RESTRICTED_OPTIONS
+from .staging.options import EQUI_OPTIONS, RESTRICTED_OPTIONS, UNIFORM
 from .training.options import HEURISTIC_OPTIONS, SCOPE_OPTIONS
 
 # The planner that hands a formulation to a solver.
@@ -190,6 +190,17 @@ PLANNERS: Mapping[str, Entry] = {
         _piper("piper-no-ar", "Piper without recomputation", "planner:NO_RECOMPUTATION"),
         _equal("equi", "The even split: equal stages of equal degrees", "equal:PLANNER"),
         _equal("equi-no-tp", "Equal stages of one data-parallel degree", "equal:NO_TENSOR_PARALLELISM"),
+        Entry(
+            "uniform",
+            "The fastest plan with the same degrees on every stage",
+            "staging",
+            "pipeplan.planners.staging.uniform:PLANNER",
+            (UNIFORM,),
+            exact=False,
+            extensions=frozenset({"levels", "no replicas"}),
+            asked_by=("uniform",),
+            as_formulation=True,
+        ),
         Entry(
             "piper-pipedream",
             "PipeDream's partitioner, which ignores memory",
@@ -383,7 +394,8 @@ def asked_formulation(kind: str, options: Mapping[str, Any]) -> Entry | None:
     """
     asked = questions().intersection(options)
     objective = options.get("objective")
-    fitting = (entry for entry in FORMULATIONS.values() if entry.problem_kind == kind)
+    named = (*FORMULATIONS.values(), *(entry for entry in PLANNERS.values() if entry.asked_by))
+    fitting = (entry for entry in named if entry.problem_kind == kind)
     for entry in fitting if asked or objective is not None else ():
         if asked == set(entry.asked_by) and objective in (None, *entry.objectives):
             return entry

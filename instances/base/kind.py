@@ -150,6 +150,8 @@ class Kind(Generic[ProblemT, PlanT]):
     """The plan in a file that is no JSON; None: all its plans are JSON."""
     each_memory: Function[[ProblemT, float | None], ProblemT] | None = None
     """The problem with so much memory on each device; None: it has one field for all of them."""
+    trains: Function[[ProblemT], bool] | None = None
+    """Does a problem have backward passes, and so iterations? None: all of this kind do, or a simulation tells."""
     batch_grows: bool = False
     """Are its values of one micro-batch, so that a batch which nobody gave may grow with the devices?"""
 

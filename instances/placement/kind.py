@@ -7,6 +7,7 @@ from ..base.kind import Function, Later, kind_in
 KIND = kind_in(
     "placement",
     name="placement",
+    trains=Function("kind_functions:trains"),
     schema="pipeplan.placement/1",
     published=("maxFPGAs", "maxCPUs", "maxSizePerFPGA"),
     read_published=Function("kind_functions:read_published"),

@@ -43,3 +43,8 @@ def pipeline(problem: PlacementProblem, plan: PlacementPlan, micro_batches: int 
 
     check_tasks([given(micro_batches)] * len(plan.devices))
     return placement_pipeline(problem, plan, given(micro_batches), schedule)
+
+
+def trains(problem: PlacementProblem) -> bool:
+    """Does some node belong to the backward pass?"""
+    return any(node.backward for node in problem.nodes)

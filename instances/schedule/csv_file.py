@@ -3,6 +3,10 @@
 A cell is a stage, the kind of pass and a micro-batch, both counted from 0: ``0F0``, ``0I0``, ``0W0``, ``0B0``. Empty
 cells are pauses and say nothing; ``(0F1;3B0)OVERLAP_F_B`` is a pair of passes that a rank overlaps, which for us follow
 each other. Ranks are the devices that run blocks, in the order of the problem.
+
+Files of all ages are read. Older ones call the backward pass for inputs ``B`` where a ``W`` of the same stage and
+micro-batch follows, and the whole backward pass ``BW``. Sends, receives and other communication (``0SEND_F0``,
+``2RECV_B1``, ``0UNSHARD``) are no passes, and such a cell is read as a pause.
 """
 
 from __future__ import annotations
@@ -24,13 +28,13 @@ from .referee.verify import verify_schedule
 
 PASSES = "FBIW"
 OVERLAP = "OVERLAP_F_B"
+WHOLE = "BW"  # as older files write B
 EXAMPLE = "write a stage, F, B, I or W and a micro-batch, such as 0F0"
 PAIR_EXAMPLE = f"write a pair such as (0F1;3B0){OVERLAP}"
-PASSES_ALONE = 'give the file of the passes alone, which PyTorch calls "compute_only"'
 
-_ACTION = re.compile(rf"(\d{{1,9}})([{PASSES}])(\d{{1,9}})")
+_ACTION = re.compile(rf"(\d{{1,9}})({WHOLE}|[{PASSES}])(\d{{1,9}})")
 _PAIR = re.compile(rf"\(([^();]*);([^();]*)\){OVERLAP}")
-_OTHER = re.compile(r"\d+(UNSHARD|RESHARD|REDUCE_GRAD|SEND_F|RECV_F|SEND_B|RECV_B)\d*")
+_COMMUNICATION = re.compile(r"\d+(UNSHARD|RESHARD|REDUCE_GRAD|SEND_F|RECV_F|SEND_B|RECV_B)\d*")
 
 
 class Action(NamedTuple):
@@ -66,7 +70,19 @@ def table_from_csv(text: str) -> Table:
             rows_read.append(tuple(_cell(_place(number, column), entry) for column, entry in enumerate(row, 1)))
     except csv.Error as error:
         raise InputError(f"row {len(rows_read) + 1}", f"is not CSV ({error})", "correct the text there") from None
-    return tuple(rows_read)
+    return _in_new_letters(rows_read)
+
+
+def _in_new_letters(table: Sequence[Sequence[Cell]]) -> Table:
+    """A B whose stage and micro-batch have a W, too, and no I, is the I of newer files."""
+    passes = {action for row in table for cell in row for action in cell}
+
+    def in_new_letters(action: Action) -> Action:
+        divided = action._replace(kind="I")
+        old = action.kind == "B" and action._replace(kind="W") in passes and divided not in passes
+        return divided if old else action
+
+    return tuple(tuple(tuple(map(in_new_letters, cell)) for cell in row) for row in table)
 
 
 def table_to_csv(table: Table) -> str:
@@ -84,7 +100,7 @@ def _written(cell: Cell) -> str:
 
 def _cell(where: str, entry: str) -> Cell:
     entry = entry.strip()
-    if not entry:
+    if not entry or _COMMUNICATION.fullmatch(entry):
         return ()
     pair = _PAIR.fullmatch(entry)
     if pair is not None:
@@ -95,10 +111,8 @@ def _cell(where: str, entry: str) -> Cell:
 def _action(where: str, entry: str, remedy: str) -> Action:
     found = _ACTION.fullmatch(entry)
     if found is None:
-        if _OTHER.fullmatch(entry):
-            raise InputError(where, f"is {show(entry)}, which is no pass", PASSES_ALONE)
         raise InputError(where, f"is {show(entry)}", remedy)
-    return Action(int(found[1]), found[2], int(found[3]))
+    return Action(int(found[1]), "B" if found[2] == WHOLE else found[2], int(found[3]))
 
 
 def _place(row: int, column: int) -> str:

@@ -88,20 +88,23 @@ def repeated(costs: Mapping[T, Hashable]) -> frozenset[T]:
 def evenly(
     members: Sequence[T], chunks: int, stage: str, counted: Collection[T], what: str = "layers"
 ) -> Iterator[tuple[T, ...]]:
-    """Divide members into runs with equally many of those that are counted; a `UsageError` says why that is impossible.
+    """Divide members into runs with equally many of those that are counted, the first runs with one more where they do
+    not divide; a `UsageError` says why that is impossible.
 
     An embedding or a head stays with the layers beside it, as in Megatron's interleaving: it goes with the run before,
     and at the beginning with the first one.
     """
     places = [place for place, member in enumerate(members) if member in counted]
+    if len(places) < chunks:
+        places = list(range(len(members)))
     length, rest = divmod(len(places), chunks)
-    if rest or not length:
-        count = f"1 {what.removesuffix('s')}" if len(places) == 1 else f"{len(places)} {what}"
+    if not length:
+        held = f"1 {what.removesuffix('s')}" if len(members) == 1 else f"{len(members)} {what}"
         raise UsageError(
-            f"{stage} has {count}, which {chunks} chunks cannot share evenly; choose another number of chunks, or "
-            "another plan."
+            f"{stage} has {held}, too few for {chunks} chunks; choose another number of chunks, or another plan."
         )
-    borders = [0, *(places[number * length] for number in range(1, chunks)), len(members)]
+    firsts = (places[number * length + min(number, rest)] for number in range(1, chunks))
+    borders = [0, *firsts, len(members)]
     for begin, end in pairwise(borders):
         yield tuple(members[begin:end])
 

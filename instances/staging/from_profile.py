@@ -9,9 +9,10 @@ Cost model, for one micro-batch:
 - `--recompute` adds a configuration that computes the activations again: twice the forward time, and only what the
   layer reads is kept;
 - `--data-parallel` allows replicas, which synchronise one copy of the parameters;
-- `--tensor-parallel 1,2,4` adds configurations on t devices: time / (t x efficiency), parameters and saved bytes / t.
-  `--efficiency` is one number for all t > 1, and what the devices exchange is part of it; tensors between stages stay
-  whole.
+- `--tensor-parallel 1,2,4` adds configurations on t devices: time / t, parameters and saved bytes / t, and what the
+  devices exchange: in each pass `REDUCTIONS` all-reduces of what the layer sends on, as a transformer layer has, over
+  the innermost links. `--efficiency` takes the place of all that: time / (t x efficiency), one number for all t > 1 or
+  one for each; tensors between stages stay whole.
 
 A batch has as many micro-batches as there are devices unless `--batch` says more: the least number that
 forbids no plan.
@@ -22,6 +23,7 @@ between sizes of micro-batches nothing is chosen.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -36,6 +38,8 @@ from .problem import Configuration, Edge, Layer, StagingProblem
 
 VANILLA = "vanilla"
 RECOMPUTE = "activation recomp"
+# All-reduces of a transformer layer in one pass: behind its attention and behind its products.
+REDUCTIONS = 2
 
 
 def lower(profile: Profile, cluster: Cluster, options: ProfileOptions) -> Lowered:
@@ -46,7 +50,7 @@ def lower(profile: Profile, cluster: Cluster, options: ProfileOptions) -> Lowere
     if options.efficiency is not None and max(options.tensor_parallel, default=1) == 1:
         raise UsageError("--efficiency is of layers that devices share; give --tensor-parallel 1,2, or drop it.")
     problem = StagingProblem(
-        layers=_layers(profile, options),
+        layers=_layers(profile, options, per_unit(bandwidth, profile.time_unit)),
         edges=_edges(profile),
         devices=devices,
         bandwidth=per_unit(bandwidth, profile.time_unit),
@@ -56,28 +60,35 @@ def lower(profile: Profile, cluster: Cluster, options: ProfileOptions) -> Lowere
         time_unit=profile.time_unit,
     )
     problem = adjusted(problem, replace(cluster, batch=None, training=None, profile=None))
-    return Lowered(problem, tuple(_notes(profile, options)))
+    return Lowered(problem, tuple(_notes(profile, options, bandwidth)))
 
 
-def _layers(profile: Profile, options: ProfileOptions) -> tuple[Layer, ...]:
+def _layers(profile: Profile, options: ProfileOptions, bandwidth: float) -> tuple[Layer, ...]:
     degrees = options.tensor_parallel or (1,)
     return tuple(
-        Layer(node.id, {t: tuple(_ways(profile, options, i, t)) for t in degrees})
+        Layer(node.id, {t: tuple(_ways(profile, options, bandwidth, i, t)) for t in degrees})
         for i, node in enumerate(profile.nodes)
     )
 
 
-def _ways(profile: Profile, options: ProfileOptions, i: int, t: int) -> Iterator[Configuration]:
+def _ways(profile: Profile, options: ProfileOptions, bandwidth: float, i: int, t: int) -> Iterator[Configuration]:
+    """Times of passes: forward ones first, and the backward pass behind them."""
     node = profile.nodes[i]
     forward, backward = profile.time(node.forward), profile.time(node.backward)
     plans = [(VANILLA, [forward, backward], as_written(node.saved_bytes))]
     if options.recompute:
         plans.append((RECOMPUTE, [forward, forward, backward], _read_bytes(profile, i)))
-    speed = t * as_written(options.efficiency or 1) if t > 1 else 1
+    efficiency = options.efficiency_at(t)
+    speed = t * as_written(efficiency or 1) if t > 1 else Fraction(1)
+    exchanged = Fraction(0)
+    if t > 1 and efficiency is None and bandwidth < math.inf:
+        exchanged = REDUCTIONS * Fraction(2 * (t - 1), t) * _sent_bytes(profile, i) / as_written(bandwidth)
     for name, times, kept in plans:
+        passes = [time / speed + exchanged for time in map(as_written, times)]
         yield Configuration(
             name,
-            float(exact_sum(times) / speed),
+            float(sum(passes if profile.training else passes[:1], Fraction(0))),
+            forward_time=float(passes[0]),
             weight_bytes=float(exact_sum(node.parameters.values()) / t),
             memory_per_batch=float(kept / t),
             memory_fixed=float(held_bytes(node, copies_of(profile, options)) / t),
@@ -87,6 +98,11 @@ def _ways(profile: Profile, options: ProfileOptions, i: int, t: int) -> Iterator
 def _read_bytes(profile: Profile, i: int) -> Fraction:
     reader = profile.nodes[i].id
     return exact_sum(tensor.bytes for tensor in profile.tensors if reader in tensor.readers)
+
+
+def _sent_bytes(profile: Profile, i: int) -> Fraction:
+    """The largest tensor that others read."""
+    return max((as_written(tensor.bytes) for tensor in profile.made[i] if tensor.readers), default=Fraction(0))
 
 
 def _edges(profile: Profile) -> tuple[Edge, ...]:
@@ -101,11 +117,18 @@ def _edges(profile: Profile) -> tuple[Edge, ...]:
     return tuple(Edge(source, target, float(amount)) for (source, target), amount in amounts.items())
 
 
-def _notes(profile: Profile, options: ProfileOptions) -> Iterator[str]:
+def _notes(profile: Profile, options: ProfileOptions, bandwidth: float) -> Iterator[str]:
+    shared = [t for t in options.tensor_parallel if t > 1]
+    missing = [t for t in shared if options.efficiency_at(t) is None]
+    if missing and bandwidth == math.inf:
+        yield "devices that share a layer divide its time for nothing: links are free; --efficiency says what is left"
+    elif missing:
+        yield (
+            f"devices that share a layer exchange what it sends {REDUCTIONS} times in each pass, over their "
+            "links; --efficiency 2:0.97,4:0.93 says what is left of the ideal speed instead"
+        )
     yield from about_copies(profile, options)
     if not options.data_parallel and not options.tensor_parallel:
         yield "every stage is one device; --data-parallel and --tensor-parallel 1,2,4 allow more"
-    if max(options.tensor_parallel, default=1) > 1 and options.efficiency is None:
-        yield "devices that share a layer are taken to divide its time without loss; --efficiency says what is left"
     if any(len(tensor.readers) > 1 for tensor in profile.tensors):
         yield "lost: a tensor with several readers is sent to each of them"

@@ -54,6 +54,8 @@ class Configuration:
     """Bytes to redistribute among the t devices for the tensor from each producer; 0 where it is not named."""
     gather_out: Mapping[NodeId, float] = field(default_factory=dict)
     """Bytes to redistribute for the tensor to each reader; 0 where it is not named."""
+    forward_time: float | None = None
+    """The part of `time` that is the forward pass; None: nothing says so, and a third is taken where it matters."""
 
     def memory_bytes(self, in_flight: int) -> Fraction:
         """Per device, with so many micro-batches in flight: exactly what is written."""
@@ -292,6 +294,11 @@ def _check_configuration(where: str, way: Configuration, names: set[str]) -> Non
     names.add(way.id)
     for field_name in ("time", "weight_bytes", "memory_per_batch", "memory_fixed"):
         check_amount(f"{where}.{field_name}", getattr(way, field_name))
+    if way.forward_time is not None:
+        check_amount(f"{where}.forward_time", way.forward_time)
+        if way.forward_time > way.time:
+            remedy = "give at most the time of both passes"
+            raise InputError(f"{where}.forward_time", f"is {show(way.forward_time)} of {show(way.time)}", remedy)
     for side in ("gather_in", "gather_out"):
         for key, value in getattr(way, side).items():
             check_amount(f"{where}.{side}[{show(key)}]", value)

@@ -80,6 +80,29 @@ def leveled_pipeline(
     return _pipeline(problem, parts, [level.bandwidth for level in problem.levels], micro_batches, schedule)
 
 
+def chunked_pipeline(
+    problem: StagingProblem, plan: LeveledPlan, chunks: Sequence[tuple[NodeId, ...]], places: Sequence[int]
+) -> Pipeline:
+    """Chunks of a plan's layers in their order, each on the devices of the stage of level 1 at its place; one pass.
+
+    All stages of level 1 have the same degrees, so that any of them can hold any chunk.
+    """
+    leaves = list(_ways_down(plan.stages))
+    costs = evaluate_leveled(problem, plan).leaves
+    ways_of_node = {node: way for stage in plan.leaves() for node, way in stage.configurations.items()}
+    parts = []
+    for nodes, place in zip(chunks, places, strict=True):
+        above, leaf = leaves[place], leaves[place][-1][1]
+        stage = PlannedStage(
+            nodes, leaf.data_parallel, leaf.tensor_parallel, {node: ways_of_node[node] for node in nodes}
+        )
+        ways = ways_of(problem, stage)
+        time = _sync_on_levels(problem, [around.data_parallel for _, around in above[::-1]], ways)
+        path, cost = tuple(number for number, _ in above), costs[place]
+        parts.append(_Part(path, stage, ways, cost.copies, cost.in_flight, time, problem.memory_bytes))
+    return _pipeline(problem, parts, [level.bandwidth for level in problem.levels], 1, "planned")
+
+
 def _ways_down(stages: tuple[LeveledStage, ...]) -> Iterator[tuple[tuple[int, LeveledStage], ...]]:
     """For each stage of level 1, all stages that it is inside of and itself, each with its number on its level."""
     for number, stage in enumerate(stages):
@@ -122,12 +145,12 @@ def _pipeline(
 
 def _stage(part: _Part, count: int, warm_up: int) -> Stage:
     ways = part.ways.values()
-    time = math.fsum(way.time for way in ways) / part.speed
+    forward, backward = _passes(part)
     return Stage(
         name="stage " + ".".join(map(str, part.path)),
         micro_batch=1,
-        forward=FORWARD_SHARE * time,
-        backward=(1 - FORWARD_SHARE) * time,
+        forward=forward,
+        backward=backward,
         orders=replica_orders(count, part.copies, warm_up),
         devices=part.copies * part.stage.tensor_parallel,
         synchronisation=part.synchronisation,
@@ -135,6 +158,15 @@ def _stage(part: _Part, count: int, warm_up: int) -> Stage:
         sample_bytes=math.fsum(way.memory_per_batch for way in ways),
         limit_bytes=part.limit_bytes,
     )
+
+
+def _passes(part: _Part) -> tuple[float, float]:
+    """Times of the forward and of the backward pass, as far as the configurations tell them apart."""
+    whole = math.fsum(way.time for way in part.ways.values() if way.forward_time is None) / part.speed
+    told = [(way.forward_time, way.time) for way in part.ways.values() if way.forward_time is not None]
+    forward = math.fsum(first for first, _ in told) / part.speed
+    backward = math.fsum(both - first for first, both in told) / part.speed
+    return FORWARD_SHARE * whole + forward, (1 - FORWARD_SHARE) * whole + backward
 
 
 def _dependencies(
@@ -160,5 +192,6 @@ def _dependencies(
 
 
 def _level_between(one: _Part, other: _Part) -> int:
-    """The highest level, counted from 0, on which two parts are in different stages."""
-    return next(len(one.path) - 1 - i for i, (a, b) in enumerate(zip(one.path, other.path, strict=True)) if a != b)
+    """From 0: the highest level on which the two are in different stages; 0 where they are on the same devices."""
+    pairs = enumerate(zip(one.path, other.path, strict=True))
+    return next((len(one.path) - 1 - i for i, (a, b) in pairs if a != b), 0)

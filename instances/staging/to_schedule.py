@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from itertools import chain
 
 from ..base.amounts import Amount
@@ -15,10 +15,10 @@ from ..timeline.checks import refuse_broken
 from ..timeline.model import Pipeline
 from .leveled_plan import LeveledPlan, LeveledStage
 from .plan import PlannedStage, StagedPlan
-from .problem import Layer, StagingProblem
-from .referee.levels import verify_leveled
+from .problem import Configuration, Layer, StagingProblem
+from .referee.levels import evaluate_leveled, verify_leveled
 from .referee.stages import type_of, verify_stages
-from .simulated import leveled_pipeline, staged_pipeline
+from .simulated import chunked_pipeline, leveled_pipeline, staged_pipeline
 
 AnyStage = PlannedStage | LeveledStage
 
@@ -27,14 +27,18 @@ def lower(problem: StagingProblem, plan: StagedPlan | LeveledPlan, options: Sche
     """The schedule problem of a plan; on devices within devices, of each stage of level 1."""
     if isinstance(plan, LeveledPlan):
         refuse_broken(verify_leveled(problem, plan), "lowered to a schedule problem")
+        leaves: tuple[AnyStage, ...] = tuple(plan.leaves())
+        limits = [problem.memory_bytes] * len(leaves)
         if options.chunks > 1:
-            raise UsageError(
-                "Stages on devices within devices are not cut into chunks; drop --virtual and --shape."
+            copies = [cost.copies for cost in evaluate_leveled(problem, plan).leaves]
+            _check_alike([(d, leaf.tensor_parallel) for d, leaf in zip(copies, leaves, strict=True)])
+            leaves = tuple(_chunks(problem, leaves, options.chunks))
+            pipeline = chunked_pipeline(
+                problem, plan, [chunk.nodes for chunk in leaves], spread(len(leaves), options)
             )
-        leaves = tuple(plan.leaves())
-        work = _work(
-            problem, leaves, leveled_pipeline(problem, plan, 1), options, [problem.memory_bytes] * len(leaves)
-        )
+        else:
+            pipeline = leveled_pipeline(problem, plan, 1)
+        work = _work(problem, leaves, pipeline, options, limits)
         return schedule_of(work, options, lambda count: leveled_pipeline(problem, plan, count))
     refuse_broken(verify_stages(problem, plan), "lowered to a schedule problem")
     cut = _cut(problem, plan, options.chunks)
@@ -60,7 +64,7 @@ def _work(
         joints_of(pipeline, devices),
         problem.name,
         problem.time_unit,
-        notes=tuple(chain(_notes(stages, options), notes_on(pipeline))),
+        notes=tuple(chain(_notes(problem, stages, options), notes_on(pipeline))),
     )
 
 
@@ -68,26 +72,27 @@ def _cut(problem: StagingProblem, plan: StagedPlan, chunks: int) -> StagedPlan:
     """The plan with every stage cut into `chunks` stages of equally many layers; layers keep their configurations."""
     if chunks == 1:
         return plan
-    if len({(stage.data_parallel, stage.tensor_parallel, stage.device_type) for stage in plan.stages}) > 1:
+    _check_alike([(stage.data_parallel, stage.tensor_parallel, stage.device_type) for stage in plan.stages])
+    return StagedPlan(tuple(_chunks(problem, plan.stages, chunks)))
+
+
+def _check_alike(shapes: Sequence[Hashable]) -> None:
+    if len(set(shapes)) > 1:
         raise UsageError(
             "The stages run on different devices or on different numbers of them, so that chunks cannot change places; "
-            "drop --virtual and --shape, or plan with stages that are alike."
+            "drop --virtual and --shape, or plan with stages that are alike (--uniform)."
         )
+
+
+def _chunks(problem: StagingProblem, stages: Sequence[AnyStage], chunks: int) -> Iterator[PlannedStage]:
+    """In the order of the network."""
     rank = {problem.ids[i]: place for place, i in enumerate(problem.topological_order)}
     counted = repeated({layer.id: _cost(layer) for layer in problem.layers})
-    return StagedPlan(
-        tuple(
-            PlannedStage(
-                nodes,
-                stage.data_parallel,
-                stage.tensor_parallel,
-                {node_id: stage.configurations[node_id] for node_id in nodes},
-                stage.device_type,
-            )
-            for number, stage in enumerate(plan.stages)
-            for nodes in evenly(sorted(stage.nodes, key=rank.__getitem__), chunks, f"Stage {number}", counted)
-        )
-    )
+    for number, stage in enumerate(stages):
+        kind = stage.device_type if isinstance(stage, PlannedStage) else None
+        for nodes in evenly(sorted(stage.nodes, key=rank.__getitem__), chunks, f"Stage {number}", counted):
+            names = {node_id: stage.configurations[node_id] for node_id in nodes}
+            yield PlannedStage(nodes, stage.data_parallel, stage.tensor_parallel, names, kind)
 
 
 def _cost(layer: Layer) -> tuple[tuple[int, str, float, float], ...]:
@@ -110,8 +115,17 @@ def _read(problem: StagingProblem, stages: Sequence[AnyStage]) -> list[float]:
     return [bytes_read[number] for number in range(len(stages))]
 
 
-def _notes(stages: Sequence[AnyStage], options: ScheduleOptions) -> Iterator[str]:
-    yield "a third of the time of a stage is taken for its forward pass: configurations have one time for both"
+def _ways(problem: StagingProblem, stage: AnyStage) -> Iterator[Configuration]:
+    """The configurations that the layers of a stage run in."""
+    for node_id, name in stage.configurations.items():
+        ways = problem.layers[problem.index[node_id]].configurations[stage.tensor_parallel]
+        yield from (way for way in ways if way.id == name)
+
+
+def _notes(problem: StagingProblem, stages: Sequence[AnyStage], options: ScheduleOptions) -> Iterator[str]:
+    ways = (_ways(problem, stage) for stage in stages)
+    if any(way.forward_time is None for chosen in ways for way in chosen):
+        yield "a third of the time of a stage is taken for its forward pass: configurations have one time for both"
     if any(stage.tensor_parallel > 1 for stage in stages):
         yield "a device of the schedule is a group of tensor-parallel devices; memory is that of one of them"
     if options.recompute:

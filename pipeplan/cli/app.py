@@ -63,6 +63,14 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ),
 }
 
+# What other programs call an option of ours.
+OTHER_WORDS = {
+    **dict.fromkeys(("--gpus", "--num-gpus", "--accelerators", "--num-devices", "--workers"), "--devices"),
+    **dict.fromkeys(("--out", "--outfile", "--save"), "--output"),
+    **dict.fromkeys(("--seq", "--seq-length", "--seq-len", "--context"), "--sequence"),
+    **dict.fromkeys(("--microbatches", "--num-microbatches", "--chunks"), "--micro-batches"),
+}
+
 REPORT_TO = "the project's issue tracker"
 
 
@@ -109,8 +117,10 @@ def _no_such_option(error: Any) -> str:
         flag for parameter in error.ctx.command.params for flag in (*parameter.opts, *parameter.secondary_opts)
     ]
     flags = [flag for flag in flags if flag.startswith("--")]
-    guess, command = did_you_mean(error.option_name, flags), error.ctx.command_path
-    return f"There is no option {show(error.option_name)}{guess}; `{command} --help` tells where each is listed."
+    name, command = error.option_name, error.ctx.command_path
+    ours = OTHER_WORDS.get(name)
+    guess = f" (did you mean {ours!r}?)" if ours in flags else did_you_mean(name, flags)
+    return f"There is no option {show(name)}{guess}; `{command} --help` tells where each is listed."
 
 
 def _say_os_error(error: OSError) -> None:

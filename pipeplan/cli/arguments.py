@@ -25,6 +25,7 @@ from .signatures import hidden, one_of, option, shared
 from .written import watch
 
 if TYPE_CHECKING:
+    from ..instances.networks.profile.options import Lowered
     from ..instances.registry import Problem
 
 CLUSTER = "Cluster (overrides the file's; required for profiles, which have none)"
@@ -111,12 +112,18 @@ def load_instance(text: str, on: Cluster) -> Problem:
 
 def load_asked(text: str, on: Cluster) -> tuple[Problem, Asked]:
     """The problem, and what was asked for, which a result keeps."""
+    lowered, asked = load_lowered(text, on)
+    return lowered.problem, asked
+
+
+def load_lowered(text: str, on: Cluster) -> tuple[Lowered, Asked]:
+    """The problem with what is known of the profile that it was made of, and what was asked for."""
     for note in _without_unit(text, on):  # the problem may be refused for what it is about
         say_note(note)
     lowered = load_with_notes(text, on)
     for note in lowered.notes:
         say_note(note)
-    return lowered.problem, Asked("-" if text == STDIN else text, on.to_json(), lowered.notes)
+    return lowered, Asked("-" if text == STDIN else text, on.to_json(), lowered.notes)
 
 
 # Bytes. Nobody means a device for a network to have less memory; only small examples count in single bytes.

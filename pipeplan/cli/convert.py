@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..show.console import tell
-from .arguments import Cluster, InstanceArgument, Json, load_instance, with_cluster, writable
+from .arguments import Cluster, InstanceArgument, Json, load_instance, output_file, with_cluster
 from .signatures import one_of
 
 FORMATS = ("own", "published")
@@ -17,7 +17,7 @@ FORMATS = ("own", "published")
 def command(
     *,
     instance: InstanceArgument,
-    target: Annotated[str, typer.Argument(metavar="OUT", help="The file to write.", callback=writable)],
+    target: Annotated[str, output_file("The file to write.", "--output", "-o")],
     to: Annotated[
         str,
         typer.Option(

@@ -90,6 +90,13 @@ OPTIONS = (
         default=False,
         help="Let operations that read weights count nothing where they have no formula.",
     ),
+    option(
+        "trace",
+        bool,
+        "--trace/--no-trace",
+        help="Look at every operation with torch, a minute for a large model; or calculate from the shapes in the "
+        "configuration, in moments, with fused kernels; default: trace where torch is installed.",
+    ),
 )
 
 
@@ -221,6 +228,7 @@ def torch(
     "kernel_start_s",
     "attention",
     "allow_uncounted",
+    "trace",
 )
 def hf(
     *,
@@ -236,7 +244,8 @@ def hf(
 ) -> None:
     """Make a profile of a Hugging Face model from its configuration alone: no weights, no hub.
 
-    Times are calculated for the device that --hardware names. Needs transformers, which the extra hf brings.
+    Times are calculated for the device that --hardware names. Needs transformers, which the extra hf brings, for models
+    whose shapes alone do not say enough.
     """
     from ..models.from_hf import import_hf
 

@@ -24,6 +24,14 @@ def _degrees(text: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
+def _efficiency(text: str) -> float | str:
+    """One number, or one for each degree, which is read where degrees are known."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 _option = partial(option, rich_help_panel=PANEL)
 PROFILE_OPTIONS = (
     _option(
@@ -60,8 +68,11 @@ PROFILE_OPTIONS = (
     ),
     _option(
         "efficiency",
-        float,
-        help="What is left of the ideal speed where devices share a layer: 0.9; default: 1.",
+        Any,
+        parser=_efficiency,
+        metavar="SHARE",
+        help="What is left of the ideal speed where devices share a layer: 0.9, or by their number 2:0.97,4:0.93; "
+        "default: what they exchange takes the time of their links.",
     ),
     _option("bytes_per_parameter", float, help="Tables with a column parameters_count: the size of one."),
 )

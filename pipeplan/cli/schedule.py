@@ -10,7 +10,7 @@ import typer
 
 from ..instances.base.errors import UsageError
 from ..instances.base.result import Asked
-from ..show.console import say_note
+from ..show.console import print_json, say_note
 from ..show.words import amount, memory_unit, percent
 from . import quantities
 from .arguments import (
@@ -24,7 +24,7 @@ from .arguments import (
     output_file,
     with_cluster,
 )
-from .exits import exit_code
+from .exits import NO_PLAN, OK, exit_code
 from .interrupt import graceful
 from .limits import limits_for, with_limits
 from .progress import reporter
@@ -110,6 +110,15 @@ def command(
     plan: PlanArgument,
     blocks: dict[str, Any],
     method: dict[str, Any],
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--compare",
+            help="One table instead: 1F1B, interleaved, zero bubble, V shapes and the best that is found, each with "
+            "time, idle share and memory; the time limit (30 s unless given) is for all together.",
+            rich_help_panel=METHOD,
+        ),
+    ] = False,
     limits: dict[str, Any],
     on: Cluster,
     json: Json = False,
@@ -137,6 +146,11 @@ def command(
     case = read_case(problem, plan, {})
     for violation in case.violations()[:1]:
         say_note(f"the plan breaks a rule of the problem: {violation}")
+    if compare:
+        _check_comparable(
+            blocks, method, {"--output": output, "--problem-output": problem_output, "--picture": picture}
+        )
+        raise typer.Exit(_compare(problem, case.plan, blocks, limits_for(problem, limits), json=json))
     with graceful(), reporter(progress) as watch:
         study = schedule_study(
             problem,
@@ -149,6 +163,32 @@ def command(
     _save(study, output, problem_output)
     _show(study, json, verbose, picture)
     raise typer.Exit(exit_code(study.result))
+
+
+ONE_ALONE = ("virtual", "shape", "objective")
+"""Options of blocks that say which schedule is meant."""
+
+
+def _check_comparable(blocks: dict[str, Any], method: dict[str, Any], files: dict[str, str | None]) -> None:
+    given = [f"--{name.replace('_', '-')}" for name in (*ONE_ALONE, *method) if name in {**blocks, **method}]
+    given += [name for name, path in files.items() if path is not None]
+    if given:
+        raise UsageError(f"--compare tries all schedules, and {given[0]} is for one; drop one of them.")
+
+
+def _compare(problem: Any, plan: Any, blocks: dict[str, Any], limits: Any, *, json: bool) -> int:
+    from ..studies.schedule_comparison import compare_schedules
+
+    found = compare_schedules(problem, plan, limits=limits, **blocks)
+    for note in found.notes:
+        say_note(note)
+    if json:
+        print_json(found.to_json())
+    else:
+        from ..show.terminal.schedules import draw_comparison
+
+        draw_comparison(found)
+    return OK if found.best is not None else NO_PLAN
 
 
 def _shares(text: str) -> float | tuple[float, ...]:

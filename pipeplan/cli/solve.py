@@ -16,6 +16,7 @@ from ..formulations.registry import FORMULATIONS, find_formulation
 from ..instances.base.errors import UsageError
 from ..instances.base.result import Result
 from ..instances.base.stopwatch import part
+from ..instances.networks.profile.options import Samples
 from ..instances.registry import Problem
 from ..planners.registry import EXACT, PLANNERS, example_of, find_planner
 from ..show.console import print_json, say_note
@@ -26,7 +27,7 @@ from .arguments import (
     Picture,
     Verbose,
     input_file,
-    load_asked,
+    load_lowered,
     output_file,
     readable,
     with_usual_cluster,
@@ -125,7 +126,8 @@ def command(
     if export_model is not None:
         export.check_export(export_model)
     with part("reading"):
-        problem, asked = load_asked(instance or _example(formulation, planner), on)
+        lowered, asked = load_lowered(instance or _example(formulation, planner), on)
+        problem = lowered.problem
     options = limits_for(problem, limits, log_path=log)
     method: dict[str, Any] = {"formulation": formulation, "planner": planner, "solver": solver, "options": own}
     if export_model is not None:
@@ -148,8 +150,16 @@ def command(
             from ..instances.files import save
 
             save(result, output)
-        facts, named = result.to_json(), instance is None
-        show_result(problem, result, facts, json=json, verbose=verbose, picture=picture, named=named)
+        show_result(
+            problem,
+            result,
+            result.to_json(),
+            json=json,
+            verbose=verbose,
+            picture=picture,
+            named=instance is None,
+            samples=lowered.samples,
+        )
     raise typer.Exit(exit_code(result))
 
 
@@ -162,6 +172,7 @@ def show_result(
     verbose: bool,
     picture: str | None,
     named: bool = False,
+    samples: Samples | None = None,
 ) -> None:
     """In the terminal, or its facts as JSON, and as a picture where that was asked for."""
     from ..show.view import view_of_result
@@ -169,12 +180,18 @@ def show_result(
     view = None if json and picture is None else view_of_result(problem, result)
     for message in result.messages:
         say_note(message)
+    if result.plan is not None and result.verified and not json:
+        from ..show.iteration import unused_devices
+
+        unused = unused_devices(problem, result.plan)
+        if unused is not None:
+            say_note(unused)
     if json:
         print_json(facts)
     else:
         from ..show.terminal.drawing import draw_result
 
-        draw_result(problem, result, view, verbose, named)
+        draw_result(problem, result, view, verbose, named, samples)
     if picture is not None and view is not None:
         from ..show.pictures.plans import draw_view
 

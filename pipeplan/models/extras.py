@@ -10,6 +10,11 @@ from ..instances.base.errors import InputError
 EXTRA_OF = {"torch": "torch", "transformers": "hf", "onnx": "onnx"}
 
 
+def is_installed(*packages: str) -> bool:
+    """Are all of them there to be imported?"""
+    return all(find_spec(package) is not None for package in packages)
+
+
 def require(*packages: str) -> None:
     """Nothing where all of them are installed, else an error with the line that installs them: the last one's extra."""
     for package in packages:

@@ -12,7 +12,7 @@ from ..instances.base.errors import InputError, UsageError, show, unknown_choice
 from ..instances.base.json_file import read_json
 from ..instances.networks.analytic.hardware import Hardware
 from ..instances.networks.profile.profile import MAX_SAMPLES, Profile
-from .extras import require
+from .extras import is_installed, require
 from .from_torch import device_of
 
 DTYPES = ("bfloat16", "float16", "float32")
@@ -32,6 +32,7 @@ def import_hf(
     kernel_start_s: float | None = None,
     attention: str = "fused",
     allow_uncounted: bool = False,
+    trace: bool | None = None,
     name: str | None = None,
 ) -> Profile:
     """A profile of a model of transformers, from its configuration alone: no weights, and nothing from a hub.
@@ -60,6 +61,10 @@ def import_hf(
         "fused", one kernel, or "math", step by step with its matrix of scores.
     allow_uncounted : bool
         Let operations that read weights count nothing where they have no formula.
+    trace : bool, optional
+        Build the model with torch and look at each of its operations, which takes a minute for a large one. False: the
+        shapes in the configuration are enough, for architectures that are known. None: it is traced where torch is
+        installed, and calculated from its shapes otherwise.
     name : str, optional
         Of the profile. None: the file's folder or name, else the model's class.
 
@@ -75,7 +80,6 @@ def import_hf(
     UsageError
         No hardware is named.
     """
-    require("torch", "transformers")
     check_whole("--batch", batch, MAX_SAMPLES)
     if sequence is not None:
         check_whole("--sequence", sequence, MAX_SEQUENCE)
@@ -83,6 +87,19 @@ def import_hf(
         raise unknown_choice("--dtype", dtype, DTYPES)
     device = device_of(hardware, efficiency, kernel_start_s)
     content, file = _content(config)
+    if trace is None:
+        trace = is_installed("torch", "transformers") or not _shapes_are_enough(content, granularity, attention)
+    if not trace:
+        _check_shapes_are_enough(granularity, attention)
+        from .from_shapes import profile_of_shapes
+
+        assert device is not None, "nothing is measured here"
+        sizes = {"batch": batch, "sequence": sequence, "dtype": dtype, "training": training}
+        try:
+            return profile_of_shapes(content, device, **sizes, name=name or _name(file))  # type: ignore[arg-type]
+        except InputError as error:
+            raise error.in_file(file) if file and not error.file else error from None
+    require("torch", "transformers")
     from .hf_model import HfModel
     from .torch_profile import Costing, torch_profile
 
@@ -92,6 +109,18 @@ def import_hf(
         return torch_profile(lambda _: model.build, (batch,), how, name=name or _name(file), source=model.source)
     except InputError as error:
         raise error.in_file(file) if file and not error.file else error from None
+
+
+def _shapes_are_enough(content: Mapping[str, Any], granularity: str, attention: str) -> bool:
+    from .from_shapes import has_known_shapes
+
+    return (granularity, attention) == ("block", "fused") and has_known_shapes(content)
+
+
+def _check_shapes_are_enough(granularity: str, attention: str) -> None:
+    for option, value, only in (("--granularity", granularity, "block"), ("--attention", attention, "fused")):
+        if value != only:
+            raise UsageError(f"{option} {value} needs a traced model; give --trace, or {option} {only}.")
 
 
 def _content(config: object) -> tuple[dict[str, Any], str | None]:

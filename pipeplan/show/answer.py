@@ -74,12 +74,14 @@ def _full(row: Row) -> str:
 
 
 def even(problem: Problem, plan: Plan, rules: Rules, value: float) -> str:
-    """By how much an even split is slower, of all layers and, as frameworks do it, of blocks; empty where there is none
-    to compare with."""
+    """By how much an even split is slower, of all layers and, as frameworks do it, of blocks, or that none fits; empty
+    where nobody has said what is even."""
     other, blocks = even_split(problem, rules), equal_blocks(problem, rules)
     words = getattr(module_of(problem), "EVEN", "")
     split = f"an even split ({words})" if words else "an even split"
     parts = []
+    if other is None and words:
+        parts.append(f"no even split fits that was tried ({words})")
     if other is not None:
         parts.append(_compared(split, other, plan, value))
     if blocks is not None and (other is None or blocks.plan != other.plan):

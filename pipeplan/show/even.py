@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..instances.base.errors import PipeplanError
 from ..instances.base.kind import Rules
-from ..instances.base.result import Stop
 from ..instances.registry import Plan, Problem
 from ..planners.search import Item, shares
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from ..instances.staging.problem import StagingProblem
     from ..planners.referee import Ruling
 
-ENOUGH_S = 1.0
+ENOUGH_S = 2.0
 """Seconds for the equal stages of all degrees."""
 
 
@@ -66,12 +65,12 @@ def chain_plans(problem: ChainProblem) -> Iterator[PatternPlan]:
 
 
 def staging_plans(problem: StagingProblem) -> Iterator[Plan]:
-    """The best of equal stages, of whatever degrees; none where there are too many to try."""
+    """The best of equal stages, of whatever degrees; of those that can be tried in a moment, where there are many."""
     from ..planners.options import SolveOptions
     from ..planners.run.solve import solve
 
     result = solve(problem, planner="equi", limits=SolveOptions(time_limit_s=ENOUGH_S))
-    if result.plan is not None and result.stop == Stop.COMPLETED:
+    if result.plan is not None:
         yield result.plan
 
 

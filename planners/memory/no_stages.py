@@ -29,11 +29,11 @@ def explain(
         name, fewest = show(wide.id), _fewest(wide)
         return (f"layer {name} runs on {fewest} devices or more, of {problem.devices}; give more devices",)
     enough = would_do(problem, options, limits) if proven else ()  # a baseline may need more
-    return (*enough, *_too_large(problem))
+    return (*enough, *_too_large(problem, remedy=not enough))
 
 
-def _too_large(problem: StagingProblem) -> Iterator[str]:
-    """A layer that fits no device even alone."""
+def _too_large(problem: StagingProblem, *, remedy: bool) -> Iterator[str]:
+    """A layer that fits no device even alone; with what to give for it where nothing better is known."""
     memory = problem.memory_bytes
     if memory is None or problem.extensions - {"no replicas"}:
         return
@@ -42,7 +42,7 @@ def _too_large(problem: StagingProblem) -> Iterator[str]:
     )
     if needed > as_written(memory):
         least = f"layer {show(layer.id)} alone needs {in_digits(needed)} bytes of each device that it runs on"
-        yield f"{least}; give {option(needed)} or more"
+        yield f"{least}; give {option(needed)} or more" if remedy else least
 
 
 def _fewest(layer: Layer) -> int:

@@ -23,7 +23,7 @@ from ...instances.placement.rules import rules_of
 from ..contract import Outcome
 from ..options import SolveOptions
 from ..search import SAFETY
-from .search import Answer, Ask, Floor, Questions, Search, Watch, accepted, check_method, outcome_of, whole
+from .search import Answer, Ask, Floor, Questions, Search, Watch, accepted, check_method, of_mine, outcome_of, whole
 
 DP, IP = "dp", "ip-tarnawski"
 
@@ -41,7 +41,7 @@ def least_memory(
         "chain": (chains,),
         "none": (anywhere,),
         # Chains of stages are among these placements, and these among any placements.
-        "device": (partial(_of_mine, chains), lambda memory, limits: Answer(none=anywhere(memory, limits).none)),
+        "device": (partial(of_mine, chains), lambda memory, limits: Answer(none=anywhere(memory, limits).none)),
     }
     questions = Questions(
         unit=unit,
@@ -132,9 +132,3 @@ def _ask(
     outcome = outcome_of(asked, name, options, limits)
     plan = accepted(asked, outcome.plan, options)
     return Answer(plan, none=plan is None and outcome.stop == Stop.INFEASIBLE)
-
-
-def _of_mine(ask: Callable[..., Answer], memory_bytes: float | None, limits: SolveOptions) -> Answer:
-    """Its plans count, but that there is none among them says nothing of others."""
-    answer = ask(memory_bytes, limits)
-    return Answer(answer.plan, none_of_mine=answer.none)

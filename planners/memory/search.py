@@ -238,3 +238,9 @@ def accepted(problem: Problem, plan: Plan | None, options: Mapping[str, Any]) ->
         return None
     rules = kind_of(problem).rules(problem, options)
     return plan if rule(problem, plan, rules).value is not None else None
+
+
+def of_mine(ask: Ask, memory_bytes: float | None, limits: SolveOptions) -> Answer:
+    """Its plans count, but that there is none among them says nothing of others."""
+    answer = ask(memory_bytes, limits)
+    return Answer(answer.plan, none_of_mine=answer.none)

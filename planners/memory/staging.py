@@ -16,7 +16,8 @@ from ...instances.staging.each_device import BASIC, held, with_memory
 from ...instances.staging.problem import Configuration, Layer, StagingProblem
 from ...instances.staging.rules import rules_of
 from ..options import SolveOptions
-from .search import Answer, Floor, Questions, Search, Watch, accepted, outcome_of, whole
+from ..staging.quick_trees import widest_degree
+from .search import Answer, Floor, Questions, Search, Watch, accepted, of_mine, outcome_of, whole
 
 DP = "dp-piper"
 
@@ -33,10 +34,16 @@ def least_memory(
         for amount in (way.memory_per_batch, way.memory_fixed)
     )
     unit = common_unit(amounts) or Fraction(1)
-    ask = partial(_ask, problem, rules)
+    ask = partial(_ask, problem, rules, problem)
+    thrifty = _thrifty(problem)
+    quick = ask if thrifty is None else partial(of_mine, partial(_ask, problem, rules, thrifty))
     floor = Floor(Fraction(0), "memory is no matter") if rules.get("hierarchy") == BASIC else _floor(problem, unit)
     questions = Questions(
-        unit=unit, floor=floor, held=partial(held, problem, options=rules), first=ask, rounds=(ask,)
+        unit=unit,
+        floor=floor,
+        held=partial(held, problem, options=rules),
+        first=quick,
+        rounds=tuple({quick: 1, ask: 1}),
     )
     return Search(questions, limits, watch).run()
 
@@ -71,7 +78,13 @@ def _least_together(problem: StagingProblem, layer: Layer) -> Fraction:
 
 def _timeless(problem: StagingProblem, memory_bytes: float | None) -> StagingProblem:
     """Nothing takes any time, so that a search ends with its first plan; so much memory everywhere."""
-    free: dict[str, Any] = {"time": 0.0, "weight_bytes": 0.0, "gather_in": {}, "gather_out": {}}
+    free: dict[str, Any] = {
+        "time": 0.0,
+        "forward_time": None,
+        "weight_bytes": 0.0,
+        "gather_in": {},
+        "gather_out": {},
+    }
     layers = tuple(
         replace(
             layer,
@@ -85,10 +98,34 @@ def _timeless(problem: StagingProblem, memory_bytes: float | None) -> StagingPro
     return with_memory(problem.replace(layers=layers, edges=edges), memory_bytes)
 
 
+def _thrifty(problem: StagingProblem) -> StagingProblem | None:
+    """The same layers without replicas, each on as many devices as may share one and in the way that holds least.
+
+    Few plans are left, so they are searched in moments on any cluster, and the best of them is mostly among the best of
+    all. None: not all layers run on the same number of devices, or replicas are asked for.
+    """
+    degree = widest_degree(problem)
+    if degree is None or problem.exact_batches:
+        return None
+    most = max(1, problem.devices // degree)
+    layers = tuple(
+        replace(
+            layer,
+            configurations={degree: (min(layer.configurations[degree], key=lambda way: way.memory_bytes(most)),)},
+        )
+        for layer in problem.layers
+    )
+    return problem.replace(layers=layers, replication=False)
+
+
 def _ask(
-    problem: StagingProblem, rules: Mapping[str, Any], memory_bytes: float | None, limits: SolveOptions
+    problem: StagingProblem,
+    rules: Mapping[str, Any],
+    among: StagingProblem,
+    memory_bytes: float | None,
+    limits: SolveOptions,
 ) -> Answer:
-    asked = _timeless(problem, memory_bytes)
-    outcome = outcome_of(asked, DP, rules, limits)
-    plan = accepted(asked, outcome.plan, rules)
+    """Is there a plan of the problem among those of another one, which has fewer?"""
+    outcome = outcome_of(_timeless(among, memory_bytes), DP, rules, limits)
+    plan = accepted(_timeless(problem, memory_bytes), outcome.plan, rules)
     return Answer(plan, none=plan is None and outcome.stop == Stop.INFEASIBLE)

@@ -57,18 +57,23 @@ class _Stage:
 
 
 def plan_levels(
-    problem: StagingProblem, variant: str = "precise", tick: Callable[[], None] = lambda: None, inside: bool = False
+    problem: StagingProblem,
+    variant: str = "precise",
+    tick: Callable[[], None] = lambda: None,
+    inside: bool = False,
+    hear: Callable[[Found[LeveledPlan], float], None] = lambda best, low: None,
 ) -> Found[LeveledPlan] | None:
     """The best plan on the levels of the problem; None where none obeys the variant's rules.
 
-    `tick` is called now and then: it may raise to stop. `inside`: in a memory so much smaller that what fits is sure to
+    `tick` is called now and then: it may raise to stop. `hear` gets each better plan and the bound at that time, where
+    plans are found one after the other. `inside`: in a memory so much smaller that what fits is sure to
     fit, where memory takes too many digits to be counted exactly.
     """
     check_levels(problem, variant)
     memory = whole_memory(problem, problem.devices)
     program = _Hierarchy(problem, variant, memory.inside() if inside else memory, tick)
     if variant == "precise" and not problem.exact_batches and program.entries() > MANY_ENTRIES:
-        return LevelDecisions(problem, program.sets, program.memory, tick).best()
+        return LevelDecisions(problem, program.sets, program.memory, tick).best(hear)
     return program.solve()
 
 

@@ -54,9 +54,16 @@ class LevelDecisions:
     """Is there a plan with all loads within a limit? For one problem."""
 
     def __init__(
-        self, problem: StagingProblem, sets: list[int], memory: StagingMemory, tick: Callable[[], None]
+        self,
+        problem: StagingProblem,
+        sets: list[int],
+        memory: StagingMemory,
+        tick: Callable[[], None],
+        degrees: tuple[int, tuple[int, ...]] | None = None,
     ) -> None:
         self.problem, self.sets, self.tick = problem, sets, tick
+        self.degrees = degrees
+        """The tensor-parallel degree and the replicas on each level that all stages must have; None: any."""
         self.most = min(problem.micro_batches, problem.devices)
         """The largest sum of copies."""
         self.rooms = [level.devices for level in problem.levels]
@@ -76,13 +83,19 @@ class LevelDecisions:
         )
         self.decisions = 0
 
-    def best(self) -> Found[LeveledPlan] | None:
-        """The plan of the least load; None where none fits."""
+    def may_have(self, level: int, d: int, t: int = 0) -> bool:
+        """May a stage of that level have d replicas and, on the innermost, the tensor-parallel degree t?"""
+        if self.degrees is None:
+            return True
+        return self.degrees[1][level] == d and t in (0, self.degrees[0])
+
+    def best(self, hear: Callable[[Found[LeveledPlan], float], None]) -> Found[LeveledPlan] | None:
+        """The plan of the least load; None where none fits. `hear` gets each better plan and the bound at that time."""
         low = self.work(self.sets[-1]) / self.problem.devices * (1 - ROUNDING)
         if math.isinf(low):
             return None  # a layer runs nowhere
         best = self._first(low)
-        return best and least_load(best, low, self.decide)
+        return best and least_load(best, low, self.decide, hear)
 
     def _first(self, low: float) -> Found[LeveledPlan] | None:
         """Some plan: low limits are decided fastest."""
@@ -169,6 +182,8 @@ class _Decision:
             largest = min(most // t, copies if self.problem.replication else 1)
             least = costs.floor(shape) * (1 - ROUNDING) / limit
             for d in range(max(1, math.ceil(min(least, largest + 1) - ROUNDING)), largest + 1):
+                if not self.known.may_have(0, d, t):
+                    continue
                 in_flight = costs.most_in_flight(shape, d, limit, -(-copies // d))
                 if in_flight:
                     yield _Option(d * t, d, d * in_flight, d, t)
@@ -180,7 +195,7 @@ class _Decision:
         least = known.work(members) / (limit * known.inside[level - 1])
         largest = min(most, -(-known.most // above)) if self.problem.replication else min(most, 1)
         for d in range(max(1, math.ceil(min(least, largest + 1) * (1 - ROUNDING))), largest + 1):
-            if known.links(members, level, d) > limit:
+            if not known.may_have(level, d) or known.links(members, level, d) > limit:
                 continue
             reach, before = self.groups(level - 1, above * d, i).get(j, ()), NONE
             for copies, later in enumerate(reach):

@@ -24,6 +24,13 @@ TABLE = OptionSpec(
 
 ROUNDED_MEMORY = "memory has more digits than are counted: bounds are for a hair more of it, plans for a hair less"
 
+UNIFORM = OptionSpec(
+    "uniform",
+    "flag",
+    True,
+    "The same degrees on every stage, as Megatron-LM and DeepSpeed run them; staging problems.",
+)
+
 RESTRICTED_OPTIONS = (SEMANTICS, KNAPSACK, MAX_DOWNSETS)
 DP_OPTIONS = (*RESTRICTED_OPTIONS, FLUSHED, HIERARCHY, TABLE)
 EQUI_OPTIONS = (SEMANTICS, HIERARCHY)

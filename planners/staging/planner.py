@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 from ...instances.base.errors import UsageError
 from ...instances.base.result import Stop, met
+from ...instances.staging.leveled_plan import LeveledPlan
 from ...instances.staging.plan import StagedPlan
 from ...instances.staging.question import check_question
-from ...instances.verdict import violations_of
+from ...instances.verdict import evaluation_of, violations_of
 from ..contract import Outcome, Request
+from ..referee import rules_of
 from ..search import OutOfTimeError, tick_of
 from .degree_table import check_size, check_table, table_of, write_table
 from .equal import recomputes
@@ -22,7 +24,8 @@ from .extended import is_extended, plan_extended
 from .hierarchy import plan_levels
 from .model import Restriction, model_of
 from .options import ROUNDED_MEMORY, TABLE
-from .search import Search, Step, TooManySumsError
+from .quick_trees import best_quick_tree
+from .search import Found, Search, Step, TooManySumsError
 from .tables import TooManyPairsError
 
 
@@ -149,12 +152,21 @@ CHECKS = ("the dynamic program decided over all downsets, level by level",)
 
 
 def plan_with_levels(request: Request) -> Outcome:
-    """The best tree of stages, proven; nothing on the way is a plan, so a limit leaves none."""
+    """The best tree of stages, proven; a limit leaves the best until then, at least one that needs no search."""
     problem, variant, bound = request.problem, request.options.get("hierarchy", "precise"), None
     messages: tuple[str, ...] = ()
-    tick = tick_of(request)
+    tick, board = tick_of(request), request.board
+
+    def hear(found: Found[LeveledPlan], low: float) -> None:
+        """A better plan on the way, if it fits with all digits."""
+        fits = not violations_of(problem, found.plan, hierarchy=variant)
+        board.post(found.plan if fits else None, found.load if fits else None, low)
+
+    quick = best_quick_tree(problem, rules_of(problem, {"hierarchy": variant}), request.out_of_time)
+    if quick is not None:
+        board.post(quick, evaluation_of(problem, quick, hierarchy=variant).time_per_micro_batch)
     try:
-        found = plan_levels(problem, variant, tick)
+        found = plan_levels(problem, variant, tick, hear=hear)
         if found is None:
             return Outcome(Stop.INFEASIBLE, checks=CHECKS)
         bound = found.load
@@ -162,7 +174,7 @@ def plan_with_levels(request: Request) -> Outcome:
             messages = (ROUNDED_MEMORY,)
             found = plan_levels(problem, variant, tick, inside=True)
     except OutOfTimeError:
-        return Outcome(Stop.TIME, bound=bound)
+        return Outcome(Stop.TIME, board.plan, board.value, board.bound if bound is None else bound)
     if found is None:
         return Outcome(Stop.COMPLETED, bound=bound, messages=messages, checks=CHECKS)
     value = found.load

@@ -91,6 +91,7 @@ _STAGING = {
     "levels-given": "resnet50-stages --levels 4x300GB/s,2x12GB/s",
     "types": "{inputs}/staging_types.json",
     "infeasible": "tiny-stages --memory 1",
+    "uniform": "bert-large-stages --uniform",
     "no-dp": "resnet50-stages --planner piper-no-dp",
     "no-tp": "bert-large-stages --planner piper-no-tp",
     "no-ar": "bert-large-stages --planner piper-no-ar",

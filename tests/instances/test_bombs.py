@@ -138,7 +138,7 @@ READERS: dict[str, tuple[str, ...]] = {
     "problem.json": ("show", "problem.json"),
     "graph.txt": ("import", "pipedream", "graph.txt", *SHOWN),
     "table.csv": ("import", "table", "table.csv", *SHOWN),
-    "layers.profile.json": ("convert", "layers.profile.json", "out.json"),
+    "layers.profile.json": ("convert", "layers.profile.json", "-o", "out.json"),
     "suite.toml": ("compare", "--suite", "suite.toml", "-o", "out"),
     "config.json": ("import", "hf", "config.json", "--hardware", "h100-80gb", *SHOWN),
     "layout.txt": ("import", "megatron-layout", "layout.txt", "llama.json", *TWO, *SHOWN),

@@ -84,7 +84,7 @@ def test_what_stands_in_for_published_inputs_is_said_before_the_first_run(
     assert said.err.startswith("Note: Packaged networks of the same kind stand in for the published inputs of net.")
     folder = tmp_path / "workloads"
     folder.mkdir()
-    assert plan("convert", "tiny-chain", folder / "there.json").code == 0
+    assert plan("convert", "tiny-chain", "-o", folder / "there.json").code == 0
     monkeypatch.setenv("PIPEPLAN_WORKLOADS", str(folder))
     facts = plan("compare", "--suite", suite, "-o", tmp_path / "published", "--json").json
     assert not facts["stand_ins"]

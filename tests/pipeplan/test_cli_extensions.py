@@ -104,9 +104,9 @@ def test_what_cannot_be_is_refused_with_one_sentence(plan: Plan, files: Any, arg
 
 def test_convert_keeps_them_in_our_own_format_alone(plan: Plan, files: Any, tmp_path: Path) -> None:
     problem, _ = files(NESTED, NESTED_PLAN)
-    assert plan("convert", problem, tmp_path / "own.json").code == 0
+    assert plan("convert", problem, "-o", tmp_path / "own.json").code == 0
     assert pipeplan.load(tmp_path / "own.json") == NESTED
-    said = plan("convert", problem, tmp_path / "published.json", "--to", "published")
+    said = plan("convert", problem, "-o", tmp_path / "published.json", "--to", "published")
     assert said.code == 2
     assert "levels has no place in the published format" in said.err
 

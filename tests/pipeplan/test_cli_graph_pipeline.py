@@ -141,7 +141,7 @@ def test_the_cluster_can_be_overridden(plan: Plan, files: tuple[Path, Path]) -> 
 
 def test_packaged_graph_pipelines_are_found_by_name(plan: Plan, tmp_path: Path) -> None:
     copy = tmp_path / "copy.json"
-    assert plan("convert", "tiny-graph", copy).code == 0
+    assert plan("convert", "tiny-graph", "-o", copy).code == 0
     assert pipeplan.load(copy).name == "tiny-graph"
     kinds = {row["name"]: row["kind"] for row in plan("instances", "--json").json}
     assert {name for name, kind in kinds.items() if kind == "graph-pipeline"} >= {

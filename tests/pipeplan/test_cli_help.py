@@ -133,6 +133,9 @@ def test_commands_options_and_methods_are_completed(line: str, found: set[str]) 
 MISSPELT = [
     (("slove",), "There is no command 'slove' (did you mean 'solve'?)"),
     (("solve", "tiny-chain", "--planer", "dp"), "There is no option '--planer' (did you mean '--planner'?)"),
+    (("solve", "tiny-chain", "--gpus", "4"), "There is no option '--gpus' (did you mean '--devices'?)"),
+    (("schedule", "tiny-chain", "{plan}", "--num-microbatches", "4"), "(did you mean '--micro-batches'?)"),
+    (("generate", "layered", "--gpu", "4"), "(did you mean '--gpus'?)"),
     (("solve", "tiny-chain", "--non-contigous"), "(did you mean '--non-contiguous'?)"),
     (("solve", "tiny-chian"), "(did you mean 'tiny-chain'?)"),
     (("solve", "bert"), "(did you mean 'bert-base-operators'?)"),
@@ -150,7 +153,7 @@ MISSPELT = [
     (("generate", "mmt", "--cluster", "summit-v10"), "(did you mean 'summit-v100'?)"),
     (("simulate", "tiny-chain", "p.json", "--schedule", "gpip"), "(did you mean 'gpipe'?)"),
     (("verify", "tiny-chain", "{plan}", "--contiguity", "chian"), "(did you mean 'chain'?)"),
-    (("convert", "tiny-chain", "x.json", "--to", "publised"), "(did you mean 'published'?)"),
+    (("convert", "tiny-chain", "-o", "x.json", "--to", "publised"), "(did you mean 'published'?)"),
     (("pareto", "--method", "contigous"), "(did you mean 'contiguous'?)"),
     (("compare", "--suite", "tarnawsky"), "(did you mean 'tarnawski"),
     (("compare", "tiny-chain", "--method", "gredy", "-o", "x"), "(did you mean 'greedy'?)"),

@@ -20,6 +20,15 @@ FOUR = ("--devices", 4, "--memory", "40GB", "--bandwidth", "12GB/s")
 EIGHT = ("--devices", 8, "--levels", "4x300GB/s,2x12GB/s", "--memory", "40GB")
 
 
+# What people give where an instance is asked for.
+OTHERS = {
+    "config.json": '{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64}',
+    "net.py": "def build(): ...",
+    "net.onnx": "",
+    "schedule.csv": ",0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n",
+}
+
+
 @pytest.fixture
 def table(plan: Plan, tmp_path: Path) -> Path:
     """The filled example, as `plan import table --template > t.csv` leaves it."""
@@ -127,7 +136,7 @@ def test_every_command_that_takes_an_instance_takes_the_table(plan: Plan, table:
         ("verify", table, result),
         ("simulate", table, result),
         ("report", result, table, "-o", page),
-        ("convert", table, problem),
+        ("convert", table, "-o", problem),
         ("sensitivity", table, "--time-limit", "20s"),
     ):
         said = plan(*words, *FOUR)
@@ -236,8 +245,8 @@ def test_numbers_without_a_unit_are_bytes_and_said_to_be(plan: Plan, table: Path
 def test_a_few_bytes_for_a_network_are_asked_about_for_all_kinds(plan: Plan, name: str, tmp_path: Path) -> None:
     """And not for the small examples, which count few."""
     note = "Note: --memory 80 means 80 bytes; write 80GB or 80GiB if that is meant"
-    assert note in plan("convert", name, tmp_path / "out.json", "--memory", 80).err
-    assert "means" not in plan("convert", "tiny-stages", tmp_path / "out.json", "--memory", 30).err
+    assert note in plan("convert", name, "-o", tmp_path / "out.json", "--memory", 80).err
+    assert "means" not in plan("convert", "tiny-stages", "-o", tmp_path / "out.json", "--memory", 30).err
 
 
 @pytest.mark.parametrize(
@@ -257,6 +266,22 @@ def test_a_few_bytes_for_a_network_are_asked_about_for_all_kinds(plan: Plan, nam
             "t.csv: cluster is missing: a model or a table of layers names none; "
             "add --devices 4 --memory 40GB --bandwidth 300GB/s.",
         ),
+        (
+            ("solve", "t.csv", "--devices", 0, "--memory", "40GB", "--bandwidth", "9GB/s"),
+            "t.csv: --devices is 0; give at least 1",
+        ),
+        (
+            ("solve", "config.json"),
+            "is a model's configuration, which names no times; run plan import hf config.json",
+        ),
+        (("solve", "net.py"), "is a Python file; run plan import torch net.py:build"),
+        (("solve", "net.py:build"), "is a Python file; run plan import torch net.py:build"),
+        (("solve", "gone.py"), "gone.py: file does not exist"),
+        (("solve", "net.onnx"), "is an ONNX model; run plan import onnx net.onnx"),
+        (
+            ("solve", "schedule.csv", *FOUR),
+            "is PyTorch's file of a schedule, an order without times; give it as PLAN",
+        ),
         (("solve", "t.csv", *FOUR, "--kind", "row"), "--kind is 'row'; give one of placement, chain, staging"),
         (("solve", "golden-4", "--kind", "staging"), "--kind is staging, but the problem is a chain"),
         (("solve", "golden-4", "--optimizer", "adam"), "--optimizer is for profiles and tables"),
@@ -269,6 +294,8 @@ def test_what_makes_no_sense_is_one_sentence(
 ) -> None:
     monkeypatch.chdir(table.parent)
     assert plan("import", "table", "t.csv", "-o", "t.profile.json").code == 0
+    for name, content in OTHERS.items():
+        Path(name).write_text(content, encoding="utf-8")
     said = plan(*words)
     assert said.code == 2
     assert says in said.err

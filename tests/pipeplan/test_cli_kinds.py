@@ -88,11 +88,11 @@ def test_a_plan_of_another_kind_is_refused(plan: Plan, tmp_path: Path) -> None:
 def test_files_of_every_kind_make_the_round_trip(plan: Plan, tmp_path: Path) -> None:
     for name in ("golden-4", "tiny-stages"):
         copy = tmp_path / f"{name}.json"
-        assert plan("convert", name, copy).code == 0
+        assert plan("convert", name, "-o", copy).code == 0
         first, again = (plan("solve", x, "--json").json["problem"]["hash"] for x in (name, copy))
         assert first == again
     published = tmp_path / "published.json"
-    assert plan("convert", "tiny-stages", published, "--to", "published").code == 0
+    assert plan("convert", "tiny-stages", "-o", published, "--to", "published").code == 0
     assert "TMPCs" in published.read_text()
     assert plan("solve", published, "--planner", "dp-piper").code == 0
 

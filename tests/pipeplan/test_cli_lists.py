@@ -132,26 +132,26 @@ def instance(tmp_path: Path) -> Path:
 
 def test_there_and_back_again(plan: Plan, instance: Path, tmp_path: Path) -> None:
     published, own = tmp_path / "published.json", tmp_path / "own.json"
-    said = plan("convert", instance, published, "--to", "published")
+    said = plan("convert", instance, "-o", published, "--to", "published")
     assert (said.code, said.err) == (0, f"wrote {published}\n")
     assert said.out.startswith(f"{published}: a placement problem of 2 nodes, ")
     assert said.out.endswith(", in the published format\n")
     assert json.loads(published.read_text())["maxFPGAs"] == 1
-    report = plan("convert", published, own, "--json").json
+    report = plan("convert", published, "-o", own, "--json").json
     assert report["problem"]["hash"] == pipeplan.load(instance).hash == pipeplan.load(own).hash
 
 
 def test_the_cluster_can_be_changed_on_the_way(plan: Plan, instance: Path, tmp_path: Path) -> None:
-    plan("convert", instance, tmp_path / "more.json", "--devices", 4, "--cpus", 0, "--memory", "1GiB")
+    plan("convert", instance, "-o", tmp_path / "more.json", "--devices", 4, "--cpus", 0, "--memory", "1GiB")
     problem = pipeplan.load(tmp_path / "more.json")
     assert (problem.accelerators, problem.cpus, problem.memory_bytes) == (4, 0, 2**30)
 
 
 def test_conversions_that_cannot_be(plan: Plan, instance: Path, tmp_path: Path) -> None:
-    assert plan("convert", instance, tmp_path, "--to", "own").code == 2
-    assert plan("convert", instance, tmp_path / "x.json", "--to", "onnx").code == 2
-    assert plan("convert", instance, tmp_path / "no" / "x.json").code == 2
-    assert plan("convert", instance, "x.json", "--inference").code == 2
+    assert plan("convert", instance, "-o", tmp_path, "--to", "own").code == 2
+    assert plan("convert", instance, "-o", tmp_path / "x.json", "--to", "onnx").code == 2
+    assert plan("convert", instance, "-o", tmp_path / "no" / "x.json").code == 2
+    assert plan("convert", instance, "-o", "x.json", "--inference").code == 2
 
 
 # ---- small things --------------------------------------------------------------------------------------

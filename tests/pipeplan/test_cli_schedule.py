@@ -130,7 +130,7 @@ def test_pictures_are_drawn(plan: Plan, chain: tuple[Path, Path], tmp_path: Path
         (("--split-backward", "x"), "--split-backward is 'x': 'x' is not a share"),
         (("--split-backward", "0.5,0.5"), "split_backward has 2 shares for 4 stages"),
         (("--weight-stash", "0.5"), "give split_backward as well"),
-        (("--virtual", "2"), "GPU 0 has 1 layer, which 2 chunks cannot share evenly"),
+        (("--virtual", "2"), "GPU 0 has 1 layer, too few for 2 chunks"),
         (("--shape", "w"), "--shape"),
         (("--objective", "speed"), "--objective"),
         (("--micro-batches", "0"), "micro_batches is 0"),

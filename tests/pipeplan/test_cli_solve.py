@@ -77,7 +77,7 @@ def test_the_words_of_an_instance_and_its_model_are_explained(plan: Plan) -> Non
 
 def test_the_answer_comes_first_and_the_rest_on_demand(plan: Plan, instance: Path) -> None:
     said, more = plan("solve", instance).out, plan("solve", instance, "--verbose").out
-    assert said.startswith("6.25 s per sample: acc0 (nodes op1-op3) limits the pipeline")
+    assert said.startswith("6.25 s per micro-batch: acc0 (nodes op1-op3) limits the pipeline")
     assert "an even split (" in said
     assert "optimal, proven" in said
     assert ["acc1", "op4"] in [line.split()[:2] for line in said.splitlines()]

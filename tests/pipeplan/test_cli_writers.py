@@ -59,7 +59,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     assert main(["solve", "tiny-chain", "--planner", "greedy", "-o", "placed.json"]) == 0
     assert main(["solve", "golden-4", "--planner", "contiguous", "-o", "chained.json"]) == 0
     assert main(["solve", "zero-bubble-4x12", "--planner", "zb-h1", "-o", "scheduled.json"]) == 0
-    assert main(["convert", "zero-bubble-4x12", "blocks.json"]) == 0
+    assert main(["convert", "zero-bubble-4x12", "-o", "blocks.json"]) == 0
     capsys.readouterr()
     assert main(["import", "table", "--template"]) == 0
     Path("table.csv").write_text(capsys.readouterr().out)

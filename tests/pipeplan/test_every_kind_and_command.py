@@ -68,9 +68,9 @@ COMMANDS = {
     "memory": Command("memory INSTANCE --points 2", lambda kind: PLANNED[kind].least_memory is not None),
     "pareto": Command("pareto INSTANCE --points 2", lambda kind: SHOWN[kind].pareto is not None),
     "sensitivity": Command("sensitivity INSTANCE", lambda kind: KINDS[kind].upgrades is not None),
-    "convert": Command("convert INSTANCE FILE.json --to own"),
+    "convert": Command("convert INSTANCE -o FILE.json --to own"),
     "convert to a published format": Command(
-        "convert INSTANCE FILE.json --to published", lambda kind: KINDS[kind].write_published is not None
+        "convert INSTANCE -o FILE.json --to published", lambda kind: KINDS[kind].write_published is not None
     ),
     "report": Command("report RESULT -o FILE.html", json=False),
     "compare": Command("compare INSTANCE -m METHOD -o FILE --jobs 1 --time-limit 20"),

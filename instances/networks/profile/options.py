@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from fractions import Fraction
@@ -38,14 +39,21 @@ class ProfileOptions:
     """Stages may have replicas."""
     tensor_parallel: tuple[int, ...] = ()
     """Numbers of devices that may share a layer; none: one."""
-    efficiency: float | None = None
-    """What is left of the ideal speed where several devices share a layer; None: all."""
+    efficiency: float | str | None = None
+    """What is left of the ideal speed where several devices share a layer, or for each number of them: 2:0.97,4:0.93.
+    None: what they exchange takes the time that links need."""
     bytes_per_parameter: float | None = None
     """Size of one parameter, for tables that count parameters."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensor_parallel", tuple(sorted(set(self.tensor_parallel))))
         _check(self)
+
+    def efficiency_at(self, degree: int) -> float | None:
+        """For so many devices that share a layer; None: nobody has said."""
+        if isinstance(self.efficiency, str):
+            return efficiencies_of(self.efficiency).get(degree)
+        return self.efficiency
 
     def given(self) -> tuple[str, ...]:
         """The fields that say something, in order."""
@@ -67,14 +75,33 @@ def _check(options: ProfileOptions) -> None:
         check_whole("--in-flight", options.in_flight, MAX_IN_FLIGHT)
     for degree in options.tensor_parallel:
         check_whole("--tensor-parallel", degree, MAX_DEGREE)
-    if options.efficiency is not None:
-        _check_above_zero("--efficiency", options.efficiency, "give a share of the ideal speed, such as 0.9")
-        if options.efficiency > 1:
-            raise InputError(
-                "--efficiency", f"is {show(options.efficiency)}", "give a share of at most 1, such as 0.9"
-            )
+    if isinstance(options.efficiency, str):
+        for share in efficiencies_of(options.efficiency).values():
+            _check_share(share)
+        free = [t for t in options.tensor_parallel if t > 1 and options.efficiency_at(t) is None]
+        if free:
+            raise InputError("--efficiency", f"says nothing of {free[0]} devices", f"add {free[0]}:0.9")
+    elif options.efficiency is not None:
+        _check_share(options.efficiency)
     if options.bytes_per_parameter is not None:
         _check_above_zero("--bytes-per-parameter", options.bytes_per_parameter, "give a size, such as 2")
+
+
+def efficiencies_of(text: str) -> dict[int, float]:
+    """Degrees and what is left of the ideal speed: 2:0.97,4:0.93."""
+    found = _BY_DEGREE.findall(text.replace(" ", ""))
+    if not found or ",".join(":".join(pair) for pair in found) != text.replace(" ", ""):
+        raise InputError("--efficiency", f"is {show(text)}", "give a share such as 0.9, or degrees: 2:0.97,4:0.93")
+    return {int(degree): float(share) for degree, share in found}
+
+
+_BY_DEGREE = re.compile(r"(\d{1,5}):(\d*\.?\d+)")
+
+
+def _check_share(share: float) -> None:
+    _check_above_zero("--efficiency", share, "give a share of the ideal speed, such as 0.9")
+    if share > 1:
+        raise InputError("--efficiency", f"is {show(share)}", "give a share of at most 1, such as 0.9")
 
 
 def _check_above_zero(field: str, value: object, remedy: str) -> None:
@@ -84,11 +111,24 @@ def _check_above_zero(field: str, value: object, remedy: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Samples:
+    """What a micro-batch of a profile is, which a problem made of it does not say."""
+
+    micro_batch: int
+    """How many samples it has."""
+    training: bool
+    tokens: int | None = None
+    """Of each sample; None: it is no text, or its length is not known."""
+
+
+@dataclass(frozen=True, slots=True)
 class Lowered:
     """A problem that a profile became, with sentences on what was chosen for it and what it cannot say."""
 
     problem: Any
     notes: tuple[str, ...] = ()
+    samples: Samples | None = None
+    """None: the problem was none of a profile."""
 
 
 # ---- what several lowerings need -----------------------------------------------------------------------
@@ -101,6 +141,8 @@ EXAMPLES = {"--devices": "4", "--memory": "40GB", "--bandwidth": "300GB/s"}
 def require_cluster(cluster: Cluster) -> tuple[int, float]:
     """Number of devices and bandwidth; a profile names no cluster, so what is missing is asked for, all at once."""
     levels = cluster.levels or ()
+    if cluster.devices == 0:
+        raise InputError("--devices", "is 0", "give at least 1")
     # With levels nothing goes by the bandwidth of a flat network.
     bandwidth = levels[0][1] if levels else cluster.bandwidth
     devices = cluster.devices or (math.prod(count for count, _ in levels) if levels else None)

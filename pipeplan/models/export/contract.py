@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...instances.base.errors import UsageError, show
 
@@ -33,6 +33,8 @@ class ToExport:
     plan: PlanStages
     profile: Profile | None
     options: ExportOptions = field(default_factory=ExportOptions)
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    """What the plan was made for, as a result keeps it: `devices`, `batch`, `optimizer`; empty for a mere plan."""
 
     @property
     def stages(self) -> tuple[ModelStage, ...]:
@@ -166,7 +168,7 @@ def degrees_of(job: ToExport, *, replicas: bool = True, tensor: bool = True) -> 
                 raise job.refusal(
                     f"stage {number}, with the node {show(stage.nodes[0])}, has {degree} {name} and stage 0 has "
                     f"{other}, and all stages must have equally many",
-                    "plan without --data-parallel and --tensor-parallel",
+                    "plan with --uniform, or without --data-parallel and --tensor-parallel",
                 )
             if degree > 1 and not said:
                 raise job.refusal(

@@ -7,6 +7,7 @@ the loss; `|` ends a stage, `t*8` is eight layers. With p ranks stage i is on ra
 from __future__ import annotations
 
 from ...instances.base.errors import show
+from ...planners.staging.equal import RECOMPUTATION
 from .contract import Exported, ToExport, check_one_stage_per_rank, degrees_of, usual_notes
 from .parts import StageOfLayers, layers_by_stage
 
@@ -24,14 +25,56 @@ def export(job: ToExport) -> Exported:
         words += _uneven_ends(job, stages)
     else:
         words.append(f'--pipeline-model-parallel-layout "{layout_text(stages)}"')
-    words += [f"--tensor-model-parallel-size {tensor}"] * (tensor > 1)
-    notes = usual_notes(job)
-    if replicas > 1:
-        devices = replicas * tensor * job.plan.ranks
-        notes.append(f"{replicas} replicas are not in the text: start it on {devices} devices")
+    words += [f"--tensor-model-parallel-size {tensor} --sequence-parallel"] * (tensor > 1)
+    again, about = _recomputation(job)
+    words += [*again, *_batches(job), *_optimizer(job)]
+    notes = [note for note in usual_notes(job) if not again or "does not say how nodes run" not in note]
+    notes += about
+    devices = replicas * tensor * job.plan.ranks
+    if devices > 1:
+        notes.append(
+            f"start it on {devices} devices: torchrun --nproc-per-node N --nnodes M pretrain_gpt.py with N x M of them"
+        )
     if any(stage.predictors for stage in stages):
         notes.append(f"give --mtp-num-layers {sum(stage.predictors for stage in stages)} as well")
     return Exported({FILE: " ".join(words) + "\n"}, tuple(notes))
+
+
+def _recomputation(job: ToExport) -> tuple[list[str], list[str]]:
+    """So many layers of each stage, of which Megatron knows one number for all stages; with what that changes."""
+    counts = [sum(RECOMPUTATION in way for way in (stage.configurations or {}).values()) for stage in job.stages]
+    if not any(counts):
+        return [], []
+    most = max(counts)
+    words = f"--recompute-granularity full --recompute-method block --recompute-num-layers {most}"
+    told = ", ".join(map(str, counts))
+    same = (
+        ""
+        if len(set(counts)) == 1
+        else f"; Megatron has one number, so stages that need fewer recompute {most}, too"
+    )
+    return [words], [f"layers that recompute, by stage: {told}{same}"]
+
+
+def _batches(job: ToExport) -> list[str]:
+    """Samples of a micro-batch, and of all that pass between two updates, where the result says how many there are."""
+    if job.profile is None or job.plan.training is False or not job.asked:
+        return []
+    sequence = job.profile.source.get("sequence")
+    words = [f"--micro-batch-size {job.profile.micro_batch}"]
+    count = job.asked.get("batch", job.asked.get("devices"))
+    if isinstance(count, int):
+        words.append(f"--global-batch-size {count * job.profile.micro_batch}")
+    return words + ([f"--seq-length {sequence}"] if isinstance(sequence, int) else [])
+
+
+OPTIMIZERS = {"sgd": "--optimizer sgd", "adam": "--optimizer adam", "adam-mixed": "--optimizer adam --bf16"}
+"""By the name that the plan's memory was counted for."""
+
+
+def _optimizer(job: ToExport) -> list[str]:
+    known = OPTIMIZERS.get(str(job.asked.get("optimizer")))
+    return [] if known is None else [known]
 
 
 def layout_text(stages: list[StageOfLayers]) -> str:

@@ -88,14 +88,17 @@ def export_files(
     options = ExportOptions(dict(rename or {}), legacy, micro_batches)
     _check_options(to, options)
     plan = _plan_in(planned)
+    unused: tuple[str, ...] = ()
     if SHOWN[kind_of_plan(plan).name].exports:
         exported = _by_problem(plan, profile if profile is not None else _problem_in(planned), to, options)
     elif profile is not None and not isinstance(profile, Profile):
         raise wrong_argument("profile", profile, "a profile", PROFILE)
     else:
-        job = ToExport(to, stages_of(plan, profile), profile, options)
+        asked = planned.asked.cluster if isinstance(planned, Result) and planned.asked is not None else {}
+        job = ToExport(to, stages_of(plan, profile), profile, options, asked)
+        unused = _about_devices(job)
         exported = load_address(f"{__package__}.{TARGETS[to].address}")(job)
-    return replace(exported, notes=(*_about_names(planned, profile), *exported.notes))
+    return replace(exported, notes=(*_about_names(planned, profile), *unused, *exported.notes))
 
 
 def _by_problem(plan: Plan, problem: object, to: str, options: ExportOptions) -> Exported:
@@ -124,6 +127,15 @@ def _about_names(planned: Plan | Result, profile: Profile | Problem | None) -> t
     if profile is None or name in (None, profile.name):
         return ()
     return (f"the result is about {show(name)} and the profile is called {show(profile.name)}",)
+
+
+def _about_devices(job: ToExport) -> tuple[str, ...]:
+    """Where the plan was made for more devices than it uses."""
+    there = job.asked.get("devices")
+    used = sum({stage.rank: stage.replicas * stage.tensor_parallel for stage in job.stages}.values())
+    if not isinstance(there, int) or used >= there:
+        return ()
+    return (f"the plan uses {used} of the {there} devices that it was made for",)
 
 
 def _plan_in(given: object) -> Plan:

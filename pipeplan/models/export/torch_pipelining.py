@@ -11,12 +11,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 
 from ...instances.base.errors import show
 from ...instances.timeline.model import Dependency, Pass, Pipeline, Stage, kfkb_order
 from ...instances.timeline.sharing import share_devices
 from .contract import Exported, ToExport, check_round_robin, check_row, degrees_of, usual_notes
 from .names import NodeNames, around_of
+from .torch_script import FILE, script
 
 STAGES, SCHEDULE = "stages.json", "schedule.csv"
 TIES = "torch adds up no gradients between stages; untie them, or all-reduce them after each step"
@@ -32,6 +34,9 @@ def export(job: ToExport) -> Exported:
     files = {STAGES: json.dumps({"stages": stages, "split_spec": split}) + "\n"}
     notes = usual_notes(job, ties=TIES)
     files |= schedule_of(job, notes)
+    if SCHEDULE in files and job.options.micro_batches is not None:
+        files[FILE] = script(job.plan.ranks, job.options.micro_batches)
+        notes.append(f"torchrun --nproc-per-node {job.plan.ranks} {FILE} my.py:build trains it")
     return Exported(files, tuple(notes))
 
 
@@ -95,6 +100,13 @@ def schedule_of(job: ToExport, notes: list[str]) -> dict[str, str]:
 
 
 TOML = "parallelism.toml"
+TORCHTITAN_NAMES = {
+    "model.embed_tokens": "tok_embeddings",
+    "model.layers": "layers",
+    "model.norm": "norm",
+    "lm_head": "output",
+}
+"""Of the modules of a language model of transformers."""
 
 
 def torchtitan(job: ToExport) -> Exported:
@@ -104,6 +116,11 @@ def torchtitan(job: ToExport) -> Exported:
     check_one_micro_batch(job)
     stages = modules_by_stage(job)
     notes = usual_notes(job, ties=TIES)
+    if not job.options.rename and any(name.startswith("model.") for held in stages for name in held):
+        job = replace(job, options=replace(job.options, rename=TORCHTITAN_NAMES))
+        stages = modules_by_stage(job)
+        told = ", ".join(f"{theirs} for {name}" for name, theirs in TORCHTITAN_NAMES.items())
+        notes.append(f"modules have torchtitan's names ({told}); --rename gives others")
     schedule = schedule_of(job, notes)
     lines = ["[parallelism]", f"pipeline_parallel_degree = {job.plan.ranks}"]
     lines += [f"tensor_parallel_degree = {tensor}"] * (tensor > 1)

@@ -15,7 +15,7 @@ from .graph import graph
 from .memory import memory_over_time
 from .page import details, section, table
 
-MOST_NAMED = 18
+MOST_NAMED = 30
 """Characters for the layers of a bar."""
 
 

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from ...instances.base.kind import Rules
 from ...instances.base.result import Result
+from ...instances.networks.profile.options import Samples
 from ...instances.registry import Plan, Problem
 from ...planners.referee import rules_of
 from ..answer import answer, options_of, run_facts
 from ..console import out, styled
+from ..iteration import iteration_in_words
 from ..view import About, PlanView, module_of
 from ..words import amount, several
 from .plan import draw
@@ -41,13 +43,23 @@ def draw_instance(problem: Problem, about: About) -> None:
 
 
 def draw_result(
-    problem: Problem, result: Result, view: PlanView | None, verbose: bool = False, named: bool = False
+    problem: Problem,
+    result: Result,
+    view: PlanView | None,
+    verbose: bool = False,
+    named: bool = False,
+    samples: Samples | None = None,
 ) -> None:
-    """The answer and the plan; the last line is the referee's. `verbose`: instance, model and run as well; `named`:
-    with what was planned, for those who have not said it themselves."""
+    """The answer, one iteration and the plan; the last line is the referee's. `verbose`: instance, model and run as
+    well; `named`: with what was planned, for those who have not said it themselves; `samples`: what a micro-batch is,
+    where that is known."""
     rules = rules_of(problem, result.options)
     what = f"{problem.name} on {_devices(problem)}: " if named else ""
     say_answer(what + answer(problem, result, view, rules))
+    if view is not None and result.plan is not None and result.verified:
+        iteration = iteration_in_words(problem, result.plan, samples)
+        if iteration is not None:
+            out().print(styled(iteration))
     if verbose:
         draw_instance(problem, About({}))
         if result.model_size:

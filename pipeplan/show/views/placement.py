@@ -98,7 +98,7 @@ def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanVi
     value = evaluation.objective(rules.objective)
     return PlanView(
         name=problem.name,
-        value=f"{amount(value, unit)} per sample",
+        value=f"{amount(value, unit)} per micro-batch",
         headline=f"{rules.objective} {amount(value, unit, 6)}, bottleneck {evaluation.bottleneck}",
         tables=tuple(tables),
         unit=unit,

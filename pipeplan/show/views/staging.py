@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ...instances.base.kind import Rules
@@ -11,6 +12,7 @@ from ...instances.staging.problem import StagingProblem
 from ...instances.staging.question import FLUSH
 from ...instances.staging.referee.levels import LeafCost, LeveledEvaluation, LeveledRow, leveled_rows
 from ...instances.staging.referee.stages import StageCost, StagedEvaluation, type_of
+from ...planners.staging.equal import RECOMPUTATION
 from ..even import staging_blocks, staging_plans
 from ..names import Order, order_of
 from ..view import MOST_TOLD, Graph, PlanView, Row, Table
@@ -109,10 +111,16 @@ def view(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) 
             *(_told(row, cost) for row, cost in list(zip(rows, evaluation.stages, strict=True))[:MOST_TOLD]),
         ),
         legend=f"load (transfers and synchronisation included): {time_scale(largest, unit)[1] or 'time'} "
-        f"per micro-batch; {_held(problem)}",
+        f"per micro-batch; {_legend(rows, problem)}",
         time_unit=unit,
         graph=Graph.of("Layers by stage", labels, edges, groups),
     )
+
+
+def _legend(rows: Iterable[Row], problem: StagingProblem) -> str:
+    """What columns mean whose titles do not say it."""
+    again = any("again" in row.cells for row in rows)
+    return _held(problem) + ("; again: layers that recompute their activations" if again else "")
 
 
 def _held(problem: StagingProblem) -> str:
@@ -123,7 +131,6 @@ def _stage_row(
     problem: StagingProblem, i: int, stage: PlannedStage, evaluation: StagedEvaluation, layers: Order
 ) -> Row:
     kind, cost = type_of(problem, stage), evaluation.stages[i]
-    on = f", {stage.device_type}" if stage.device_type is not None else ""
     return Row(
         name=str(i),
         load=cost.load,
@@ -133,8 +140,9 @@ def _stage_row(
             "d": str(stage.data_parallel),
             "t": str(stage.tensor_parallel),
             "held": str(cost.in_flight),
+            **_recomputed(stage),
         },
-        label=f"stage {i} ({stage.data_parallel} x {stage.tensor_parallel}{on})",
+        label=_label(str(i), *_degrees(stage), *filter(None, [stage.device_type])),
         memory=_memory(problem, stage, cost),
         limit=None if kind is None else kind.memory_bytes,
         slowest=i == evaluation.bottleneck,
@@ -145,6 +153,22 @@ def _stage_row(
             "binds": ", ".join(cost.binds),
         },
     )
+
+
+def _recomputed(stage: PlannedStage | LeveledStage) -> dict[str, str]:
+    """How many of its layers compute their activations again in the backward pass, where any does."""
+    again = sum(RECOMPUTATION in way for way in stage.configurations.values())
+    return {"again": f"{again}/{len(stage.nodes)}"} if again else {}
+
+
+def _degrees(stage: PlannedStage | LeveledStage) -> tuple[str, ...]:
+    """The degrees that are more than one, by their columns in tables."""
+    degrees = {"d": stage.data_parallel, "t": stage.tensor_parallel}
+    return tuple(f"{name} {degree}" for name, degree in degrees.items() if degree > 1)
+
+
+def _label(name: str, *facts: str) -> str:
+    return f"stage {name} ({', '.join(facts)})" if facts else f"stage {name}"
 
 
 def _memory(
@@ -204,7 +228,7 @@ def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> PlanVi
         ),
         each="stage of each level",
         legend=f"load: {time_scale(largest, unit)[1] or 'time'} per micro-batch that leaves the pipeline; "
-        f"{_held(problem)}",
+        f"{_legend(rows, problem)}",
         time_unit=unit,
     )
 
@@ -222,10 +246,10 @@ def _leveled_row(problem: StagingProblem, row: LeveledRow, largest: float, layer
             "d": str(copies),
             "t": "" if leaf is None else str(stage.tensor_parallel),
             "held": "" if leaf is None else str(leaf.in_flight),
+            **({} if leaf is None else _recomputed(stage)),
             "binds": ", ".join(cost.binds),
         },
-        label=f"stage {row.name} "
-        + (f"(level {cost.level}, x {copies})" if leaf is None else f"({copies} x {stage.tensor_parallel})"),
+        label=_label(row.name, *(() if leaf is not None else (f"level {cost.level}",)), *_degrees(stage)),
         memory=None if leaf is None else _memory(problem, stage, leaf),
         limit=None if leaf is None else problem.memory_bytes,
         slowest=row.load >= largest * (1 - EQUAL),

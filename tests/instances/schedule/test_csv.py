@@ -51,6 +51,20 @@ def test_a_table_is_written_as_it_was_read() -> None:
     assert table_to_csv(table_from_csv(text)) == text
 
 
+def test_b_and_w_of_one_micro_batch_are_the_two_parts_of_a_divided_pass() -> None:
+    """Older files write B for I; a B without W is a whole pass, in the same file, too."""
+    assert table_from_csv("0F0,0F1,0B0,0B1,0W0\n") == table_from_csv("0F0,0F1,0I0,0B1,0W0\n")
+
+
+def test_bw_is_the_whole_backward_pass() -> None:
+    assert table_from_csv("0F0,0BW0\n") == table_from_csv("0F0,0B0\n")
+
+
+def test_communication_is_read_as_a_pause() -> None:
+    text = "0UNSHARD,0F0,0SEND_F0,0RECV_B0,0B0,0REDUCE_GRAD,0RESHARD\n"
+    assert table_from_csv(text) == table_from_csv(",0F0,,,0B0,,\n")
+
+
 # ---- schedules -----------------------------------------------------------------------------------------
 
 
@@ -122,7 +136,8 @@ MALFORMED = {
     "no micro-batch": (GOOD.replace("1F1", "1F"), "row 2, column 3 is '1F'; write a stage"),
     "something behind it": (GOOD.replace("1F1", "1F1x"), "row 2, column 3 is '1F1x'; write a stage"),
     "a negative micro-batch": (GOOD.replace("1F1", "1F-1"), "row 2, column 3 is '1F-1'; write a stage"),
-    "a transfer": (GOOD.replace("0F1,", "0SEND_F0,0F1,"), "row 1, column 2 is '0SEND_F0', which is no pass"),
+    "three parts of one pass": (GOOD.replace("1W1", "1W1,1B1"), "column 7 is 1B1, which row 2, column 4 runs"),
+    "a transfer in a pair": (GOOD.replace("1F1", "(1F1;1SEND_F1)OVERLAP_F_B"), "row 2, column 3 is '1SEND_F1'"),
     "a pair of one": (GOOD.replace("1F1", "(1F1)OVERLAP_F_B"), "column 3 is '(1F1)OVERLAP_F_B'; write a pair"),
     "a pair of nothing": (GOOD.replace("1F1", "(;1F1)OVERLAP_F_B"), "row 2, column 3 is ''; write a pair"),
     "a pair in a pair": (GOOD.replace("1F1", "((1F1;1I0)OVERLAP_F_B;1F1)OVERLAP_F_B"), "row 2, column 3"),

@@ -213,8 +213,8 @@ def test_chunks_of_a_stage_graph_and_of_a_placement() -> None:
 
 
 @ALL
-def test_stages_that_cannot_be_cut_evenly_are_refused(make: Any) -> None:
-    with pytest.raises(UsageError, match="which 2 chunks cannot share evenly"):
+def test_stages_with_fewer_layers_than_chunks_are_refused(make: Any) -> None:
+    with pytest.raises(UsageError, match="too few for 2 chunks"):
         lower_to_schedule(*make(), virtual=2)
 
 

@@ -35,7 +35,7 @@ def sentence(name: str, planner: str, **options: Any) -> str:
         (
             "tiny-chain",
             "dp",
-            "6 ms per sample: acc1 (nodes c-d) limits the pipeline and spends 83.3 % of its time on",
+            "6 ms per micro-batch: acc1 (nodes c-d) limits the pipeline and spends 83.3 % of its time on",
         ),
         (
             "tiny-chain",

@@ -74,7 +74,7 @@ def test_the_longest_bar_of_levels_is_the_time_in_the_title() -> None:
     assert result.plan is not None
     view = view_of(problem, result.plan, rules_of(problem, result.options))
     (table,) = view.tables
-    assert [row.title for row in table.rows] == ["stage 0 (level 2, x 2)", "stage 0.0 (1 x 1)", "stage 0.1 (1 x 1)"]
+    assert [row.title for row in table.rows] == ["stage 0 (level 2, d 2)", "stage 0.0", "stage 0.1"]
     assert [sum(row.parts.values()) for row in table.rows] == pytest.approx([view.full_load] * 3)
     assert view.headline.startswith("6 s per micro-batch")
     assert [row.limit for row in table.rows] == [None, 15.0, 15.0]

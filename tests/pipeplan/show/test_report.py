@@ -81,7 +81,7 @@ def test_every_kind_of_plan_has_its_parts(name: str, planner: str, parts: list[s
 
 
 def test_stages_say_what_their_layers_run_and_what_binds() -> None:
-    for name, cells in (("tiny-stages", "1 activation recomp"), ("tiny-levels", "stage 0.1 (1 x 1): layer b")):
+    for name, cells in (("tiny-stages", "1 activation recomp"), ("tiny-levels", "stage 0.1: layer b")):
         words = page_of(name, "dp-piper")[0].words
         assert {cells, "computation"} <= set(words), name
 

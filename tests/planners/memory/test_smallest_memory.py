@@ -21,6 +21,7 @@ import pipeplan
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.graph_pipeline.problem import micro_batch_sizes
 from pipeplan.instances.registry import kind_of
+from pipeplan.planners.memory.smallest import smallest_memory
 from pipeplan.planners.options import SolveOptions
 
 LIMITS = SolveOptions(threads=1)
@@ -112,3 +113,22 @@ def test_a_chain_has_one_too(seed: int) -> None:
 def test_placements_on_levels_and_on_several_types(make: Callable[[int], Any], seed: int) -> None:
     """The same memory on accelerators of every type."""
     check_problem(make(seed), {}, lambda problem: best_value(problem, "max-load") is not None)
+
+
+@pytest.mark.sweeps
+def test_more_options_never_cost_the_answer() -> None:
+    """With replicas and all degrees the search for any plan takes minutes; few plans are asked first."""
+    profile = pipeplan.load_profile("llama-3-70b")
+    problem = profile.to_staging(
+        devices=64,
+        levels=((8, 450e9), (8, 50e9)),
+        memory_bytes=math.inf,
+        batch=1024,
+        optimizer="adam-mixed",
+        recompute=True,
+        data_parallel=True,
+        tensor_parallel=(1, 2, 4, 8),
+    )
+    found = smallest_memory(problem, SolveOptions(time_limit_s=30))
+    assert found.memory_bytes is not None
+    assert found.memory_bytes < 25 * 2**30

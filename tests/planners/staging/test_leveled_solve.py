@@ -22,6 +22,8 @@ from pipeplan.instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from pipeplan.instances.staging.problem import StagingLevel, StagingProblem
 from pipeplan.instances.staging.question import VARIANTS
 from pipeplan.instances.staging.referee.levels import evaluate_leveled
+from pipeplan.instances.staging.rules import rules_of
+from pipeplan.planners.staging.quick_trees import best_quick_tree, quick_trees
 
 ABLE = "one of mip-piper, dp-piper, equi, equi-no-tp"
 SHAPES = ((2, 2), (1, 3), (3, 1), (4,))
@@ -234,3 +236,33 @@ def test_a_tree_has_a_report_page(plan: Callable[..., Any], tmp_path: Path) -> N
     assert plan("solve", "tiny-levels", "--output", result).code == 0
     assert plan("report", result, "--output", page).code == 0
     assert "Load of each stage of each level" in page.read_text("utf-8")
+
+
+def test_a_search_that_is_out_of_time_leaves_a_plan() -> None:
+    """A model of 70 billion parameters on hundreds of devices, where the search takes minutes."""
+    problem = pipeplan.load_profile("llama-3-70b").to_staging(
+        devices=512,
+        levels=((8, 450e9), (64, 50e9)),
+        memory_bytes=80e9,
+        batch=512,
+        optimizer="adam-mixed",
+        recompute=True,
+        data_parallel=True,
+        tensor_parallel=(1, 2, 4, 8),
+    )
+    result = pipeplan.solve(problem, limits=pipeplan.SolveOptions(time_limit_s=3))
+    assert (result.stop, result.found, result.verified) == ("time", "feasible", True)
+
+
+def test_a_quick_tree_is_a_plan_whatever_the_levels() -> None:
+    """With one level of devices as well as with three, with and without replicas."""
+    for levels in ([(4, 9.0)], [(2, 9.0), (2, 3.0)], [(2, 9.0), (1, 5.0), (2, 3.0)]):
+        for replication in (True, False):
+            problem = pipeplan.load_packaged("tiny-stages").replace(
+                levels=tuple(StagingLevel(*level) for level in levels), replication=replication, memory_bytes=None
+            )
+            plans = list(quick_trees(problem))
+            assert plans
+            rules = rules_of(problem, {})
+            assert best_quick_tree(problem, rules, lambda: False) in plans
+            assert all(rules.violations(problem, plan) == () for plan in plans)

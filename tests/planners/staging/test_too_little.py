@@ -35,6 +35,13 @@ def test_what_would_be_enough_is_and_a_byte_less_is_not() -> None:
     assert pipeplan.solve(PROBLEM.replace(memory_bytes=17.0)).objective is None
 
 
+def test_one_amount_of_memory_is_asked_for_whatever_else_is_said() -> None:
+    """The largest layer alone needs 10 bytes, which is no reason to ask for 10 where 18 are needed."""
+    messages = pipeplan.solve(PROBLEM.replace(memory_bytes=9.0)).messages
+    assert [message.partition("; give ")[2] for message in messages] == ["--memory 18", ""]
+    assert messages[1] == "layer 'a' alone needs 10 bytes of each device that it runs on"
+
+
 def test_a_run_that_was_stopped_gives_no_reason() -> None:
     limits = pipeplan.SolveOptions(time_limit_s=0.0)
     assert pipeplan.solve(PROBLEM, planner="dp-piper", limits=limits).messages == ()

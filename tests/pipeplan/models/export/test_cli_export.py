@@ -51,7 +51,8 @@ def test_files_are_written(plan: Plan, folder: Path) -> None:
     assert (said.code, said.out) == (0, "")
     assert "wrote args.txt" in said.err
     assert (folder / "args.txt").read_text() == (
-        '--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout "Et*4|t*3,L"\n'
+        '--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout "Et*4|t*3,L" --micro-batch-size 1 '
+        "--global-batch-size 2\n"
     )
     said = plan("export", "best.json", "my.json", "--to", "torch", "--micro-batches", 4, "-o", "out/")
     assert "wrote out/stages.json" in said.err

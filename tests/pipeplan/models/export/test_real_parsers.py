@@ -148,3 +148,65 @@ def test_deepspeed_builds_the_layers_of_each_stage() -> None:
     module._layer_specs = layers[:-1]
     with pytest.raises(ValueError, match="3 stages and 6 layers"):
         module._partition_layers()
+
+
+MODEL = """
+import sys
+sys.path.insert(0, {tests!r})
+import torch
+from exported_stages import Model, loss_of
+
+class Inside(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        inner = Model(4)
+        self.model, self.lm_head = inner.model, inner.lm_head
+
+    def forward(self, tokens, labels=None):
+        output = Model.forward(self, tokens)
+        return output if labels is None else loss_of(output, labels)
+
+def inside():
+    tokens = torch.arange(8).reshape(2, 4) % 7
+    return Inside(), (tokens,), {{"labels": tokens.clone()}}
+
+def outside():
+    return Inside(), (torch.arange(8).reshape(2, 4) % 7,), {{}}
+
+def loss(output, tokens):
+    return loss_of(output, tokens)
+"""
+
+
+@pytest.mark.parametrize("functions", [("inside",), ("outside", "loss")])
+def test_the_script_trains_with_the_loss_inside_or_outside(tmp_path: Path, functions: tuple[str, ...]) -> None:
+    """Two ranks, told by nothing but the export: the losses are those of one process."""
+    profile = llama(4)
+    plan = staged(on_stages(profile, (2, 2)))
+    for name, text in export_files(plan, profile, to="torch", micro_batches=4).files.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    (tmp_path / "my.py").write_text(MODEL.format(tests=str(Path(exported_stages.__file__).parent)), "utf-8")
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        "2",
+        "--standalone",
+        "train.py",
+    ]
+    words = [f"my.py:{name}" for name in functions]
+    done = subprocess.run([*command, *words], cwd=tmp_path, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = [float(line.rpartition(" ")[2]) for line in done.stdout.splitlines() if line.startswith("step ")]
+    torch.manual_seed(0)
+    model, tokens = Model(4), torch.arange(8).reshape(2, 4) % 7
+    optimizer, wanted = torch.optim.AdamW(model.parameters()), []
+    for _ in told:
+        loss = exported_stages.loss_of(model(tokens), tokens)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        wanted.append(float(loss.detach()))
+    assert len(told) == 3
+    assert told == pytest.approx(wanted, rel=1e-4)

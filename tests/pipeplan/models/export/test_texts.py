@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from export_samples import llama, on_stages, placed, row, stage_graph, staged
 
 import pipeplan
+from pipeplan.instances.base.result import Asked
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.networks.profile.profile import Profile, ProfileNode, ProfileTensor
+from pipeplan.instances.staging.from_profile import RECOMPUTE
 from pipeplan.instances.staging.leveled_plan import LeveledPlan, LeveledStage
+from pipeplan.instances.staging.plan import StagedPlan
 from pipeplan.models.export.registry import export_files
 from pipeplan.models.export.serving import divided
 
@@ -192,8 +196,8 @@ def test_what_a_text_leaves_out_is_said() -> None:
     tied = llama(4, tied=True)
     plan = staged(on_stages(tied, (2, 2)), replicas=2, tensor=4)
     found = export_files(plan, tied, to="megatron")
-    assert found.text.strip().endswith("--tensor-model-parallel-size 4")
-    assert "2 replicas are not in the text: start it on 16 devices" in found.notes
+    assert found.text.strip().endswith("--tensor-model-parallel-size 4 --sequence-parallel")
+    assert any(note.startswith("start it on 16 devices: torchrun") for note in found.notes)
     notes = export_files(staged(on_stages(tied, (2, 2))), tied, to="torch").notes
     assert any("model.embed_tokens.weight (stage 0) and lm_head.weight (stage 1) are one" in note for note in notes)
     assert any("no schedule.csv" in note for note in notes)
@@ -226,3 +230,41 @@ def test_an_embedding_and_a_head_may_have_stages_of_their_own() -> None:
     profile = llama(4)
     plan = staged([profile.ids[:1], profile.ids[1:3], profile.ids[3:6], profile.ids[6:]])
     assert '"E|t*2|t*2|L"' in pipeplan.export(plan, profile, to="megatron")
+
+
+# ---- complete commands -----------------------------------------------------------------------------------
+
+
+def planned_for(plan: StagedPlan, **cluster: Any) -> pipeplan.Result:
+    """A result that was asked for on a cluster, as `plan solve` writes it."""
+    problem = LLAMA.to_staging(devices=4, memory_bytes=1e9, bandwidth=1e9)
+    result = pipeplan.solve(problem, planner="equi")
+    return replace(result, plan=plan, asked=Asked("llama.json", cluster, ()), problem={"name": LLAMA.name})
+
+
+def test_megatron_is_told_batches_optimizer_and_recomputation() -> None:
+    plan = staged(STAGES, tensor=2)
+    again = tuple(
+        replace(
+            stage, configurations={node: RECOMPUTE if i < 2 else "vanilla" for i, node in enumerate(stage.nodes)}
+        )
+        for stage in plan.stages[:1]
+    )
+    mixed = replace(plan, stages=(*again, *plan.stages[1:]))
+    result = planned_for(mixed, devices=8, batch=16, optimizer="adam-mixed")
+    profile = LLAMA.replace(micro_batch=2, source={"sequence": 4096})
+    found = export_files(result, profile, to="megatron")
+    assert found.text.endswith(
+        "--tensor-model-parallel-size 2 --sequence-parallel --recompute-granularity full --recompute-method block "
+        "--recompute-num-layers 2 --micro-batch-size 2 --global-batch-size 32 --seq-length 4096 "
+        "--optimizer adam --bf16\n"
+    )
+    assert "layers that recompute, by stage: 2, 0, 0, 0; Megatron has one number" in " ".join(found.notes)
+    assert "start it on 8 devices" in " ".join(found.notes)
+
+
+def test_torchtitan_has_names_of_its_own() -> None:
+    found = export_files(PLANS["staging"], LLAMA, to="torchtitan")
+    assert '["tok_embeddings","layers.0"' in found.text
+    assert '"norm","output"]]' in found.text
+    assert "modules have torchtitan's names" in " ".join(found.notes)

@@ -1,0 +1,68 @@
+"""Files that are no instances but lead to one: each is told from its name or content, and refused with the command
+that reads it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from .base.errors import InputError
+
+# By the end of a file's name: what it is, and the command that reads it.
+_BY_SUFFIX: Mapping[str, tuple[str, str]] = {
+    ".py": ("is a Python file", "plan import torch {}:build"),
+    ".onnx": ("is an ONNX model", "plan import onnx {}"),
+}
+_FUNCTION = re.compile(r"(.*\.py):\w+")
+# A first cell of one of PyTorch's files of schedules: empty ones are pauses.
+_PASS = re.compile(r",*\(?\d+(F|B|I|W|BW|RECV_F|UNSHARD)\d*[,;]")
+_CONFIG_KEYS = ("model_type", "architectures")
+_FIRST_CHARACTERS = 1_000
+
+
+def names_a_model(text: str) -> bool:
+    """Is this the name of a file that holds a model in another form, or of a function in one?"""
+    return _without_function(text).endswith(tuple(_BY_SUFFIX))
+
+
+def refuse_foreign_file(path: str | os.PathLike[str]) -> None:
+    """Raise where the file is a model or a schedule of another program."""
+    file = _without_function(os.fspath(path))
+    suffix = Path(file).suffix.lower()
+    if suffix in _BY_SUFFIX and os.path.exists(file):
+        what, command = _BY_SUFFIX[suffix]
+        raise _refusal(file, what, command.format(file))
+    if suffix == ".csv" and _PASS.match(_beginning(file)):
+        raise InputError(
+            "content",
+            "is PyTorch's file of a schedule, an order without times",
+            "give it as PLAN, after the schedule problem whose passes it orders (plan generate interleaved-pipeline)",
+            file,
+        )
+
+
+def refuse_model_configuration(data: object, path: str | os.PathLike[str]) -> None:
+    """Raise where this is the content of a `config.json`."""
+    if isinstance(data, dict) and "schema" not in data and any(key in data for key in _CONFIG_KEYS):
+        what = "is a model's configuration, which names no times"
+        raise _refusal(os.fspath(path), what, f"plan import hf {os.fspath(path)} --hardware h100-80gb")
+
+
+def _refusal(file: str, what: str, command: str) -> InputError:
+    profile = f"{Path(file).stem}.profile.json"
+    return InputError("content", what, f"run {command} -o {profile}, and give {profile}", file)
+
+
+def _without_function(text: str) -> str:
+    found = _FUNCTION.fullmatch(text)
+    return found[1] if found else text
+
+
+def _beginning(file: str) -> str:
+    try:
+        with open(file, encoding="utf-8", errors="replace") as opened:
+            return opened.read(_FIRST_CHARACTERS)
+    except OSError:  # whoever reads it says what is wrong
+        return ""

@@ -1,0 +1,248 @@
+"""Which schedule for the stages of a plan: every named one and the best that a search finds, with time, idle share and
+memory; also those that need more memory than there is, and how much they need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..instances.base.clock import now
+from ..instances.base.errors import PipeplanError, UsageError
+from ..instances.base.result import Found
+from ..instances.registry import Plan, Problem, kind_of
+from ..instances.schedule.each_device import held, with_memory
+from ..instances.schedule.pipelines import V_SHAPE
+from ..instances.schedule.plan import AnySchedule
+from ..instances.schedule.problem import ScheduleProblem
+from ..instances.schedule.referee.evaluate import evaluate_schedule
+from ..instances.schedule.referee.verify import verify_schedule
+from ..instances.to_schedule import lower_to_schedule
+from ..planners.options import SolveOptions
+from ..planners.run.solve import solve
+from ..planners.schedule.named import (
+    DUALPIPE_V,
+    GPIPE,
+    INTERLEAVED,
+    ONE_F_ONE_B,
+    ZB_H1,
+    ZB_H2,
+    ZB_V,
+    Named,
+    greedy_schedules,
+    schedule_by,
+)
+
+OBJECTIVE = "makespan"
+HALF = 0.5
+# Where neither the problem nor the user says how many micro-batches an iteration has.
+FOR_EACH_DEVICE = 4
+TIME_LIMIT_S = 30.0
+BEST = "best"
+GREEDY = "zb-greedy"
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How the stages of a plan become blocks."""
+
+    words: str
+    divided: bool
+    virtual: int | None = None
+    shape: str | None = None
+    rules: tuple[Named, ...] = ()
+
+
+CUTS = (
+    Cut("whole stages", divided=False, rules=(GPIPE, ONE_F_ONE_B)),
+    Cut("two chunks in a loop", divided=False, virtual=2, rules=(INTERLEAVED,)),
+    Cut("whole, backward in two", divided=True, rules=(ZB_H1, ZB_H2)),
+    Cut("two chunks in a V, backward in two", divided=True, shape=V_SHAPE, rules=(ZB_V, DUALPIPE_V)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One schedule; without a plan, why there is none."""
+
+    name: str
+    cut: str
+    problem: ScheduleProblem | None = None
+    plan: AnySchedule | None = None
+    time: float | None = None
+    idle: float | None = None
+    peak: float | None = None
+    """Of the fullest device, in the problem's memory unit."""
+    fits: bool = False
+    verified: bool = False
+    """Does the referee accept it, apart from memory?"""
+    proof: str = ""
+    """Of a search: `proven`, or the gap that is left."""
+    why_none: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        kept = ("name", "cut", "time", "idle", "peak", "fits", "verified", "proof", "why_none")
+        return {name: getattr(self, name) for name in kept}
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleComparison:
+    """All rows, and for how many micro-batches they are."""
+
+    rows: tuple[Row, ...]
+    micro_batches: int
+    notes: tuple[str, ...] = ()
+    memory_unit: str | None = None
+    time_unit: str | None = None
+    limit: float | None = None
+    """Memory of the smallest device; None: there is none."""
+
+    @property
+    def best(self) -> Row | None:
+        """The shortest that fits."""
+        fitting = [row for row in self.rows if row.fits and row.time is not None]
+        return min(fitting, key=lambda row: row.time or 0.0, default=None)
+
+    def to_json(self) -> dict[str, Any]:
+        best = self.best
+        return {
+            "micro_batches": self.micro_batches,
+            "time_unit": self.time_unit,
+            "memory_unit": self.memory_unit,
+            "limit": self.limit,
+            "rows": [row.to_json() for row in self.rows],
+            "best": None if best is None else best.name,
+            "notes": list(self.notes),
+        }
+
+
+def compare_schedules(
+    problem: Problem,
+    plan: Plan,
+    *,
+    micro_batches: int | None = None,
+    memory: float | None = None,
+    split_backward: float | Sequence[float] = HALF,
+    limits: SolveOptions | None = None,
+    **lowering: Any,
+) -> ScheduleComparison:
+    """All named schedules and the best that are found for each way to cut the stages.
+
+    `memory` is of each device, infinite without a limit, None as the plan's problem has; `limits` are for all searches
+    together; `lowering` are further options of `lower_to_schedule` for all rows.
+    """
+    limits = limits or SolveOptions()
+    count = micro_batches or usual_micro_batches(problem, plan)
+    ends = now() + (limits.time_limit_s if limits.time_limit_s is not None else TIME_LIMIT_S)
+    rows: list[Row] = []
+    notes: dict[str, None] = {}
+    cuts: list[tuple[Cut, ScheduleProblem]] = []
+    for cut in CUTS:
+        try:
+            lowered = lower_to_schedule(
+                problem,
+                plan,
+                micro_batches=count,
+                split_backward=split_backward if cut.divided else None,
+                virtual=cut.virtual,
+                shape=cut.shape,
+                **lowering,
+            )
+        except UsageError as error:
+            rows += [Row(named.name, cut.words, why_none=_reason(error)) for named in cut.rules]
+            continue
+        notes |= dict.fromkeys(lowered.notes)
+        made = lowered.problem if memory is None else with_memory(lowered.problem, _limit(memory))
+        cuts.append((cut, made))
+        rows += [_named(cut, named, made) for named in cut.rules]
+        if cut.divided and cut.shape is None:
+            rows.append(_greedy(cut, made))
+    for number, (cut, made) in enumerate(cuts):
+        seconds = max(0.5, (ends - now()) / (len(cuts) - number))
+        rows.append(_searched(cut, made, rows, replace(limits, time_limit_s=seconds)))
+    first = cuts[0][1] if cuts else None
+    return ScheduleComparison(
+        tuple(rows),
+        count,
+        tuple(notes),
+        None if first is None else first.memory_unit,
+        None if first is None else first.time_unit,
+        None if first is None else first.memory_bytes,
+    )
+
+
+def usual_micro_batches(problem: Problem, plan: Plan) -> int:
+    """As many as the problem says, or so many for each stage."""
+    field = kind_of(problem).batch
+    if field is not None:
+        return int(getattr(problem, field))
+    return FOR_EACH_DEVICE * len(lower_to_schedule(problem, plan).problem.computing)
+
+
+def _limit(memory: float) -> float | None:
+    return None if memory == float("inf") else memory
+
+
+def _reason(error: Exception) -> str:
+    """Without what to do about it, which is for a command that asks for one schedule alone."""
+    return str(error).partition(";")[0].rstrip(".")
+
+
+def _named(cut: Cut, named: Named, problem: ScheduleProblem) -> Row:
+    try:
+        return _judged(named.name, cut, problem, schedule_by(named, problem))
+    except UsageError as error:
+        return Row(named.name, cut.words, why_none=_reason(error))
+
+
+def _greedy(cut: Cut, problem: ScheduleProblem) -> Row:
+    """It obeys the memory that there is."""
+    try:
+        plans = list(greedy_schedules(problem, OBJECTIVE))
+    except UsageError as error:
+        return Row(GREEDY, cut.words, why_none=_reason(error))
+    rows = (_judged(GREEDY, cut, problem, plan) for plan in plans)
+    best = min(rows, key=lambda row: row.time or 0.0, default=None)
+    return best or Row(GREEDY, cut.words, why_none="it finds no schedule within the memory")
+
+
+def _judged(name: str, cut: Cut, problem: ScheduleProblem, plan: AnySchedule) -> Row:
+    """By the referee, with the memory that there is and without."""
+    evaluation = evaluate_schedule(problem, plan)
+    value = evaluation.objective(OBJECTIVE)
+    return Row(
+        name,
+        cut.words,
+        problem,
+        plan,
+        None if value is None else float(value),
+        None if evaluation.bubble is None else float(evaluation.bubble),
+        float(held(problem, plan, {})),
+        fits=not verify_schedule(problem, plan),
+        verified=not verify_schedule(with_memory(problem, None), plan),
+    )
+
+
+def _searched(cut: Cut, problem: ScheduleProblem, rows: Sequence[Row], limits: SolveOptions) -> Row:
+    """From the best that is known to the best that there is, as far as time goes."""
+    same = [row for row in rows if row.cut == cut.words and row.fits and row.plan is not None]
+    start = min(same, key=lambda row: row.time or 0.0, default=None)
+    try:
+        result = solve(
+            problem,
+            options={"objective": OBJECTIVE},
+            limits=limits,
+            warm_start="auto" if start is None or start.plan is None else start.plan,
+        )
+    except PipeplanError as error:
+        return Row(BEST, cut.words, why_none=_reason(error))
+    if result.plan is None or not result.verified:
+        none = (
+            "proven: none fits"
+            if result.found != Found.REJECTED and str(result.stop) == "infeasible"
+            else "none found"
+        )
+        return Row(BEST, cut.words, why_none=none)
+    row = _judged(BEST, cut, problem, result.plan)  # type: ignore[arg-type]
+    gap = "" if result.gap is None else f"within {100 * result.gap:.2g} %"
+    return replace(row, proof="proven" if result.found == Found.OPTIMAL else gap)

@@ -1,0 +1,118 @@
+"""Profiles from the shapes in a configuration, against those of the same models traced with torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pipeplan
+from pipeplan.instances.base.errors import InputError, UsageError
+
+Plan = Callable[..., Any]
+LLAMA = {
+    "model_type": "llama",
+    "architectures": ["LlamaForCausalLM"],
+    "hidden_size": 8192,
+    "intermediate_size": 28672,
+    "num_attention_heads": 64,
+    "num_hidden_layers": 80,
+    "num_key_value_heads": 8,
+    "vocab_size": 128256,
+}
+MIXTRAL = {
+    "model_type": "mixtral",
+    "architectures": ["MixtralForCausalLM"],
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 32,
+    "num_key_value_heads": 8,
+    "vocab_size": 32000,
+}
+TRACED = {"llama-3-70b": LLAMA, "mixtral-8x7b": MIXTRAL}
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_operations_and_parameters_are_those_of_the_traced_model(name: str) -> None:
+    """Kernels are fused, so layers keep less and are faster, though not by much."""
+    traced = pipeplan.load_profile(name)
+    shapes = pipeplan.import_hf(TRACED[name], sequence=4096, hardware="h100-80gb", trace=False)
+    assert shapes.ids == traced.ids
+    for one, other in zip(shapes.nodes, traced.nodes, strict=True):
+        assert one.flops_forward == other.flops_forward
+        assert one.flops_backward == other.flops_backward
+        assert one.parameter_bytes == other.parameter_bytes
+    layer, theirs = shapes.nodes[1], traced.nodes[1]
+    assert 0.5 < layer.saved_bytes / theirs.saved_bytes < 0.8
+    assert 0.7 < shapes.time(layer.forward) / traced.time(theirs.forward) < 1
+    assert [tensor.bytes for tensor in shapes.tensors[:-1]] == [t.bytes for t in traced.tensors if t.readers]
+
+
+def test_latent_attention_and_experts_have_shapes_too() -> None:
+    config = {
+        "model_type": "deepseek_v3",
+        "architectures": ["DeepseekV3ForCausalLM"],
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_attention_heads": 4,
+        "num_hidden_layers": 3,
+        "vocab_size": 100,
+        "qk_nope_head_dim": 16,
+        "qk_rope_head_dim": 8,
+        "v_head_dim": 16,
+        "kv_lora_rank": 12,
+        "q_lora_rank": 20,
+        "n_routed_experts": 8,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 24,
+        "n_shared_experts": 1,
+        "first_k_dense_replace": 1,
+        "num_nextn_predict_layers": 1,
+    }
+    profile = pipeplan.import_hf(config, sequence=10, hardware="h100-80gb", trace=False)
+    products = 64 * 20 + 20 * 4 * 24 + 64 * 20 + 12 * 4 * 32 + 4 * 16 * 64
+    scores = 10 * 4 * (24 + 16)
+    assert profile.nodes[1].flops_forward == 2 * 10 * (products + 3 * 64 * 96 + scores)
+    assert profile.nodes[2].flops_forward == 2 * 10 * (products + 64 * 8 + 3 * 64 * 24 * 3 + scores)
+    assert profile.source["warnings"] == [
+        "layers for multi-token prediction are left out, as transformers leaves them out"
+    ]
+
+
+def test_tied_tables_are_one_parameter_and_inference_has_no_backward_pass() -> None:
+    gpt2 = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}
+    profile = pipeplan.import_hf(gpt2, sequence=16, hardware="h100-80gb", trace=False, training=False)
+    assert profile.tied == (("transformer.wte.weight", "lm_head.weight"),)
+    assert not profile.training
+    assert {node.flops_backward for node in profile.nodes} == {None}
+
+
+def test_what_shapes_cannot_say_asks_for_a_traced_model() -> None:
+    with pytest.raises(UsageError, match="--granularity op needs a traced model; give --trace"):
+        pipeplan.import_hf(LLAMA, sequence=16, hardware="h100-80gb", trace=False, granularity="op")
+    with pytest.raises(InputError, match="text_config stands beside another model; give --trace"):
+        pipeplan.import_hf({"text_config": LLAMA}, sequence=16, hardware="h100-80gb", trace=False)
+    with pytest.raises(InputError, match="--sequence is missing"):
+        pipeplan.import_hf(LLAMA, hardware="h100-80gb", trace=False)
+
+
+def test_the_command_needs_no_torch(plan: Plan, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    target = tmp_path / "p.json"
+    said = plan(
+        *("import", "hf", tmp_path / "config.json", "--sequence", 8192, "--hardware", "h100-80gb"),
+        *("--no-trace", "-o", target),
+    )
+    assert said.code == 0
+    assert len(pipeplan.load_profile(target).nodes) == 83
+
+
+def test_experts_that_stay_together_are_said(plan: Plan) -> None:
+    cluster = ("--devices", 8, "--memory", "80GB", "--bandwidth", "100GB/s", "--planner", "equi")
+    note = "experts of a layer stay together: plan configure plans expert parallelism"
+    assert note in " ".join(plan("solve", "mixtral-8x7b", *cluster).err.split())
+    assert note not in " ".join(plan("solve", "llama-3-8b", *cluster).err.split())

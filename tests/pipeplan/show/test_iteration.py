@@ -1,0 +1,89 @@
+"""What is said of one iteration: the simulator's time, in samples and tokens where these are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pipeplan
+from pipeplan.instances.networks.profile.options import Samples
+from pipeplan.show.iteration import iteration_in_words, iteration_of
+
+Plan = Callable[..., Any]
+CLUSTER = ("--devices", 4, "--memory", "40GB", "--bandwidth", "12GB/s")
+
+
+def test_the_time_is_that_of_the_simulator() -> None:
+    problem = pipeplan.load_packaged("tiny-stages")
+    result = pipeplan.solve(problem)
+    assert result.plan is not None
+    found = pipeplan.simulate(problem, result.plan)
+    assert iteration_of(problem, result.plan) == found
+    assert iteration_in_words(problem, result.plan) == (
+        f"one iteration of 8 micro-batches: {found.iteration:.7g} s, {8 / found.iteration:.4g} micro-batches/s; "
+        f"devices of the plan idle {100 * found.bubble:.3g} % of it"
+    )
+
+
+def test_a_micro_batch_of_four_is_four_samples() -> None:
+    problem = pipeplan.load_packaged("tiny-stages")
+    result = pipeplan.solve(problem)
+    assert result.plan is not None
+    found = pipeplan.simulate(problem, result.plan)
+    said = iteration_in_words(problem, result.plan, Samples(4, training=True, tokens=1000))
+    assert said is not None
+    each = 4 * 8 / found.iteration
+    assert f", {each:.4g} samples/s, {1000 * each:,.0f} tokens/s; " in said
+
+
+def test_inference_and_schedules_have_no_iteration_to_speak_of() -> None:
+    for name, options in (("resnet50-inference", {"planner": "greedy"}), ("zero-bubble-4x12", {"planner": "1f1b"})):
+        problem = pipeplan.load_packaged(name)
+        result = pipeplan.solve(problem, **options)
+        assert result.plan is not None
+        assert iteration_in_words(problem, result.plan) is None
+
+
+def test_plans_that_do_not_say_how_many_micro_batches_are_simulated_with_some() -> None:
+    problem = pipeplan.load_packaged("golden-4")
+    result = pipeplan.solve(problem)
+    assert result.plan is not None
+    said = iteration_in_words(problem, result.plan)
+    assert said is not None
+    assert said.startswith(
+        "one iteration of 8 micro-batches (4 for each stage; plan simulate takes any number): 109;"
+    )
+
+
+@pytest.fixture
+def table(plan: Plan, tmp_path: Path) -> Path:
+    path = tmp_path / "t.csv"
+    path.write_text(plan("import", "table", "--template").out, encoding="utf-8")
+    return path
+
+
+def test_solve_says_it_behind_the_answer(plan: Plan, table: Path) -> None:
+    said = " ".join(plan("solve", table, *CLUSTER).out.split())
+    assert "one iteration of 4 micro-batches: 1.060" in said
+    assert "samples/s; devices of the plan idle" in said
+
+
+def test_stages_say_how_many_of_their_layers_recompute(plan: Plan, table: Path) -> None:
+    cluster = ("--devices", 4, "--memory", "16GB", "--bandwidth", "12GB/s", "--optimizer", "adam")
+    said = plan("solve", table, *cluster, "--recompute")
+    assert " again " in said.out
+    assert "again: layers that recompute their activations" in " ".join(said.out.split())
+    assert " again " not in plan("solve", table, *CLUSTER, "--recompute").out
+
+
+def test_the_comparison_with_the_even_split_never_vanishes(plan: Plan, table: Path) -> None:
+    """There may be more even splits than can be tried, or none that fits."""
+    on = ("--devices", 64, "--levels", "8x450GB/s,8x50GB/s", "--memory", "80GB", "--data-parallel")
+    degrees = ("--tensor-parallel", "1,2,4,8", "--planner", "equi", "--time-limit", "10s")
+    many = plan("solve", "llama-3-8b", *on, *degrees)
+    assert "even split" in many.out
+    none = plan("solve", "memory-tight", "--planner", "dp")
+    assert "no even split fits that was tried (as many nodes on each accelerator)" in " ".join(none.out.split())
