@@ -20,7 +20,7 @@ def verify_configuration(problem: TrainingProblem, plan: Configuration) -> tuple
 
 
 def shape_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[Violation]:
-    """Degrees, batch and layout go together."""
+    """Degrees, batch, layout and sharding go together."""
     degrees = plan.degrees
     ranks = degrees.tensor * degrees.context * degrees.pipeline * degrees.data
     if ranks != problem.devices:
@@ -50,6 +50,10 @@ def shape_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[Viol
             f"Recomputation is said of {len(plan.recompute)} chunks, and there are {len(plan.layout)}.",
         )
     yield from _schedule_faults(plan)
+    framework = problem.rules
+    if plan.zero not in framework.states:  # what a parameter takes there is not known
+        known = " or ".join(f"zero={zero}" for zero in framework.states)
+        yield Violation("zero", f"{framework.name} has no ZeRO stage {plan.zero}; choose {known}.")
 
 
 def _schedule_faults(plan: Configuration) -> Iterator[Violation]:
@@ -66,9 +70,6 @@ def framework_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[
     """What the framework cannot run, each in a sentence with the remedy."""
     framework = problem.rules
     name = framework.name
-    if plan.zero not in framework.states:
-        known = " or ".join(f"zero={zero}" for zero in framework.states)
-        yield Violation("zero", f"{name} has no ZeRO stage {plan.zero}; choose {known}.")
     if plan.schedule not in framework.schedules:
         known = " or ".join(framework.schedules)
         yield Violation("schedule", f"{name} has no schedule {plan.schedule}; choose {known}.")

@@ -22,6 +22,7 @@ from pipeplan.instances.training.referee.memory import (
     stash_bytes,
 )
 from pipeplan.instances.training.referee.shapes import Sizes
+from pipeplan.instances.training.referee.verify import verify_configuration
 from pipeplan.instances.training.words import configuration_from_words
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
@@ -183,3 +184,11 @@ def test_measured_and_published_memory_is_met(monkeypatch: pytest.MonkeyPatch) -
     rows = measured.memory_rows([MEASURED / "b200_measured.json", MEASURED / "a100_2205_05198.json"])
     assert len(rows) == 24
     assert max(abs(row.error) for row in rows) < 0.001
+
+
+def test_a_sharding_that_the_framework_does_not_have_is_told() -> None:
+    """What a parameter takes there is not known, so nothing is said of memory."""
+    own = problem()
+    plan = replace(configuration_from_words(own, "pipeline=2"), zero=3)
+    faults = verify_configuration(own, plan)
+    assert [fault.rule for fault in faults] == ["zero"]
