@@ -148,7 +148,7 @@ def test_what_is_written_can_be_verified_shown_exported_reported_and_solved_agai
     assert plan("show", "problem.json", "best.json").code == 0
     assert plan("report", "best.json", "-o", "page.html").code == 0
     assert "stage 0" in Path("page.html").read_text("utf-8")
-    again = plan("solve", "problem.json", "--json").json
+    again = plan("solve", "problem.json", "--memory-error", "0.03", "--json").json
     assert again["objective"] == pytest.approx(best["seconds"])
     stored = pipeplan.load_result("best.json")
     assert (str(stored.stop), stored.planner) == ("proven", "exact-configuration")
