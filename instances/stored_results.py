@@ -162,6 +162,7 @@ def result_from_json(data: object) -> Result:
         messages=each(_text),
         cross_check=_facts,
         in_scope=_in_scope,
+        choices=_facts,
         history=each(
             partial(read_record, Moment, refuse=None, seconds=as_number, incumbent=as_number, bound=as_number)
         ),

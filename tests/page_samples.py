@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 from run_reports import whole_report
 
-from pipeplan.instances.base.result import Stop
+from pipeplan.instances.base.result import Result, Stop
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.stored_results import result_from_json
+from pipeplan.instances.training.build import problem_of
+from pipeplan.instances.training.model import Attention, Mlp, Model
+from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
 from pipeplan.show.front import of_chain, of_placement, of_schedule, of_staging
@@ -20,6 +25,10 @@ from pipeplan.show.page.result_page import result_page
 from pipeplan.show.page.run_page import run_page
 from pipeplan.studies.compare.comparison import compare, load_comparison
 from pipeplan.studies.compare.suite import Instance, Suite, competitor
+from pipeplan.studies.configure.answer import Answer, Asked
+from pipeplan.studies.configure.judge import judge
+from pipeplan.studies.configure.result import result_of
+from pipeplan.studies.configure.search import search_configurations
 from pipeplan.studies.pareto import chains, schedules, stagings, tradeoff
 from pipeplan.studies.pareto.curve import Settings
 
@@ -44,6 +53,7 @@ PLANNED = {
 COMPARISON, RUN = "comparison", "run"
 LONG_NAMES, MISSED = "long names", "points without a proof"
 CURVES = ("pareto of stagings", "pareto of chains", "pareto of placements", "pareto of schedules")
+TRAINING = "configurations of a training"
 KINDS = (
     "tiny-chain",
     "resnet34-chain",
@@ -53,8 +63,9 @@ KINDS = (
     COMPARISON,
     CURVES[0],
     RUN,
+    TRAINING,
 )
-EVERY = (*PLANNED, LONG_NAMES, COMPARISON, RUN, *CURVES, MISSED)
+EVERY = (*PLANNED, LONG_NAMES, COMPARISON, RUN, *CURVES, MISSED, TRAINING)
 SOON = SolveOptions(time_limit_s=5.0)
 
 
@@ -65,8 +76,31 @@ def page_text(name: str, folder: Path) -> str:
         return result_page(problem, solve(problem, planner=PLANNED[name]))
     if name in CURVES:
         return _curve(name)
-    others = {LONG_NAMES: _long_names, MISSED: _missed, RUN: lambda: run_page(whole_report())}
+    others = {
+        LONG_NAMES: _long_names,
+        MISSED: _missed,
+        RUN: lambda: run_page(whole_report()),
+        TRAINING: lambda: result_page(small_training(), configured(JUDGED)),
+    }
     return _comparison(folder) if name == COMPARISON else others[name]()
+
+
+JUDGED = ("pipeline=2", "tensor=4 recompute=full", "data=4 micro-batch=4 zero=0")
+"""The last one does not fit."""
+
+
+def small_training(memory_bytes: float = 4 * 2**30) -> TrainingProblem:
+    """Of which the search knows everything in a moment."""
+    model = Model("tiny", 1_024, 8, 32_000, Attention(8, 128, 2), Mlp(4_096))
+    return problem_of(model, "4xrtx-3090", batch=16, sequence=1_024, memory_bytes=memory_bytes)
+
+
+def configured(judged: Iterable[str] = (), memory_bytes: float = 4 * 2**30) -> Result:
+    """What `plan configure -o` writes, read again."""
+    problem, asked = small_training(memory_bytes), Asked(error=0.08, memory_error=0.03)
+    report = search_configurations(problem, asked, None, lambda progress: None)
+    own = tuple(judge(problem, text, asked.memory_error) for text in judged)
+    return result_from_json(result_of(Answer(problem, asked, own, report), 1.0).to_json())
 
 
 def _comparison(folder: Path) -> str:

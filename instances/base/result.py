@@ -158,6 +158,8 @@ class Result:
     """The method's own answer, where `plan` is a better one that the method does not plan: what it found and proved
     among the plans of its scope. None where `plan` is the method's own."""
 
+    choices: Mapping[str, Any] | None = None
+    """What else was found and judged where an answer is a list, in the words of the kind's study; None elsewhere."""
     history: tuple[Moment, ...] = ()
     """Whenever incumbent or bound became better; values are the method's claims."""
 
@@ -186,7 +188,8 @@ class Result:
     def to_json(self) -> dict[str, Any]:
         """The plan, which may be long, comes last."""
         data = {"schema": SCHEMA, **plain_fields(self), "gap": self.gap}
-        if self.in_scope is None:
-            del data["in_scope"]
+        for name in ("in_scope", "choices"):
+            if data[name] is None:
+                del data[name]
         data["plan"] = data.pop("plan")
         return data

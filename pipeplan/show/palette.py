@@ -42,10 +42,28 @@ MEMORY: Mapping[str, str] = {
     "memory": TERMS["kept"],
     "this piece": TERMS["kept"],
     "others on its device": TERMS["weights"],
+    "activations": TERMS["kept"],
+    "transient": TERMS["current"],
+    "reserve": TERMS["buffers"],
 }
 """Colours of the terms of memory, by the words that plans of all kinds have for them."""
 
 COMPUTATION = "#00806a"
+
+TRAINING: Mapping[str, str] = {
+    "gradients": CATEGORIES[0],
+    "recomputation": "#aa4499",
+    "tensor": "#f5a742",
+    "context": "#85283a",
+    "expert": "#4537b5",
+    "data": "#66ccee",
+    "sending": "#cc5229",
+    "optimizer": "#8cd17d",
+    "imbalance": OTHER,
+    "bubble": "#d9d9d9",
+}
+"""Colours of what a rank of a training holds, and of what an iteration takes besides computation: any two of them may
+lie side by side."""
 
 LOADS: Mapping[str, str] = {
     "forward": FORWARD,
@@ -58,6 +76,7 @@ LOADS: Mapping[str, str] = {
     "transfers out": "#66ccee",
     "synchronisation": OTHER,
     "larger of links and inside": "#bbbbbb",
+    **TRAINING,
 }
 """Colours of the parts of a load. Work has a colour that is no device's and no method's."""
 

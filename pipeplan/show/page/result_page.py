@@ -35,6 +35,7 @@ def result_page(problem: Problem, result: Result) -> str:
     parts = [_head(problem, anew, view, rules)]
     if result.plan is not None and view is not None:
         parts += sections(problem, result.plan, view)
+    parts += _choices(problem, anew.result)
     parts += [_problem(problem, result, rules), section("Run", facts(_run(anew.result, unit)))]
     if len(result.history) > 1:
         parts.append(section("Search", _curve(result.history, unit)))
@@ -42,6 +43,18 @@ def result_page(problem: Problem, result: Result) -> str:
         parts.append(section("Messages", _listed(result.messages)))
     parts += [section("Options", facts(options_of(result).items())), _data(result)]
     return page(f"{problem.name}: {result.formulation or result.planner}", parts)
+
+
+def _choices(problem: Problem, result: Result) -> list[Element]:
+    """The shortlist and the judged configurations of a training; other kinds have no such lists."""
+    if result.choices is None:
+        return []
+    from ...instances.training.problem import TrainingProblem  # what only trainings need
+    from ...studies.configure.choices import stored_answer
+    from .configurations import choice_sections
+
+    stored = stored_answer(problem, result) if isinstance(problem, TrainingProblem) else None
+    return [] if stored is None else choice_sections(stored)
 
 
 def _check(problem: Problem, result: Result) -> None:

@@ -11,6 +11,7 @@ from ...planners.run.solve import describe
 from ...planners.training.planner import CHECKS
 from ...planners.training.scope import family
 from .answer import Answer
+from .choices import choices_of
 
 METHOD = "exact-configuration"
 WHOLE = "whole"
@@ -40,6 +41,7 @@ def result_of(answer: Answer, seconds: float, cut_by: Stop = Stop.TIME) -> Resul
         proof=Proof(METHOD, None, None, scope, (*CHECKS, RECOMPUTED)),
         options={**options, "proven_tolerance": PROVEN_TOLERANCE},
         seconds={"solve": seconds, "total": seconds},
+        choices=choices_of(answer),
         model_size={"considered": report.considered, "fit": report.fit, "listed": len(report.listed)},
     )
     return settle(claim, None if best is None else rule(problem, best.plan, IterationRules()))

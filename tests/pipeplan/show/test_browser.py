@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from legibility import DESK, PHONE, SHOWN, faults, opened
-from page_samples import COMPARISON, CURVES, EVERY, KINDS, page_text
+from page_samples import COMPARISON, CURVES, EVERY, KINDS, TRAINING, page_text
 
 STRUCTURE = """
 return [...document.querySelectorAll("section")].map((part) => {
@@ -48,6 +48,7 @@ EXPECTED = {
     "tiny-stages": f"stages 1 0, gantt 0 1, loads 1 1, memory 0 1, memory over time 0 1, graph 0 1, {OURS}",
     "zero-bubble-4x12": f"devices 1 0, gantt 0 1, loads 0 1, memory 0 1, {OURS}",
     COMPARISON: "values 1 0, methods 1 0, profile 0 1, ratios 0 1, seconds 0 1, runs 1 0",
+    TRAINING: f"stages 1 0, gantt 0 1, loads 1 1, memory 0 1, judged 3 3, time by part 0 1, shortlist 1 0, {OURS}",
     CURVES[0]: "curves 0 1, points 1 0, plans 3 0, problem 0 0, asked 0 0, data 0 0",
 }
 """Parts in their order, with their numbers of tables and charts."""
@@ -169,3 +170,49 @@ def test_a_table_is_sorted_by_its_heading_with_the_keyboard(browser: Any, pages:
     assert table.find_element("css selector", "th").get_attribute("aria-sort") == "ascending"
     table.find_element("css selector", "th button").send_keys(Keys.ENTER)
     assert column() == ["local-search", "greedy", "dp"]
+
+
+@pytest.mark.parametrize("size", [(400, 800), DESK], ids=["narrow", "desk"])
+def test_the_shortlist_of_a_training_sorts_by_click_and_by_keyboard(
+    browser: Any, pages: Pages, size: tuple[int, int]
+) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    page = opened(browser, pages(TRAINING), size)
+    table = page.find_element("css selector", "[data-part=shortlist] table")
+    heads = {head.text: head for head in table.find_elements("css selector", "th button")}
+    names = [name for name in heads if name]
+    assert names[:5] == ["place", "seconds", "more", "GiB", "fits"], "all headings are seen, on a phone as well"
+
+    def column(name: str) -> list[float]:
+        cells = table.find_elements("css selector", f"tbody td[data-label='{name}']")
+        return [float(cell.text.split()[-1]) for cell in cells]
+
+    places = column("place")
+    assert places == sorted(places)
+    heads["GiB"].click()
+    assert column("GiB") == sorted(column("GiB"))
+    assert column("place") != places
+    heads["GiB"].send_keys(Keys.ENTER)
+    assert column("GiB") == sorted(column("GiB"), reverse=True)
+    heads["seconds"].send_keys(Keys.SPACE)
+    assert column("seconds") == sorted(column("seconds"))
+
+
+def test_the_keyboard_reaches_every_heading_and_chart_of_a_training(browser: Any, pages: Pages) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    page = opened(browser, pages(TRAINING))
+    page.execute_script("for (const folded of document.querySelectorAll('details')) folded.open = true")
+    wanted = page.execute_script(
+        "return document.querySelectorAll('th button, .chart .mark[tabindex=\"0\"], summary').length"
+    )
+    reached = set()
+    for _ in range(2 * wanted + 50):
+        page.switch_to.active_element.send_keys(Keys.TAB)
+        own = page.switch_to.active_element
+        if own.tag_name == "body":
+            break
+        if own.get_attribute("class") == "sort" or own.tag_name in ("rect", "summary"):
+            reached.add(own.id)
+    assert len(reached) == wanted

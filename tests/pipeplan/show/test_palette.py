@@ -16,6 +16,7 @@ from pipeplan.show.palette import (
     PHASE_NAMES,
     PHASES,
     TERMS,
+    TRAINING,
     contrast,
     ink_on,
     luminance,
@@ -72,6 +73,17 @@ def test_work_is_told_apart_from_all_else_that_a_load_has_and_is_the_colour_of_n
     others = {LOADS[name] for name in ("transfers", "transfers in", "transfers out", "larger of links and inside")}
     assert min(difference(COMPUTATION, other, reader) for other in others) > 18
     assert COMPUTATION not in (*CATEGORIES, *PHASES, *MEMORY.values())
+
+
+@pytest.mark.parametrize("reader", SEEN_BY)
+def test_parts_of_a_training_are_told_apart_by_everyone(reader: str) -> None:
+    """Any two may lie side by side; computation comes first and idling last, with something between them."""
+    takes = {name: colour for name, colour in TRAINING.items() if name != "gradients"}
+    assert min(difference(one, other, reader) for one, other in combinations(takes.values(), 2)) > 18
+    apart = [colour for name, colour in takes.items() if name != "imbalance"]
+    assert min(difference(COMPUTATION, colour, reader) for colour in apart) > 18
+    holds = [TERMS["weights"], *(LOADS[name] for name in ("gradients", "optimizer")), TERMS["kept"]]
+    assert min(difference(one, other, reader) for one, other in pairwise(holds)) > 18
 
 
 @pytest.mark.parametrize("page", PAGES)
