@@ -45,6 +45,7 @@ PROBLEMS = {
     "exact-beaumont": "resnet34-chain",
     "shortest-iteration": "mmt-8",
     "exact-schedule": "zero-bubble-32x16",
+    "exact-configuration": "llama-3-70b-64xh100",
 }
 DEATHS = ("worker", "memory", "SIGINT", "SIGTERM")
 FIRST_S, LAST_S = 0.3, 5.0

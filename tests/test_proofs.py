@@ -18,6 +18,7 @@ from pipeplan.instances.files import problem_from_text, problem_to_text
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
 from pipeplan.instances.registry import Problem
 from pipeplan.instances.staging.problem import StagingProblem
+from pipeplan.instances.training.problem import TrainingProblem
 
 POWERS = (0, -9, 6, -6, 9)
 
@@ -113,6 +114,8 @@ def same_or_better(problem: Problem, method: Method) -> None:
     for change, variant in better(problem):
         if isinstance(problem, GraphPipelineProblem) and "device" in change:
             continue  # all of them must be used, so that one more may hurt
+        if isinstance(problem, TrainingProblem) and "node" in change:
+            continue  # the same
         if method.options.get("hierarchy") == "crude" and "device" in change:
             continue  # which counts memory by the devices that there are
         after = judged(variant, method)

@@ -43,13 +43,12 @@ def lower(profile: Profile, cluster: Cluster, options: ProfileOptions) -> Lowere
     devices, bandwidth = require_cluster(cluster)
     memory = cluster.memory_bytes
     assert memory is not None, "required as well"
-    if math.inf in (memory, bandwidth):
-        word = "--memory" if memory == math.inf else "--bandwidth"
-        raise UsageError(f"{word} is none, but a GPU has a limit; give an amount.")
+    if bandwidth == math.inf:
+        raise UsageError("--bandwidth is none, but links have a limit; give an amount.")
     levels = cluster.levels or ((devices, bandwidth),)
     problem = TrainingProblem(
         model=model_of_profile(profile, options.bytes_per_parameter),
-        gpu=Gpu("gpu", memory, dict.fromkeys(PRECISIONS, UNKNOWN_PEAK), UNKNOWN_PEAK),
+        gpu=Gpu("gpu", None if memory == math.inf else memory, dict.fromkeys(PRECISIONS, UNKNOWN_PEAK), UNKNOWN_PEAK),
         devices=devices,
         levels=tuple(Level(count, rate) for count, rate in levels),
         batch=cluster.batch or devices * profile.micro_batch,

@@ -12,7 +12,7 @@ from .signatures import option
 
 PANEL = "Profiles and tables of layers (what they become)"
 
-KINDS = ("placement", "chain", "staging", "graph-pipeline")
+KINDS = ("placement", "chain", "staging", "graph-pipeline", "training")
 # Written here again, so that a help page imports no problem; a test compares them with the tables.
 OPTIMIZERS = ("sgd", "adam", "adam-mixed")
 

@@ -11,13 +11,13 @@ import itertools
 from collections.abc import Iterator
 from fractions import Fraction
 
+from problems.trainings import modules_of
+
 from pipeplan.instances.base.amounts import as_written
 from pipeplan.instances.training.plan import DIVIDED, V_SHAPES, Configuration, Degrees, Recompute
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.referee.verify import framework_faults, shape_faults
-
-from ..problems.trainings import modules_of
 
 
 def best_configuration(problem: TrainingProblem, share: float = 0.0) -> tuple[float, Configuration] | None:

@@ -19,6 +19,7 @@ from oracles.leveled_staging import best_leveled
 from oracles.placement import best_placements
 from oracles.schedule import least_makespan, least_period, least_span
 from oracles.staging import best_stages
+from oracles.training import best_configuration
 
 import pipeplan
 from pipeplan.formulations.graphpipe.schedules import useful_groups
@@ -156,6 +157,11 @@ def _schedules() -> Iterator[Method]:
         yield Method("schedule", "mip-periodic", solver=solver)
 
 
+def _trainings() -> Iterator[Method]:
+    for share in (0.0, 0.03):
+        yield Method("training", planner="exact-configuration", options={"memory_error": share})
+
+
 METHODS: Mapping[str, tuple[Method, ...]] = {
     "placement": tuple(_placements()),
     "latency": tuple(_latencies()),
@@ -165,6 +171,7 @@ METHODS: Mapping[str, tuple[Method, ...]] = {
     "levels": tuple(_levels()),
     "graph-pipeline": tuple(_graph_pipelines()),
     "schedule": tuple(_schedules()),
+    "training": tuple(_trainings()),
 }
 
 
@@ -206,6 +213,9 @@ def _answer(question: _Question) -> float | None:
     if question.kind == "schedule":
         least = LEAST[options.get("objective", "period")](problem)
         return None if least is None else float(least)
+    if question.kind == "training":
+        found = best_configuration(problem, options["memory_error"])
+        return None if found is None else found[0]
     if question.kind == "graph-pipeline":
         return _graph_truth(problem, options)
     if question.kind == "levels":

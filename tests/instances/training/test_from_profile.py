@@ -71,11 +71,10 @@ def test_what_is_lost_is_told() -> None:
     ("profile", "cluster", "said"),
     [
         (ROW.replace(training=False), CLUSTER, "Nothing is trained in this profile"),
-        (ROW, Cluster(devices=4, memory_bytes=math.inf, bandwidth=1e10), "--memory is none, but a GPU has a limit"),
         (
             ROW,
             Cluster(devices=4, memory_bytes=1e9, bandwidth=math.inf),
-            "--bandwidth is none, but a GPU has a limit",
+            "--bandwidth is none, but links have a limit",
         ),
         (ROW, Cluster(devices=4), "cluster is missing: a model or a table of layers names none; add --memory 40GB"),
     ],

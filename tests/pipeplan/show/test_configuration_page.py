@@ -107,7 +107,7 @@ def test_parts_that_are_drawn_have_colours_of_their_own_and_add_up_to_the_iterat
 
 
 @pytest.mark.parametrize(
-    ("layout", "words"), [((34,), "34"), ((3, 3, 3, 1), "3 × 3, 1"), ((1, 2, 2, 1), "1, 2 × 2, 1")]
+    ("layout", "words"), [((34,), "34"), ((3, 3, 3, 1), "3×3, 1"), ((1, 2, 2, 1), "1, 2×2, 1")]
 )
 def test_layouts_are_written_in_short(layout: tuple[int, ...], words: str) -> None:
     assert layout_in_short(layout) == words

@@ -29,6 +29,7 @@ QUICK = {
     "staging": ("tiny-stages", None),
     "graph-pipeline": ("tiny-graph", "graphpipe"),
     "schedule": ("zero-bubble-4x12", "list-schedule"),
+    "training": ("tiny-training", "guide"),
 }
 
 CHAIN = ChainProblem(

@@ -318,6 +318,7 @@ SMALL = {
     "staging": random_staging(0),
     "graph-pipeline": ROW,
     "schedule": divided_pipeline(equal_stages(2, 1, 1, 1), 4, 8),
+    "training": load_packaged("tiny-training"),
 }
 SHAPED = {
     "interleaved-1f1b": divided_pipeline(equal_stages(4, 1, 1, 1), 4, 20, virtual=2),

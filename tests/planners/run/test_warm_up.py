@@ -43,7 +43,7 @@ def test_who_listens_hears_once_that_something_is_compiled() -> None:
 
 def test_every_kind_with_compiled_methods_names_problems_that_need_the_code() -> None:
     kinds = {entry.problem_kind for entry in all_methods() if entry.compiles_on}
-    assert kinds == {"placement", "chain", "staging", "graph-pipeline", "schedule"}
+    assert kinds == {"placement", "chain", "staging", "graph-pipeline", "schedule", "training"}
 
 
 @pytest.mark.slow

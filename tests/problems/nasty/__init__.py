@@ -23,6 +23,7 @@ from .graph_pipelines import graph_pipeline
 from .placements import latency, placement
 from .schedules import schedule
 from .stagings import levels, on_two_types, staging, types
+from .trainings import training
 from .units import in_fifteen_digits, scaled, times_power
 from .variants import better, renamed
 
@@ -48,6 +49,7 @@ MAKERS: Mapping[str, Callable[..., Problem]] = {
     "levels": levels,
     "graph-pipeline": graph_pipeline,
     "schedule": schedule,
+    "training": training,
 }
 KINDS = tuple(MAKERS)
 

@@ -14,6 +14,8 @@ from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.registry import Problem
 from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.staging.problem import Configuration, Layer, StagingProblem
+from pipeplan.instances.training.model import MeasuredTime, OwnLayer
+from pipeplan.instances.training.problem import TrainingProblem
 
 Change = Callable[[Any], Any]
 """Of an amount; None, which is no amount, stays."""
@@ -27,10 +29,11 @@ def times_power(amount: float, power: int) -> float:
 def scaled(problem: Problem, time_power: int = 0, memory_power: int = 0) -> Problem:
     """All times multiplied by a power of ten, all sizes by another one, as decimals: optima follow the times.
 
-    Where an amount has more than 15 digits the last one may change, and what just fits with it.
+    Where an amount has more than 15 digits the last one may change, and what just fits with it. Sizes of trainings are
+    counts of parameters too, whose unit is the byte: they stay.
     """
     # The bytes that are sent between stages keep their unit.
-    rate_power = (0 if isinstance(problem, StagingProblem) else memory_power) - time_power
+    rate_power = (0 if isinstance(problem, StagingProblem | TrainingProblem) else memory_power) - time_power
 
     def times(power: int) -> Change:
         return lambda amount: None if amount is None else times_power(amount, power)
@@ -96,6 +99,8 @@ def _changed(problem: Problem, time: Change, size: Change, rate: Change) -> Prob
             for device in problem.devices
         )
         return problem.replace(blocks=blocks, edges=edges, devices=devices)
+    if isinstance(problem, TrainingProblem):
+        return _changed_training(problem, time, rate)
     assert isinstance(problem, GraphPipelineProblem)
 
     def link(old: Link) -> Link:
@@ -107,6 +112,31 @@ def _changed(problem: Problem, time: Change, size: Change, rate: Change) -> Prob
         workspace_bytes=size(problem.workspace_bytes),
         link=link(problem.link),
         node_link=None if problem.node_link is None else link(problem.node_link),
+    )
+
+
+def _changed_training(problem: TrainingProblem, time: Change, rate: Change) -> TrainingProblem:
+    def layer(own: OwnLayer) -> OwnLayer:
+        return replace(own, times=tuple(map(measured, own.times)))
+
+    def measured(own: MeasuredTime) -> MeasuredTime:
+        forward, backward = time(own.forward_seconds), time(own.backward_seconds)
+        return MeasuredTime(own.tensor, own.micro_batch, forward, backward, time(own.update_seconds))
+
+    assert problem.model.own, "shapes have no unit of time"
+    gpu, seconds = problem.gpu, ("launch_seconds", "collective_seconds", "step_seconds")
+    return problem.replace(
+        model=replace(problem.model, own=tuple(map(layer, problem.model.own))),
+        gpu=replace(
+            gpu, flops={name: rate(own) for name, own in gpu.flops.items()}, memory_rate=rate(gpu.memory_rate)
+        ),
+        levels=tuple(
+            replace(own, bandwidth=rate(own.bandwidth), latency_seconds=time(own.latency_seconds))
+            for own in problem.levels
+        ),
+        efficiencies=replace(
+            problem.efficiencies, **{name: time(getattr(problem.efficiencies, name)) for name in seconds}
+        ),
     )
 
 

