@@ -45,20 +45,22 @@ MEMORY: Mapping[str, str] = {
     "activations": TERMS["kept"],
     "transient": TERMS["current"],
     "reserve": TERMS["buffers"],
+    "gradients": CATEGORIES[0],
+    "optimizer": "#8cd17d",
 }
 """Colours of the terms of memory, by the words that plans of all kinds have for them."""
 
 COMPUTATION = "#00806a"
 
 TRAINING: Mapping[str, str] = {
-    "gradients": CATEGORIES[0],
+    "gradients": MEMORY["gradients"],
     "recomputation": "#aa4499",
     "tensor": "#f5a742",
     "context": "#85283a",
     "expert": "#4537b5",
     "data": "#66ccee",
     "sending": "#cc5229",
-    "optimizer": "#8cd17d",
+    "optimizer": MEMORY["optimizer"],
     "imbalance": OTHER,
     "bubble": "#d9d9d9",
 }

@@ -32,7 +32,12 @@ def draw_view(view: PlanView, path: str | os.PathLike[str]) -> None:
     """Write the picture of a plan's view, SVG or PNG by the file's ending."""
     if view.flow is not None:
         draw_stage_graph(view, view.flow, path)
-    elif view.timelines:
+    elif view.timelines and not _tells_memory_in_rows(view):
         draw_schedule(view, path)
     else:
         draw_bars(view, path)
+
+
+def _tells_memory_in_rows(view: PlanView) -> bool:
+    """Is memory known by stage and by what it is for, and not over time?"""
+    return not view.memory and any(row.memory is not None and len(row.memory) > 2 for row in view.tables[0].rows)
