@@ -19,6 +19,16 @@ WORTH_TELLING = 0.002
 """Of the whole time: parts of a loss below this are summed up."""
 FITS = {"yes": "fits", "maybe": "may fit", "no": "does not fit"}
 PART_WORDS = {"transient": "what is there for a moment", "reserve": "the reserve"}
+LETTERS = {
+    "t": "tensor",
+    "c": "context",
+    "p": "pipeline",
+    "v": "virtual",
+    "e": "expert",
+    "et": "expert_tensor",
+    "d": "data",
+}
+"""Of the degrees, where there is little room; those that are 1 everywhere are left out."""
 SPENT = (
     "products",
     "attention",

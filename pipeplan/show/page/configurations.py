@@ -15,7 +15,7 @@ from ...instances.training.problem import GIB
 from ...instances.training.words import recompute_word
 from ...studies.configure.least_change import memory_of_few
 from ...studies.configure.loss import BUBBLE, IMBALANCE, PARTS, by_part
-from ..configurations import counted_in_words, list_in_words, lost_in_words, shortly, told
+from ..configurations import LETTERS, counted_in_words, list_in_words, lost_in_words, shortly, told
 from ..words import amount, plain
 from .bars import Bar, bars
 from .markup import Node, tag
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 MOST_SHOWN, MOST_BARS, MOST_STAGES = 100, 6, 32
 """Rows of the shortlist, configurations of it that are drawn, and stages of a judged one that are."""
 ALIKE = "Memory of each rank by part, under the limit of a GPU; the ranks of a stage are alike:"
+TIMES = (
+    "Of an iteration, in the mean over all stages, as the referee has it. Computation is the model's own work; tensor, "
+    "context, expert and data are communication that nothing hides; the bubble is waiting that even stages have too."
+)
+SORTS = "A heading sorts the table, and once more the other way round."
 SAME = 1e-6
 """Relative: a stored time that differs by no more from the referee's differs by rounding."""
 DRAWN: Mapping[str, str] = {
@@ -41,7 +46,6 @@ DRAWN: Mapping[str, str] = {
     "pipeline": "sending",
 }
 """Parts of a time that are drawn as one, or under another name; the others have their own."""
-DEGREES = ("tensor", "context", "pipeline", "virtual", "expert", "expert_tensor", "data")
 
 
 def choice_sections(answer: Answer) -> list[Element]:
@@ -61,6 +65,7 @@ def _shortlist(answer: Answer) -> Iterator[Node]:
     if differences:
         yield tag("p", {"class": "verdict no"}, "The file claims other times:")
         yield tag("ul", None, *(tag("li", None, text) for text in differences))
+    yield tag("p", {"class": "controls note"}, SORTS)
     yield tag("div", {"class": "dense"}, _list_table(answer))
     left = len(answer.listed) - MOST_SHOWN
     if left > 0:
@@ -79,7 +84,9 @@ def _list_table(answer: Answer) -> Element:
     seconds = [own.timing.seconds for own in first] + [own.seconds for own in shown[len(first) :]]
     least = min(seconds) if answer.best is None else answer.best.timing.seconds
     degrees = [
-        name for name in DEGREES if name == "data" or any(getattr(own.plan.degrees, name) > 1 for own in shown)
+        name
+        for name in LETTERS.values()
+        if name == "data" or any(getattr(own.plan.degrees, name) > 1 for own in shown)
     ]
     several = len({own.plan.schedule for own in shown}) > 1
     head = [
@@ -94,7 +101,6 @@ def _list_table(answer: Answer) -> Element:
         *(["schedule"] if several else []),
         "recompute",
         "layout",
-        "time by",
     ]
     rows = [
         [
@@ -108,7 +114,6 @@ def _list_table(answer: Answer) -> Element:
             *([own.plan.schedule] if several else []),
             recompute_word(own.plan),
             layout_in_short(own.plan.layout),
-            "referee" if place <= len(first) else "search",
         ]
         for place, (own, time) in enumerate(zip(shown, seconds, strict=True), 1)
     ]
@@ -124,10 +129,10 @@ def _more(seconds: float, least: float) -> str:
 def _meaning(count: int, judged: int) -> str:
     times = "times are the referee's"
     if count > judged:
-        times = f"times of the first {judged} are the referee's, those of the others are what the search said"
+        times = f"times of places 1 to {judged} are the referee's, those of the others are what the search said"
     return (
-        f"A heading sorts. GiB: what the fullest rank holds, recomputed for all; {times}; more: than the best that "
-        "fits for sure; layout: units of each chunk, 3 × 2 is three chunks of two"
+        f"GiB: what the fullest rank holds, recomputed for all; {times}; more: than the best that "
+        "fits for sure; layout: units of each chunk, 3×2 is three chunks of two"
     )
 
 
@@ -140,20 +145,16 @@ def _memory(answer: Answer, own: Found) -> tuple[str, str]:
 def layout_in_short(layout: Sequence[int]) -> str:
     """Chunks that are alike and follow each other, as one."""
     runs = [(size, len(list(group))) for size, group in groupby(layout)]
-    return ", ".join(f"{count} × {size}" if count > 1 else str(size) for size, count in runs)
+    return ", ".join(f"{count}×{size}" if count > 1 else str(size) for size, count in runs)
 
 
 # ---- time by part ----------------------------------------------------------------------------------------
 
 
 def _times(answer: Answer) -> Iterator[Node]:
-    yield tag(
-        "p",
-        None,
-        "Of an iteration, in the mean over all stages, as the referee has it. Computation is the model's own work; "
-        "tensor, context, expert and data are communication that nothing hides; the bubble is waiting that even stages "
-        "have as well.",
-    )
+    names = ", ".join(f"{letter} {name}" for letter, name in LETTERS.items()).replace("_", "-")
+    yield tag("p", None, TIMES)
+    yield tag("p", {"class": "note"}, f"Beside the bars stand the degrees ({names}) and the micro-batch (b).")
     rows = list(_compared(answer))
     label = "Time of an iteration by part"
     yield bars([Bar(name, list(drawn_parts(own).items())) for name, own in rows], label, "time", "s")
@@ -163,18 +164,19 @@ def _compared(answer: Answer) -> Iterator[tuple[str, ConfigurationEvaluation]]:
     """The best one, the judged ones, and the next of the list."""
     best = answer.best
     if best is not None:
-        yield f"best: {_degrees(best.plan)}", best
+        yield f"best: {in_letters(best.plan)}", best
     for judged in answer.judged:
-        yield f"judged: {_degrees(judged.plan)}", judged.evaluation
+        yield f"judged: {in_letters(judged.plan)}", judged.evaluation
     for place, own in enumerate(answer.shortlist[:MOST_BARS], 1):
         if best is None or own.plan != best.plan:
-            yield f"place {place}: {_degrees(own.plan)}", own
+            yield f"place {place}: {in_letters(own.plan)}", own
 
 
-def _degrees(plan: Configuration) -> str:
-    """What most configurations of a list differ by, in few characters."""
-    words = shortly(plan).split()
-    return " ".join(word for word in words if word != "micro-batch=1" and not word.startswith("zero="))
+def in_letters(plan: Configuration) -> str:
+    """The degrees that divide anything, and the micro-batch."""
+    degrees = [(letter, getattr(plan.degrees, name)) for letter, name in LETTERS.items()]
+    told = [f"{letter}{value}" for letter, value in degrees if value > 1 or letter == "d"]
+    return " ".join([*told, f"b{plan.micro_batch}"])
 
 
 def drawn_parts(own: ConfigurationEvaluation) -> dict[str, float]:
@@ -192,13 +194,13 @@ def drawn_parts(own: ConfigurationEvaluation) -> dict[str, float]:
 
 def _judged(answer: Answer, judged: Judged) -> Element:
     """In sentences, then the loss by part and the memory by part under the limit."""
-    name = judged.asked or "the defaults"
+    name, framework = judged.asked or "the defaults", judged.problem.framework
     first, *more = told(judged)
     sentences = [first.removeprefix(f"{name}: "), *more, lost_in_words(answer, judged)]
     return tag(
         "div",
         None,
-        tag("h3", None, name),
+        tag("h3", None, name if framework == answer.problem.framework else f"{name} (by {framework})"),
         *(tag("p", None, sentence) for sentence in sentences if sentence),
         _loss(answer, judged),
         tag("p", {"class": "note"}, ALIKE),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ...instances.training.problem import GIB
 from ...instances.training.words import layout_word, recompute_word
 from ..configurations import (
+    LETTERS,
     SPENT,
     best_in_words,
     counted_in_words,
@@ -27,17 +28,6 @@ if TYPE_CHECKING:
 SHORT = {"gradients": "grads", "activations": "acts", "recomputation": "again"}
 """Titles of columns that a terminal has no room for."""
 
-
-COLUMNS = {
-    "t": "tensor",
-    "c": "context",
-    "p": "pipeline",
-    "v": "virtual",
-    "e": "expert",
-    "et": "expert_tensor",
-    "d": "data",
-}
-"""Of a shortlist, with the degrees below them; those that are 1 everywhere are left out."""
 LONGEST = 18
 """Characters of a layout in a table."""
 
@@ -75,7 +65,7 @@ def _draw_list(answer: Answer) -> None:
     least = min(own.timing.seconds for own in shown) if answer.best is None else answer.best.timing.seconds
     degrees = {
         title: name
-        for title, name in COLUMNS.items()
+        for title, name in LETTERS.items()
         if any(getattr(own.plan.degrees, name) > 1 for own in shown) or name == "data"
     }
     table = new_table()
