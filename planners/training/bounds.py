@@ -94,8 +94,13 @@ class Loads:
         self.tails = self._tails()
         self.homes = case.gamma.homes
         forth_and_back = plain.forward if case.gamma.schedule in DIVIDED else self.passes
-        self.ramps = self._ramps(forth_and_back)
-        self.ramp = float(np.mean(self.ramps))
+        # While a rank updates its weights the ranks before it still run backward: after its last pass comes the longer
+        # of both, and not their sum.
+        tails, first = float(self.tails.sum()) / self.p, float(self.tails[0])
+        down, whole = self._ramps(plain.forward), self._ramps(forth_and_back) + first
+        self.ramp = max(float(np.mean(down)) + tails, float(np.mean(whole)))
+        self.with_tails = float(np.mean(down)) + tails >= float(np.mean(whole))
+        self.ramps = down if self.with_tails else whole
         self.plain = float(self.passes.sum())
         self.longest = float(self.passes.max())
 
@@ -132,11 +137,10 @@ class Loads:
     def seconds(self, again_seconds: float = 0.0) -> float:
         """By time alone, where all ranks together compute so much of one micro-batch again."""
         plain = self.plain + again_seconds
-        tails = float(self.tails.sum()) / self.p
         if self.row:
             stages = plain + (self.m - 1) * max(plain / self.p, self.longest)
             return max(stages, plain * (1 + (self.m - 1) / self.p))
-        return max(self.m * plain / self.p + self.ramp + tails, self.m * self.longest)
+        return max(self.m * plain / self.p + self.ramp, self.m * self.longest)
 
 
 class LoadBound:
@@ -151,9 +155,10 @@ class LoadBound:
 
     @cached_property
     def _unit_seconds(self) -> Any:
-        """Passes of one micro-batch, and of the tail its part for it."""
+        """Passes of one micro-batch, and of the tail its part for it where tails are longer than ramps."""
         again = 0.0 if self.counted else self.costs.again * self.case.timed_layers
-        return self.loads.passes + again + self.loads.tails / self.loads.m
+        tails = self.loads.tails / self.loads.m if self.loads.with_tails else 0.0
+        return self.loads.passes + again + tails
 
     def seconds(self, limit: float) -> float:
         """The least time of a division that may fit; infinite where none does."""
@@ -224,7 +229,7 @@ class LoadBound:
         import numpy as np
 
         case, shape = self.case, self.loads.shape
-        found = np.full(self.loads.p, case.beside_bytes)
+        found = np.full(self.loads.p, float(case.beside_bytes))
         found[1:] += case.received_bytes
         if shape.inner:
             # Every chunk has a unit, of which more micro-batches may be in flight.

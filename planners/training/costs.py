@@ -86,7 +86,9 @@ class Seconds:
         for word in self.words:
             inner = {one for name_ in word for one in ALONG.get(name_, (name_,))}
             again = [
-                own for key, own in modules if name in ("dense", "experts", "own") and (FULL in word or key in inner)
+                own
+                for key, own in modules
+                if name in ("dense", "experts", "own") and (FULL in word or key in inner)
             ]
             known[word] = self._seen(own.forward for own in again)
         forward = self._seen(own.forward for _, own in modules)

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ...instances.base.errors import InputError, nearest, show
-from ...instances.training.plan import NOTHING, SCHEDULES, V_SHAPES, Configuration, Degrees, read_recompute
+from ...instances.training.plan import DIVIDED, NOTHING, SCHEDULES, V_SHAPES, Configuration, Degrees, read_recompute
 from ...instances.training.problem import TrainingProblem
 from .cases import NONE, UPDATE_BYTES, CaseMaker, Gamma, Modules, all_words, gradient_bytes_of
 from .holds import HALF, WORKSPACE_BYTES
@@ -274,14 +274,16 @@ class Space:
         zero, row = own["zero"], self.key_rows
         busy, once, standing, stash = (np.zeros(len(p)) for _ in range(4))
         least_layer = np.full(len(p), np.inf)
-        first = np.zeros(len(p))
+        first, first_forward, first_tail = (np.zeros(len(p)) for _ in range(3))
+        least_forward = np.full(len(p), np.inf)
         each = [self._each_bytes(counts) for counts in (shards, expert_shards)]
         memory_rate = rates.memory * self.problem.gpu.memory_rate
         for name, count in self.problem.model.counted.items():
-            seconds = np.zeros(len(p))
+            seconds, forward = np.zeros(len(p)), np.zeros(len(p))
             for bytes_each in {gradient_bytes_of(state) for state in states.values()}:
                 unit = maker.seconds(name, bytes_each)
                 seconds = np.where(gradient == bytes_each, (unit.forward + unit.backward)[row], seconds)
+                forward = np.where(gradient == bytes_each, unit.forward[row], forward)
             sent, sent_experts = (column[row] for column in maker.sent_numbers[name])
             if self.problem.model.tied and name == "head":
                 sent = 0 * sent  # on one rank with the embedding it is there once
@@ -301,18 +303,27 @@ class Space:
                 + gradient / np.where(zero >= 2, expert_shards, 1)
             )
             busy += count * seconds
-            once += count * ((1 - rates.data_hidden) * after + update / memory_rate)
+            tail = (1 - rates.data_hidden) * after + update / memory_rate
+            once += count * tail
             kept = maker.bytes[name]
             standing += count * (kept.usual[row] * each[0] + kept.experts[row] * each[1])
             stash += count * np.minimum.reduce([kept.stash[word] for word in self.words])[row]
             if name == "embedding":
-                first = seconds
+                first, first_forward, first_tail = seconds, forward, tail
             elif name != "head":
                 least_layer = np.minimum(least_layer, seconds)
-        # The mean over ranks of what each has to do, of what comes before its first pass, and of its tail.
-        least_layer = np.where(np.isfinite(least_layer), least_layer, 0)
-        ramp = ((p - 1) * first + (p - 1) * (p - 2) / 2 * least_layer) / p
-        seconds = (batches * busy + once) / p + ramp
+                least_forward = np.minimum(least_forward, forward)
+
+        def ramp(end: Column, layer: Column) -> Column:
+            layer = np.where(np.isfinite(layer), layer, 0)
+            return np.asarray(((p - 1) * end + (p - 1) * (p - 2) / 2 * layer) / p)
+
+        # The mean over ranks of what each has to do, of what comes before its first pass, and of what comes after its
+        # last one: its own tail, or backward passes and a tail of the ranks before it. Divided passes may end later.
+        seconds = once / p + ramp(first_forward, least_forward)
+        if not {*DIVIDED} & {*self.problem.rules.schedules}:
+            seconds = np.maximum(seconds, ramp(first, least_layer) + first_tail)
+        seconds = batches * busy / p + seconds
         fixed = WORKSPACE_BYTES + self.problem.reserve_bytes
         return seconds, (standing + stash) / p + fixed
 
