@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from ...studies.configure.answer import Answer
     from ...studies.configure.judge import Judged
 
-MOST_SHOWN, MOST_BARS, MOST_STAGES = 100, 6, 32
-"""Rows of the shortlist, configurations of it that are drawn, and stages of a judged one that are."""
+MOST_SHOWN, MOST_DETAILED, MOST_BARS, MOST_STAGES = 100, 20, 6, 32
+"""Rows of the shortlist, judged configurations, bars of configurations of the list, and stages of a judged one."""
 ALIKE = "Memory of each rank by part, under the limit of a GPU; the ranks of a stage are alike:"
 TIMES = (
     "Of an iteration, in the mean over all stages, as the referee has it. Computation is the model's own work; tensor, "
@@ -50,7 +50,7 @@ DRAWN: Mapping[str, str] = {
 
 def choice_sections(answer: Answer) -> list[Element]:
     """Why the judged ones are not the best, the shortlist, and the time by part of the first ones and of the judged."""
-    parts = [section("Judged", *(_judged(answer, own) for own in answer.judged))] if answer.judged else []
+    parts = [section("Judged", *_all_judged(answer))] if answer.judged else []
     parts += [section("Time by part", *_times(answer))] if answer.best is not None or answer.judged else []
     return parts + ([section("Shortlist", *_shortlist(answer))] if answer.listed else [])
 
@@ -165,7 +165,7 @@ def _compared(answer: Answer) -> Iterator[tuple[str, ConfigurationEvaluation]]:
     best = answer.best
     if best is not None:
         yield f"best: {in_letters(best.plan)}", best
-    for judged in answer.judged:
+    for judged in answer.judged[:MOST_DETAILED]:
         yield f"judged: {in_letters(judged.plan)}", judged.evaluation
     for place, own in enumerate(answer.shortlist[:MOST_BARS], 1):
         if best is None or own.plan != best.plan:
@@ -190,6 +190,13 @@ def drawn_parts(own: ConfigurationEvaluation) -> dict[str, float]:
 
 
 # ---- why not ---------------------------------------------------------------------------------------------
+
+
+def _all_judged(answer: Answer) -> Iterator[Node]:
+    yield from (_judged(answer, own) for own in answer.judged[:MOST_DETAILED])
+    left = len(answer.judged) - MOST_DETAILED
+    if left > 0:
+        yield tag("p", {"class": "note"}, f"... and {left:,} more, which the data below have.")
 
 
 def _judged(answer: Answer, judged: Judged) -> Element:

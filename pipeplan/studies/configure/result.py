@@ -41,6 +41,7 @@ def result_of(answer: Answer, seconds: float, cut_by: Stop = Stop.TIME) -> Resul
         proof=Proof(METHOD, None, None, scope, (*CHECKS, RECOMPUTED)),
         options={**options, "proven_tolerance": PROVEN_TOLERANCE},
         seconds={"solve": seconds, "total": seconds},
+        messages=() if answer.measured is None else tuple(answer.measured.sentences()),
         choices=choices_of(answer),
         model_size={"considered": report.considered, "fit": report.fit, "listed": len(report.listed)},
     )
