@@ -23,7 +23,7 @@ from ...instances.base.fields import (
     read_record,
     require,
 )
-from ...instances.base.result import Result
+from ...instances.base.result import Result, Stop
 from ...instances.training.plan import Configuration, Degrees
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.evaluate import evaluate_configuration
@@ -106,6 +106,7 @@ def stored_answer(problem: TrainingProblem, result: Result) -> Answer | None:
         listed=listed,
         unsettled=_entries(top, "not_excluded", MOST_LISTED, _not_excluded),
         undecided=_count(top, "undecided"),
+        nothing_fits=result.stop == Stop.INFEASIBLE,
         finished=require(where, top, "finished") is True,
     )
     return Answer(problem, asked, judged, report)
