@@ -60,6 +60,7 @@ LARGER = {
     "levels": "tiny-levels",
     "graph-pipeline": "mmt-8",
     "schedule": "zero-bubble-4x12",
+    "training": "tiny-experts-training",
 }
 """On these a limit of 0.3 s comes in the midst of the work."""
 
