@@ -66,7 +66,7 @@ def _shortlist(answer: Answer) -> Iterator[Node]:
         yield tag("p", {"class": "verdict no"}, "The file claims other times:")
         yield tag("ul", None, *(tag("li", None, text) for text in differences))
     yield tag("p", {"class": "controls note"}, SORTS)
-    yield tag("div", {"class": "dense"}, _list_table(answer))
+    yield tag("div", {"class": "dense many"}, _list_table(answer))
     left = len(answer.listed) - MOST_SHOWN
     if left > 0:
         yield tag("p", {"class": "note"}, f"... and {left:,} more, which the data below have.")
@@ -164,12 +164,12 @@ def _compared(answer: Answer) -> Iterator[tuple[str, ConfigurationEvaluation]]:
     """The best one, the judged ones, and the next of the list."""
     best = answer.best
     if best is not None:
-        yield f"best: {in_letters(best.plan)}", best
+        yield f"Best: {in_letters(best.plan)}", best
     for judged in answer.judged[:MOST_DETAILED]:
-        yield f"judged: {in_letters(judged.plan)}", judged.evaluation
+        yield f"Judged: {in_letters(judged.plan)}", judged.evaluation
     for place, own in enumerate(answer.shortlist[:MOST_BARS], 1):
         if best is None or own.plan != best.plan:
-            yield f"place {place}: {in_letters(own.plan)}", own
+            yield f"Place {place}: {in_letters(own.plan)}", own
 
 
 def in_letters(plan: Configuration) -> str:
