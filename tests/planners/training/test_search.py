@@ -7,10 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from pipeplan.instances.training.model import MeasuredTime, Model, OwnLayer
 from pipeplan.instances.training.plan import Degrees
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.referee.verify import verify_configuration
+from pipeplan.planners.training.bounds import LoadBound
+from pipeplan.planners.training.cases import Gamma
 from pipeplan.planners.training.inner import Best
 from pipeplan.planners.training.judging import Judge
 from pipeplan.planners.training.search import Found, Report, Search, Settings
@@ -169,3 +172,21 @@ def test_nothing_fits_only_where_that_is_proven() -> None:
 
 def key_of(own: Found) -> tuple[Degrees, int, int]:
     return own.plan.degrees, own.plan.micro_batch, own.plan.zero
+
+
+def test_an_update_runs_beside_the_backward_passes_of_the_ranks_before() -> None:
+    """The second rank's long update and the first one's long backward pass do not add up in a bound."""
+
+    def layer(name: str, output_bytes: float, update_seconds: float) -> OwnLayer:
+        return OwnLayer(name, 1, 1.0, output_bytes, (MeasuredTime(1, 1, 1.0, 7.0, update_seconds),))
+
+    layers = layer("a", 2.0, 0.0), layer("b", 0.0, 1000.0)
+    problem = random_own_training(0, devices=2).replace(
+        model=Model("own", own=layers), batch=2, framework="deepspeed"
+    )
+    plans = [plan for plan in configurations(problem) if plan.degrees.pipeline == 2 and plan.micro_batch == 1]
+    least = min(evaluate_configuration(problem, plan).timing.seconds for plan in plans)
+    search = Search(problem)
+    gamma = Gamma(plans[0].degrees, 1, plans[0].zero, "1f1b")
+    assert search.loads(gamma).seconds() <= least
+    assert LoadBound(search.loads(gamma), Judge(search.case(gamma), ())).seconds(1e30) <= least
