@@ -166,7 +166,7 @@ def _compared(answer: Answer) -> Iterator[tuple[str, ConfigurationEvaluation]]:
     if best is not None:
         yield f"Best: {in_letters(best.plan)}", best
     for judged in answer.judged[:MOST_DETAILED]:
-        yield f"Judged: {in_letters(judged.plan)}", judged.evaluation
+        yield f"Asked for: {in_letters(judged.plan)}", judged.evaluation
     for place, own in enumerate(answer.shortlist[:MOST_BARS], 1):
         if best is None or own.plan != best.plan:
             yield f"Place {place}: {in_letters(own.plan)}", own
