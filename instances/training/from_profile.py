@@ -48,7 +48,9 @@ def lower(profile: Profile, cluster: Cluster, options: ProfileOptions) -> Lowere
     levels = cluster.levels or ((devices, bandwidth),)
     problem = TrainingProblem(
         model=model_of_profile(profile, options.bytes_per_parameter),
-        gpu=Gpu("gpu", None if memory == math.inf else memory, dict.fromkeys(PRECISIONS, UNKNOWN_PEAK), UNKNOWN_PEAK),
+        gpu=Gpu(
+            "gpu", None if memory == math.inf else memory, dict.fromkeys(PRECISIONS, UNKNOWN_PEAK), UNKNOWN_PEAK
+        ),
         devices=devices,
         levels=tuple(Level(count, rate) for count, rate in levels),
         batch=cluster.batch or devices * profile.micro_batch,

@@ -51,6 +51,9 @@ def test_every_kind_has_one_default_method_with_an_example(kind: str) -> None:
     assert default_method(kind) is default
     assert default.example is not None
     formulation = default_formulation(kind)
+    if kind == "training":  # its program decides layouts for given degrees, and checks the search from within tests
+        assert formulation is None
+        return
     assert formulation is not None
     assert formulation.problem_kind == kind
 

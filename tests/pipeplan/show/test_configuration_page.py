@@ -43,7 +43,8 @@ def test_the_shortlist_says_whose_times_it_has(stored: Result) -> None:
     said = part(page_of(stored), "shortlist")
     assert f"the fastest one is among these {len(listed)}" in said
     assert (
-        f"times of places 1 to {MOST_JUDGED} are the referee's, those of the others are what the search said" in said
+        f"times of places 1 to {MOST_JUDGED} are the referee's, those of the others are what the search said"
+        in said
     )
 
 

@@ -222,7 +222,9 @@ LOWERED = [name for name, kind in KINDS.items() if kind.from_profile]
 
 
 def test_a_note_says_that_no_optimizer_was_named() -> None:
-    for kind in [kind for kind in LOWERED if kind != "training"]:  # there the framework says what an optimizer keeps
+    for kind in [
+        kind for kind in LOWERED if kind != "training"
+    ]:  # there the framework says what an optimizer keeps
         assert any("--optimizer" in note for note in lower(ROW, kind=kind, **ON).notes)
         assert not any("--optimizer" in note for note in lower(ROW, kind=kind, optimizer="sgd", **ON).notes)
 
