@@ -69,6 +69,12 @@ def lower_to_schedule(
     options = ScheduleOptions(micro_batches, shares, weight_stash, virtual, shape, recompute)
     problem = problem_of(problem)
     kind, plan = kind_of(problem), plan_for(problem, plan)
-    if kind.to_schedule is None:
-        raise UsageError(f"A {plan.kind} plan of a {problem.kind} problem has no stages to schedule.")
+    check_has_stages(problem, plan)
+    assert kind.to_schedule is not None, "checked before"
     return kind.to_schedule(problem, plan, options)
+
+
+def check_has_stages(problem: Problem, plan: Plan) -> None:
+    """Raise a `UsageError` where plans of this kind are not made of stages that run passes."""
+    if kind_of(problem).to_schedule is None:
+        raise UsageError(f"A {plan.kind} plan of a {problem.kind} problem has no stages to schedule.")

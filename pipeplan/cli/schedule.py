@@ -128,7 +128,7 @@ def command(
     picture: Picture = None,
     progress: Progress = None,
 ) -> None:
-    """Find the best schedule for the stages of a plan of any kind, within the memory of the devices.
+    """Find the best schedule for the stages of a plan, within the memory of the devices.
 
     The plan was made for a schedule of its own, mostly 1F1B. Here its stages become blocks of work, whose order is
     open; the answer says what it gains over the plan's own schedule and over the best of the published rules.

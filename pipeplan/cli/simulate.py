@@ -1,4 +1,4 @@
-"""`plan simulate`: one iteration of a plan of any kind, pass by pass."""
+"""`plan simulate`: one iteration of a plan with stages, pass by pass."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def command(
     json: Json = False,
     on: Cluster,
 ) -> None:
-    """Simulate one iteration of a plan of any kind: time, idle devices, memory, and what runs when."""
+    """Simulate one iteration of a plan with stages: time, idle devices, memory, and what runs when."""
     from ..instances.simulate import simulate
     from ..instances.timeline.engine import DeadlockError
 

@@ -135,6 +135,10 @@ def _nothing(answer: Answer) -> Iterator[str]:
     if nearest is None or nearest.limit_bytes is None:
         return
     over = nearest.fullest.bytes - nearest.limit_bytes
+    if nearest.fit(answer.asked.memory_error) == "yes":
+        yield f"This one fits, and was not looked at: {shortly(nearest.plan)}: {memory_in_words(nearest)}."
+        yield f"in full: {words_of(nearest.plan)}"
+        return
     missing = f"lacks {gib(over)}" if over > 0 else f"has {gib(-over)} left, too little for the error of memory"
     yield f"The nearest miss is {shortly(nearest.plan)}: {memory_in_words(nearest)}, and so it {missing}."
     yield f"in full: {words_of(nearest.plan)}"

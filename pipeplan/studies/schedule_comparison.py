@@ -17,7 +17,7 @@ from ..instances.schedule.plan import AnySchedule
 from ..instances.schedule.problem import ScheduleProblem
 from ..instances.schedule.referee.evaluate import evaluate_schedule
 from ..instances.schedule.referee.verify import verify_schedule
-from ..instances.to_schedule import lower_to_schedule
+from ..instances.to_schedule import check_has_stages, lower_to_schedule
 from ..planners.options import SolveOptions
 from ..planners.run.solve import solve
 from ..planners.schedule.named import (
@@ -131,6 +131,7 @@ def compare_schedules(
     `memory` is of each device, infinite without a limit, None as the plan's problem has; `limits` are for all searches
     together; `lowering` are further options of `lower_to_schedule` for all rows.
     """
+    check_has_stages(problem, plan)
     limits = limits or SolveOptions()
     count = micro_batches or usual_micro_batches(problem, plan)
     ends = now() + (limits.time_limit_s if limits.time_limit_s is not None else TIME_LIMIT_S)

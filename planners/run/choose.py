@@ -203,9 +203,10 @@ def _another(what: str, name: str, ours: Iterable[str], group: str, find: Callab
 def _check_kind(entry: Entry, kind: str, others: Iterable[Entry], what: str) -> None:
     if entry.problem_kind not in (kind, "any"):
         fitting = [other.name for other in others if other.problem_kind in (kind, "any")]
+        remedy = f"choose one of {_list(fitting)}" if fitting else f"drop it: there is no {what} for this kind"
         raise UsageError(
             f"The {what} {entry.name!r} plans problems of kind {entry.problem_kind!r}, this one is of kind {kind!r}; "
-            f"choose one of {_list(fitting)}."
+            f"{remedy}."
         )
 
 
