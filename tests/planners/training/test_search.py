@@ -85,8 +85,11 @@ def test_the_best_configuration_of_measured_layers_is_that_of_enumeration() -> N
     assert any(fit)
 
 
-@pytest.mark.sweeps
-@pytest.mark.parametrize("start", range(100, 500, 20))
+MANY = [pytest.param(n, marks=pytest.mark.sweeps if n < 140 else pytest.mark.slow) for n in range(100, 500, 20)]
+"""Twenty problems each, about a minute: all of them are among the longer proofs."""
+
+
+@pytest.mark.parametrize("start", MANY)
 def test_the_best_configuration_is_that_of_enumeration_many_times(start: int) -> None:
     for seed in range(start, start + 20):
         compare(seed, own=seed % 8 == 0)
