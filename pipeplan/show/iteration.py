@@ -69,10 +69,10 @@ def _rates(found: Simulation, counted: str, samples: Samples | None) -> list[str
         return []
     each = found.mini_batch / (found.iteration * float(SECONDS[found.time_unit]))
     if samples is None:
-        return [f"{each:,.4g} {counted}/s"]
+        return [f"{_in_digits(each)} {counted}/s"]
     each *= 1 if counted == "samples" else samples.micro_batch
     tokens = [] if samples.tokens is None else [f"{each * samples.tokens:,.0f} tokens/s"]
-    return [f"{each:,.4g} samples/s", *tokens]
+    return [f"{_in_digits(each)} samples/s", *tokens]
 
 
 def unused_devices(problem: Problem, plan: Plan) -> str | None:
@@ -91,3 +91,8 @@ def unused_devices(problem: Problem, plan: Plan) -> str | None:
     if used >= there:
         return None
     return f"the plan uses {used} of {several(there, 'device')}; the others are left over"
+
+
+def _in_digits(rate: float) -> str:
+    """Four digits, and whole thousands apart: never as a power of ten."""
+    return f"{rate:,.0f}" if rate >= 1000 else f"{rate:.4g}"
