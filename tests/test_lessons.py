@@ -148,6 +148,7 @@ def test_the_table_of_the_course_has_a_row_for_each_lesson_with_its_minutes() ->
 
 
 def test_pictures_of_lessons_follow_the_page_light_or_dark(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("IPython", reason="the extra docs has it")
     monkeypatch.syspath_prepend(LESSONS)
     with mpl.rc_context():
         mpl.use("agg")

@@ -20,7 +20,7 @@ def upgrades(problem: TrainingProblem, step: Step) -> Found:
             yield f"{step.faster} on level {number + 1}", problem.replace(levels=levels)
     node = problem.devices // problem.levels[-1].count
     try:
-        yield "one more node" if node > 1 else "one more GPU", with_devices(problem, problem.devices + node)
+        yield "one more node", with_devices(problem, problem.devices + node)
     except UsageError:  # levels that leave no whole number of nodes
         return
     faster = {name: rate * step.factor for name, rate in problem.gpu.flops.items()}

@@ -162,7 +162,7 @@ def _write(exported: Exported, path: str) -> None:
 
     folder = Path(path).is_dir() or path.endswith(os.sep)
     if not folder and len(exported.files) > 1:
-        raise UsageError(f"-o {path} is one file and there are {' and '.join(exported.files)}; name a folder.")
+        raise UsageError(f"-o {path} is one file and there are {', '.join(exported.files)}; name a folder.")
     if not folder:
         write_text_atomically(path, exported.text)
         say_written(path)

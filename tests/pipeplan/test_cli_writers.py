@@ -19,7 +19,7 @@ import pipeplan
 from pipeplan.cli import main
 
 # What is written last stands last. Files of others: a table, and plans of a placement, a chain and a schedule.
-QUICK = ("convert tiny-chain {new}.json", "report placed.json -o {new}.html")
+QUICK = ("convert tiny-chain -o {new}.json", "report placed.json -o {new}.html")
 COMMANDS = (
     *QUICK,
     "solve tiny-chain --planner greedy -o {new}.json",

@@ -219,7 +219,4 @@ def test_layers_that_fit_no_memory(method: dict[str, Any]) -> None:
     problem = StagingProblem(layers, (), 2, 1.0, 2, memory_bytes=0.2)
     result = solve(problem, limits=LIMITS, **method)
     assert (result.stop, result.found) == (Stop.INFEASIBLE, Found.NOTHING)
-    assert (
-        result.messages[-1]
-        == "layer 'a' alone needs 0.3 bytes of each device that it runs on; give --memory 1 or more"
-    )
+    assert result.messages[-1] == "layer 'a' alone needs 0.3 bytes of each device that it runs on"

@@ -62,7 +62,11 @@ def test_files_are_written(plan: Plan, folder: Path) -> None:
 
 def test_json_holds_every_file_and_note(plan: Plan, folder: Path) -> None:
     told = plan("export", "best.json", "my.json", "--to", "torch", "--micro-batches", 4, "--json").json
-    assert (told["to"], sorted(told["files"]), told["output"]) == ("torch", ["schedule.csv", "stages.json"], None)
+    assert (told["to"], sorted(told["files"]), told["output"]) == (
+        "torch",
+        ["schedule.csv", "stages.json", "train.py"],
+        None,
+    )
     assert len(json.loads(told["files"]["stages.json"])["stages"]) == 2
 
 
@@ -156,7 +160,7 @@ BROKEN: dict[str, tuple[tuple[object, ...], str]] = {
     ),
     "two files in one": (
         ("export", "best.json", "my.json", "--to", "torch", "--micro-batches", 2, "-o", "out.json"),
-        "-o out.json is one file and there are stages.json and schedule.csv; name a folder.",
+        "-o out.json is one file and there are stages.json, schedule.csv, train.py; name a folder.",
     ),
     "a layout of another size": (
         ("import", "megatron-layout", "Et*3|t*3,L", "my.json", *TWO, "--json"),
