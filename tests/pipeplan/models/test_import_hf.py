@@ -179,6 +179,6 @@ def test_without_transformers_a_sentence_says_what_to_install(
         monkeypatch.setattr(
             extras, "find_spec", lambda package, gone=missing: None if package == gone else object()
         )
-        said = plan("import", "hf", config(), *DEVICE, "--json")
+        said = plan("import", "hf", config(), *DEVICE, "--trace", "--json")
         assert said.code == 2
         assert f"{missing} is not installed; run pip install 'pipeplan[hf]'" in " ".join(said.err.split())
