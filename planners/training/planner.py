@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ...instances.base.result import Stop, met
+from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
+from ...instances.verdict import violations_of
 from ..contract import Outcome, Request
 from .scope import scope_of
 from .search import Report, Search, Settings
 from .space import Scope
 
 CHECKS = ("the search discarded every other choice of degrees by a bound on its time or its memory",)
+NARROW = 1e-10
+"""Share of a GPU's memory: some bytes, which are more than sums of doubles can be off."""
 NOTHING_FITS = "no configuration in the scope fits"
 
 
@@ -28,6 +32,7 @@ class ConfigurationPlanner:
         return not self.fixed and self.layouts is None
 
     def plan(self, request: Request) -> Outcome:
+        """Bounds allow slightly more memory, so that rounding loses no plan; the referee decides what fits."""
         search = self._search(request)
         try:
             report = search.run()
@@ -38,14 +43,18 @@ class ConfigurationPlanner:
     def _search(self, request: Request) -> Search:
         asked = scope_of(request.options)
         scope = Scope({**asked.fix, **self.fixed}, asked.forbid, self.layouts or asked.layouts)
-        settings = Settings(memory_error=float(request.options.get("memory_error") or 0.0), list_all=False)
+        share = float(request.options.get("memory_error") or 0.0)
+        settings = Settings(memory_error=share, list_all=False, slack=NARROW)
 
         def heard(report: Report) -> None:
             if report.best is not None:
                 bound = report.bound if self.whole else None
                 request.board.post(report.best.plan, report.best.seconds, bound or None, nodes=report.solved)
 
-        return Search(request.problem, scope, settings, heard, request.out_of_time)
+        def fits(plan: Configuration) -> bool:
+            return not violations_of(request.problem, plan)
+
+        return Search(request.problem, scope, settings, heard, request.out_of_time, fits)
 
     def _outcome(self, report: Report, stop: Stop) -> Outcome:
         size = {"choices": report.considered, "solved": report.solved, "cannot fit": report.unfit}

@@ -17,13 +17,14 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from ...instances.base.errors import InputError
-from ...instances.training.plan import FULL, V_SHAPES, Configuration, Degrees, Recompute, read_recompute
+from ...instances.training.fits import USUAL_MEMORY_ERROR
+from ...instances.training.plan import V_SHAPES, Configuration, Degrees, Recompute, read_recompute
 from ...instances.training.problem import TrainingProblem
 from .bounds import LoadBound, Loads, Shape
 from .cases import NONE, WHOLE, Case, Gamma, Modules
@@ -32,7 +33,6 @@ from .judging import Judge
 from .space import Scope, Space, configuration, even_layout
 
 USUAL_ERROR = 0.05
-USUAL_MEMORY_ERROR = 0.03
 TOLERANCE = 1e-9
 """Relative: values and bounds that differ by less are the same."""
 NODE_WORK, LOOK_WORK = 1_000_000, 500_000
@@ -60,6 +60,8 @@ class Settings:
     memory_error: float = USUAL_MEMORY_ERROR
     list_all: bool = True
     """Prove the list, and not only the best configuration."""
+    slack: float = 0.0
+    """Share of the memory by which limits are moved: sums of doubles decide nothing that is nearer to a limit."""
 
     def __post_init__(self) -> None:
         for name in ("error", "memory_error"):
@@ -76,7 +78,8 @@ class Settings:
         """Bytes by the model up to which a configuration fits for sure, and up to which it may fit."""
         if memory_bytes is None:
             return math.inf, math.inf
-        return memory_bytes / (1 + self.memory_error), memory_bytes / (1 - self.memory_error)
+        limit = memory_bytes * (1 + self.slack)
+        return limit / (1 + self.memory_error), limit / (1 - self.memory_error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +172,14 @@ class Search:
         settings: Settings | None = None,
         heard: Callable[[Report], None] | None = None,
         out_of_time: Callable[[], bool] | None = None,
+        fits: Callable[[Configuration], bool] | None = None,
     ) -> None:
+        """`fits` has the last word on a plan that is better than all before; None: the sums of the search decide."""
         self.problem, self.scope = problem, scope or Scope()
         self.settings = settings or Settings()
         self.heard, self.out_of_time = heard, out_of_time or (lambda: False)
         self.sure, self.maybe = self.settings.limits(problem.memory_bytes)
+        self.fits = fits or (lambda plan: True)
         self.step = problem.efficiencies.step_seconds
         self.report = Report()
         self.heap: list[tuple[float, int, str, Any]] = []
@@ -540,13 +546,16 @@ class Search:
             return
         seconds = answer.value + self.step
         plan = configuration(word.gamma, answer.layout, Recompute(word.modules, word.count))
+        is_best = sure and (self.report.best is None or seconds < self.report.best.seconds)
+        if is_best and not self.fits(plan):
+            return
         found = Found(plan, seconds, min(seconds, answer.bound + self.step), sure)
         known = self.values.get(word.gamma)
         if seconds <= self.most or known is not None:
             better = known is None or (sure, -seconds) > (known.sure, -known.seconds)
             if better:
                 self.values[word.gamma] = found
-        if sure and (self.report.best is None or seconds < self.report.best.seconds):
+        if is_best:
             self.report.best = found
             self.values[word.gamma] = found
             self._tell(None)
@@ -624,10 +633,3 @@ def search(
     from .space import read_scope
 
     return Search(problem, read_scope(fix, forbid, layouts), settings).run()
-
-
-def seconds_of(found: Sequence[Found]) -> list[float]:
-    return [own.seconds for own in found]
-
-
-__all__ = ["FULL", "Found", "Report", "Search", "Settings", "search"]

@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from pipeplan import solve
+from pipeplan.instances.base.result import Stop
 from pipeplan.instances.training.model import MeasuredTime, Model, OwnLayer
 from pipeplan.instances.training.plan import Degrees
 from pipeplan.instances.training.problem import TrainingProblem
@@ -195,3 +197,31 @@ def test_an_update_runs_beside_the_backward_passes_of_the_ranks_before() -> None
     gamma = Gamma(plans[0].degrees, 1, plans[0].zero, "1f1b")
     assert search.loads(gamma).seconds() <= least
     assert LoadBound(search.loads(gamma), Judge(search.case(gamma), ())).seconds(1e30) <= least
+
+
+@pytest.mark.parametrize("seed", [248, 3])
+def test_a_limit_met_to_the_byte_is_decided_by_the_referee(seed: int) -> None:
+    """The search adds doubles: nearer to a limit than their rounding is off, the referee's word counts.
+
+    Sizes in thirds of a byte lie so near to a limit that the enumeration's doubles differ from the referee's fractions:
+    there no proof is claimed, and none is wrong.
+    """
+    problem = tiny(seed, own=True)
+    for held in sorted({evaluate_configuration(problem, plan).fullest.bytes for plan in some(problem)})[:8]:
+        whole = math.ceil(held)
+        for limit in (whole, whole - 1, held, math.nextafter(held, 0)):
+            met = problem.replace(gpu=replace(problem.gpu, memory_bytes=limit))
+            truth, result = best_configuration(met), solve(met)
+            if truth is None:
+                assert result.plan is None
+                assert result.stop == Stop.INFEASIBLE or limit not in (whole, whole - 1)
+            elif result.proof or limit in (whole, whole - 1):
+                assert result.proof
+                assert result.verified
+                assert result.objective == pytest.approx(truth[0], rel=CLOSE)
+            else:
+                assert (
+                    result.plan is None
+                    or result.objective is not None
+                    and result.objective >= truth[0] * (1 - CLOSE)
+                )
