@@ -19,10 +19,9 @@ from ..instances.graph_pipeline.models import GRAPH_MODELS, GraphModel
 from ..instances.networks.profile.packaged import packaged_profile_names
 from ..instances.networks.profile.profile import Profile
 from ..instances.registry import DEFAULT_KIND, KINDS, kind_of
-from ..show.console import out, print_json, say_note, styled, tell
+from ..show.console import out, print_json, print_table, say_note, styled, tell
 from . import quantities
 from .arguments import Json, output_file
-from .lists import print_table
 from .signatures import flag_of, one_of, option, with_options
 
 if TYPE_CHECKING:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..formulations import registry as models
-from ..formulations.contract import OptionSpec
-from ..formulations.plugins import PluginError, installed
-from ..formulations.registry import FORMULATIONS, Entry
 from ..instances.base.errors import unknown_name
 from ..instances.base.packaged import Packaged
 from ..instances.networks.profile.packaged import load_packaged_profile, packaged_profile_names, setting_of
-from ..planners import registry as ways
-from ..planners.registry import PLANNERS, second_methods
-from ..show.console import out, print_json, say_note, styled, styled_lines
+from ..show.console import out, print_json, print_table, say_note, styled, styled_lines
 from ..show.words import amount, size
 from .arguments import Json
 from .signatures import flag_of
+
+# The registries of methods are imported where methods are listed: a list of instances is there in half the time.
+if TYPE_CHECKING:
+    from ..formulations.contract import OptionSpec
+    from ..formulations.registry import Entry
 
 _Name = Annotated[str | None, typer.Argument(metavar="NAME", help="Show this one with its options.")]
 
@@ -35,6 +34,8 @@ class _Table:
     find: Callable[[str], Entry | None]
 
     def one(self, name: str) -> Entry:
+        from ..formulations.plugins import installed
+
         entry = self.find(name)
         if entry is None:
             raise unknown_name(f"{self.what} named", name, dict.fromkeys((*self.ours, *installed(self.group))))
@@ -42,6 +43,8 @@ class _Table:
 
     def all(self) -> Iterator[Entry]:
         """Plug-ins last; one that cannot be loaded costs a note."""
+        from ..formulations.plugins import PluginError, installed
+
         yield from self.ours.values()
         for name in installed(self.group):
             try:
@@ -52,12 +55,16 @@ class _Table:
 
 def formulations(name: _Name = None, json: Json = False) -> None:
     """List the models, or show one with its options."""
-    _show_entries(_Table("formulation", FORMULATIONS, models.GROUP, models.find_formulation), name, json)
+    from ..formulations import registry as models
+
+    _show_entries(_Table("formulation", models.FORMULATIONS, models.GROUP, models.find_formulation), name, json)
 
 
 def planners(name: _Name = None, json: Json = False) -> None:
     """List the ways to get a plan, or show one with its options."""
-    _show_entries(_Table("planner", PLANNERS, ways.GROUP, ways.find_planner), name, json)
+    from ..planners import registry as ways
+
+    _show_entries(_Table("planner", ways.PLANNERS, ways.GROUP, ways.find_planner), name, json)
 
 
 def instances(json: Json = False) -> None:
@@ -171,6 +178,8 @@ def _show_entries(table: _Table, name: str | None, json: bool) -> None:
 
 
 def _show_entry(entry: Entry) -> None:
+    from ..planners.registry import second_methods
+
     console = out()
     console.print(styled(entry.name, "bold"), styled(f"- {entry.title}"))
     console.print(styled(f"plans problems of kind {entry.problem_kind}; {'exact' if entry.exact else 'heuristic'}"))
@@ -193,29 +202,3 @@ def _show_entry(entry: Entry) -> None:
 def _option_row(spec: OptionSpec) -> dict[str, Any]:
     kind = "|".join(spec.choices) if spec.choices else spec.type
     return {"option": flag_of(spec.name), "value": kind, "default": spec.default, "meaning": spec.help}
-
-
-def print_table(rows: Iterable[Mapping[str, Any]]) -> None:
-    """One row per mapping, one column per key of the first."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    rows = list(rows)
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for i, key in enumerate(rows[0] if rows else ()):
-        table.add_column(str(key).replace("_", " "), overflow="fold", no_wrap=i == 0)
-    for row in rows:
-        table.add_row(*(styled(_cell(value)) for value in row.values()))
-    out().print(table)
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.7g}"
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return ", ".join(map(_cell, value)) or "-"
-    return str(value)

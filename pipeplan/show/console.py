@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .words import MICROSECOND, is_visible
@@ -93,3 +93,29 @@ def can_draw(text: str) -> bool:
 def number(value: float | None, missing: str = "-") -> str:
     """Seven digits are what an eye compares; files hold them all."""
     return missing if value is None else f"{value:.7g}"
+
+
+def print_table(rows: Iterable[Mapping[str, Any]]) -> None:
+    """One row per mapping, one column per key of the first."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    rows = list(rows)
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for i, key in enumerate(rows[0] if rows else ()):
+        table.add_column(str(key).replace("_", " "), overflow="fold", no_wrap=i == 0)
+    for row in rows:
+        table.add_row(*(styled(_cell(value)) for value in row.values()))
+    out().print(table)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.7g}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(_cell, value)) or "-"
+    return str(value)
