@@ -13,9 +13,16 @@ their homes, in `__init__.pyi`.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import lazy_loader
 
 __version__ = "0.1.0"
+
+_folder = Path(__file__).resolve().parent
+if not (_folder / "planners").is_dir():
+    # A checkout without symbolic links: the packages to which they lead stand beside this folder.
+    __path__.append(str(_folder.parent))
 
 __getattr__, _, _names = lazy_loader.attach_stub(__name__, __file__)
 __all__ = ["__version__", *_names]

@@ -1,14 +1,12 @@
-"""The house rules that a reader relies on: one direction of imports, light doors, one package in the wheel."""
+"""The house rules that a reader relies on: one direction of imports, light doors."""
 
 from __future__ import annotations
 
 import ast
 import importlib
 import re
-import shutil
 import subprocess
 import sys
-import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -183,43 +181,6 @@ def test_every_public_name_exists_and_is_documented() -> None:
     assert set(pipeplan.__all__) <= set(dir(pipeplan))
     with pytest.raises(AttributeError, match="nonsense"):
         _ = pipeplan.nonsense  # type: ignore[attr-defined]
-
-
-# ---- the wheel -----------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The names in a wheel that is built from a copy, so that no left-over of an earlier build gets into it."""
-    folder = tmp_path_factory.mktemp("wheel")
-    skip = shutil.ignore_patterns(".git", ".venv", "build", "dist", "*.egg-info", "__pycache__", ".*_cache")
-    shutil.copytree(ROOT, folder / "tree", symlinks=True, ignore=skip)
-    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(folder / "tree")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return zipfile.ZipFile(next(folder.glob("*.whl"))).namelist()
-
-
-@pytest.mark.sweeps
-def test_the_wheel_has_one_import_package(wheel: list[str]) -> None:
-    tops = {name.split("/")[0] for name in wheel}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"pipeplan"}
-
-
-@pytest.mark.sweeps
-def test_the_wheel_holds_every_module_and_all_data(wheel: list[str]) -> None:
-    """Real files, reached through the links; data too: schemas, packaged instances, the typing marker."""
-    wanted = {"/".join(dotted(path)) for path in everything()}
-    held = {name.removesuffix(".py").removesuffix("/__init__") for name in wheel if name.endswith(".py")}
-    assert wanted == held
-    data = {
-        "pipeplan/" + path.relative_to(ROOT).as_posix()
-        for room in ROOMS
-        for path in (ROOT / room).rglob("*")
-        if path.is_file() and path.suffix in (".json", ".csv", ".md", ".toml", ".css", ".js")
-    }
-    assert data <= set(wheel)
-    assert {"pipeplan/py.typed", "pipeplan/__init__.pyi"} <= set(wheel)
 
 
 # ---- the house -----------------------------------------------------------------------------------------

@@ -255,8 +255,8 @@ def _replace(target: Path, raw: bytes, mode: int) -> None:
         with open(descriptor, "wb") as stream:
             stream.write(raw)
             stream.flush()
-            os.fchmod(stream.fileno(), mode)
             os.fsync(stream.fileno())
+        os.chmod(temporary, mode)
         os.replace(temporary, target)
     except BaseException:
         with contextlib.suppress(OSError):

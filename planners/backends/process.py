@@ -17,6 +17,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...instances.base.errors import UsageError
+
 if TYPE_CHECKING:
     from .client import Job
 
@@ -45,6 +47,11 @@ class Worker:
     """
 
     def __init__(self, backend: str, on_death: Callable[[Worker], None]) -> None:
+        if os.name == "nt":
+            raise UsageError(
+                f"{backend} runs in a process of its own, which pipeplan can start on Linux and macOS alone; on "
+                "Windows use WSL (docs/platforms.md), or a method without a solver, which `plan planners` lists."
+            )
         self.backend = backend
         self.listener: Job | None = None
         """Who hears it: all calls come from the worker's own thread."""
