@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from .base.result import Result
 from .foreign import refuse_foreign_file, refuse_model_configuration
 from .networks.profile.marks import is_profile, looks_like_graph_txt, looks_like_table
 from .networks.profile.options import Lowered, ProfileOptions
-from .registry import DEFAULT_KIND, KINDS, KindName, Plan, Problem, is_plan, is_problem
+from .registry import DEFAULT_KIND, KINDS, Plan, Problem, is_plan, is_problem
 
 FORMATS = ("own", "published", "pipedream")
 WRITABLE_FORMATS = ("own", "published")
@@ -30,81 +30,6 @@ KNOWN_FORMATS = (
 )
 
 SAVED = "give what pipeplan.load(path), pipeplan.load_plan(path) or pipeplan.solve(problem) returns, or result.plan"
-
-
-def load(
-    path: str | os.PathLike[str],
-    *,
-    kind: KindName | None = None,
-    format: str | None = None,
-    devices: int | None = None,
-    cpus: int | None = None,
-    memory_bytes: float | None = None,
-    bandwidth: float | None = None,
-    cpu_slowdown: float | None = None,
-    training: bool | None = None,
-    batch: int | None = None,
-    exact_batches: bool | None = None,
-    levels: Sequence[tuple[int, float]] | None = None,
-    time_unit: str | None = None,
-    profile: ProfileOptions | None = None,
-    max_bytes: int = MAX_FILE_BYTES,
-) -> Problem:
-    """Read a problem from a file, on the cluster that the file or the caller describes.
-
-    Parameters
-    ----------
-    path : str or PathLike
-        The file.
-    kind : str, optional
-        The kind that the problem must be of, as `plan instances` names them ("placement", "chain"...). None: any.
-    format : str, optional
-        "own", "published" or "pipedream". None: the format is told from the content.
-    devices : int, optional
-        Accelerators, GPUs or devices. None, here and below: what the file says. Profiles of PipeDream say nothing about
-        a cluster: they require devices, memory_bytes and bandwidth.
-    cpus : int, optional
-        CPUs, of placements. None for a profile: 0.
-    memory_bytes : float, optional
-        Memory of a device in bytes; infinity is no limit.
-    bandwidth : float, optional
-        Of the links in bytes per second, of chains, stagings and profiles; infinity: transfers take no time.
-    cpu_slowdown : float, optional
-        Of profiles: the time on a CPU, divided by that on an accelerator. Required where there are CPUs.
-    training : bool, optional
-        Of profiles: False leaves out the backward nodes. None: True.
-    batch : int, optional
-        Micro-batches in a batch of a staging, or samples in a mini-batch of a graph pipeline.
-    exact_batches : bool, optional
-        Of stagings: the replicas of all stages are exactly as many as `batch`.
-    levels : sequence of (int, float), optional
-        Of stagings: devices within devices, the innermost first, with the devices of a level and its bytes per second.
-    time_unit : str, optional
-        Of stagings whose file names none: "s", "ms", "us" or "ns".
-    profile : ProfileOptions, optional
-        How a profile of ours or a table of layers becomes a problem; None: as its `kind`, or what fits it, with the
-        usual costs.
-    max_bytes : int
-        A larger file is refused before it is read.
-
-    Returns
-    -------
-    Problem
-        Checked, and of the kind that the file is.
-
-    Raises
-    ------
-    InputError
-        The path is none, the file cannot be read, is in no known format, is of another kind or holds a bad value: the
-        message names the file and the field.
-    UsageError
-        There is no such format, or an argument says nothing about such a problem.
-    """
-    cluster = Cluster(
-        *(devices, cpus, memory_bytes, bandwidth, cpu_slowdown, training, batch, exact_batches, levels, time_unit),
-        profile=profile,
-    )
-    return load_on(path, cluster, kind=kind, format=format, max_bytes=max_bytes).problem  # type: ignore[no-any-return]
 
 
 def load_on(
@@ -128,7 +53,7 @@ def load_on(
     if format == "pipedream" or (not _starts_as_json(text, format) and looks_like_graph_txt(text)):
         from .lowering import lower_graph_txt
 
-        return lower_graph_txt(text, path, _asking(cluster, asked))
+        return lower_graph_txt(text, path, asking(cluster, asked))
     try:
         if not _starts_as_json(text, format):
             raise InputError("content", "is in no known format", f"give {KNOWN_FORMATS}")
@@ -152,10 +77,10 @@ def _profiled(path: str | os.PathLike[str], cluster: Cluster, kind: str | None, 
 
     if format not in (None, "own"):
         raise UsageError(f"The format {show(format)} is none of profiles and tables; leave it out.")
-    return lower_file(path, _asking(cluster, kind))
+    return lower_file(path, asking(cluster, kind))
 
 
-def _asking(cluster: Cluster, kind: str | None) -> Cluster:
+def asking(cluster: Cluster, kind: str | None) -> Cluster:
     return replace(cluster, profile=replace(cluster.profile or ProfileOptions(), kind=kind))
 
 

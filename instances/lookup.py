@@ -3,15 +3,100 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .base.cluster import Cluster as Cluster
 from .base.errors import InputError, UsageError, did_you_mean, show
+from .base.json_file import MAX_FILE_BYTES
 
 if TYPE_CHECKING:
-    from .networks.profile.options import Lowered
-    from .registry import Problem
+    from .networks.profile.options import Lowered, ProfileOptions
+    from .registry import KindName, Problem
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    kind: KindName | None = None,
+    format: str | None = None,
+    devices: int | None = None,
+    cpus: int | None = None,
+    memory_bytes: float | None = None,
+    bandwidth: float | None = None,
+    cpu_slowdown: float | None = None,
+    training: bool | None = None,
+    batch: int | None = None,
+    exact_batches: bool | None = None,
+    levels: Sequence[tuple[int, float]] | None = None,
+    time_unit: str | None = None,
+    profile: ProfileOptions | None = None,
+    max_bytes: int = MAX_FILE_BYTES,
+) -> Problem:
+    """Read a problem from a file, or take a packaged one, on the cluster that these or the caller describe.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The file, or the name of a packaged instance or profile; a file of that name comes first.
+    kind : str, optional
+        The kind that the problem must be of, as `plan instances` names them ("placement", "chain"...). None: any.
+    format : str, optional
+        "own", "published" or "pipedream". None: the format is told from the content.
+    devices : int, optional
+        Accelerators, GPUs or devices. None, here and below: what the file says. Profiles of PipeDream say nothing about
+        a cluster: they require devices, memory_bytes and bandwidth.
+    cpus : int, optional
+        CPUs, of placements. None for a profile: 0.
+    memory_bytes : float, optional
+        Memory of a device in bytes; infinity is no limit.
+    bandwidth : float, optional
+        Of the links in bytes per second, of chains, stagings and profiles; infinity: transfers take no time.
+    cpu_slowdown : float, optional
+        Of profiles: the time on a CPU, divided by that on an accelerator. Required where there are CPUs.
+    training : bool, optional
+        Of profiles: False leaves out the backward nodes. None: True.
+    batch : int, optional
+        Micro-batches in a batch of a staging, or samples in a mini-batch of a graph pipeline.
+    exact_batches : bool, optional
+        Of stagings: the replicas of all stages are exactly as many as `batch`.
+    levels : sequence of (int, float), optional
+        Of stagings: devices within devices, the innermost first, with the devices of a level and its bytes per second.
+    time_unit : str, optional
+        Of stagings whose file names none: "s", "ms", "us" or "ns".
+    profile : ProfileOptions, optional
+        How a profile of ours or a table of layers becomes a problem; None: as its `kind`, or what fits it, with the
+        usual costs.
+    max_bytes : int
+        A larger file is refused before it is read.
+
+    Returns
+    -------
+    Problem
+        Checked, and of the kind that the file is.
+
+    Raises
+    ------
+    InputError
+        The path is none, the file cannot be read, is in no known format, is of another kind or holds a bad value: the
+        message names the file and the field.
+    UsageError
+        There is no such format, or an argument says nothing about such a problem.
+    """
+    cluster = Cluster(
+        *(devices, cpus, memory_bytes, bandwidth, cpu_slowdown, training, batch, exact_batches, levels, time_unit),
+        profile=profile,
+    )
+    from .files import asking, load_on
+    from .networks.profile.packaged import packaged_profile_names
+
+    if format is None and is_packaged(path):
+        on = asking(cluster, kind) if kind is not None and path in packaged_profile_names() else cluster
+        packaged: Problem = load_with_notes(str(path), on).problem
+        if kind not in (None, packaged.kind):
+            raise InputError("path", f"names a problem of the kind {packaged.kind}", f"name one of the kind {kind}")
+        return packaged
+    return load_on(path, cluster, kind=kind, format=format, max_bytes=max_bytes).problem  # type: ignore[no-any-return]
 
 
 def load_instance(text: str, on: Cluster) -> Problem:
@@ -43,6 +128,16 @@ def load_with_notes(text: str, on: Cluster) -> Lowered:
         )
     problem = load_packaged(text)
     return Lowered(kind_of(problem).on_cluster(problem, on))
+
+
+def is_packaged(text: str | os.PathLike[str]) -> bool:
+    """Is this the name of a packaged instance or profile, and of no file?"""
+    from .catalogue import packaged_names
+    from .networks.profile.packaged import packaged_profile_names
+
+    if not isinstance(text, str) or os.path.exists(text) or _looks_like_a_path(text):
+        return False
+    return text in (*packaged_names(), *packaged_profile_names())
 
 
 def holds_profile(text: str) -> bool:

@@ -25,7 +25,7 @@ from .base.fields import (
     require_object,
 )
 from .base.json_file import holds_json, read_json, read_text
-from .base.result import SCHEMA, Asked, Found, Moment, Proof, Result, StartOutcome, Stop, WarmStart
+from .base.result import SCHEMA, Asked, Found, History, Moment, Proof, Result, StartOutcome, Stop, WarmStart
 from .registry import Plan, Problem, any_plan_from_json, kind_of, plan_kind
 
 if TYPE_CHECKING:
@@ -163,10 +163,13 @@ def result_from_json(data: object) -> Result:
         cross_check=_facts,
         in_scope=_in_scope,
         choices=_facts,
-        history=each(
-            partial(read_record, Moment, refuse=None, seconds=as_number, incumbent=as_number, bound=as_number)
-        ),
+        history=_history,
     )
+
+
+def _history(where: str, data: object) -> History:
+    moment = partial(read_record, Moment, refuse=None, seconds=as_number, incumbent=as_number, bound=as_number)
+    return History(each(moment)(where, data))
 
 
 def _in_scope(where: str, data: object) -> Result:

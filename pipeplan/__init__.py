@@ -2,10 +2,10 @@
 
     import pipeplan
 
-    problem = pipeplan.load("bert24.json")
-    result = pipeplan.solve(problem, formulation="ip-tarnawski")
-    print(result.found, result.objective, result.bound)
-    pipeplan.save(result, "bert24.result.json")
+    problem = pipeplan.load("bert-large-inference")  # a packaged name, or a file
+    result = pipeplan.solve(problem, formulation="ip-tarnawski", time_limit_s=60)
+    print(result.found, result.objective, result.bound, result.loads)
+    pipeplan.save(result, "bert.result.json")
 
 Names are imported when they are first used: `import pipeplan` alone loads no solver and no numerics. They stand, with
 their homes, in `__init__.pyi`.
@@ -23,6 +23,10 @@ _folder = Path(__file__).resolve().parent
 if not (_folder / "planners").is_dir():
     # A checkout without symbolic links: the packages to which they lead stand beside this folder.
     __path__.append(str(_folder.parent))
+
+from .instances.base.display import shown_by  # noqa: E402
+
+shown_by(f"{__name__}.show.display")
 
 __getattr__, _, _names = lazy_loader.attach_stub(__name__, __file__)
 __all__ = ["__version__", *_names]

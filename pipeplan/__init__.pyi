@@ -1,11 +1,13 @@
 # The public names, each once, with its home: type checkers read this file, and the package itself does.
 from .formulations.contract import Formulation as Formulation
 from .formulations.contract import OptionSpec as OptionSpec
+from .instances.base.display import Picture as Picture
 from .instances.base.errors import InputError as InputError
 from .instances.base.errors import PipeplanError as PipeplanError
 from .instances.base.errors import UsageError as UsageError
 from .instances.base.errors import Violation as Violation
 from .instances.base.result import Found as Found
+from .instances.base.result import History as History
 from .instances.base.result import Proof as Proof
 from .instances.base.result import Result as Result
 from .instances.base.result import StartOutcome as StartOutcome
@@ -15,7 +17,6 @@ from .instances.catalogue import load_packaged as load_packaged
 from .instances.catalogue import packaged_names as packaged_names
 from .instances.chain.plan import PatternPlan as PatternPlan
 from .instances.chain.problem import ChainProblem as ChainProblem
-from .instances.files import load as load
 from .instances.files import save as save
 from .instances.graph_pipeline.plan import GraphStage as GraphStage
 from .instances.graph_pipeline.plan import StageGraphPlan as StageGraphPlan
@@ -24,6 +25,7 @@ from .instances.graph_pipeline.problem import Link as Link
 from .instances.graph_pipeline.problem import Operator as Operator
 from .instances.graph_pipeline.problem import TimeCurve as TimeCurve
 from .instances.least_memory import SmallestMemory as SmallestMemory
+from .instances.lookup import load as load
 from .instances.lowering import load_profile as load_profile
 from .instances.lowering import lower as lower
 from .instances.networks.profile.options import Lowered as Lowered
@@ -79,6 +81,11 @@ from .planners.run.proof_check import verify_proof as verify_proof
 from .planners.run.referee import evaluate as evaluate
 from .planners.run.referee import verify as verify
 from .planners.run.solve import solve as solve
+from .studies.compare.comparison import Comparison as Comparison
+from .studies.compare.of_problems import compare as compare
+from .studies.configure.answer import Answer as Answer
+from .studies.configure.of_model import configure as configure
+from .studies.generate import generate as generate
 from .studies.memory import MemoryPoint as MemoryPoint
 from .studies.memory import MemoryStudy as MemoryStudy
 from .studies.memory import memory_study as memory_study

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..instances.base.errors import InputError, wrong_argument
+from ..instances.base.errors import InputError, UsageError, wrong_argument
 from ..instances.base.result import relative_gap
 
 
@@ -50,10 +50,19 @@ class SolveOptions:
         return asdict(self)
 
 
-def limits_of(given: object) -> SolveOptions:
+def limits_of(given: object, time_limit_s: float | None = None, gap: float | None = None) -> SolveOptions:
     """What the caller of a public function gives, None being no limits."""
+    asked = {"time_limit_s": time_limit_s, "rel_gap": gap}
+    own: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     if given is None:
-        return SolveOptions()
+        try:
+            return SolveOptions(**own)
+        except InputError as error:
+            raise error.renamed({"rel_gap": "gap"}) from None
+    if own:
+        raise UsageError(
+            "limits are given, and time_limit_s or gap beside them; say it all in pipeplan.SolveOptions."
+        )
     if not isinstance(given, SolveOptions):
         raise wrong_argument("limits", given, "limits", "give pipeplan.SolveOptions(time_limit_s=60), say, or None")
     return given

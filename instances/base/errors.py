@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -95,6 +95,13 @@ def unknown_choice(option: str, value: object, choices: Iterable[str]) -> UsageE
     """An option was given a value that is none of its choices."""
     names = list(choices)
     return UsageError(f"{option} is {show(value)}{did_you_mean(value, names)}; give one of {', '.join(names)}.")
+
+
+def one_of(option: str, value: str, choices: Collection[str]) -> str:
+    """The value, where it is one of the choices."""
+    if value not in choices:
+        raise unknown_choice(option, value, choices)
+    return value
 
 
 def named(name: str, table: Mapping[str, Entry], what: str) -> Entry:

@@ -17,6 +17,8 @@ Read = TypeVar("Read")
 Record = TypeVar("Record")
 # Function from a place in a file and the value there to what the value says.
 Reader = Callable[[str, Any], Any]
+AS_TEXT_NEVER: Mapping[str, bool] = MappingProxyType({"as text": False})
+"""Marks a field of a record that no file holds."""
 SIMPLE = frozenset({str, int, float, bool, type(None)})
 NO_NAMES: Mapping[str, str] = MappingProxyType({})
 
@@ -153,10 +155,11 @@ def check_schema(top: Mapping[str, Any], known: tuple[str, ...]) -> None:
 
 
 def _read_defaults(kind: Any) -> Mapping[str, Any]:
-    """The defaults by the names of all fields; `MISSING` where a field has none."""
+    """The defaults by the names of all fields that files hold; `MISSING` where a field has none."""
     return {
         field.name: field.default if field.default_factory is MISSING else field.default_factory()
         for field in fields(kind)
+        if field.metadata != AS_TEXT_NEVER
     }
 
 

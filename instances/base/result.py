@@ -7,10 +7,16 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from .fields import plain_fields
+from .display import Displayed, Picture, display
+from .errors import UsageError, show
+from .fields import AS_TEXT_NEVER, plain_fields
 
 if TYPE_CHECKING:
-    from ..registry import Plan
+    import os
+
+    import pandas
+
+    from ..registry import Plan, Problem
 
 SCHEMA = "pipeplan.result/1"
 
@@ -120,8 +126,32 @@ class Moment:
     bound: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class History(tuple[Moment, ...]):
+    """How a search went on, one moment a line: whenever incumbent or bound became better."""
+
+    __slots__ = ()
+
+    def table(self) -> pandas.DataFrame:
+        """Seconds, incumbent and bound as columns; what was not known yet is absent."""
+        import pandas
+
+        rows = [(moment.seconds, moment.incumbent, moment.bound) for moment in self]
+        return pandas.DataFrame(rows, columns=["seconds", "incumbent", "bound"], dtype="Float64")
+
+    def __repr__(self) -> str:
+        return self.table().to_string(index=False)
+
+    def _repr_html_(self) -> str:
+        return str(self.table().to_html(index=False))
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Picture:
+        """Draw incumbent and bound over time; with a path (.svg, .png, .pdf) the picture is written as well."""
+        picture: Picture = display().plot_history(self, path)
+        return picture
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Result(Displayed):
     """The whole report of one run. Absent is None, never 0 or infinity."""
 
     problem: Mapping[str, Any]
@@ -160,8 +190,35 @@ class Result:
 
     choices: Mapping[str, Any] | None = None
     """What else was found and judged where an answer is a list, in the words of the kind's study; None elsewhere."""
-    history: tuple[Moment, ...] = ()
+    history: History = History()
     """Whenever incumbent or bound became better; values are the method's claims."""
+    subject: Problem | None = field(default=None, compare=False, metadata=AS_TEXT_NEVER)
+    """The problem itself, which no file of a result holds."""
+
+    def about(self, problem: Problem) -> Result:
+        """With its problem, which a result that was read from a file does not have."""
+        if problem.hash != self.problem.get("hash"):
+            name = self.problem.get("name")
+            raise UsageError(f"The result is about another problem, {show(name)}; give that, on the same cluster.")
+        return replace(self, subject=problem)
+
+    @property
+    def loads(self) -> Mapping[str, float]:
+        """The time for which each device or stage is busy, by its name, recomputed in the problem's time unit."""
+        loads: Mapping[str, float] = display().loads(self)
+        return loads
+
+    @property
+    def memory(self) -> Mapping[str, float | None]:
+        """The memory that each device or stage holds, by its name, recomputed, in bytes; None where it has none of
+        its own."""
+        memory: Mapping[str, float | None] = display().memory(self)
+        return memory
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Picture:
+        """Draw the plan; with a path (.svg, .png, .pdf) the picture is written as well."""
+        picture: Picture = display().plot(self, path)
+        return picture
 
     @property
     def is_bounded(self) -> bool:

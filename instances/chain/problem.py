@@ -23,6 +23,7 @@ from ..base.checks import (
     check_size,
     check_whole,
 )
+from ..base.display import Displayed
 from ..base.errors import InputError, show
 
 MemoryMode = Literal["reserved", "inputs", "weights", "strict"]
@@ -34,8 +35,8 @@ DUPLEXES: tuple[Duplex, ...] = get_args(Duplex)
 MAX_LAYERS = 10_000
 
 
-@dataclass(frozen=True)
-class ChainProblem:
+@dataclass(frozen=True, repr=False)
+class ChainProblem(Displayed):
     """A chain of layers and a cluster of equal GPUs, checked at construction; `replace()` makes variants.
 
     Numbers are the decimals that they print as, and sums of them are exact. A task that takes no time needs no GPU and

@@ -26,6 +26,7 @@ from ..base.checks import (
 )
 from ..base.curve import TimeCurve as TimeCurve
 from ..base.curve import check_curve
+from ..base.display import Displayed
 from ..base.errors import InputError, UsageError, show
 from ..base.graph import Graph, check_acyclic, check_ends
 
@@ -62,8 +63,8 @@ class Link:
         return self.latency_s + (0.0 if self.bandwidth is None else amount_bytes / self.bandwidth)
 
 
-@dataclass(frozen=True)
-class GraphPipelineProblem(Graph):
+@dataclass(frozen=True, repr=False)
+class GraphPipelineProblem(Displayed, Graph):
     """A graph-pipeline problem, checked at construction; `replace()` makes variants.
 
     Which link a transfer uses does not depend on where stages are put: one between stages uses `node_link` unless all

@@ -36,6 +36,7 @@ from ..base.checks import (
     check_size,
     check_text,
 )
+from ..base.display import Displayed
 from ..base.errors import InputError, UsageError, show
 from ..base.graph import Graph, check_acyclic, check_ends
 from .cluster import AcceleratorType, Level, check_levels, check_types, is_flat
@@ -67,8 +68,8 @@ class Node:
     the base type's `accelerator_time` and `supported`."""
 
 
-@dataclass(frozen=True)
-class PlacementProblem(Graph):
+@dataclass(frozen=True, repr=False)
+class PlacementProblem(Displayed, Graph):
     """A placement problem, checked at construction; `replace()` makes variants."""
 
     nodes: tuple[Node, ...]

@@ -27,6 +27,7 @@ from ..base.checks import (
     check_text,
     check_whole,
 )
+from ..base.display import Displayed
 from ..base.errors import InputError, nearest, show
 from ..base.graph import adjacency, find_cycle, heights_of, topological_order
 
@@ -88,8 +89,8 @@ class BlockEdge:
     offset: int = 0
 
 
-@dataclass(frozen=True)
-class ScheduleProblem:
+@dataclass(frozen=True, repr=False)
+class ScheduleProblem(Displayed):
     """Blocks, edges and devices, checked at construction; `replace()` makes variants.
 
     Numbers are the decimals that they print as, and sums of them are exact.

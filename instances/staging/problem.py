@@ -28,6 +28,7 @@ from ..base.checks import (
     check_text,
     check_whole,
 )
+from ..base.display import Displayed
 from ..base.errors import InputError, show
 from ..base.graph import Graph, check_acyclic, check_ends
 
@@ -100,8 +101,8 @@ class DeviceType:
     """Memory of one device; None: no limit."""
 
 
-@dataclass(frozen=True)
-class StagingProblem(Graph):
+@dataclass(frozen=True, repr=False)
+class StagingProblem(Displayed, Graph):
     """A staging problem, checked at construction; `replace()` makes variants."""
 
     layers: tuple[Layer, ...]

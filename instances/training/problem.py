@@ -22,6 +22,7 @@ from ..base.checks import (
     check_text,
     check_whole,
 )
+from ..base.display import Displayed
 from ..base.errors import InputError, show
 from ..base.fields import plain
 from .efficiencies import Efficiencies
@@ -56,8 +57,8 @@ class Level:
     latency_seconds: float = 5e-6
 
 
-@dataclass(frozen=True)
-class TrainingProblem:
+@dataclass(frozen=True, repr=False)
+class TrainingProblem(Displayed):
     """What is given; checked at construction, and `replace()` makes variants."""
 
     model: Model

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.base.errors import InputError, PipeplanError, UsageError
+from ..instances.base.errors import InputError, PipeplanError, UsageError, one_of
 from ..instances.base.json_file import STDIN
 from ..instances.base.result import Asked
 from ..instances.lookup import Cluster as Cluster
@@ -21,7 +21,7 @@ from ..instances.registry import kind_of
 from ..show.console import say_note
 from . import quantities
 from .profile_options import PROFILE_OPTIONS, USUAL, profile_options
-from .signatures import hidden, one_of, option, shared
+from .signatures import hidden, option, shared
 from .written import watch
 
 if TYPE_CHECKING:

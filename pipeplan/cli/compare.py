@@ -233,7 +233,7 @@ def _tell(comparison: Comparison, paths: dict[str, str], json: bool) -> None:
     if json:
         print_json(_facts(comparison, paths))
         return
-    from .compare_tables import draw
+    from ..show.terminal.comparison import draw
 
     draw(comparison)
     for name, path in paths.items():

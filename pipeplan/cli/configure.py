@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.base.clock import now
-from ..instances.base.errors import InputError, UsageError, show
+from ..instances.base.errors import InputError, UsageError, one_of, show
 from ..show.console import print_json
 from . import quantities
 from .arguments import FEW, Json, output_file, writable
@@ -21,7 +21,7 @@ from .exits import INTERRUPTED, NO_PLAN, OK
 from .interrupt import graceful
 from .limits import key_and_value, with_limits
 from .progress import reporter
-from .signatures import flag_of, one_of, option, shared
+from .signatures import flag_of, option, shared
 
 if TYPE_CHECKING:
     from ..instances.training.problem import TrainingProblem

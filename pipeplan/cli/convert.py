@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from ..instances.base.errors import one_of
 from ..show.console import tell
 from .arguments import Cluster, InstanceArgument, Json, load_instance, output_file, with_cluster
-from .signatures import one_of
 
 FORMATS = ("own", "published")
 

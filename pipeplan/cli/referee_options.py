@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ..instances.base.errors import UsageError
+from ..instances.base.errors import UsageError, one_of
 from ..instances.registry import KINDS, kind_of
 from ..kinds import shown_kind
 from ..show.console import say_note
 from .arguments import input_file
-from .signatures import flag_of, one_of, option, shared
+from .signatures import flag_of, option, shared
 
 if TYPE_CHECKING:
     from ..instances.base.errors import Violation

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..instances.base.errors import one_of
 from ..show.console import print_json, say_note
 from . import quantities
 from .arguments import Json, input_file, output_file
 from .exits import OK, REJECTED
 from .interrupt import graceful
-from .signatures import one_of, option, shared
+from .signatures import option, shared
 
 if TYPE_CHECKING:
     from ..instances.networks.profile.profile import Profile

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.base.errors import UsageError
+from ..instances.base.errors import UsageError, one_of
 from ..instances.base.result import Asked
 from ..show.console import print_json, say_note
 from ..show.words import amount, memory_unit, percent
@@ -29,7 +29,7 @@ from .interrupt import graceful
 from .limits import limits_for, with_limits
 from .progress import reporter
 from .referee_options import PlanArgument, read_case
-from .signatures import one_of, option, shared
+from .signatures import option, shared
 from .solve import OUTPUT, Progress, show_result
 
 if TYPE_CHECKING:

@@ -4,13 +4,11 @@ typer makes its options."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from copy import copy
 from typing import Annotated, Any, get_args
 
 import typer
-
-from ..instances.base.errors import unknown_choice
 
 Command = Callable[..., None]
 
@@ -80,10 +78,3 @@ def hidden(parameter: inspect.Parameter) -> inspect.Parameter:
 def flag_of(name: str) -> str:
     """An argument's name as the command line writes it."""
     return "--" + name.replace("_", "-")
-
-
-def one_of(option: str, value: str, choices: Collection[str]) -> str:
-    """The value, where it is one of the choices."""
-    if value not in choices:
-        raise unknown_choice(option, value, choices)
-    return value

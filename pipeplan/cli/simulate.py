@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..instances.base.errors import UsageError
+from ..instances.base.errors import UsageError, one_of
 from ..instances.registry import Problem, kind_of
 from ..instances.timeline import SCHEDULES
 from ..show.console import print_json, say_error, say_note
@@ -14,7 +14,6 @@ from ..show.words import IN_BYTES, several
 from .arguments import Cluster, InstanceArgument, Json, drawable, load_for, output_file, with_cluster
 from .exits import OK, REJECTED
 from .referee_options import Case, PlanArgument, read_case
-from .signatures import one_of
 
 if TYPE_CHECKING:
     from ..instances.timeline.timeline import Simulation

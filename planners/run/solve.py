@@ -15,7 +15,7 @@ from ...formulations.plugins import PluginMistakeError, mistake_in
 from ...instances.arguments import problem_of
 from ...instances.base.errors import PipeplanError, UsageError
 from ...instances.base.kind import Rules
-from ...instances.base.result import PROVEN_TOLERANCE, Found, Result, Stop
+from ...instances.base.result import PROVEN_TOLERANCE, Found, History, Result, Stop
 from ...instances.registry import kind_of
 from ..contract import Board, Outcome, Request
 from ..kinds import planned_kind
@@ -39,6 +39,8 @@ def solve(
     solver: str = "auto",
     options: Mapping[str, Any] | None = None,
     limits: SolveOptions | None = None,
+    time_limit_s: float | None = None,
+    gap: float | None = None,
     warm_start: AskedStart = "auto",
     on_progress: Callable[[Progress], None] | None = None,
     cross_check: bool = False,
@@ -66,6 +68,10 @@ def solve(
         defaults.
     limits : SolveOptions, optional
         Seconds, gaps, threads, memory and the random seed. None: no limits, and a proof is sought to the end.
+    time_limit_s : float, optional
+        Seconds, where no `limits` are given. None: no limit.
+    gap : float, optional
+        The gap at which to stop, 0.01 for 1 %, where no `limits` are given. None: a proof is sought to the end.
     warm_start : Plan or str
         A plan to begin with; "auto" (the best of a few quick planners), "dp" (a dynamic program's) or "none".
     on_progress : callable, optional
@@ -86,7 +92,7 @@ def solve(
     UsageError
         There is no such instance, method, solver or option, or they do not go together; the message lists what does.
     """
-    problem, limits = problem_of(problem), limits_of(limits)
+    problem, limits = problem_of(problem), limits_of(limits, time_limit_s, gap)
     check_asked({"formulation": formulation, "planner": planner, "solver": solver}, options, on_progress)
     warm_start = start_of(warm_start)
     method = choose(problem, formulation, planner, solver, options or {})
@@ -127,7 +133,8 @@ def _result(method: Method, start: Start, rules: Rules, family: Family | None, o
         seconds=_seconds(outcome, planned, request.board),
         model_size=outcome.model_size,
         messages=(*start.messages, *remarks(request.problem), *judged.messages, *why),
-        history=tuple(request.board.history),
+        history=History(request.board.history),
+        subject=request.problem,
     )
 
 
@@ -153,7 +160,7 @@ def _with_outsider(result: Result, outsider: Outsider, method: str, family: Fami
         violations=(),
         options={**result.options, **outsider.rules.to_options()},
         messages=(*result.messages, _said_of(result, outsider, method, family)),
-        in_scope=replace(result, cross_check=None, history=()),
+        in_scope=replace(result, cross_check=None, history=History()),
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from problems.malformed import MALFORMED, MALFORMED_PLANS, PROFILE_CLUSTER, Malformed, write
 
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.files import load
+from pipeplan.instances.lookup import load
 from pipeplan.instances.stored_results import load_plan
 
 LONGEST_MESSAGE = 800

@@ -90,6 +90,8 @@ GIVEN: dict[str, Any] = {
     "name": "golden-4",
     "micro_batches": 4,
     "build": "my.py:build",
+    "problems": ["tiny-chain"],
+    "methods": ["dp"],
 }
 """What every function takes that has an argument of this name; all others have defaults."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pipeplan.cli.compare_tables import _blocks
+from pipeplan.show.terminal.comparison import _blocks
 
 Plan = Callable[..., Any]
 

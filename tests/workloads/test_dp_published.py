@@ -9,7 +9,7 @@ import pytest
 from oracles.published_optima import CONTIGUOUS
 
 from pipeplan.instances.base.result import Found, Stop
-from pipeplan.instances.files import load
+from pipeplan.instances.lookup import load
 from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve

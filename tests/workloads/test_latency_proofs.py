@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeplan.instances.files import load
+from pipeplan.instances.lookup import load
 from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.placement.referee.latency_rules import verify_latency
 from pipeplan.planners.options import SolveOptions

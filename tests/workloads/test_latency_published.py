@@ -10,7 +10,7 @@ from pipeplan.formulations.tarnawski_latency.atoms import atoms_of
 from pipeplan.formulations.tarnawski_latency.cells import cell_bound
 from pipeplan.formulations.tarnawski_latency.path_bound import path_bound
 from pipeplan.instances.base.result import Stop
-from pipeplan.instances.files import load
+from pipeplan.instances.lookup import load
 from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.placement.referee.latency_rules import verify_latency
 from pipeplan.planners.options import SolveOptions

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...formulations.contract import Problem
+from ...instances.base.display import Displayed, Picture, display
 from ...instances.base.errors import InputError, UsageError
 from ...instances.base.json_file import read_json, write_json
-from ...instances.files import load, problem_to_text, save
-from ...instances.lookup import packaged_by_hash
+from ...instances.files import problem_to_text, save
+from ...instances.lookup import load, packaged_by_hash
 from ...instances.stored_results import result_from_json
 from ...planners.run.claims import recompute
 from ..journal import Journal
@@ -22,6 +23,8 @@ from .suite import Expanded, Suite, default_jobs, expand
 from .table import tidy
 
 if TYPE_CHECKING:
+    import os
+
     import pandas
 
 # The subfolder of problems, one file for each, named by their hashes.
@@ -102,8 +105,8 @@ class Progress:
     """Before the first run: what a reader of the values should know."""
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison(Displayed):
     """What there is to show. `records` are the finished runs by key."""
 
     expanded: Expanded
@@ -121,6 +124,11 @@ class Comparison:
     def table(self) -> pandas.DataFrame:
         """One row a finished run; see `compare.table`."""
         return tidy(self.expanded.runs, self.records, self.expanded.published)
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Picture:
+        """Draw the performance profiles; with a path (.svg, .png, .pdf) the picture is written as well."""
+        picture: Picture = display().plot(self, path)
+        return picture
 
 
 def compare(

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ...instances.base.display import Displayed
 from ...instances.training.fits import fit_of
 from ...instances.training.kind_functions import facts
 from ...instances.training.problem import GIB, TrainingProblem
@@ -18,6 +19,7 @@ from .least_change import memory_of_few
 from .loss import lost
 
 if TYPE_CHECKING:
+    from ...instances.base.result import Result
     from ...planners.training.measured import Fitted
     from ...planners.training.search import Found, Report
 
@@ -50,8 +52,8 @@ class Asked:
         }
 
 
-@dataclass(frozen=True)
-class Answer:
+@dataclass(frozen=True, repr=False)
+class Answer(Displayed):
     """One problem with what was found and judged."""
 
     problem: TrainingProblem
@@ -65,12 +67,21 @@ class Answer:
     """What the search knew without the runs."""
     before_error: float | None = None
     """The error of times that it allowed for then."""
+    seconds: float = 0.0
+    """How long the search took."""
 
     @cached_property
     def best(self) -> ConfigurationEvaluation | None:
         """The fastest one that fits for sure."""
         found = None if self.report is None else self.report.best
         return None if found is None else evaluate_configuration(self.problem, found.plan)
+
+    @cached_property
+    def result(self) -> Result:
+        """The best configuration as the result that `plan configure -o` writes."""
+        from .result import result_of  # what solves, which judging does without
+
+        return result_of(self, self.seconds)
 
     @property
     def listed(self) -> Sequence[Found]:

@@ -43,6 +43,7 @@ def result_of(answer: Answer, seconds: float, cut_by: Stop = Stop.TIME) -> Resul
         seconds={"solve": seconds, "total": seconds},
         messages=() if answer.measured is None else tuple(answer.measured.sentences()),
         choices=choices_of(answer),
+        subject=problem,
         model_size={"considered": report.considered, "fit": report.fit, "listed": len(report.listed)},
     )
     return settle(claim, None if best is None else rule(problem, best.plan, IterationRules()))

@@ -12,8 +12,8 @@ import pytest
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.quantities import levels
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.files import load, save
-from pipeplan.instances.lookup import Cluster, load_instance
+from pipeplan.instances.files import save
+from pipeplan.instances.lookup import Cluster, load, load_instance
 from pipeplan.instances.registry import kind_of
 from pipeplan.instances.staging.files import staging_to_json
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem

@@ -14,7 +14,8 @@ from pipeplan.instances.base.result import Found, Result, Stop
 from pipeplan.instances.chain.files import chain_from_json, chain_to_json
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.files import load, save
+from pipeplan.instances.files import save
+from pipeplan.instances.lookup import load
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.stored_results import load_plan, load_result, plan_from_json

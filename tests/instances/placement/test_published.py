@@ -13,7 +13,7 @@ from problems.strategies_of_problems import placement_problems
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.json_file import write_json
-from pipeplan.instances.files import load
+from pipeplan.instances.lookup import load
 from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.placement.published import (
     placement_from_published,

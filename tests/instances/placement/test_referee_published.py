@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeplan.instances.files import load
+from pipeplan.instances.lookup import load
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.placement.referee.contiguity import stage_order

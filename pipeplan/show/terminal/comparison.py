@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from string import ascii_uppercase
 from typing import TYPE_CHECKING
 
-from ..show.console import clean, out, styled
+from ..console import clean, out, styled
 
 if TYPE_CHECKING:
-    from ..studies.compare.comparison import Comparison
+    from ...studies.compare.comparison import Comparison
 
 
 def draw(comparison: Comparison) -> None:
     """Values of every case by method, then one line a method."""
-    from ..show.comparison import LOSS, about, case_cells, method_cells, told_otherwise
-    from ..studies.compare.table import faults
+    from ...studies.compare.table import faults
+    from ..comparison import LOSS, about, case_cells, method_cells, told_otherwise
 
     frame = comparison.table()
     if frame.empty:
