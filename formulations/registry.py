@@ -5,15 +5,18 @@ A formulation is added by one entry here; its own options appear on the command 
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+from ..instances.base.errors import UsageError
 from ..instances.base.fields import plain
 from ..instances.base.kind import load_address
 from .contract import LATENCY_LIMIT, OptionSpec
 from .family import Describe, Family
+from .papers import BEAUMONT, GRAPHPIPE, PIPER, TARNAWSKI, ZERO_BUBBLE
 from .plugins import OURS, PluginError, blamed, blamed_method, installed, is_address, load_installed, load_named
 
 
@@ -150,20 +153,8 @@ FINITE_MODELS = frozenset({"models of given micro-batches"})
 PERIODIC_MODELS = frozenset({"models of periods"})
 SCHEDULE_PROGRAMS = frozenset({"times of given orders, rows of long amounts"})
 
-_ZERO_BUBBLE = "Qi, Wan, Huang, Lin, Zero Bubble Pipeline Parallelism, ICLR 2024"
-
-_TARNAWSKI = "Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS 2020"
-
-_PIPER = "Tarnawski et al., Piper: Multidimensional Planner for DNN Parallelization, NeurIPS 2021"
-
-_GRAPHPIPE = (
-    "Jeon et al., GraphPipe: Improving Performance and Scalability of DNN Training with Graph Pipeline Parallelism, "
-    "ASPLOS 2025"
-)
-
-_BEAUMONT = (
-    "Beaumont, Eyraud-Dubois, Shilova, Pipelined Model Parallelism: Complexity Results and Memory Considerations, "
-    "hal-02968802, 2020"
+_ZERO_BUBBLE, _TARNAWSKI, _PIPER, _GRAPHPIPE, _BEAUMONT = (
+    paper.words for paper in (ZERO_BUBBLE, TARNAWSKI, PIPER, GRAPHPIPE, BEAUMONT)
 )
 
 
@@ -182,6 +173,10 @@ class Entry:
     paper: str | None = None
     exact: bool = True
     """Does the method prove a bound?"""
+    seeded: bool = True
+    """Can its answer depend on the random seed? A solver's can; a comparison runs other methods once."""
+    needs: tuple[str, str] | None = None
+    """A module that is not installed with the package, and the extra that brings it; None: it needs nothing more."""
     takes_start: bool = False
     """Does it start from a plan that it is given?"""
     extensions: frozenset[str] = frozenset()
@@ -250,6 +245,15 @@ class Entry:
     def objectives(self) -> tuple[str, ...]:
         """Objectives that the method can minimise, where they may be chosen."""
         return next((spec.choices for spec in self.options if spec.name == "objective"), ())
+
+    def check_installed(self) -> None:
+        """Refuse a method before any work where what it needs is not installed."""
+        if self.needs is not None and importlib.util.find_spec(self.needs[0]) is None:
+            module, extra = self.needs
+            raise UsageError(
+                f"{self.name!r} needs {module}; install it with pip install 'pipeplan[{extra}]', or choose another "
+                "method."
+            )
 
     def load(self) -> Any:
         """The object itself, which for another package's tells its mistakes as its own; imports its module."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ..formulations import papers
 from ..formulations.contract import OptionSpec
 from ..formulations.plugins import is_address, load_named
 from ..formulations.registry import (
@@ -53,7 +54,9 @@ def _of(kind: str, folder: str, *usual: OptionSpec, **facts: Any) -> Callable[..
 
     def entry(name: str, title: str, address: str, *options: OptionSpec, **more: Any) -> Entry:
         address = f"pipeplan.planners.{folder}.{address}"
-        return Entry(name, title, kind, address, options or usual, **{"exact": False, **facts, **more})
+        return Entry(
+            name, title, kind, address, options or usual, **{"exact": False, "seeded": False, **facts, **more}
+        )
 
     return entry
 
@@ -61,7 +64,7 @@ def _of(kind: str, folder: str, *usual: OptionSpec, **facts: Any) -> Callable[..
 _placed = {"scope": f"{_SCOPES}:all_placements", "arithmetic": _GROUPS}
 _latency = _of("placement", "placement.latency", *LATENCY_OPTIONS, **_placed)
 _chain = _of("chain", "chain")
-_piper = _of("staging", "staging", *RESTRICTED_OPTIONS)
+_piper = _of("staging", "staging", *RESTRICTED_OPTIONS, paper=papers.PIPER.words)
 _equal = _of("staging", "staging", *EQUI_OPTIONS, extensions=frozenset({"levels", "no replicas"}))
 _graph = _of("graph-pipeline", "graph_pipeline", scope=f"{_GRAPH_SCOPES}:stage_graphs", arithmetic=_GRAPHPIPE)
 _schedule = _of("schedule", "schedule", SCHEDULE_OBJECTIVE)
@@ -70,21 +73,27 @@ _training = _of("training", "training", *HEURISTIC_OPTIONS, arithmetic=frozenset
 
 def _heuristic(name: str, title: str, **more: Any) -> Entry:
     address = more.pop("address", f"{_PLACEMENT}.heuristics.{name.replace('-', '_')}:PLANNER")
-    return Entry(name, title, "placement", address, OPTIONS[name], **{"exact": False, **_placed, **more})
+    return Entry(
+        name, title, "placement", address, OPTIONS[name], **{"exact": False, "seeded": False, **_placed, **more}
+    )
 
 
 BATCHES = OptionSpec(
     "batches_per_flush", "int", None, "Batches between two flushes; default: the best number up to 4 per GPU."
 )
 
-_GPIPE = "Huang et al., GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism, NeurIPS 2019"
-_1F1B = "Narayanan et al., PipeDream: Generalized Pipeline Parallelism for DNN Training, SOSP 2019"
-_MEGATRON = (
-    "Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM, SC 2021"
+_GPIPE, _1F1B, _MEGATRON, _ZERO_BUBBLE, _V_SHAPES, _DUALPIPE, _METIS = (
+    papers.GPIPE.words,
+    papers.PIPEDREAM.words,
+    papers.MEGATRON.words,
+    papers.ZERO_BUBBLE.words,
+    papers.V_SHAPES.words,
+    papers.DUALPIPE.words,
+    papers.METIS.words,
 )
-_ZERO_BUBBLE = "Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024"
-_V_SHAPES = "Qi et al., Pipeline Parallelism with Controllable Memory, NeurIPS 2024"
-_DUALPIPE = "DeepSeek-AI, DeepSeek-V3 Technical Report, 2024; the V shape cuts its DualPipe in half"
+_TARNAWSKI, _PIPER, _BEAUMONT, _GRAPHPIPE_PAPER = (
+    paper.words for paper in (papers.TARNAWSKI, papers.PIPER, papers.BEAUMONT, papers.GRAPHPIPE)
+)
 
 
 PLANNERS: Mapping[str, Entry] = {
@@ -104,7 +113,7 @@ PLANNERS: Mapping[str, Entry] = {
             "placement",
             "pipeplan.planners.placement.dp.planner:PLANNER",
             DP_OPTIONS,
-            paper="Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS 2020",
+            paper=_TARNAWSKI,
             takes_start=True,
             extensions=frozenset({"levels", "types"}),
             scope=f"{_SCOPES}:chains_of_stages",
@@ -119,6 +128,7 @@ PLANNERS: Mapping[str, Entry] = {
             "All plans of a tiny problem, one by one",
             address=f"{_PLACEMENT}.brute_force:PLANNER",
             exact=True,
+            seeded=False,
             scope=f"{_SCOPES}:placements",
             arithmetic=frozenset(),
             proves_anew=({}, {"non_contiguous": True}, {"device_contiguity": True}),
@@ -126,18 +136,26 @@ PLANNERS: Mapping[str, Entry] = {
         _heuristic("greedy", "Nodes in topological order, device after device"),
         _heuristic("one-device", "Everything on one device", address=f"{_PLACEMENT}.heuristics.greedy:ONE_DEVICE"),
         _heuristic("expert", "A split given in a file"),
-        _heuristic("pipedream", "PipeDream's partitioner"),
-        _heuristic("partition", "Balanced graph partition"),
-        _heuristic("linear-dp", "Optimal cuts of topological orders"),
+        _heuristic("pipedream", "PipeDream's partitioner", paper=_1F1B),
+        _heuristic(
+            "partition",
+            "Balanced graph partition",
+            paper=_METIS,
+            seeded=True,
+            needs=("pymetis", "partition"),
+        ),
+        _heuristic("linear-dp", "Optimal cuts of topological orders", paper=_TARNAWSKI, seeded=True),
         _heuristic(
             "linear-dp-limited",
             "Optimal cuts of topological orders within a limit on the latency",
             address=f"{_PLACEMENT}.heuristics.linear_dp:LIMITED",
+            seeded=True,
         ),
-        _heuristic("local-search", "Best single reassignment from random starts"),
+        _heuristic("local-search", "Best single reassignment from random starts", paper=_TARNAWSKI, seeded=True),
         _heuristic(
             "lns",
             "Large-neighbourhood search",
+            seeded=True,
             takes_start=True,
             starts={"dp": ("dp",)},
             compiles_on=("tiny-chain",),
@@ -146,6 +164,7 @@ PLANNERS: Mapping[str, Entry] = {
             "device-sets",
             "Column generation over what one accelerator can hold: bounds and plans",
             address="pipeplan.planners.placement.device_sets.planner:PLANNER",
+            seeded=True,
             arithmetic=_GROUPS | TARNAWSKI_MODELS,
             takes_start=True,
             starts={"dp": ("dp",)},
@@ -156,9 +175,16 @@ PLANNERS: Mapping[str, Entry] = {
         _latency(
             "latency-expert", "A split given in a file, for latency", "baselines:EXPERT", *LATENCY_OPTIONS, SPLIT
         ),
-        _latency("latency-dp", "The throughput DP's split, for latency", "baselines:DP"),
-        _latency("latency-linear-dp", "The linearised DP's split, for latency", "baselines:LINEAR_DP"),
-        _latency("latency-partition", "Balanced graph partition, for latency", "baselines:PARTITION"),
+        _latency("latency-dp", "The throughput DP's split, for latency", "baselines:DP", seeded=True),
+        _latency("latency-linear-dp", "The linearised DP's split, for latency", "baselines:LINEAR_DP", seeded=True),
+        _latency(
+            "latency-partition",
+            "Balanced graph partition, for latency",
+            "baselines:PARTITION",
+            paper=_METIS,
+            seeded=True,
+            needs=("pymetis", "partition"),
+        ),
         _latency(
             "latency-lns",
             "Large-neighbourhood search for latency",
@@ -166,6 +192,7 @@ PLANNERS: Mapping[str, Entry] = {
             *LATENCY_OPTIONS,
             LATENCY_CYCLES,
             LATENCY_STEPS,
+            seeded=True,
             arithmetic=_GROUPS | TARNAWSKI_MODELS,
             takes_start=True,
             starts={"dp": ("latency-dp",)},
@@ -177,6 +204,8 @@ PLANNERS: Mapping[str, Entry] = {
             "staging",
             "pipeplan.planners.staging.planner:PLANNER",
             PIPER_OPTIONS,
+            paper=_PIPER,
+            seeded=False,
             extensions=frozenset({"levels", "types", "no replicas"}),
             scope="pipeplan.formulations.piper.scope:family",
             default=True,
@@ -197,6 +226,7 @@ PLANNERS: Mapping[str, Entry] = {
             "pipeplan.planners.staging.uniform:PLANNER",
             (UNIFORM,),
             exact=False,
+            seeded=False,
             extensions=frozenset({"levels", "no replicas"}),
             asked_by=("uniform",),
             as_formulation=True,
@@ -207,7 +237,9 @@ PLANNERS: Mapping[str, Entry] = {
             "staging",
             "pipeplan.planners.staging.pipedream:PLANNER",
             (SEMANTICS,),
+            paper=_1F1B,
             exact=False,
+            seeded=False,
         ),
         Entry(
             "exact-configuration",
@@ -215,6 +247,7 @@ PLANNERS: Mapping[str, Entry] = {
             "training",
             "pipeplan.planners.training.planner:PLANNER",
             SCOPE_OPTIONS,
+            seeded=False,
             scope="pipeplan.planners.training.scope:family",
             default=True,
             example="tiny-training",
@@ -231,6 +264,7 @@ PLANNERS: Mapping[str, Entry] = {
             "chain",
             f"{_CHAINS}.exact:PLANNER",
             (ALLOCATION,),
+            paper=_BEAUMONT,
             takes_start=True,
             scope="pipeplan.formulations.beaumont.scope:family",
             arithmetic=BEAUMONT_MODELS,
@@ -240,10 +274,17 @@ PLANNERS: Mapping[str, Entry] = {
             as_formulation=True,
             proves_anew=({},),
         ),
-        _chain("pipedream-eager", "PipeDream's partitions, run eagerly and measured", "baselines:PIPEDREAM"),
+        _chain(
+            "pipedream-eager",
+            "PipeDream's partitions, run eagerly and measured",
+            "baselines:PIPEDREAM",
+            paper=_1F1B,
+        ),
         _chain("contiguous", "The best contiguous stages within the memory", "baselines:CONTIGUOUS"),
         replace(
-            _chain("gpipe", "GPipe: all forward, then all backward passes", "baselines:GPIPE", BATCHES),
+            _chain(
+                "gpipe", "GPipe: all forward, then all backward passes", "baselines:GPIPE", BATCHES, paper=_GPIPE
+            ),
             twins=(
                 _schedule("gpipe", "GPipe: all forward, then all backward passes", "named:GPIPE", paper=_GPIPE),
             ),
@@ -254,6 +295,7 @@ PLANNERS: Mapping[str, Entry] = {
             "Stage graphs over a decomposition",
             "planner:PLANNER",
             *GRAPHPIPE_OPTIONS,
+            paper=_GRAPHPIPE_PAPER,
             default=True,
             example="case-study",
             checked_by="cp-graphpipe",
@@ -267,6 +309,7 @@ PLANNERS: Mapping[str, Entry] = {
             "graph-pipeline",
             "pipeplan.planners.graph_pipeline.planner:SHORTEST",
             SHORTEST_OPTIONS,
+            seeded=False,
             scope=f"{_GRAPH_SCOPES}:decomposed",
             arithmetic=_GRAPHPIPE,
             starts={"auto": ("graphpipe",)},
@@ -278,6 +321,7 @@ PLANNERS: Mapping[str, Entry] = {
             "Stage graphs with the micro-batch of the best row",
             "planner:PARALLEL",
             *PARALLEL_OPTIONS,
+            paper=_GRAPHPIPE_PAPER,
         ),
         _graph("spp-pipedream", "Stages in a row, over a linear order", "planner:SEQUENTIAL", *SEQUENTIAL_OPTIONS),
         _graph(
@@ -286,7 +330,13 @@ PLANNERS: Mapping[str, Entry] = {
             "textbook:PLANNER",
             *TEXTBOOK_OPTIONS,
         ),
-        _graph("piper-downsets", "Stages in a row, over all downsets", "textbook:PLANNER", *DOWNSET_OPTIONS),
+        _graph(
+            "piper-downsets",
+            "Stages in a row, over all downsets",
+            "textbook:PLANNER",
+            *DOWNSET_OPTIONS,
+            paper=_PIPER,
+        ),
         Entry(
             "exact-schedule",
             "Rules, bounds, annealing on orders, and a model of all that is better",
@@ -303,7 +353,11 @@ PLANNERS: Mapping[str, Entry] = {
             proves_anew=({"objective": "makespan"}, {"objective": "span"}),
         ),
         _schedule(
-            "list-schedule", "List schedules by several rules", "list_schedule:PLANNER", ANY_SCHEDULE_OBJECTIVE
+            "list-schedule",
+            "List schedules by several rules",
+            "list_schedule:PLANNER",
+            ANY_SCHEDULE_OBJECTIVE,
+            seeded=True,
         ),
         _schedule("1f1b", "1F1B: one forward pass, one backward pass", "named:ONE_F_ONE_B", paper=_1F1B),
         _schedule(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -62,6 +63,9 @@ _Resume = Annotated[bool, _where("--resume", help="Continue the comparison in th
 _Retry = Annotated[bool, _where("--retry-failed", help="With --resume, repeat runs that crashed or were killed.")]
 _Jobs = Annotated[int | None, _where("--jobs", min=1, help="Number of runs at a time; default: half the cores.")]
 _Address = Annotated[str | None, _where("--cluster", metavar="tcp://HOST:PORT", help="Run on this dask cluster.")]
+_Cite = Annotated[
+    bool, _where("--cite", help="Print BibTeX of this program and of every method compared, and run nothing.")
+]
 _Parquet = Annotated[bool, _where("--parquet", help="Write runs.parquet as well.")]
 
 
@@ -94,6 +98,7 @@ def command(
     jobs: _Jobs = None,
     cluster: _Address = None,
     parquet: _Parquet = False,
+    cite: _Cite = False,
     json: Json = False,
 ) -> None:
     """Plan the same instances by several methods, and tabulate what each finds, proves and costs.
@@ -111,6 +116,9 @@ def command(
         if quick:
             raise UsageError("--quick runs a part of a suite; name the suite with --suite, or drop --quick.")
         chosen = _own_suite(instances, method, seeds, _settings(devices, memory, common), limits)
+    if cite:
+        _cite(chosen, workloads)
+        return
     from ..show.comparison import check_parquet, write_tables
     from ..show.pictures.profile import draw_profile
     from ..studies.compare.comparison import Where, compare
@@ -129,6 +137,16 @@ def command(
     paths = write_tables(comparison, output, parquet) | draw_profile(comparison, output)
     _tell(comparison, {name: str(path) for name, path in paths.items()}, json)
     raise typer.Exit(_exit_code(comparison))
+
+
+def _cite(suite: Suite, workloads: Path | None) -> None:
+    """What a paper with this comparison has to name; the solvers are known after the runs, and in references.bib."""
+    from ..formulations.papers import bibliography
+    from ..show.comparison import cited
+    from ..studies.compare.comparison import Comparison
+    from ..studies.compare.suite import expand
+
+    sys.stdout.write(bibliography(cited(Comparison(expand(suite, workloads), {}, 0))))
 
 
 def _given(limits: dict[str, Any]) -> dict[str, Any]:

@@ -7,11 +7,29 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .. import __version__
+from ..formulations.papers import PAPERS, PROFILES, SOLVERS, Paper, bibliography, pipeplan_itself
 from ..instances.base.errors import UsageError
 from ..instances.base.json_file import csv_cell, write_bytes_atomically, write_text_atomically
 from ..instances.base.result import met
+from ..planners.registry import find_method
 from ..studies.compare.comparison import Comparison
-from ..studies.compare.table import CASE, absent_as_none, best_proven, faults, plain_rows, ratios, summary, values
+from ..studies.compare.paired import ASSUMED, paired
+from ..studies.compare.table import (
+    CASE,
+    SHIFT_S,
+    absent_as_none,
+    best_proven,
+    faults,
+    plain_rows,
+    profile,
+    ratios,
+    summary,
+    time_profile,
+    values,
+)
+from .latex import HEAD
+from .latex import table as latex_table
 from .words import Times, amount_or, measured
 
 if TYPE_CHECKING:
@@ -26,12 +44,22 @@ def check_parquet() -> None:
         raise UsageError("--parquet needs pyarrow; install it with `pip install 'pipeplan[compare]'`.") from None
 
 
+FILES = {"runs": "runs.csv", "tables": "tables.md", "latex": "tables.tex", "citations": "references.bib"}
+PROFILES_OF = {"profile points": profile, "time profile points": time_profile}
+
+
 def write_tables(comparison: Comparison, folder: Path, parquet: bool = False) -> dict[str, Path]:
     """Write all tables, atomically; returns their paths by what they hold."""
     frame = comparison.table()
-    paths = {"runs": folder / "runs.csv", "tables": folder / "tables.md"}
+    paths = {name: folder / file for name, file in FILES.items()}
     write_text_atomically(paths["runs"], frame.apply(lambda column: column.map(csv_cell)).to_csv(index=False))
     write_text_atomically(paths["tables"], markdown(comparison, frame))
+    write_text_atomically(paths["latex"], latex(comparison))
+    write_text_atomically(paths["citations"], bibliography(cited(comparison)))
+    if not frame.empty:
+        for name, of in PROFILES_OF.items():
+            paths[name] = folder / f"{name.replace(' ', '-')}.csv"
+            write_text_atomically(paths[name], of(frame).to_csv(index=False))
     if parquet:
         buffer = io.BytesIO()
         frame.to_parquet(buffer, index=False)
@@ -50,6 +78,9 @@ def markdown(comparison: Comparison, frame: pandas.DataFrame) -> str:
     lines += ["## Ratio to the best", ""]
     lines += [*_case_table(frame, ratios(frame), _ratio_cell), ""]
     lines += ["## Methods", "", f"{METHODS}.", "", *lines_of(*method_cells(frame)), ""]
+    head, pairs = pair_cells(frame)
+    if pairs:
+        lines += ["## Pairs of methods", "", ASSUMED, "", *lines_of(head, pairs), ""]
     lines += ["## Runs", "", "Seconds of the whole process, and the most memory that it held.", ""]
     lines += [*lines_of(*run_cells(frame)), ""]
     claims = told_otherwise(comparison)
@@ -183,10 +214,11 @@ LEAST_LOSS = 0.01
 DIGITS = 6
 """Digits of a value."""
 
-METHOD_HEAD = ("method", "plans", "proven", "best in", "mean", "worst", "seconds", "wall", "memory")
+METHOD_HEAD = ("method", "plans", "proven", "best in", "geo. mean", "worst", "SGM s", "median s", "wall", "memory")
 METHODS = (
-    "Mean and worst are ratios to the best of each case, over the cases with a value; the seconds of a method, those "
-    "of its process and the most memory that this held are medians"
+    "Geo. mean is the geometric mean, and worst the largest, of the ratios to the best of each case, over the cases "
+    f"with a value. SGM is the geometric mean of a method's seconds, shifted by {SHIFT_S:g} s, over all runs, also "
+    "those that a limit cut short; seconds, those of the process (wall) and the most memory that it held are medians"
 )
 
 
@@ -196,17 +228,72 @@ def method_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
 
 
 def _method(row: Mapping[str, Any]) -> list[str]:
-    total, mean, worst = row["median_total_s"], row["mean_ratio_to_best"], row["worst_ratio_to_best"]
+    mean, worst = row["geometric_mean_ratio_to_best"], row["worst_ratio_to_best"]
     return [
         str(row["method"]),
         f"{row['verified']} of {row['runs']}",
         str(row["proven"]),
         f"{row['best_in_cases']} of {row['cases']}",
         *("-" if ratio is None else f"{ratio:.4f}" for ratio in (mean, worst)),
-        "-" if total is None else f"{total:.2f}",
+        *(
+            "-" if row[name] is None else f"{row[name]:.2f}"
+            for name in ("shifted_geometric_mean_s", "median_total_s")
+        ),
         seconds(row["median_wall_s"]) or "-",
         memory(row["median_peak_memory_bytes"]) or "-",
     ]
+
+
+PAIR_HEAD = ("first", "second", "cases", "better", "alike", "worse", "ratio", "95 % interval", "p", "Holm's p")
+
+
+def pair_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of the table of pairs of methods; no rows where there is one method."""
+    return list(PAIR_HEAD), [_pair(row) for row in plain_rows(paired(frame))]
+
+
+def _pair(row: Mapping[str, Any]) -> list[str]:
+    low, high = row["interval_low"], row["interval_high"]
+    return [
+        row["first"],
+        row["second"],
+        str(row["cases"]),
+        *(str(row[name]) for name in ("first_better", "alike", "second_better")),
+        number(row["geometric_mean_ratio"], 4) or "-",
+        "-" if low is None else f"{low:.4g} to {high:.4g}",
+        *("-" if row[name] is None else f"{row[name]:.2g}" for name in ("wilcoxon_p", "holm_p")),
+    ]
+
+
+def latex(comparison: Comparison) -> str:
+    """The tables for a paper in LaTeX with booktabs."""
+    frame = comparison.table()
+    if frame.empty:
+        return HEAD
+    title = comparison.expanded.title
+    tables = (
+        (case_cells(frame), "values", f"Recomputed by the referee; {LOSS}."),
+        (_cells(frame, ratios(frame), _ratio_cell), "ratios to the best value", ""),
+        (method_cells(frame), "methods", f"{METHODS}."),
+        (pair_cells(frame), "pairs of methods", ASSUMED),
+    )
+    return HEAD + "\n".join(
+        latex_table(*cells, f"{title}: {what}", what.partition(" ")[0], note)
+        for cells, what, note in tables
+        if cells[1]
+    )
+
+
+def cited(comparison: Comparison) -> list[Paper]:
+    """This program, and the papers of the methods and solvers that were used and of the profiles."""
+    names = dict.fromkeys(run.formulation or run.planner or "" for run in comparison.expanded.runs)
+    kinds = dict.fromkeys(run.kind for run in comparison.expanded.runs)
+    entries = [entry for entry in map(find_method, names) if entry is not None]
+    words = [entry.for_kind(kind).paper for entry in entries for kind in kinds]
+    used = {(record.result or {}).get("backend", {}).get("name") for record in comparison.records.values()}
+    solvers = [paper for name, paper in SOLVERS.items() if name in used]
+    papers = [PAPERS[text] for text in words if text is not None and text in PAPERS]
+    return [pipeplan_itself(__version__), *dict.fromkeys([*papers, *solvers, PROFILES])]
 
 
 RUN_HEAD = ("instance", "setting", "method", "seed", "value", "stop", "wall time", "peak memory")

@@ -145,6 +145,13 @@ def _tables_of_comparison(comparison: Comparison) -> Iterator[Cells]:
         yield method_cells(frame)
 
 
+def latex(comparison: Comparison) -> str:
+    """Its tables for a paper."""
+    from . import comparison as tables
+
+    return tables.latex(comparison)
+
+
 def _draw_comparison(comparison: Comparison, path: str | os.PathLike[str]) -> None:
     from ..studies.compare.table import profile
     from .pictures.profile import write_profile

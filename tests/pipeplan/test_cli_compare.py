@@ -28,7 +28,14 @@ def test_methods_are_compared_and_every_file_is_named(plan: Plan, tmp_path: Path
         "runs.jsonl",
         "runs.csv",
         "tables.md",
+        "tables.tex",
+        "references.bib",
         "profile.svg",
+        "profile.pdf",
+        "profile-points.csv",
+        "time-profile.svg",
+        "time-profile.pdf",
+        "time-profile-points.csv",
         "problems",
     }
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element
 
 from ...studies.compare.comparison import Comparison
+from ...studies.compare.paired import ASSUMED
 from ...studies.compare.table import absent_as_none, faults, plain_rows, profile, ratios, summary
 from ..comparison import (
     LOSS,
@@ -14,6 +15,7 @@ from ..comparison import (
     about,
     case_cells,
     method_cells,
+    pair_cells,
     run_cells,
     state,
     told_otherwise,
@@ -52,6 +54,7 @@ def _parts(frame: pandas.DataFrame, words: str) -> list[Element]:
     return [
         section("Values", table(columns, rows, f"Recomputed by the referee; {LOSS}"), tag("p", None, words)),
         section("Methods", table(*method_cells(frame), METHODS)),
+        *_pairs(frame),
         section("Profile", _profile(frame)),
         section("Ratios", *_ratios(frame)),
         section("Seconds", _seconds(frame)),
@@ -62,6 +65,11 @@ def _parts(frame: pandas.DataFrame, words: str) -> list[Element]:
         ),
         section("Runs", table(*run_cells(frame), "Seconds of the whole process, and the most memory that it held")),
     ]
+
+
+def _pairs(frame: pandas.DataFrame) -> list[Element]:
+    head, rows = pair_cells(frame)
+    return [section("Pairs of methods", table(head, rows, ASSUMED))] if rows else []
 
 
 def _profile(frame: pandas.DataFrame) -> Element:

@@ -1,10 +1,10 @@
-"""Performance profiles: which share of the cases a method solves within a ratio of the best."""
+"""Performance profiles: which share of the cases a method solves within a ratio of the best, or of its runs in time."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..palette import CATEGORIES
 from .canvas import STYLES, canvas, explain, write_picture
@@ -14,29 +14,52 @@ if TYPE_CHECKING:
 
     from ...studies.compare.comparison import Comparison
 
+FAR = 4.0
+"""Ratios beyond that are drawn on a logarithmic axis."""
+LEAST_S = 0.01
+"""Seconds at which a logarithmic axis of time begins."""
+BEYOND = 1.08
+"""The end of the axis, relative to the last point: the last step of every method is seen."""
+
 
 def draw_profile(comparison: Comparison, folder: Path) -> dict[str, Path]:
-    """The picture's path by what it holds; nothing where nothing has run."""
-    from ...studies.compare.table import profile
+    """The paths of the pictures by what they hold, for pages and for LaTeX; nothing where nothing has run."""
+    from ...studies.compare.table import profile, time_profile
 
     frame = comparison.table()
     if frame.empty:
         return {}
-    write_profile(profile(frame), folder / "profile.svg")
-    return {"profile": folder / "profile.svg"}
+    paths = {}
+    for name, points in (("profile", profile(frame)), ("time profile", time_profile(frame))):
+        for ending in ("svg", "pdf"):
+            path = folder / f"{name.replace(' ', '-')}.{ending}"
+            write_profile(points, path)
+            paths[name if ending == "svg" else f"{name} as {ending}"] = path
+    return paths
 
 
 def write_profile(profile: pandas.DataFrame, path: str | os.PathLike[str]) -> None:
-    """`profile` has a column `ratio` and one column a method, as `compare.table.profile` makes it."""
+    """A first column `ratio` or `seconds` and one column a method, as `compare.table.profile` makes it."""
+    along, *methods = profile.columns
+    points = [float(point) for point in profile[along]]
     with canvas(7.0, 4.2) as figure:
         axes = figure.subplots()
-        for i, method in enumerate(column for column in profile.columns if column != "ratio"):
-            style = STYLES[i % len(STYLES)]
-            shares = [100 * share for share in profile[method]]
-            colour = CATEGORIES[i % len(CATEGORIES)]
-            axes.step(profile["ratio"], shares, style, where="post", color=colour, label=str(method))
-        axes.set_xlabel("ratio to the best value found")
-        axes.set_ylabel("share of cases (%)")
+        end = BEYOND * max(points[-1], LEAST_S)
+        for i, method in enumerate(methods):
+            shares = [100 * float(share) for share in profile[method]]
+            look: dict[str, Any] = {"color": CATEGORIES[i % len(CATEGORIES)], "linestyle": STYLES[i % len(STYLES)]}
+            axes.step([*points, end], [*shares, shares[-1]], where="post", label=str(method), **look)
+        if along == "seconds":
+            axes.set_xscale("log")
+            axes.set_xlim(LEAST_S, max(end, 10 * LEAST_S))
+            axes.set_xlabel("time (s)")
+            axes.set_ylabel("share of runs ended with a plan (%)")
+        else:
+            if end > FAR:
+                axes.set_xscale("log")
+            axes.set_xlim(1.0, max(end, BEYOND))
+            axes.set_xlabel("ratio to the best value found")
+            axes.set_ylabel("share of cases (%)")
         axes.set_ylim(0, 103)
         axes.grid(True, linewidth=0.3)
         explain(figure, [axes])

@@ -125,6 +125,11 @@ class Comparison(Displayed):
         """One row a finished run; see `compare.table`."""
         return tidy(self.expanded.runs, self.records, self.expanded.published)
 
+    def latex(self) -> str:
+        """Its tables for a paper in LaTeX with booktabs."""
+        text: str = display().latex(self)
+        return text
+
     def plot(self, path: str | os.PathLike[str] | None = None) -> Picture:
         """Draw the performance profiles; with a path (.svg, .png, .pdf) the picture is written as well."""
         picture: Picture = display().plot(self, path)

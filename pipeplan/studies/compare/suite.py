@@ -15,6 +15,7 @@ from ...instances.base.errors import UsageError, did_you_mean
 from ...instances.lookup import Cluster, load_with_notes
 from ...instances.networks.profile.options import PROFILE_FIELDS, ProfileOptions
 from ...instances.registry import Problem
+from ...planners.backends.registry import find_backend
 from ...planners.options import typed
 from ...planners.registry import EXACT, PLANNERS, asked_formulation, find_method, is_formulation, usual_objective
 from ...planners.run.choose import resolve_options
@@ -174,6 +175,8 @@ def expand(suite: Suite, workloads: Path | None = None) -> Expanded:
     """Every method on every instance of its kind; a method or an instance without a run is refused."""
     _refuse_twins(suite)
     _refuse_mixed_objectives(suite.methods)
+    for method in suite.methods:
+        _check_installed(method)
     runs: list[Run] = []
     problems: dict[str, Problem] = {}
     left_out: list[str] = []
@@ -202,9 +205,11 @@ def expand(suite: Suite, workloads: Path | None = None) -> Expanded:
 def _runs(
     suite: Suite, instance: Instance, setting: Setting, method: Competitor, problem: Problem
 ) -> Iterable[Run]:
-    if method.entry.for_kind(problem.kind).problem_kind not in (problem.kind, "any"):
+    entry = method.entry.for_kind(problem.kind)
+    if entry.problem_kind not in (problem.kind, "any"):
         return
-    for seed in suite.seeds if method.seeds is None else method.seeds:
+    seeds = suite.seeds if method.seeds is None else method.seeds
+    for seed in seeds if entry.seeded else seeds[:1]:
         yield Run(
             instance.label,
             setting.label,
@@ -217,6 +222,13 @@ def _runs(
             dict(method.options),
             {**suite.limits, **method.limits, "seed": seed},
         )
+
+
+def _check_installed(method: Competitor) -> None:
+    """Nothing is begun that would end at the first run of a method whose packages are missing."""
+    method.entry.check_installed()
+    for solver in method.solver.split(",") if method.solver != "auto" else ():
+        find_backend(solver)
 
 
 def _refuse_mixed_objectives(methods: Iterable[Competitor]) -> None:

@@ -25,7 +25,10 @@ MEASURED = ("build_s", "solve_s", "total_s", "wall_s", "peak_memory_bytes")
 OTHER = ("backend", "backend_version", "pipeplan", "python", "system", "message", "key")
 RUN_COLUMNS = ("instance", "setting", "kind", "method", "problem_hash", "seed", "key")
 CASE = ["instance", "setting"]
-TAUS = tuple(1 + 0.01 * step for step in range(101))
+SHIFT_S = 1.0
+"""Added to seconds before their geometric mean is taken, and subtracted from it: tiny times count for little."""
+ENDED = ("proven", "gap", "completed")
+"""How a run ends that no limit cut short."""
 
 
 def tidy(
@@ -121,8 +124,10 @@ def summary(frame: pandas.DataFrame) -> pandas.DataFrame:
                 "cases": int(own[CASE].drop_duplicates().shape[0]),
                 "cases_with_value": len(found),
                 "best_in_cases": sum(ratio <= 1 + 1e-9 for ratio in found),
-                "mean_ratio_to_best": _geometric_mean(found),
+                "geometric_mean_ratio_to_best": _geometric_mean(found),
+                "arithmetic_mean_ratio_to_best": math.fsum(found) / len(found) if found else None,
                 "worst_ratio_to_best": max(found) if found else None,
+                "shifted_geometric_mean_s": _shifted_geometric_mean(own["total_s"].fillna(own["wall_s"])),
                 "median_total_s": _median(own["total_s"]),
                 "median_wall_s": _median(own["wall_s"]),
                 "median_peak_memory_bytes": _median(own["peak_memory_bytes"]),
@@ -135,21 +140,53 @@ def _median(column: pandas.Series[Any]) -> float | None:
     return float(column.median()) if column.notna().any() else None
 
 
+def _shifted_geometric_mean(column: pandas.Series[Any]) -> float | None:
+    """Of all runs, those that a limit cut short included; None where a run has no time."""
+    if column.isna().any() or column.empty:
+        return None
+    return math.exp(math.fsum(math.log(float(s) + SHIFT_S) for s in column) / len(column)) - SHIFT_S
+
+
 def _geometric_mean(found: Sequence[float]) -> float | None:
     return math.exp(math.fsum(map(math.log, found)) / len(found)) if found and min(found) > 0 else None
 
 
-def profile(frame: pandas.DataFrame, taus: Sequence[float] = TAUS) -> pandas.DataFrame:
-    """The share of all cases in which a method's value is within a ratio of the best; failures are within none."""
+def profile(frame: pandas.DataFrame, taus: Sequence[float] | None = None) -> pandas.DataFrame:
+    """The share of all cases in which a method's value is within a ratio of the best; failures are within none.
+
+    Without ratios: all at which a share changes, so that no method lies beyond the end.
+    """
+    table = ratios(frame)
+    reached = {str(method): [float(ratio) for ratio in table[method].dropna()] for method in table.columns}
+    return _shares("ratio", reached, len(table), 1.0, taus)
+
+
+def time_profile(frame: pandas.DataFrame) -> pandas.DataFrame:
+    """The share of its runs that a method has ended, with a verified plan and cut short by no limit, within seconds."""
+    ended = frame[frame["verified"] & frame["stop"].isin(ENDED)]
+    methods = [str(method) for method in frame["method"].drop_duplicates()]
+    runs = frame.groupby("method").size()
+    reached = {
+        method: [float(s) for s in ended[ended["method"] == method]["total_s"].dropna()] for method in methods
+    }
+    shares = _shares("seconds", reached, 1, 0.0, None)
+    for method in methods:
+        shares[method] = shares[method] / int(runs[method])
+    return shares
+
+
+def _shares(
+    axis: str, reached: Mapping[str, Sequence[float]], of: int, first: float, points: Sequence[float] | None
+) -> pandas.DataFrame:
     import pandas
 
-    table = ratios(frame)
-    cases = max(len(table), 1)
+    if points is None:
+        points = sorted({first, *(point for own in reached.values() for point in own)})
     shares = {
-        method: [sum(float(ratio) <= tau + 1e-9 for ratio in table[method].dropna()) / cases for tau in taus]
-        for method in table.columns
+        method: [sum(value <= point * (1 + 1e-9) for value in own) / max(of, 1) for point in points]
+        for method, own in reached.items()
     }
-    return pandas.DataFrame({"ratio": list(taus), **shares})
+    return pandas.DataFrame({axis: list(points), **shares})
 
 
 def faults(frame: pandas.DataFrame) -> list[tuple[str, str, str]]:

@@ -30,7 +30,7 @@ devices = 2
 memory = "none"
 
 [[methods]]
-method = "greedy"
+method = "local-search"
 
 [[methods]]
 label = "exact"
@@ -41,7 +41,7 @@ seeds = [3]
 
 [quick]
 time_limit = "1s"
-methods = ["greedy"]
+methods = ["local-search"]
 """
 
 
@@ -54,8 +54,8 @@ def written(folder: Path, text: str = OWN) -> str:
 def test_runs_are_all_methods_with_their_seeds_and_limits(tmp_path: Path) -> None:
     runs = expand(load_suite(written(tmp_path))).runs
     assert [(run.method, run.setting, run.seed, run.limits["time_limit_s"]) for run in runs] == [
-        ("greedy", "two", 0, 5.0),
-        ("greedy", "two", 1, 5.0),
+        ("local-search", "two", 0, 5.0),
+        ("local-search", "two", 1, 5.0),
         ("exact", "two", 3, 60.0),
     ]
     assert runs[2].formulation == "ip-tarnawski"
@@ -79,7 +79,9 @@ def test_a_setting_overrides_the_cluster(tmp_path: Path) -> None:
 
 def test_a_setting_takes_levels_and_exact_batches_of_stagings(tmp_path: Path) -> None:
     text = (
-        OWN.replace("tiny-chain", "tiny-stages").replace("ip-tarnawski", "mip-piper").replace("greedy", "dp-piper")
+        OWN.replace("tiny-chain", "tiny-stages")
+        .replace("ip-tarnawski", "mip-piper")
+        .replace("local-search", "dp-piper")
     )
     text = text.replace("options = { non_contiguous = true }", "")
     text = text.replace("devices = 2", 'levels = "2x3GB/s,2x1GB/s"\nexact_batches = true\nbatch = 2')
@@ -90,7 +92,7 @@ def test_a_setting_takes_levels_and_exact_batches_of_stagings(tmp_path: Path) ->
 
 def test_quick_takes_the_part_that_the_suite_names(tmp_path: Path) -> None:
     runs = expand(load_suite(written(tmp_path), quick=True)).runs
-    assert {(run.method, run.limits["time_limit_s"]) for run in runs} == {("greedy", 1.0)}
+    assert {(run.method, run.limits["time_limit_s"]) for run in runs} == {("local-search", 1.0)}
 
 
 def test_methods_meet_only_instances_of_their_kind() -> None:
@@ -102,7 +104,7 @@ def test_methods_meet_only_instances_of_their_kind() -> None:
 
 
 def test_keys_differ_between_runs_and_repeat_between_calls() -> None:
-    suite = Suite("s", (TINY,), (competitor("greedy"), competitor("lns")), seeds=(0, 1))
+    suite = Suite("s", (TINY,), (competitor("local-search"), competitor("lns")), seeds=(0, 1))
     keys = [run.key for run in expand(suite).runs]
     assert len(set(keys)) == 4
     assert keys == [run.key for run in expand(suite).runs]
@@ -176,8 +178,8 @@ def test_what_cannot_be_meant_is_refused(suite: Suite, words: str) -> None:
     [
         ('label = "tiny"', 'lable = "tiny"', r"instances\[0\].lable is an unknown key"),
         (
-            'method = "greedy"',
-            'method = "greedi"',
+            'method = "local-search"',
+            'method = "local-serach"',
             r"methods\[0\] cannot be used: There is no formulation or planner",
         ),
         ("non_contiguous = true", "noncontiguous = true", r"There is no option --noncontiguous"),
@@ -185,7 +187,7 @@ def test_what_cannot_be_meant_is_refused(suite: Suite, words: str) -> None:
         ("devices = 2", 'devices = "two"', r"settings\[0\].devices is"),
         ("devices = 2", 'levels = "two"', r"settings\[0\].levels cannot be read"),
         ("seeds = [0, 1]", "seeds = []", "seeds is"),
-        ('methods = ["greedy"]', 'methods = ["other"]', r"quick.methods names 'other'"),
+        ('methods = ["local-search"]', 'methods = ["other"]', r"quick.methods names 'other'"),
         ('title = "own"', "title", "is no TOML"),
     ],
 )

@@ -45,8 +45,8 @@ def test_ratios_are_to_the_best_of_the_case_and_absent_where_there_is_no_plan() 
 def test_the_summary_counts_failures_beside_the_mean() -> None:
     a, b = plain_rows(summary(frame(*TWO_METHODS)))
     assert (a["runs"], a["verified"], a["proven"], a["cases"], a["cases_with_value"]) == (3, 1, 1, 3, 1)
-    assert (a["mean_ratio_to_best"], a["worst_ratio_to_best"]) == (1.0, 1.0)
-    assert b["mean_ratio_to_best"] == pytest.approx(1.2 ** (1 / 3))
+    assert (a["geometric_mean_ratio_to_best"], a["worst_ratio_to_best"]) == (1.0, 1.0)
+    assert b["geometric_mean_ratio_to_best"] == pytest.approx(1.2 ** (1 / 3))
     assert b["best_in_cases"] == 2
 
 

@@ -1,0 +1,67 @@
+"""Tables of a comparison for a paper in LaTeX, with the rules of booktabs; numbers are those of the markdown tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "µ": r"\textmu{}",
+}
+HEAD = (
+    "% Made by `plan compare`. In the preamble: \\usepackage{booktabs}; wide tables need \\usepackage{graphicx} and "
+    "\\resizebox.\n"
+)
+LABELS = ("instance", "setting", "method", "first", "second")
+"""Columns that hold no numbers, whatever stands in them."""
+NUMBER = re.compile(r"[-+<(]*[\d.,]+")
+
+
+def escaped(text: str) -> str:
+    """Text in which LaTeX sees nothing but text."""
+    return "".join(SPECIAL.get(char, char) for char in text)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str, label: str, note: str = "") -> str:
+    """A table with its caption above and a note below; columns of numbers are set to the right."""
+    numbers = [name not in LABELS and _is_number([row[i] for row in rows]) for i, name in enumerate(head)]
+    columns = "".join("r" if number else "l" for number in numbers)
+    lines = [
+        r"\begin{table}",
+        r"  \centering",
+        f"  \\caption{{{escaped(caption)}}}",
+        f"  \\label{{tab:{label}}}",
+        f"  \\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
+        r"    \toprule",
+        f"    {_line(head)}",
+        r"    \midrule",
+        *(f"    {_line(row)}" for row in rows),
+        r"    \bottomrule",
+        r"  \end{tabular}",
+        *([f"  \\par\\smallskip{{\\footnotesize {escaped(note)}\\par}}"] if note else []),
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return " & ".join(escaped(cell.strip()) for cell in cells) + r" \\"
+
+
+def _is_number(cells: Sequence[str]) -> bool:
+    """Most of what is not empty begins as a number does."""
+    said = [cell for cell in cells if cell.strip() not in ("", "-")]
+    return bool(said) and 2 * sum(NUMBER.match(cell.strip()) is not None for cell in said) > len(said)
