@@ -116,6 +116,31 @@ def test_the_altered_program_of_the_page_on_extending_proves_its_answer(
     assert "at most two layers on each GPU" in result["scope"]
 
 
+def test_the_stream_of_progress_is_json_to_its_end_and_can_be_drawn(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    line = next(line for line in commands("howto.md") if "--progress" in line)
+    said = plan(*line[: line.index("2>")])
+    told = [json.loads(text) for text in said.err.splitlines()]
+    assert all("seconds" in record for record in told[:-1])
+    assert told[-1] == {"wrote": "r.json"}
+    Path("progress.jsonl").write_text(said.err, encoding="utf-8")
+    (draw,) = (block for block in blocks("howto.md", "python") if "progress.jsonl" in block)
+    exec(draw, {})
+    pipeplan.load_result("r.json").history.plot("search.svg")
+    assert Path("convergence.svg").exists()
+    assert Path("search.svg").exists()
+
+
+def test_errors_and_notes_are_lines_of_that_stream_too(plan: Plan) -> None:
+    (record,) = map(json.loads, plan("solve", "no-such-file", "--progress", "json").err.splitlines())
+    assert "no-such-file" in record["error"]
+    noted = plan("solve", "tiny-chain", "--planner", "dp", "--native", "a=1", "--progress=json")
+    assert all(json.loads(line) for line in noted.err.splitlines())
+    assert "Error: " in plan("solve", "no-such-file").err, "in the next command errors are text again"
+
+
 def test_the_suite_of_the_page_on_comparisons_is_one(plan: Plan, own_model: Path) -> None:
     from pipeplan.studies.compare.suite import expand
     from pipeplan.studies.compare.suite_file import load_suite

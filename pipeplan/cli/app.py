@@ -8,6 +8,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Collection, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +18,7 @@ from typer.core import TyperGroup
 from ..instances.base.clock import when_compiling
 from ..instances.base.errors import PipeplanError, UsageError, did_you_mean, show
 from ..instances.base.json_file import before_writing
-from ..show.console import clean, say_error, say_note
+from ..show.console import clean, say_error, say_in_json_lines, say_note
 from .exits import BAD_INPUT, BROKEN_PIPE, INTERNAL, INTERRUPTED, OK
 from .interrupt import hear_no_more
 
@@ -260,6 +261,7 @@ def main(argv: list[str] | None = None) -> int:
     when_compiling(_say_compiling)
     before_writing(hear_no_more)
     words = sys.argv[1:] if argv is None else argv
+    say_in_json_lines("--progress=json" in words or ("--progress", "json") in pairwise(words))
     asked = next((word for word in _completed() or words if not word.startswith("-")), "")
     try:
         build({asked} & {*COMMANDS, *GROUPS})(args=words, prog_name="plan")

@@ -11,10 +11,9 @@ import typer
 
 from ..instances.base.errors import InputError, UsageError
 from ..models.export.contract import TARGETS
-from ..show.console import print_json, say_note
+from ..show.console import print_json, say_note, say_written
 from .arguments import Cluster, Json, input_file, load_for
 from .signatures import option, plain, shared
-from .written import say_written
 
 if TYPE_CHECKING:
     from ..instances.base.result import Result

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 
 import typer
 
-from ..show.console import clean
+from ..show.console import say_written
 
 
 def watch(context: typer.Context, path: str) -> None:
@@ -20,12 +19,6 @@ def watch(context: typer.Context, path: str) -> None:
             say_written(path)
 
     context.call_on_close(tell)
-
-
-def say_written(path: str) -> None:
-    """Name on stderr a file whose name the user did not choose."""
-    sys.stderr.write(f"wrote {clean(path)}\n")
-    sys.stderr.flush()
 
 
 def _state(path: str) -> tuple[int, ...] | None:

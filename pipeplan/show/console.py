@@ -50,14 +50,33 @@ def styled_lines(lines: Sequence[object], style: str = "") -> Text:
     return Text("\n".join(map(clean, lines)), style=style)
 
 
+_BEFORE = {"error": "Error: ", "note": "Note: ", "wrote": "wrote "}
+_json_lines = False
+
+
+def say_in_json_lines(wanted: bool) -> None:
+    """From now on stderr is JSON lines to its end, as `--progress json` promises; or it is text again."""
+    global _json_lines
+    _json_lines = wanted
+
+
 def say_error(message: object) -> None:
     """One sentence on one line."""
-    sys.stderr.write(f"Error: {clean(message)}\n")
-    sys.stderr.flush()
+    _say("error", message)
 
 
 def say_note(message: object) -> None:
-    sys.stderr.write(f"Note: {clean(message)}\n")
+    _say("note", message)
+
+
+def say_written(path: str) -> None:
+    """Name a file that was written."""
+    _say("wrote", path)
+
+
+def _say(kind: str, message: object) -> None:
+    text = clean(message)
+    sys.stderr.write((json.dumps({kind: text}) if _json_lines else _BEFORE[kind] + text) + "\n")
     sys.stderr.flush()
 
 
