@@ -1,12 +1,17 @@
-"""What several lessons share: pictures of pipelines, of schedules and of memory, and answers that are kept as hashes.
+"""What several lessons share: pictures of pipelines, of schedules and of memory, and checks of answers with hints.
 
 Light is forward, dark is backward, in every picture; the number on a task is that of its batch.
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
+import math
 import re
+from functools import wraps
 from hashlib import sha256
+from numbers import Real
 
 import matplotlib.pyplot as plt
 from cycler import cycler
@@ -192,3 +197,80 @@ def draw_kinds(figure, kinds, more=()):
 def is_secret(value, digest):
     """Is this the number, to six digits, whose hash that is? So a check need not contain its answer."""
     return sha256(f"{value:.6g}".encode()).hexdigest().startswith(digest)
+
+
+def mismatch(where, expected, got, hint=""):
+    """What a check says of an answer: what was expected, what came, and where to look."""
+    return f"{where}: expected {_short(expected)}, got {_short(got)}" + (f"; {hint}" if hint else "")
+
+
+def agree(where, got, expected, hint=""):
+    """Refuses what differs from what is expected by more than rounding."""
+    numbers = isinstance(got, Real) and isinstance(expected, Real)
+    alike = math.isclose(got, expected, rel_tol=1e-6, abs_tol=1e-9) if numbers else got == expected
+    assert alike, mismatch(where, expected, got, hint)
+
+
+def _short(value):
+    if value is None:
+        return "nothing"
+    number = isinstance(value, Real) and not isinstance(value, int)
+    return f"{float(value):.6g}" if number else str(value)
+
+
+def asks(example):
+    """Of a check: answers must have the shape of the example that stands in its call, and functions must answer."""
+    shapes = ast.parse(f"check({example})").body[0].value
+    shapes = [*shapes.args, *(keyword.value for keyword in shapes.keywords)]
+
+    def of(check):
+        @wraps(check)
+        def checked(*answers, **named):
+            given = [*answers, *named.values()]
+            wanted = f"{check.__name__}({example})"
+            assert len(given) == len(shapes), mismatch(
+                wanted, "an answer for each place", f"{len(given)} of {len(shapes)}"
+            )
+            heard = [_heard(shape, answer, wanted) for shape, answer in zip(shapes, given, strict=True)]
+            return check(*heard[: len(answers)], **dict(zip(named, heard[len(answers) :], strict=True)))
+
+        return checked
+
+    return of
+
+
+def _heard(shape, answer, wanted):
+    """The answer, if it has the shape, with functions that must give a value."""
+    if isinstance(shape, ast.Lambda):
+        names = [argument.arg for argument in shape.args.args]
+        function = f"a function of {', '.join(names)}"
+        assert callable(answer), mismatch(wanted, function, repr(answer))
+        try:
+            inspect.signature(answer).bind(*names)
+        except TypeError as error:
+            raise AssertionError(mismatch(wanted, function, "another function", str(error))) from None
+        return _answering(answer, wanted)
+    if isinstance(shape, ast.Tuple | ast.List | ast.Set):
+        there = hasattr(answer, "__iter__") and not isinstance(answer, str)
+        assert there, mismatch(wanted, "several answers", repr(answer))
+        if any(isinstance(part, ast.Lambda) for part in shape.elts) and len(answer) == len(shape.elts):
+            return tuple(_heard(part, one, wanted) for part, one in zip(shape.elts, answer, strict=True))
+        return answer
+    if isinstance(shape, ast.Call):
+        kind = shape.func.attr
+        assert type(answer).__name__ == kind, mismatch(wanted, f"a {kind}", repr(answer))
+    if isinstance(shape, ast.Constant):
+        kind = str if isinstance(shape.value, str) else Real
+        fits = isinstance(answer, kind) and not isinstance(answer, bool)
+        assert fits, mismatch(wanted, "a text" if kind is str else "a number", repr(answer))
+    return answer
+
+
+def _answering(function, wanted):
+    @wraps(function)
+    def answering(*arguments):
+        value = function(*arguments)
+        assert value is not None and value is not ..., mismatch(wanted, "a value of your function", value)  # noqa: PT018
+        return value
+
+    return answering

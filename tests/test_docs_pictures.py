@@ -41,6 +41,11 @@ def words(path: Path) -> list[str]:
     return re.findall(r"<(?:text|title)[^>]*>([^<]*)<", path.read_text("utf-8"))
 
 
+@pytest.mark.parametrize("path", sorted(DOCS.glob("*.svg")), ids=lambda path: path.name)
+def test_a_picture_has_the_font_of_its_words(path: Path) -> None:
+    assert path.read_text("utf-8").count("@font-face") == 1
+
+
 def test_every_picture_has_a_command() -> None:
     assert {path.name for path in DOCS.glob("*.svg")} == {*COMMANDS, *MEASURED}
     assert all((ROOT / script).is_file() for script in MEASURED.values())

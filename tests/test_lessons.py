@@ -6,6 +6,7 @@ that an exercise needs.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import re
@@ -162,6 +163,7 @@ def test_pictures_of_lessons_follow_the_page_light_or_dark(monkeypatch: pytest.M
         svg = course.on_the_page(figure)
         course.plt.close(figure)
     assert "prefers-color-scheme: dark" in svg
+    assert "@font-face { font-family: 'DejaVu Sans'; src: url(data:" in svg, "words need no font of the viewer"
     drawn = svg.partition("</style>")[2]
     assert re.findall(r'style="[^"]*fill: currentColor[^"]*"[^>]*>([^<]*)<', drawn)[-2:] == ["a title", "a line"]
     assert not re.search(r"(?:stroke|fill): (?:#ffffff|white)", drawn), "a patch that is white on a dark page"
@@ -419,6 +421,45 @@ def test_every_exercise_is_tried() -> None:
     assert all(len(exercise.wrong) >= 2 for exercise in EXERCISES)
 
 
+@lessons
+def test_a_check_says_what_shape_of_answer_it_asks_for(path: Path) -> None:
+    """In its decorator, as in the call that its cell proposes."""
+    text = "\n".join(cell.source for cell in cells_of(path) if "solution" not in cell.tags)
+    asked = re.findall(r"^@asks\((.*)\)\ndef (check_\d+)", text, re.MULTILINE)
+    proposed = re.findall(r"^# (check_\d+)\((.*)\)$", text, re.MULTILINE)
+    assert [(check, ast.literal_eval(example)) for example, check in asked] == proposed
+
+
+@pytest.mark.parametrize(
+    ("example", "answer", "words"),
+    [
+        ("lambda a, b: ...", 5, "expected a function of a, b, got 5"),
+        ("lambda a, b: ...", lambda a: a, "expected a function of a, b, got another function; missing|too many"),
+        ("lambda a, b: ...", lambda a, b: ..., "expected a value of your function, got Ellipsis"),
+        ("...", ..., "expected a number, got Ellipsis"),
+        ("...", "12", "expected a number, got '12'"),
+        ("[..., ...]", 3, "expected several answers, got 3"),
+        ('"..."', 3, "expected a text, got 3"),
+        ("(lambda a: ..., lambda a: ...)", (1, 2), "expected a function of a, got 1"),
+    ],
+)
+def test_an_answer_of_another_shape_is_refused_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, example: str, answer: Any, words: str
+) -> None:
+    pytest.importorskip("IPython", reason="the extra docs has it")
+    monkeypatch.syspath_prepend(LESSONS)
+    with mpl.rc_context():
+        course = importlib.import_module("course")
+
+    @course.asks(example)
+    def check_1(given: Any) -> None:
+        for function in given if isinstance(given, tuple) else (given,):
+            function(1, 2)
+
+    with pytest.raises(AssertionError, match=words):
+        check_1(answer)
+
+
 def numbers_in(text: str) -> set[float]:
     return {float(number) for number in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])", text)}
 
@@ -455,7 +496,7 @@ def test_an_exercise_takes_its_solution_and_refuses_wrong_answers(
         with pytest.raises(AssertionError) as refused:
             exec(f"{exercise.check}({wrong})", room)
         hint = str(refused.value)
-        assert hint.strip(), f"no hint for {wrong}"
+        assert re.search(r": expected .+, got .+", hint, re.DOTALL), f"the hint for {wrong} is only: {hint}"
         for answer in answers:
             if isinstance(answer, int | float) and not isinstance(answer, bool):
                 assert float(answer) not in numbers_in(hint), f"the hint for {wrong} has the answer: {hint}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import io
 import math
 import os
@@ -125,8 +127,25 @@ def themed(svg: str) -> str:
     svg = re.sub(r'style="([^"]*)' + GROUND, r'class="ground" style="\1currentColor', svg)
     svg = svg.replace(INK, "currentColor").replace("<svg ", '<svg class="pipeplan" ', 1)
     svg = re.sub(r' transform="rotate\(-0 [^"]*"', "", svg)
-    svg = svg.replace("<defs>", f"{STYLE} <defs>", 1)
+    svg = svg.replace("<defs>", f"{STYLE.replace('</style>', _font_of(svg) + '</style>')} <defs>", 1)
     return re.sub(r'<a xlink:href="([^"]*)"[^>]*>(.*?)</a>', r"<g><title>\1</title>\2</g>", svg, flags=re.DOTALL)
+
+
+def _font_of(svg: str) -> str:
+    """The letters of a picture as a font inside of it: wherever it is shown, words are as wide as they were drawn."""
+    from fontTools import subset
+    from fontTools.ttLib import TTFont
+    from matplotlib import get_data_path
+
+    written = html.unescape("".join(re.findall(r"<(?:text|tspan)[^>]*>([^<]*)<", svg)))
+    font = TTFont(Path(get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf", recalcTimestamp=False)
+    letters = subset.Subsetter(subset.Options(hinting=False, glyph_names=False, name_IDs=[], drop_tables=["FFTM"]))
+    letters.populate(text=written)
+    letters.subset(font)
+    buffer = io.BytesIO()
+    font.save(buffer)
+    data = base64.b64encode(buffer.getvalue()).decode()
+    return f"@font-face {{ font-family: 'DejaVu Sans'; src: url(data:font/ttf;base64,{data}) }}\n"
 
 
 def _same_clips(svg: str) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import re
 from pathlib import Path
 
 import matplotlib.image as mpimg
 import pytest
+from fontTools.ttLib import TTFont
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.show.pictures.canvas import GROUND, INK, canvas, format_of, write_picture
@@ -25,6 +28,15 @@ def test_the_same_facts_give_the_same_svg_with_escaped_text(tmp_path: Path) -> N
     assert first == drawn(tmp_path / "two.svg")
     assert b"&lt;script&gt;" in first
     assert b"<script" not in first
+
+
+def test_an_svg_holds_the_font_of_its_words(tmp_path: Path) -> None:
+    """So that they are as wide as they were drawn, whatever fonts its viewer has."""
+    svg = drawn(tmp_path / "one.svg").decode()
+    (data,) = re.findall(r"@font-face \{ font-family: 'DejaVu Sans'; src: url\(data:font/ttf;base64,([^)]*)\)", svg)
+    held = TTFont(io.BytesIO(base64.b64decode(data))).getBestCmap()
+    assert set(map(ord, "<script>1234")) <= held.keys()
+    assert "'DejaVu Sans'" in svg.partition("</style>")[2]
 
 
 def test_the_ending_decides_the_format(tmp_path: Path) -> None:

@@ -1,0 +1,86 @@
+"""The assignment of the course: handed out, filled in by the rules of 1F1B and GPipe, and graded."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
+MIB = 2**20
+
+
+@pytest.fixture
+def assignment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    monkeypatch.syspath_prepend(NOTEBOOKS)
+    module = importlib.import_module("assignment")
+    assert module.main(["hand-out", "ada", "bob", "-o", str(tmp_path)]) == 0
+    return module
+
+
+def fill(folder: Path, name: str) -> list[dict[str, str]]:
+    """By hand: under 1F1B a stage holds a micro-batch for itself and each stage behind it, under GPipe all of them."""
+    problem = json.loads((folder / f"{name}.json").read_text("utf-8"))
+    with (folder / f"{name}.csv").open(newline="", encoding="utf-8") as sheet:
+        rows = list(csv.DictReader(sheet))
+    for i, (row, layer) in enumerate(zip(rows, problem["layers"], strict=True)):
+        (way,) = layer["configurations"]["1"]
+        for schedule, held in (("1f1b", len(rows) - i), ("gpipe", problem["micro_batches"])):
+            row[f"{schedule}_in_flight"] = str(min(held, problem["micro_batches"]))
+            memory = way["memory_fixed"] + way["memory_per_batch"] * held
+            row[f"{schedule}_memory_mib"] = str(memory / MIB)
+    write(folder / f"{name}.csv", rows)
+    return rows
+
+
+def write(path: Path, rows: list[dict[str, str]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as sheet:
+        writer = csv.DictWriter(sheet, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def test_a_sheet_filled_in_by_the_rules_has_all_points(
+    assignment: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("ada", "bob"):
+        fill(tmp_path, name)
+    assert assignment.main(["grade", str(tmp_path / "ada.csv"), str(tmp_path / "bob.csv")]) == 0
+    assert (tmp_path / "ada.json").read_text("utf-8") != (tmp_path / "bob.json").read_text("utf-8")
+    assert "expected" not in capsys.readouterr().out
+
+
+def test_a_wrong_number_and_a_missing_one_cost_a_point_each_and_are_told(
+    assignment: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = fill(tmp_path, "ada")
+    right, points = rows[0]["1f1b_in_flight"], 4 * len(rows)
+    rows[0]["1f1b_in_flight"], rows[1]["gpipe_in_flight"] = "1", ""
+    write(tmp_path / "ada.csv", rows)
+    capsys.readouterr()
+    assert assignment.main(["grade", str(tmp_path / "ada.csv")]) == 1
+    told = capsys.readouterr().out
+    assert f"ada: {points - 2} of {points}" in told
+    assert f"stage 1, 1f1b_in_flight: expected {right}, got 1" in told
+    assert "stage 2, gpipe_in_flight" in told
+    assert "got nothing" in told
+
+
+def test_plan_simulate_says_the_same(assignment: Any, tmp_path: Path, plan: Callable[..., Any]) -> None:
+    rows = fill(tmp_path, "ada")
+    for schedule in ("1f1b", "gpipe"):
+        said = plan("simulate", tmp_path / "ada.json", tmp_path / "ada-plan.json", "--schedule", schedule, "--json")
+        stages = said.json["stages"]
+        assert [str(stage["peak_in_flight"]) for stage in stages] == [row[f"{schedule}_in_flight"] for row in rows]
+        assert not said.err
+
+
+def test_a_sheet_that_is_not_there_is_an_error_in_a_sentence(assignment: Any, capsys: Any) -> None:
+    with pytest.raises(SystemExit):
+        assignment.main(["grade", "nobody.csv"])
+    assert "there is no file nobody.csv" in capsys.readouterr().err
