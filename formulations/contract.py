@@ -118,6 +118,8 @@ class BuiltModel:
     bound: float | None = None
     """For a model that asks whether there is any plan within the cut-off and minimises nothing: the bound that is known
     beside, since that of its objective says nothing."""
+    key: Callable[[], Sequence[str]] | None = None
+    """What the numbers in its names stand for, a line each, for the legend beside an exported model."""
     rounding: float = 0.0
     """By how much a plan may be worth more than the model says, whose costs are rounded down; infinite where the model
     only bounds what a plan is worth."""

@@ -14,7 +14,7 @@ from ...instances.staging.question import FLUSH, check_question
 from ..contract import FLOAT_ROOM, BuiltModel, CommonFormulation, Options, Refuted, Wanted, check_type
 from .candidates import find_candidates
 from .paths import PathTranslator
-from .stages import StageBook
+from .stages import StageBook, positions
 
 if TYPE_CHECKING:
     from .flush import Counts
@@ -145,7 +145,15 @@ def _build_columns(case: _Case, flushed: bool, floor: float, cutoff: float | Non
         **({"upper_stages": len(arcs)} if problem.levels else {}),
     }
     grids = _grids(model, ("g", "k"), step)
-    return BuiltModel(model, paths.decode, paths.encode, grids, _loss(unit * step, counts), size)
+
+    def key() -> list[str]:
+        return [
+            f"column {a}: layers {', '.join(str(problem.layers[v].id) for v in positions(column.members))} on "
+            f"{column.t} devices for tensors, {column.d} replicas, {column.cost:g} per micro-batch"
+            for a, column in enumerate(candidates.columns)
+        ]
+
+    return BuiltModel(model, paths.decode, paths.encode, grids, _loss(unit * step, counts), size, key=key)
 
 
 def _grids(model: Any, whole: tuple[str, ...], step: float) -> dict[str, float]:

@@ -174,7 +174,15 @@ def _build_strong(
             problem, groups.members, plan, positions, columns, "w" if contiguous and groups.cpus else None
         )
 
-    return BuiltModel(model, decode, encode, size=size, exclude=exclude, rounding=rounding)
+    def key() -> list[str]:
+        held = [", ".join(str(problem.nodes[v].id) for v in members) for members in groups.members]
+        pins = [", ".join(map(str, net.pins)) for net in groups.nets]
+        return [
+            *(f"group {g}: nodes {nodes}" for g, nodes in enumerate(held)),
+            *(f"net {e}: groups {pins[e]}" for e in range(len(pins))),
+        ]
+
+    return BuiltModel(model, decode, encode, size=size, exclude=exclude, rounding=rounding, key=key)
 
 
 def _build_plain(problem: PlacementProblem, options: Options, cutoff: float | None) -> BuiltModel:

@@ -120,5 +120,9 @@ def _built(
         devices = range(atoms.accelerators)
         return cover_rows(problem, atoms.members, plan, devices, lambda a, i: columns(atoms, a, i))
 
+    def key() -> list[str]:
+        nodes = [", ".join(str(problem.nodes[v].id) for v in members) for members in atoms.members]
+        return [f"atom {a}: nodes {held}" for a, held in enumerate(nodes)]
+
     size = {"atoms": atoms.count, "stages": atoms.stages, "arcs": len(atoms.arcs)}
-    return BuiltModel(model, decode, encode, size=size, exclude=exclude, rounding=rounding)
+    return BuiltModel(model, decode, encode, size=size, exclude=exclude, rounding=rounding, key=key)

@@ -6,7 +6,7 @@ Numbers are written to the base `BASE`, and a whole variable carries from each d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 # A row with digits below it is not broken by a unit within the tolerance of a float solver.
@@ -36,3 +36,17 @@ def at_most(carries: Any, terms: Sequence[tuple[int, Any, int]], right: int) -> 
         yield sum(a * x for a, x, _ in terms) <= right
     elif right < 0:
         yield False
+
+
+def add_rows(model: Any, equations: Mapping[str, Iterable[Any]]) -> bool:
+    """A list of rows for each equation, by its name; False as soon as a row is false whatever the variables are."""
+    import pyomo.environ as pyo
+
+    for name, rows in equations.items():
+        model.add_component(name, pyo.ConstraintList())
+        for row in rows:
+            if row is False:
+                return False
+            if row is not True:
+                model.component(name).add(row)
+    return True

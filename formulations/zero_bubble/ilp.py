@@ -34,7 +34,7 @@ from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
 from ..contract import BuiltModel, CommonFormulation, Options, Refuted, Values, Wanted, check_type
 from .cycles import Wait, least, longest
-from .exact_rows import at_most
+from .exact_rows import add_rows, at_most
 
 NAME = "ilp-zero-bubble"
 SPAN = "span"
@@ -270,13 +270,9 @@ class Program:
         model.r = pyo.Var(self.timeless, bounds=(0, len(self.timeless)))
         model.T = pyo.Var(bounds=(0, self.limit))
         model.carry = pyo.VarList(domain=pyo.Integers)
-        model.rows = pyo.ConstraintList()
         model.objective = pyo.Objective(expr=self.unit * model.T)
-        for row in (*self._paths(), *self._exclusive(), *self._instants(), *self._memory(), *self._values()):
-            if row is False:
-                return False
-            model.rows.add(row)
-        return True
+        equations = (self._paths(), self._exclusive(), self._instants(), self._memory(), self._values())
+        return add_rows(model, {f"eq_{number}": rows for number, rows in enumerate(equations, 1)})
 
     def _orders(self) -> bool:
         """Sort pairs of runs by whether their order follows from edges, from windows, or is open; False: a pair has no

@@ -36,7 +36,7 @@ from ...instances.schedule.plan import PeriodicSchedulePlan
 from ...instances.schedule.problem import ScheduleProblem, check_repeats
 from ..contract import FLOAT_ROOM, BuiltModel, CommonFormulation, Options, Refuted, Values, Wanted, check_type
 from .cycles import Wait, least, longest
-from .exact_rows import at_most
+from .exact_rows import add_rows, at_most
 
 NAME = "mip-periodic"
 
@@ -299,14 +299,8 @@ class Program:
         model.k = pyo.Var(list(self.ranges), domain=pyo.Integers, bounds=lambda _, i, j: self.ranges[i, j])
         model.z = pyo.Var(self.timeless, bounds=(-places, places))
         model.carry = pyo.VarList(domain=pyo.Integers)
-        model.rows = pyo.ConstraintList()
         model.objective = pyo.Objective(expr=float(self.asked * self.reading.step))
-        for row in (*self.starts(), *self.instants(), *self.memory()):
-            if row is False:
-                return False
-            if row is not True:
-                model.rows.add(row)
-        return True
+        return add_rows(model, {"eq_1_2": self.starts(), "eq_3": self.instants(), "eq_4": self.memory()})
 
     def starts(self) -> Iterator[Any]:
         """Equations (1) and (2)."""

@@ -19,7 +19,7 @@ from ..instances.base.stopwatch import part
 from ..instances.networks.profile.options import Samples
 from ..instances.registry import Problem
 from ..planners.registry import EXACT, PLANNERS, example_of, find_planner
-from ..show.console import print_json, say_note
+from ..show.console import print_json, say_note, say_written
 from ..studies import export
 from .arguments import (
     Cluster,
@@ -92,7 +92,12 @@ Progress = Annotated[
     str | None, progress_option("How to report progress on stderr; default: a live line on a terminal.", OUTPUT)
 ]
 _Export = Annotated[
-    str | None, output_file("Write the model as .mps or .lp before solving it.", "--export-model", panel=OUTPUT)
+    str | None,
+    output_file(
+        "Write the model as .mps or .lp before solving it, and beside it FILE.md, which says what its names mean.",
+        "--export-model",
+        panel=OUTPUT,
+    ),
 ]
 
 
@@ -132,6 +137,7 @@ def command(
     method: dict[str, Any] = {"formulation": formulation, "planner": planner, "solver": solver, "options": own}
     if export_model is not None:
         export.export_model(problem, export_model, **method)
+        say_written(f"{export_model}.md")
     start = _warm_start(warm_start, problem)
     from ..planners.run.solve import solve
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..formulations.contract import Formulation, NativeOnlyError, Problem, Refuted
+from ..formulations.contract import BuiltModel, Formulation, NativeOnlyError, Problem, Refuted
 from ..formulations.plugins import mistake_in
 from ..instances.base.errors import InputError, PipeplanError, UsageError
+from ..instances.base.json_file import write_text_atomically
 from ..planners.run.choose import Method, choose
 
+if TYPE_CHECKING:
+    from ..planners.backends.model import MatrixModel
+
 SUFFIXES = (".mps", ".lp")
+MOST_TERMS = 6
+"""Of the objective, in a legend."""
 
 
 def check_export(path: str) -> None:
@@ -31,13 +38,15 @@ def export_model(
     solver: str = "auto",
     options: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the linear model that the formulation builds for `problem`, without any cut-off."""
+    """Write the linear model that the formulation builds for `problem`, without any cut-off, and beside it a page that
+    says what its rows and columns mean."""
     from ..planners.backends import compile_pyomo, write_model
 
     check_export(path)
     method = choose(problem, formulation, planner, solver, options or {})
     try:
-        model = compile_pyomo(_build(problem, method).model)
+        built = _build(problem, method)
+        model = compile_pyomo(built.model)
     except PipeplanError:
         raise
     except Exception as error:
@@ -45,6 +54,65 @@ def export_model(
             raise
         raise UsageError(mistake_in(method.name, method.entry.module, error)) from error
     write_model(model, path)
+    write_text_atomically(f"{path}.md", legend(problem, built, model, path))
+
+
+def legend(problem: Problem, built: BuiltModel, model: MatrixModel, path: str) -> str:
+    """What stands in the file, in words: the objective, each group of columns and rows, and the numbers in names."""
+    from ..formulations.legends import name_of, words_of
+    from ..planners.backends.files import as_written
+
+    written, words = as_written(model, Path(path).suffix), words_of(built.model)
+    costs = {name: cost for name, cost in zip(model.column_names, model.costs.tolist(), strict=True) if cost}
+    terms = " + ".join(f"{cost:g} {name}" for name, cost in list(costs.items())[:MOST_TERMS])
+    unit = problem.time_unit or "the units of time of the problem"
+    lines = [
+        f"# {Path(path).name} in words",
+        "",
+        f"The model `{name_of(built.model)}` of {problem.name}: {written.rows} rows and {written.columns} columns, "
+        f"{int(written.integer.sum())} of them whole numbers.",
+        f"Objective: minimise {terms or '0'}{' + ...' if len(costs) > MOST_TERMS else ''}"
+        f"{f' + {model.offset:g}' if model.offset else ''}, in {unit}.",
+        "",
+        "Every plan is a solution of this file. The rows that `plan solve -v` counts are those of the program that a "
+        "solver was given: it asks for nothing worse than the best plan that was known, and CP-SAT may have a program "
+        "of its own.",
+        "",
+        *_groups("columns", model.column_names, written.column_names, words, "constant, which is 1"),
+        "",
+        *_groups("rows", model.row_names, written.row_names, words, "holds columns of no other row"),
+        "",
+        "A number in eq_N is that of the equation in the paper, or in the module that builds the model where the "
+        "program is ours; rows without one are ours.",
+        "",
+        "## Numbers in names",
+        "",
+        *(built.key() if built.key is not None else _parts(problem)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _groups(
+    what: str, names: Sequence[str], written: Sequence[str], words: Mapping[str, str], added: str
+) -> Iterator[str]:
+    """A line for each block: how many there are, the first one's name in the file, and what it means."""
+    yield f"| {what} | number | the first one in the file | meaning |"
+    yield "| --- | --- | --- | --- |"
+    first: dict[str, list[str]] = {}
+    for name, own in zip_longest(names, written):
+        first.setdefault("" if name is None else name.partition("[")[0], []).append(own)
+    for block, own in first.items():
+        yield f"| {block or '-'} | {len(own)} | {own[0]} | {words.get(block, '') if block else added} |"
+
+
+def _parts(problem: Any) -> Iterator[str]:
+    """The nodes, layers or blocks of a problem in the order of their numbers."""
+    if isinstance(getattr(problem, "layers", None), int):
+        yield f"layers 1 to {problem.layers}, as in the report"
+        return
+    for kind in ("nodes", "layers", "blocks"):
+        for number, part in enumerate(getattr(problem, kind, ())):
+            yield f"{kind[:-1]} {number}: {part.id}"
 
 
 def _build(problem: Problem, method: Method) -> Any:

@@ -50,6 +50,13 @@ def write_model(model: MatrixModel, path: str | Path) -> None:
     write_bytes_atomically(path, done.stdout)
 
 
+def as_written(model: MatrixModel, suffix: str) -> MatrixModel:
+    """The rows and columns of the file, with their names there."""
+    named = replace(model, column_names=tuple(safe_names(model.column_names, model.columns, "x")))
+    ready = _for_lp(named) if suffix == ".lp" else _for_mps(named)
+    return replace(ready, row_names=tuple(safe_names(ready.row_names, ready.rows, "r")))
+
+
 def text_of(model: MatrixModel, suffix: str) -> str:
     """What the file says, in a process that may load HiGHS. Numbers have 15 digits."""
     import highspy
@@ -57,12 +64,11 @@ def text_of(model: MatrixModel, suffix: str) -> str:
     from .highs import checked, linear_program
 
     is_lp = suffix == ".lp"
-    named = replace(model, column_names=tuple(safe_names(model.column_names, model.columns, "x")))
-    ready = _for_lp(named) if is_lp else _for_mps(named)
+    ready = as_written(model, suffix)
     program = linear_program(ready)
     program.model_name_ = "pipeplan FREE"  # the last word keeps CBC from guessing a fixed format
     program.col_names_ = list(ready.column_names)
-    program.row_names_ = safe_names(ready.row_names, ready.rows, "r")
+    program.row_names_ = list(ready.row_names)
     solver = highspy.Highs()  # type: ignore[no-untyped-call]
     solver.silent()
     checked(solver.setOptionValue("small_matrix_value", LEAST_COEFFICIENT), "the least coefficient")

@@ -31,7 +31,7 @@ class Frame:
         self.errata = errata
         self.contradictions: list[str] = []
         """Blocks with a row that is false whatever the variables are."""
-        self.model = pyo.ConcreteModel()
+        self.model = pyo.ConcreteModel("ilp-beaumont")
         self.layers = range(1, facts.layers + 1)
         self.tasks = range(1, facts.tasks + 1)
         self.timeless = frozenset(t for t in self.tasks if not facts.durations[t] and TIES not in errata)

@@ -1,0 +1,103 @@
+"""The page beside an exported model: every row and column in words, and the numbers of the file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pipeplan
+from pipeplan.formulations.legends import WORDS
+from pipeplan.instances.staging.problem import StagingLevel
+from pipeplan.studies.export import export_model
+
+SCHEDULE = pipeplan.generate("pipeline", stages=2, micro_batches=3, limit=10)
+PERIODIC = pipeplan.generate("pipeline", stages=2, limit=10)
+LEVELS = pipeplan.load("tiny-stages").replace(levels=(StagingLevel(2, 4.0), StagingLevel(2, 2.0)))  # type: ignore[union-attr,arg-type]
+CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
+    "plain": ("memory-tight", "ip-tarnawski", {"variant": "plain"}),
+    "plain gpipe": ("cpu-offload", "ip-tarnawski", {"variant": "plain", "objective": "gpipe"}),
+    "stages": ("cpu-offload", "ip-tarnawski", {}),
+    "stages in memory": ("memory-tight", "ip-tarnawski", {}),
+    "devices": ("memory-tight", "ip-tarnawski", {"non_contiguous": True}),
+    "latency plain": ("tiny-chain", "ip-tarnawski-latency", {"variant": "plain"}),
+    "latency": ("cpu-offload", "ip-tarnawski-latency", {"subgraphs_per_device": 2}),
+    "chain": ("golden-4", "ilp-beaumont", {}),
+    "chain as printed": ("figure-5", "ilp-beaumont", {"variant": "printed"}),
+    "chain with transfers": ("resnet18-chain", "ilp-beaumont", {}),
+    "columns": ("tiny-stages", "mip-piper", {}),
+    "columns, flushed": ("tiny-stages", "mip-piper", {"objective": "flush"}),
+    "columns, levels": (LEVELS, "mip-piper", {}),
+    "compact": ("tiny-stages", "mip-piper", {"variant": "compact"}),
+    "schedule": (SCHEDULE, "ilp-zero-bubble", {}),
+    "period": (PERIODIC, "mip-periodic", {"objective": "period"}),
+}
+
+
+def exported(folder: Path, case: str, ending: str = ".lp") -> tuple[str, str]:
+    """The model's file and its page."""
+    problem, formulation, options = CASES[case]
+    path = folder / f"model{ending}"
+    problem = pipeplan.load(problem) if isinstance(problem, str) else problem
+    export_model(problem, str(path), formulation=formulation, options=options)
+    return path.read_text("utf-8"), Path(f"{path}.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_block_of_rows_and_columns_has_its_words(tmp_path: Path, case: str) -> None:
+    _, page = exported(tmp_path, case)
+    rows = re.findall(r"^\| (?!columns|rows|---)(.*?) \| (\d+) \| (\S+) \| (.*) \|$", page, re.MULTILINE)
+    assert rows
+    assert all(meaning.strip() for *_, meaning in rows), [row for row in rows if not row[-1].strip()]
+
+
+@pytest.mark.parametrize("ending", [".lp", ".mps"])
+@pytest.mark.parametrize("case", ["plain", "chain", "columns", "schedule"])
+def test_rows_and_columns_are_those_of_the_file(tmp_path: Path, case: str, ending: str) -> None:
+    import highspy
+
+    text, page = exported(tmp_path, case, ending)
+    solver = highspy.Highs()
+    solver.silent()
+    solver.readModel(str(tmp_path / f"model{ending}"))
+    told = re.findall(r": (\d+) rows and (\d+) columns, ", page)
+    # HiGHS makes no row of an MPS row without sides, which holds columns of no other row.
+    free = page.count("| - | 1 | r") if ending == ".mps" else 0
+    assert [tuple(map(int, numbers)) for numbers in told] == [(solver.getNumRow() + free, solver.getNumCol())]
+    for _, name in re.findall(r"^\| \w+ \| (\d+) \| (\S+) \|", page, re.MULTILINE):
+        assert re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.])", text), name
+
+
+def test_the_objective_is_told_with_its_scale_and_unit(tmp_path: Path) -> None:
+    text, page = exported(tmp_path, "columns")
+    (scale,) = re.findall(r"^Objective: minimise ([\d.]+) T, in s\.$", page, re.MULTILINE)
+    assert float(scale) != 1
+    (coefficient,) = re.findall(r"obj: \+?([\d.]+) T\b", text)
+    assert float(scale) == pytest.approx(float(coefficient), rel=1e-5)
+
+
+def test_numbers_in_names_are_told(tmp_path: Path) -> None:
+    assert re.search(r"^group \d+: nodes \w+", exported(tmp_path, "stages")[1], re.MULTILINE)
+    assert re.search(r"^node 0: \S+$", exported(tmp_path, "plain")[1], re.MULTILINE)
+    assert re.search(r"^column 0: layers \w", exported(tmp_path, "columns")[1], re.MULTILINE)
+
+
+def test_no_words_are_left_over() -> None:
+    """A model whose blocks are renamed is told here, too."""
+    source = Path(pipeplan.__file__).parent / "formulations"
+    text = "\n".join(path.read_text("utf-8") for path in source.rglob("*.py") if path.name != "legends.py")
+    for model, words in WORDS.items():
+        assert f'"{model}"' in text or f"({model!r})" in text, model
+        for name in words:
+            assert re.search(rf"\b{name}\b|eq_\{{number\}}", text), (model, name)
+
+
+def test_the_command_names_both_files(plan: Callable[..., Any], tmp_path: Path) -> None:
+    said = plan("solve", "tiny-chain", "--variant", "plain", "--export-model", tmp_path / "m.lp")
+    assert said.code == 0
+    for name in ("m.lp", "m.lp.md"):
+        assert (tmp_path / name).exists()
+        assert f"wrote {tmp_path / name}\n" in said.err
