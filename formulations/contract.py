@@ -23,6 +23,10 @@ class NativeOnlyError(UsageError):
         super().__init__(f"{name} is a model for CP-SAT alone; choose --solver cp-sat{self.instead}.")
 
 
+class NoRowsError(UsageError, AttributeError):
+    """Rows of one's own were to be added where there is no place for them."""
+
+
 # Values of a model's variables by name.
 Values = Mapping[str, float]
 
@@ -75,6 +79,16 @@ class NativeModel:
     builder: str
     payload: Mapping[str, Any]
     backend: str = "cp-sat"
+
+    def __getattr__(self, name: str) -> Any:
+        """A derived formulation that looks for the model's variables is told where they are."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise NoRowsError(
+            f"There is no {name!r} in a model for CP-SAT, which a worker builds by itself; rows are added to Pyomo "
+            "models: derive from a variant that is one ('plain' of ip-tarnawski), or build with native=False "
+            "(docs/extending.md)."
+        )
 
 
 # Relative: so far below a proven bound, and so far above a cut-off, lie the bounds that a float solver's model

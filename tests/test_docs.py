@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
+import math
+import pickle
 import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,8 @@ import pytest
 import typer
 
 import pipeplan
+from pipeplan.formulations.contract import NativeModel
+from pipeplan.instances.base.errors import UsageError
 
 DOCS = Path(__file__).parents[1] / "docs"
 Plan = Callable[..., Any]
@@ -114,6 +120,57 @@ def test_the_altered_program_of_the_page_on_extending_proves_its_answer(
     assert result["stop"] == "proven"
     assert max(map(result["plan"]["allocation"].count, range(2))) == 2
     assert "at most two layers on each GPU" in result["scope"]
+
+
+@pytest.fixture
+def capacity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file of the page on extending that adds a row to `ip-tarnawski`, where Python finds it."""
+    (example,) = (block for block in blocks("extending.md", "python") if "TarnawskiThroughput" in block)
+    (tmp_path / "capacity.py").write_text(example, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    yield tmp_path
+    monkeypatch.delitem(sys.modules, "capacity", raising=False)
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_one_row_more_has_the_optimum_of_the_plans_that_keep_it(plan: Plan, capacity: Path, free: bool) -> None:
+    line = next(line for line in commands("extending.md") if "capacity:ENTRY" in line)
+    tiny = pipeplan.load("tiny-chain")
+    nodes = [replace(node, accelerator_time=t) for node, t in zip(tiny.nodes, (1, 1, 1, 1, 4, 4), strict=True)]
+    problem = tiny.replace(nodes=tuple(nodes))
+    pipeplan.save(problem, "tiny-chain.json")
+    line = [word.replace("tiny-chain", "tiny-chain.json") for word in line]
+    found = plan(*line, "--json", *(["--non-contiguous"] if free else [])).json
+    best = math.inf
+    for where in itertools.product(range(problem.accelerators + problem.cpus), repeat=len(problem.nodes)):
+        one = pipeplan.PlacementPlan.from_assignment(
+            problem, {v.id: i for v, i in zip(problem.nodes, where, strict=True)}
+        )
+        few = all(where.count(i) <= 2 for i in range(problem.accelerators))
+        if few and not pipeplan.verify(problem, one, contiguity="none" if free else "device"):
+            best = min(best, pipeplan.evaluate(problem, one).max_load)
+    assert found["stop"] == "proven"
+    assert found["objective"] == pytest.approx(best)
+    assert best > pipeplan.solve(problem, formulation="ip-tarnawski", options={"non_contiguous": free}).objective
+    assert "eq_capacity" in (capacity / "capacity.lp").read_text("utf-8")
+    assert "no accelerator has more nodes than it may" in (capacity / "capacity.lp.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("solver", ["highs", "cp-sat"])
+def test_a_row_on_reduced_problems_is_refused_with_the_way_out(plan: Plan, capacity: Path, solver: str) -> None:
+    """It was `'NativeModel' object has no attribute 'x'`, or, with HiGHS, an answer to another question."""
+    said = plan("solve", "tiny-chain", "--formulation", "capacity:ENTRY", "--variant", "strong", "--solver", solver)
+    assert said.code == 2
+    assert "give --variant plain" in said.err
+    assert "Traceback" not in said.err
+
+
+def test_a_model_of_cp_sat_says_that_it_takes_no_rows() -> None:
+    native = NativeModel("package.module:build", {})
+    with pytest.raises(UsageError, match=r"There is no 'x' in a model for CP-SAT.*native=False"):
+        native.x  # noqa: B018
+    assert pickle.loads(pickle.dumps(native)) == native
 
 
 def test_the_stream_of_progress_is_json_to_its_end_and_can_be_drawn(

@@ -14,6 +14,7 @@ from ..contract import (
     CommonFormulation,
     ExtraRow,
     NativeModel,
+    NoRowsError,
     Options,
     Refuted,
     Stage,
@@ -65,6 +66,10 @@ RESTRICT = Stage("restrict", seconds=6.0, options={"non_contiguous": False})
 class TarnawskiThroughput(FarCosts, CommonFormulation):
     """Minimise the largest device load (time per sample of a pipeline in steady state)."""
 
+    rows_see_groups_alone = False
+    """For derived classes: are the rows that they add, if any, kept by all reductions of the strong variant? These lose
+    plans where a node without costs is on another device than its neighbour, and where accelerators change names."""
+
     def check(self, problem: PlacementProblem, options: Options) -> None:
         check_plain("ip-tarnawski", problem)
 
@@ -97,6 +102,12 @@ class TarnawskiThroughput(FarCosts, CommonFormulation):
         cutoff = wanted.cutoff
         if options["variant"] == "plain":
             return _build_plain(problem, options, cutoff)
+        if type(self) is not TarnawskiThroughput and not self.rows_see_groups_alone:
+            raise NoRowsError(
+                f"{type(self).__name__} derives from ip-tarnawski, whose strong variant loses plans that rows of your "
+                "own may need; give --variant plain, make it the default of your entry, or set rows_see_groups_alone "
+                "(docs/extending.md)."
+            )
         contiguous = not options["non_contiguous"]
         groups = _contracted(problem, contiguous, options["objective"])
         limit = worst_value(problem) if cutoff is None else cutoff
