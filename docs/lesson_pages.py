@@ -96,7 +96,7 @@ def fold(cell: dict[str, Any], prompt: str) -> None:
 def overview(notebooks: list[Path]) -> str:
     """The README of the notebooks up to what is for those who execute them, with all lessons in order."""
     readme = (NOTEBOOKS / "README.md").read_text("utf-8")
-    told = from_lessons(re.split(r"^## ", readme, flags=re.MULTILINE)[0])
+    told = from_lessons(readme.partition("\n## With outputs")[0])
     names = "\n".join(path.stem for path in notebooks)
     return f"{told.rstrip()}\n\n```{{toctree}}\n:hidden:\n\n{names}\n```\n"
 

@@ -298,6 +298,41 @@ def test_the_page_on_the_papers_has_a_command_for_every_packaged_suite() -> None
         assert {word for word in words if word.startswith("-")} <= known | own
 
 
+def test_the_page_on_papers_says_what_quick_shows_of_every_suite() -> None:
+    from pipeplan.studies.compare.suite_file import packaged_suites
+
+    (section,) = re.findall(
+        r"^## What quick shows\n(.*?)^## ", (DOCS / "reproduce.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
+    rows = re.findall(r"^\| `([\w-]+)` \| (\d+)[^|]*\| (.+?) \| (.+?) \|$", section, re.MULTILINE)
+    assert {name for name, *_ in rows} == set(packaged_suites())
+
+
+def test_the_quick_part_of_piper_tells_methods_apart_without_published_inputs() -> None:
+    """It had ratio 1 in every cell."""
+    from pipeplan.studies.compare.suite import expand
+    from pipeplan.studies.compare.suite_file import load_suite
+
+    expanded = expand(load_suite("piper-table1", quick=True))
+    cells = {run.setting: expanded.problems[run.problem_hash] for run in expanded.runs}
+    gains = {}
+    for setting, problem in cells.items():
+        exact, equal = (pipeplan.solve(problem, planner=name).objective for name in ("dp-piper", "equi"))
+        gains[setting] = equal / exact
+    assert max(gains.values()) == pytest.approx(1.25, abs=0.01), "as the page says"
+    assert sum(gain > 1.05 for gain in gains.values()) >= 3
+
+
+def test_the_quick_part_of_tarnawski_takes_two_minutes_at_most() -> None:
+    """Methods with a solver or a search may take their limit; each other run takes a second or two."""
+    from pipeplan.studies.compare.suite import expand
+    from pipeplan.studies.compare.suite_file import load_suite
+
+    runs = expand(load_suite("tarnawski-table1", quick=True)).runs
+    long = [run for run in runs if run.method == "ip free"]
+    assert sum(run.limits["time_limit_s"] for run in long) + 1.5 * (len(runs) - len(long)) < 120
+
+
 def test_the_pages_say_what_becomes_of_published_inputs_that_are_not_at_hand() -> None:
     from pipeplan.studies.compare.suite import expand
     from pipeplan.studies.compare.suite_file import load_suite
