@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -71,10 +72,18 @@ def test_a_wrong_number_and_a_missing_one_cost_a_point_each_and_are_told(
     assert "got nothing" in told
 
 
-def test_plan_simulate_says_the_same(assignment: Any, tmp_path: Path, plan: Callable[..., Any]) -> None:
+def test_plan_simulate_says_the_same(
+    assignment: Any, tmp_path: Path, plan: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the commands of the page."""
     rows = fill(tmp_path, "ada")
-    for schedule in ("1f1b", "gpipe"):
-        said = plan("simulate", tmp_path / "ada.json", tmp_path / "ada-plan.json", "--schedule", schedule, "--json")
+    monkeypatch.chdir(tmp_path)
+    block = (NOTEBOOKS / "README.md").read_text("utf-8").split("```")[1]
+    for words in ("hand-out ada bob", "grade ada.csv bob.csv"):
+        assert f"python assignment.py {words}
+" in block
+    for schedule, words in zip(("1f1b", "gpipe"), re.findall(r"^plan (.*)$", block, re.MULTILINE), strict=True):
+        said = plan(*words.split(), "--json")
         stages = said.json["stages"]
         assert [str(stage["peak_in_flight"]) for stage in stages] == [row[f"{schedule}_in_flight"] for row in rows]
         assert not said.err
