@@ -80,8 +80,7 @@ def test_plan_simulate_says_the_same(
     monkeypatch.chdir(tmp_path)
     block = (NOTEBOOKS / "README.md").read_text("utf-8").split("```")[1]
     for words in ("hand-out ada bob", "grade ada.csv bob.csv"):
-        assert f"python assignment.py {words}
-" in block
+        assert f"python assignment.py {words}\n" in block
     for schedule, words in zip(("1f1b", "gpipe"), re.findall(r"^plan (.*)$", block, re.MULTILINE), strict=True):
         said = plan(*words.split(), "--json")
         stages = said.json["stages"]
