@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MAX_LINES_SHOWN = 64
 COUNTED = {
+    "rows": "as the solver was given them, for plans up to the best known value; an exported model has no such limit",
     "groups": "nodes that must share a device are one",
     "nets": "outputs that may have to be moved",
     "arcs": "pairs of groups, the first before the second",

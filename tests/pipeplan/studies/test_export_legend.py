@@ -95,6 +95,11 @@ def test_no_words_are_left_over() -> None:
             assert re.search(rf"\b{name}\b|eq_\{{number\}}", text), (model, name)
 
 
+def test_counted_rows_say_whose_they_are(plan: Callable[..., Any], tmp_path: Path) -> None:
+    said = plan("solve", "tiny-chain", "--variant", "plain", "-v", "--export-model", tmp_path / "m.lp")
+    assert re.search(r"rows +\d+ \(as the solver was given them", " ".join(said.out.split()))
+
+
 def test_the_command_names_both_files(plan: Callable[..., Any], tmp_path: Path) -> None:
     said = plan("solve", "tiny-chain", "--variant", "plain", "--export-model", tmp_path / "m.lp")
     assert said.code == 0
