@@ -258,7 +258,7 @@ def test_every_file_that_was_written_is_named_on_stderr(plan: Plan, tmp_path: Pa
     words = [word for flag, name in names.items() for word in (flag, tmp_path / name)]
     said = plan("solve", "tiny-chain", "--formulation", "ip-tarnawski", "--solver", "highs", *words, "--json")
     wrote = {line.removeprefix("wrote ") for line in said.err.splitlines() if line.startswith("wrote ")}
-    assert wrote == {str(tmp_path / name) for name in names.values()}
+    assert wrote == {str(tmp_path / name) for name in (*names.values(), "model.lp.md")}
     assert (tmp_path / "plan.pdf").read_bytes().startswith(b"%PDF")
 
 
