@@ -151,9 +151,11 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "place": "[v] place of node v in a common order",
         "slot_place": "[i] place of subgraph i in that order",
         "placement": "each node in one subgraph or on the CPUs; support, memory and colocation of accelerators",
-        "rows": "clock: a result waits for what it is made of (4), a subgraph for what it receives (5) and for the one "
-        "before it (6), and a node for its subgraph (7)",
-        "order": "ours (8): subgraphs do not wait for each other in a circle",
+        "results": "a result waits for what it is made of, and the sample for all results",
+        "received": "a subgraph waits for what it receives",
+        "clock": "a subgraph ends after its work and transfers, and starts after the one before it",
+        "finished": "the result of a node waits for its subgraph",
+        "order": "ours: subgraphs do not wait for each other in a circle",
     },
     "ip-tarnawski-latency, strong": {
         "x": "[a, p] is atom a in stage p?",

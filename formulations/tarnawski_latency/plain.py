@@ -23,9 +23,21 @@ import pyomo.environ as pyo
 
 from ..contract import FLOAT_ROOM
 from ..placement_memory import memory_row
-from ..tarnawski.plain import add_contiguity, add_transfers
+from ..tarnawski.plain import add_contiguity, add_transfers, number_rows
 from .atoms import Atoms
 from .translate import Staged
+
+# The numbers above, which rows carry in exported models.
+EQUATIONS = {
+    "placement": "1",
+    **dict.fromkeys(("receive", "send"), "2"),
+    **dict.fromkeys(("inside", "reached", "no_return"), "3"),
+    "results": "4",
+    "received": "5",
+    "clock": "6",
+    "finished": "7",
+    "order": "8",
+}
 
 
 def build(atoms: Atoms, *, cutoff: float | None = None) -> Any:
@@ -44,6 +56,7 @@ def build(atoms: Atoms, *, cutoff: float | None = None) -> Any:
     add_contiguity(model, nodes, atoms.arcs, slots)
     _times(model, atoms, slots, big)
     _order(model, atoms, slots)
+    number_rows(model, EQUATIONS)
     return model
 
 
@@ -101,22 +114,23 @@ def _times(model: Any, atoms: Atoms, slots: range, big: float) -> None:
     model.lat = pyo.Var(nodes, domain=pyo.NonNegativeReals)
     model.start = pyo.Var(slots, domain=pyo.NonNegativeReals)
     model.fin = pyo.Var(slots, domain=pyo.NonNegativeReals)
-    model.rows = pyo.ConstraintList()
+    model.results, model.received = pyo.ConstraintList(), pyo.ConstraintList()
+    model.clock, model.finished = pyo.ConstraintList(), pyo.ConstraintList()
     for v in nodes:
-        model.rows.add(model.lat[v] >= atoms.cpu_times[v] * model.x[v, 0])
-        model.rows.add(model.total >= model.lat[v])
+        model.results.add(model.lat[v] >= atoms.cpu_times[v] * model.x[v, 0])
+        model.results.add(model.total >= model.lat[v])
     for u, v in atoms.arcs:
-        model.rows.add(model.lat[v] >= model.lat[u] + atoms.cpu_times[v] * model.x[v, 0])
+        model.results.add(model.lat[v] >= model.lat[u] + atoms.cpu_times[v] * model.x[v, 0])
     for i in slots:
         work = sum(time * model.x[v, i] for v, time in enumerate(atoms.accelerator_times))
         moved = sum(cost[u] * (model.comm_in[u, i] + model.comm_out[u, i]) for u in senders)
-        model.rows.add(model.fin[i] == model.start[i] + work + moved)
+        model.clock.add(model.fin[i] == model.start[i] + work + moved)
         if (i - 1) % atoms.pieces:
-            model.rows.add(model.start[i] >= model.fin[i - 1])
+            model.clock.add(model.start[i] >= model.fin[i - 1])
         for u in senders:
-            model.rows.add(model.start[i] >= model.lat[u] - big * (1 - model.comm_in[u, i]))
+            model.received.add(model.start[i] >= model.lat[u] - big * (1 - model.comm_in[u, i]))
         for v in nodes:
-            model.rows.add(model.lat[v] >= model.fin[i] - big * (1 - model.x[v, i]))
+            model.finished.add(model.lat[v] >= model.fin[i] - big * (1 - model.x[v, i]))
 
 
 def _order(model: Any, atoms: Atoms, slots: range) -> None:
