@@ -30,11 +30,12 @@ from .test_architecture import ROOT, holds_something, imported_at_run_time, know
 GROUND_FLOOR = {
     f"instances.base.{name}"
     for name in (
-        "amounts", "checks", "clock", "compiled", "curve", "errors", "fields", "graph", "json_file",
+        "amounts", "checks", "clock", "compiled", "curve", "display", "errors", "fields", "graph", "json_file",
         "quantities", "result", "stopwatch",
     )
 }  # fmt: skip
-"""What everything stands on. Exact amounts and the reading of a curve of times are in it, as docs/results.md says."""
+"""What everything stands on. Exact amounts and the reading of a curve of times are in it, as docs/results.md says, and how
+values show themselves."""
 
 QUESTIONS = {
     "instances.chain.allocation", "instances.chain.names", "instances.placement.cluster", "instances.staging.question",
