@@ -34,8 +34,8 @@ GROUND_FLOOR = {
         "quantities", "result", "stopwatch",
     )
 }  # fmt: skip
-"""What everything stands on. Exact amounts and the reading of a curve of times are in it, as docs/results.md says, and how
-values show themselves."""
+"""What everything stands on. Exact amounts and the reading of a curve of times are in it, as docs/results.md says,
+and how values show themselves."""
 
 QUESTIONS = {
     "instances.chain.allocation", "instances.chain.names", "instances.placement.cluster", "instances.staging.question",

@@ -23,7 +23,7 @@ from functools import cached_property
 from typing import Any
 
 from ...instances.base.errors import InputError
-from ...instances.training.fits import USUAL_MEMORY_ERROR
+from ...instances.training.efficiencies import USUAL_MEMORY_ERROR
 from ...instances.training.plan import V_SHAPES, Configuration, Degrees, Recompute, read_recompute
 from ...instances.training.problem import TrainingProblem
 from .bounds import LoadBound, Loads, Shape
