@@ -15,9 +15,9 @@ from .model import PiperModel
 if TYPE_CHECKING:
     from .kernel import Cluster, Layers, Table
 
-# Pairs of downsets times options times devices; with fewer the loops run as plain Python, in less than a second.
+# Pairs of downsets times options times devices; with fewer the loops run as plain Python, in about a second or less.
 # Machine code takes half a second to load, and a quarter of a minute to make where it is not on disk yet.
-COMPILED_FROM = 20_000
+COMPILED_FROM = 25_000
 
 # Pairs of nested downsets: 4 bytes each, 8 where some need a knapsack.
 MAX_PAIRS = 200_000_000
