@@ -147,6 +147,30 @@ def test_the_commands_of_the_page_on_schedules_work_and_give_the_values_that_it_
     assert (DOCS / "schedules.svg").stat().st_size > 10_000
 
 
+@pytest.mark.sweeps
+def test_the_table_of_the_page_on_schedules_is_what_its_commands_give(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row's options are given in place of the command's own; *the best order* is the answer, others are beside it."""
+    monkeypatch.chdir(tmp_path)
+    layout, schedule = (line for line in commands("schedules.md") if "even.json" in line)
+    run(plan, layout)
+    at = schedule.index("--memory")
+    text = (DOCS / "schedules.md").read_text("utf-8")
+    rows = re.findall(r"^\| ([^|]*?) \| ([^|]*?) ?\| ([0-9.]+) ms \| (.*?) GB \|$", text, re.MULTILINE)
+    assert len(rows) == 5
+    for name, options, makespan, memory in rows:
+        given = shlex.split(options.strip("`"))
+        kept = schedule if "--memory" not in given else schedule[:at] + schedule[at + 2 :]
+        answer = plan(*kept, *given, "--json").json
+        assert answer["result"]["found"] == "optimal"
+        best = {"value": answer["result"]["objective"], "peak": answer["peak"]}
+        shown = answer["own"] if name.startswith("1F1B") else answer["rule"] if "1F1B" in name else best
+        assert f"{shown['value'] * 1000:.1f}" == makespan, name
+        least, _, most = memory.partition(" to ")
+        assert float(least) - 0.005 <= shown["peak"] / 1e9 <= float(most or least) + 0.005, name
+
+
 def test_the_problem_on_the_page_on_schedules_is_one(tmp_path: Path) -> None:
     (text,) = blocks("schedules.md", "json")
     path = tmp_path / "two.json"
