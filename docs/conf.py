@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import mathjax
+from docutils import nodes
 from sphinx.util import logging
 
 logger = logging.getLogger("lessons")
@@ -19,6 +20,7 @@ sys.path.insert(0, str(HERE))
 
 import generate  # noqa: E402
 import lesson_pages  # noqa: E402
+import model_pages  # noqa: E402
 
 project = "pipeplan"
 author = "The pipeplan developers"
@@ -56,13 +58,24 @@ nb_code_prompt_hide = "Hide"
 def _generate(app: Any, config: Any) -> None:
     generate.write_all(HERE / "reference")
     lesson_pages.write_all(HERE / "lessons")
+    model_pages.write_listings(HERE / "code")
     for old in EXECUTED.glob("*"):
         if old != Path(nb_execution_cache_path):
             shutil.rmtree(old)
 
 
-def _lead_to_lessons(app: Any, docname: str, source: list[str]) -> None:
+def _lead_on(app: Any, docname: str, source: list[str]) -> None:
+    """Links to lessons, and from the rows of a model to their lines."""
     source[0] = lesson_pages.from_docs(source[0])
+    if docname.startswith("models/"):
+        source[0] = model_pages.linked(source[0])
+
+
+def _anchor_lines(app: Any, doctree: nodes.document, docname: str) -> None:
+    """Every line of a listing of ours can be linked to."""
+    if docname.startswith("code/"):
+        for block in doctree.findall(nodes.literal_block):
+            block.setdefault("highlight_args", {})["linespans"] = "L"
 
 
 def _time_lessons(app: Any, env: Any) -> None:
@@ -77,5 +90,6 @@ def _time_lessons(app: Any, env: Any) -> None:
 def setup(app: Any) -> None:
     # Before Sphinx looks whether the extra files are there.
     app.connect("config-inited", _generate, priority=400)
-    app.connect("source-read", _lead_to_lessons)
+    app.connect("source-read", _lead_on)
+    app.connect("doctree-resolved", _anchor_lines)
     app.connect("env-updated", _time_lessons)

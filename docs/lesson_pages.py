@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,17 @@ NOTEBOOKS = ROOT / "notebooks"
 
 
 def write_all(folder: Path) -> None:
-    """Every lesson, what they share and their overview; what has not changed is not touched, what is gone goes."""
+    """Every lesson, what they share and their overview."""
     notebooks = sorted(NOTEBOOKS.glob("*.ipynb"))
     pages = {path.name: lesson(path) for path in notebooks}
     pages |= {"course.py": (NOTEBOOKS / "course.py").read_text("utf-8"), "index.md": overview(notebooks)}
-    pages |= {f"code/{page_of(source)}": listing(source) for path in notebooks for source in sources(path)}
-    (folder / "code").mkdir(parents=True, exist_ok=True)
-    for path in (*folder.iterdir(), *(folder / "code").iterdir()):
+    write_pages(folder, pages)
+
+
+def write_pages(folder: Path, pages: Mapping[str, str]) -> None:
+    """These pages and no others; one that has not changed is not touched, so that a build stays short."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in folder.rglob("*"):
         if path.is_file() and path.relative_to(folder).as_posix() not in pages:
             path.unlink()
     for name, text in pages.items():
@@ -62,7 +67,7 @@ def shared_files(path: Path) -> list[str]:
 
 def called(path: Path) -> str:
     """Links to the code behind a lesson."""
-    links = ", ".join(f"[`{source}`](code/{page_of(source)})" for source in sources(path))
+    links = ", ".join(f"[`{source}`](../code/{page_of(source)})" for source in sources(path))
     return f"Code that it calls: {links}." if links else ""
 
 
@@ -82,8 +87,8 @@ def page_of(source: str) -> str:
 
 
 def listing(source: str) -> str:
-    """A page with a file of ours; it stands in no list of pages."""
-    include = f"```{{literalinclude}} ../../../{source}\n:language: python\n:linenos:\n```"
+    """A page with a file of ours."""
+    include = f"```{{literalinclude}} ../../{source}\n:language: python\n:linenos:\n```"
     return f"---\norphan: true\n---\n\n# `{source}`\n\n{include}\n"
 
 
