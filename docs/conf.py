@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import shutil
 import sys
+import tomllib
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,8 @@ myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "pipeplan"
+# Where the site stands, as https://.../; search engines are then told this one address of each page. Fill it in here alone.
+html_baseurl = ""
 html_css_files = ["site.css"]
 # Formulas need no network: MathJax in one file, with its fonts, lies beside the pages.
 MATHJAX = Path(mathjax.__file__).parent / "static" / "mathjax" / "es5" / "tex-svg.js"
@@ -42,6 +46,8 @@ nitpicky = True
 html_extra_path = ["reference/explorer.html"]
 # JSON with a comment or an ellipsis in it is shown as it is.
 suppress_warnings = ["misc.highlighting_failure"]
+
+DESCRIPTIONS = {**tomllib.loads((HERE / "descriptions.toml").read_text("utf-8")), **lesson_pages.descriptions()}
 
 EXECUTED = HERE / "_build" / "executed"
 nb_execution_mode = "cache"
@@ -71,6 +77,13 @@ def _lead_on(app: Any, docname: str, source: list[str]) -> None:
         source[0] = model_pages.linked(source[0])
 
 
+def _describe(app: Any, docname: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """What search engines say of the page."""
+    told = DESCRIPTIONS.get(docname)
+    if told is not None:
+        context["metatags"] += f'<meta name="description" content="{escape(told)}" />\n'
+
+
 def _anchor_lines(app: Any, doctree: nodes.document, docname: str) -> None:
     """Every line of a listing of ours can be linked to."""
     if docname.startswith("code/"):
@@ -92,4 +105,5 @@ def setup(app: Any) -> None:
     app.connect("config-inited", _generate, priority=400)
     app.connect("source-read", _lead_on)
     app.connect("doctree-resolved", _anchor_lines)
+    app.connect("html-page-context", _describe)
     app.connect("env-updated", _time_lessons)

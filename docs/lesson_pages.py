@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
@@ -106,14 +107,23 @@ def overview(notebooks: list[Path]) -> str:
     return f"{told.rstrip()}\n\n```{{toctree}}\n:hidden:\n\n{names}\n```\n"
 
 
+def descriptions() -> dict[str, str]:
+    """What search engines say of each lesson: what the overview says is learnt, as far as they show it."""
+    readme = (NOTEBOOKS / "README.md").read_text("utf-8")
+    rows = re.findall(r"^\| \[\d+ ([^]]+)\]\(([\w-]+)\.ipynb\) \| (.*?) \| \d+ \|$", readme, re.MULTILINE)
+    told = {f"lessons/{name}": f"{title}: {learnt}".replace("`", "").replace("*", "") for title, name, learnt in rows}
+    return {page: shorten(text, 160, placeholder=" ...") for page, text in told.items()}
+
+
 def from_lessons(text: str) -> str:
     """Links of notebooks/, where a reader of the repository follows them, as links of docs/lessons/."""
     return text.replace("](../docs/", "](../")
 
 
 def from_docs(text: str) -> str:
-    """The same for links of docs/ to the notebooks."""
-    return text.replace("](../notebooks/README.md", "](lessons/index.md").replace("](../notebooks/", "](lessons/")
+    """The same for links of docs/ and its folder of models to the notebooks."""
+    readme, notebook = r"\]\(\.\./notebooks/README\.md", r"\]\(((?:\.\./)*)\.\./notebooks/"
+    return re.sub(notebook, r"](\1lessons/", re.sub(readme, "](lessons/index.md", text))
 
 
 def state_of_the_code() -> str:
