@@ -31,7 +31,7 @@ myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "pipeplan"
-# Where the site stands, as https://.../; search engines are then told this one address of each page. Fill it in here alone.
+# Where the site stands, as https://.../: to be filled in, here alone. Search engines are then told one address a page.
 html_baseurl = ""
 html_css_files = ["site.css"]
 # Formulas need no network: MathJax in one file, with its fonts, lies beside the pages.

@@ -111,7 +111,9 @@ def descriptions() -> dict[str, str]:
     """What search engines say of each lesson: what the overview says is learnt, as far as they show it."""
     readme = (NOTEBOOKS / "README.md").read_text("utf-8")
     rows = re.findall(r"^\| \[\d+ ([^]]+)\]\(([\w-]+)\.ipynb\) \| (.*?) \| \d+ \|$", readme, re.MULTILINE)
-    told = {f"lessons/{name}": f"{title}: {learnt}".replace("`", "").replace("*", "") for title, name, learnt in rows}
+    told = {
+        f"lessons/{name}": f"{title}: {learnt}".replace("`", "").replace("*", "") for title, name, learnt in rows
+    }
     return {page: shorten(text, 160, placeholder=" ...") for page, text in told.items()}
 
 

@@ -144,15 +144,13 @@ def linked(text: str) -> str:
     if not paths:
         return text
     text = LISTED.sub(lambda found: _links([row for key in keys_of(found[1]) for row in places[key]]), text)
-    modules = [f"| [`{_source(path)}`](../code/{_page(path)}.md) | {_first_line(path)} |" for path in paths]
-    return "\n".join([text.rstrip(), "", "## Code", "", "| module | holds |", "| --- | --- |", *modules, ""])
+    modules = [f"- [`{_source(path)}`](../code/{_page(path)}.md): {_first_line(path)}" for path in paths]
+    return "\n".join([text.rstrip(), "", "## Code", "", *modules, ""])
 
 
 def _links(rows: list[Row]) -> str:
     links = [
-        f'<a href="../code/{_page(row.path)}.html#L-{row.line}">{path}:{row.line}</a>'
-        for row in rows
-        if (path := _place(row.path))
+        f'<a href="../code/{_page(row.path)}.html#L-{row.line}">{_place(row.path)}:{row.line}</a>' for row in rows
     ]
     return f'<p class="rows">{", ".join(links)}</p>'
 
@@ -167,7 +165,7 @@ def _page(path: Path) -> str:
 
 def _first_line(path: Path) -> str:
     told = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
-    return " ".join(told.split("\n\n")[0].split()).replace("|", r"\|").replace("[", r"\[")
+    return " ".join(told.split("\n\n")[0].split()).replace("[", r"\[")
 
 
 def write_listings(folder: Path) -> None:
