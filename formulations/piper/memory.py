@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from fractions import Fraction
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from ...instances.base.amounts import as_written
 from ...instances.staging.problem import StagingProblem
