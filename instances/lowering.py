@@ -20,9 +20,10 @@ from .networks.profile.pipedream import PUBLISHED_IN_FLIGHT, profile_name, read_
 from .networks.profile.profile import Profile
 from .networks.profile.table import read_table
 from .registry import KINDS
+from .setting import SETTING, at_setting
 
 # Options of profiles that every lowering knows.
-FOR_ALL = ("kind", "optimizer", "bytes_per_parameter")
+FOR_ALL = ("kind", "optimizer", "bytes_per_parameter", *SETTING)
 FOR_STAGING = ("data_parallel", "tensor_parallel", "efficiency")
 CLUSTER_FOR_STAGING = ("levels", "exact_batches")
 
@@ -140,6 +141,8 @@ def lower(
     data_parallel: bool = False,
     tensor_parallel: Sequence[int] = (),
     efficiency: float | str | None = None,
+    zero: int | None = None,
+    replicas: int | None = None,
 ) -> Lowered:
     """A profile as a problem of a kind, by the rules that the kind's module `from_profile` documents.
 
@@ -178,6 +181,10 @@ def lower(
     efficiency : float or str, optional
         What is left of the ideal speed where devices share a layer, or for each number of them: "2:0.97,4:0.93". None:
         what they exchange takes the time of their links.
+    zero : int, optional
+        Of stagings and chains: the ZeRO stage, 1 to 3, by which replicas divide what they hold alike. None: they do not.
+    replicas : int, optional
+        Of chains with `zero`: pipelines side by side that train the same weights. None: one.
 
     Returns
     -------
@@ -192,7 +199,9 @@ def lower(
         An option says nothing about such a problem, or something is missing.
     """
     options = ProfileOptions(
-        *(kind, optimizer, in_flight, recompute, data_parallel, tuple(tensor_parallel), efficiency)
+        *(kind, optimizer, in_flight, recompute, data_parallel, tuple(tensor_parallel), efficiency),
+        zero=zero,
+        replicas=replicas,
     )
     cluster = Cluster(
         *(devices, cpus, memory_bytes, bandwidth, cpu_slowdown, None, batch, exact_batches, levels), profile=options
@@ -203,6 +212,7 @@ def lower(
 def on_cluster(profile: Profile, cluster: Cluster) -> Lowered:
     """The problem of the kind that is asked for, or that fits what is given."""
     options = cluster.profile or ProfileOptions()
+    profile, setting = at_setting(profile, options)
     if cluster.training is False and profile.training:
         profile = without_backward_passes(profile)
     name, reason = choose_kind(profile, cluster, options)
@@ -215,7 +225,7 @@ def on_cluster(profile: Profile, cluster: Cluster) -> Lowered:
         raise _of_the_profile(error, profile) from None
     tokens = profile.source.get("sequence")
     samples = Samples(profile.micro_batch, profile.training, tokens if isinstance(tokens, int) else None)
-    return Lowered(lowered.problem, (*reason, *lowered.notes, *_about_experts(profile)), samples)
+    return Lowered(lowered.problem, (*setting, *reason, *lowered.notes, *_about_experts(profile)), samples)
 
 
 _MANY_EXPERTS = re.compile(r"moe|mixtral|experts|deepseekv[23]", re.IGNORECASE)
@@ -280,6 +290,8 @@ def _fitting(profile: Profile, cluster: Cluster, options: ProfileOptions) -> tup
         return "placement", "there are CPUs"
     if options.in_flight is not None:
         return "placement", "--in-flight is given"
+    if options.replicas is not None:
+        return "chain", "--replicas is given"
     if not profile.is_row and profile.training and (profile.has_curves or cluster.batch is not None):
         what = "times depend on the number of samples" if profile.has_curves else "--batch is given"
         return "graph-pipeline", f"its layers form a graph and {what}"

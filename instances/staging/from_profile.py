@@ -5,7 +5,8 @@ Cost model, for one micro-batch:
 - time: forward and backward; a tensor crosses a border between stages forward, its gradient backward (half as many
   bytes are given where no gradient comes back, because the problem counts every edge both ways);
 - memory: copies of the parameters (`COPIES` of the optimizer) and buffers whatever is in flight; for each micro-batch
-  in flight what the layer saves for its backward pass;
+  in flight what the layer saves for its backward pass; with `--zero` the replicas of a stage divide the optimizer's
+  copies, from stage 2 on gradients and in stage 3 weights, whose largest layer is then held three times besides, gathered;
 - `--recompute` adds a configuration that computes the activations again: twice the forward time, and only what the
   layer reads is kept;
 - `--data-parallel` allows replicas, which synchronise one copy of the parameters;
@@ -31,7 +32,7 @@ from fractions import Fraction
 from ..base.amounts import as_written, exact_sum
 from ..base.cluster import Cluster, per_unit
 from ..base.errors import UsageError
-from ..networks.profile.options import Lowered, ProfileOptions, about_copies, copies_of, held_bytes, require_cluster
+from ..networks.profile.options import Lowered, ProfileOptions, about_copies, divided_copies, require_cluster
 from ..networks.profile.profile import Profile
 from .kind_functions import adjusted
 from .problem import Configuration, Edge, Layer, StagingProblem
@@ -58,6 +59,7 @@ def lower(profile: Profile, cluster: Cluster, options: ProfileOptions) -> Lowere
         replication=options.data_parallel,
         name=profile.name,
         time_unit=profile.time_unit,
+        zero=options.zero or 0,
     )
     problem = adjusted(problem, replace(cluster, batch=None, training=None, profile=None))
     return Lowered(problem, tuple(_notes(profile, options, bandwidth)))
@@ -74,6 +76,8 @@ def _layers(profile: Profile, options: ProfileOptions, bandwidth: float) -> tupl
 def _ways(profile: Profile, options: ProfileOptions, bandwidth: float, i: int, t: int) -> Iterator[Configuration]:
     """Times of passes: forward ones first, and the backward pass behind them."""
     node = profile.nodes[i]
+    copies = divided_copies(profile, options, replicas=options.data_parallel)
+    buffers = as_written(node.buffer_bytes)
     forward, backward = profile.time(node.forward), profile.time(node.backward)
     plans = [(VANILLA, [forward, backward], as_written(node.saved_bytes))]
     if options.recompute:
@@ -91,7 +95,8 @@ def _ways(profile: Profile, options: ProfileOptions, bandwidth: float, i: int, t
             forward_time=float(passes[0]),
             weight_bytes=float(exact_sum(node.parameters.values()) / t),
             memory_per_batch=float(kept / t),
-            memory_fixed=float(held_bytes(node, copies_of(profile, options)) / t),
+            memory_fixed=float((exact_sum(node.parameters.values()) * as_written(copies.whole) + buffers) / t),
+            memory_divided=float(exact_sum(node.parameters.values()) * as_written(copies.shared) / t),
         )
 
 

@@ -195,6 +195,23 @@ RARE = (
 # Gives a command the options of the cluster, without listing the rare ones.
 with_usual_cluster = shared("on", [hidden(o) if o.name in RARE else o for o in CLUSTER_OPTIONS], _cluster)
 
+# Methods for graph pipelines have an option of this name: commands that take methods take it once.
+BESIDE_METHODS = tuple(o.name for o in CLUSTER_OPTIONS if o.name != "micro_batch")
+
+
+def with_micro_batch(text: str | None, on: Cluster, own: dict[str, Any]) -> tuple[Cluster, dict[str, Any]]:
+    """The samples of a micro-batch as what a profile is made for, where its problem is no graph pipeline."""
+    if text is None or "micro_batch" not in own or not holds_profile(text):
+        return on, own
+    if load_with_notes(text, on).problem.kind == "graph-pipeline":
+        return on, own
+    rest = {name: value for name, value in own.items() if name != "micro_batch"}
+    profile = profile_options({"micro_batch": own["micro_batch"]})
+    return replace(
+        on, profile=profile if on.profile is None else replace(on.profile, micro_batch=own["micro_batch"])
+    ), rest
+
+
 # ---- the output ----------------------------------------------------------------------------------------
 
 

@@ -75,11 +75,20 @@ PROFILE_OPTIONS = (
         "default: what they exchange takes the time of their links.",
     ),
     _option("bytes_per_parameter", float, help="Tables with a column parameters_count: the size of one."),
+    _option(
+        "zero",
+        int,
+        metavar="STAGE",
+        help="ZeRO stage: replicas divide the optimizer's states (1), gradients as well (2), weights as well (3).",
+    ),
+    _option("replicas", int, help="Pipelines side by side that train the same weights (chains, with --zero)."),
+    _option("sequence", int, metavar="TOKENS", help="Packaged language models: tokens of a sample."),
+    _option("micro_batch", int, metavar="SAMPLES", help="Packaged language models: samples of a micro-batch."),
 )
 
 
 # Options that notes on a table name: they stand on every help page.
-USUAL = ("kind", "optimizer", "recompute", "data_parallel", "tensor_parallel")
+USUAL = ("kind", "optimizer", "zero", "recompute", "data_parallel", "tensor_parallel", "sequence", "micro_batch")
 
 
 def profile_options(given: Mapping[str, Any]) -> Any:
