@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from .base.cluster import Cluster, refuse_others
+from .base.cluster import Cluster, devices_given, refuse_others
 from .base.errors import InputError, UsageError, show
 from .base.json_file import MAX_FILE_BYTES, check_path, parse_json, read_text
 from .base.kind import Kind
 from .networks.profile.files import profile_from_json
 from .networks.profile.marks import looks_like_graph_txt, looks_like_table
+from .networks.profile.on_gpus import on_gpus
 from .networks.profile.options import Lowered, ProfileOptions, Samples, option_of
 from .networks.profile.packaged import load_packaged_profile, packaged_profile_names
 from .networks.profile.pipedream import PUBLISHED_IN_FLIGHT, profile_name, read_graph_txt
@@ -127,7 +128,7 @@ def lower(
     profile: Profile,
     *,
     kind: str | None = None,
-    devices: int | None = None,
+    devices: int | str | None = None,
     cpus: int | None = None,
     memory_bytes: float | None = None,
     bandwidth: float | None = None,
@@ -152,8 +153,8 @@ def lower(
         The model, as `load_profile` returns it.
     kind : str, optional
         "placement", "chain", "staging" or "graph-pipeline". None: one that fits, and the notes say why.
-    devices : int, optional
-        Number of devices. None: the product of the levels' numbers, where there are levels.
+    devices : int or str, optional
+        Number of devices, or GPUs by name: "2xa100-80gb,2xt4-16gb". None: the product of the levels' numbers, where there are levels.
     cpus : int, optional
         CPUs, of placements. None: 0.
     memory_bytes : float, optional
@@ -204,7 +205,15 @@ def lower(
         replicas=replicas,
     )
     cluster = Cluster(
-        *(devices, cpus, memory_bytes, bandwidth, cpu_slowdown, None, batch, exact_batches, levels), profile=options
+        cpus=cpus,
+        memory_bytes=memory_bytes,
+        bandwidth=bandwidth,
+        cpu_slowdown=cpu_slowdown,
+        batch=batch,
+        exact_batches=exact_batches,
+        levels=levels,
+        profile=options,
+        **devices_given(devices),
     )
     return on_cluster(profile, cluster)
 
@@ -217,6 +226,9 @@ def on_cluster(profile: Profile, cluster: Cluster) -> Lowered:
         profile = without_backward_passes(profile)
     name, reason = choose_kind(profile, cluster, options)
     kind = KINDS[name]
+    if cluster.gpus is not None:
+        profile, cluster, notes = on_gpus(profile, cluster, kind)
+        setting = (*setting, *notes)
     _refuse_foreign(kind, profile, cluster, options)
     try:
         assert kind.from_profile is not None, kind.name  # only such kinds are chosen
@@ -302,7 +314,7 @@ def _fitting(profile: Profile, cluster: Cluster, options: ProfileOptions) -> tup
 
 def _refuse_foreign(kind: Kind[Any, Any], profile: Profile, cluster: Cluster, options: ProfileOptions) -> None:
     """What this lowering does not know is refused: nothing that a user says is dropped in silence."""
-    also = ("bandwidth", "training", *(("cpu_slowdown",) if "cpus" in kind.cluster else ()))
+    also = ("bandwidth", "training", "gpus", *(("cpu_slowdown",) if "cpus" in kind.cluster else ()))
     refuse_others(kind, replace(cluster, profile=None), also)
     for name in options.given():
         if name not in (*FOR_ALL, *kind.profile_options):

@@ -151,7 +151,9 @@ def _left(memory_bytes: float | None, gathered: Fraction) -> float | None:
     left = as_written(memory_bytes) - gathered
     if left <= 0:
         needs = written_bytes(float(gathered))
-        raise InputError("--memory", f"has no room for gathered weights, which are {needs}", "give more, or --zero 2")
+        raise InputError(
+            "--memory", f"has no room for gathered weights, which are {needs}", "give more, or --zero 2"
+        )
     return float(left)
 
 

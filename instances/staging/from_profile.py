@@ -15,6 +15,9 @@ Cost model, for one micro-batch:
   the innermost links. `--efficiency` takes the place of all that: time / (t x efficiency), one number for all t > 1 or
   one for each; tensors between stages stay whole.
 
+Where several GPUs are named (`--devices 2xa100-80gb,2xt4-16gb`), each is a type of devices with its memory and one
+speed, the ratio of the times that the whole model takes; a stage is on devices of one type.
+
 A batch has as many micro-batches as there are devices unless `--batch` says more: the least number that
 forbids no plan.
 
@@ -32,10 +35,11 @@ from fractions import Fraction
 from ..base.amounts import as_written, exact_sum
 from ..base.cluster import Cluster, per_unit
 from ..base.errors import UsageError
+from ..networks.profile.on_gpus import memory_of_each, on_each
 from ..networks.profile.options import Lowered, ProfileOptions, about_copies, divided_copies, require_cluster
 from ..networks.profile.profile import Profile
 from .kind_functions import adjusted
-from .problem import Configuration, Edge, Layer, StagingProblem
+from .problem import Configuration, DeviceType, Edge, Layer, StagingProblem
 
 VANILLA = "vanilla"
 RECOMPUTE = "activation recomp"
@@ -60,9 +64,35 @@ def lower(profile: Profile, cluster: Cluster, options: ProfileOptions) -> Lowere
         name=profile.name,
         time_unit=profile.time_unit,
         zero=options.zero or 0,
+        device_types=_types(profile, cluster),
     )
-    problem = adjusted(problem, replace(cluster, batch=None, training=None, profile=None))
-    return Lowered(problem, tuple(_notes(profile, options, bandwidth)))
+    own = replace(cluster, batch=None, training=None, profile=None, gpus=None)
+    problem = adjusted(problem, replace(own, memory_bytes=None) if problem.device_types else own)
+    return Lowered(problem, (*_about_types(problem), *_notes(profile, options, bandwidth)))
+
+
+def _types(profile: Profile, cluster: Cluster) -> tuple[DeviceType, ...]:
+    """GPUs that are named, as fast as they run the whole model."""
+    if cluster.gpus is None:
+        return ()
+    whole = [
+        exact_sum(own.time(time) for node in own.nodes for time in (node.forward, node.backward))
+        for own in on_each(profile, cluster)
+    ]
+    return tuple(
+        DeviceType(name, count, float(whole[0] / time) if time else 1.0, memory)
+        for (count, name), time, memory in zip(cluster.gpus, whole, memory_of_each(cluster), strict=True)
+    )
+
+
+def _about_types(problem: StagingProblem) -> Iterator[str]:
+    if problem.device_types:
+        first, *others = problem.device_types
+        told = " and ".join(f"{kind.name} {1 / kind.speed:.3g} times as long as {first.name}" for kind in others)
+        yield (
+            f"a stage takes on {told}, whichever layers it has: that is what the whole model takes; --kind placement "
+            "counts each layer's own time"
+        )
 
 
 def _layers(profile: Profile, options: ProfileOptions, bandwidth: float) -> tuple[Layer, ...]:

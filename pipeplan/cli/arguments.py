@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..instances.base.cluster import devices_given
 from ..instances.base.errors import InputError, PipeplanError, UsageError
 from ..instances.base.json_file import STDIN
 from ..instances.base.result import Asked
@@ -52,9 +53,28 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 
 # ---- the cluster ---------------------------------------------------------------------------------------
 
+
+def _devices(text: str) -> dict[str, Any]:
+    """A number, or GPUs by name; the fields of the cluster."""
+    try:
+        return {"devices": int(text)}
+    except ValueError:
+        pass
+    try:
+        return devices_given(text)
+    except PipeplanError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 _option = partial(option, rich_help_panel=CLUSTER)
 CLUSTER_OPTIONS = (
-    _option("devices", int, help="Number of accelerators."),
+    _option(
+        "devices",
+        Any,
+        parser=_devices,
+        metavar="N|GPUS",
+        help="Number of accelerators; of profiles and tables also GPUs by name: 2xa100-80gb,2xt4-16gb.",
+    ),
     _option("cpus", int, help="Number of CPUs."),
     _option(
         "memory_bytes",
@@ -100,6 +120,8 @@ CLUSTER_OPTIONS = (
 
 
 def _cluster(given: dict[str, Any]) -> Cluster:
+    devices = given.pop("devices", None)
+    given |= devices if isinstance(devices, dict) else devices_given(devices)
     training = False if given.pop("inference", False) else None
     profile = {known.name: given.pop(known.name) for known in PROFILE_OPTIONS if known.name in given}
     return Cluster(**given, training=training, profile=profile_options(profile))

@@ -126,10 +126,12 @@ def command(
 def _asked(instance: str, on: Cluster) -> tuple[Problem, dict[str, Problem]]:
     """The instance on its own cluster, and on those that the user asks for: each option alone and all together."""
     values = {name: value for name in IN_WORDS if (value := getattr(on, name)) is not None}
-    rest = replace(on, **dict.fromkeys(values))
+    rest = replace(on, **dict.fromkeys(values), gpus=None)
     together = load_instance(instance, on)
     itself = _instance_on(instance, rest)
     if itself is None or not values:
+        return together, {}
+    if on.gpus is not None:
         return together, {}
     alone = {
         IN_WORDS[name](value): _instance_on(instance, replace(rest, **{name: value}))
