@@ -61,8 +61,9 @@ def load(
     format : str, optional
         "own", "published" or "pipedream". None: the format is told from the content.
     devices : int or str, optional
-        Accelerators, GPUs or devices; of profiles also GPUs by name, "2xa100-80gb,2xt4-16gb". None, here and below: what the file says. Profiles of PipeDream say nothing about
-        a cluster: they require devices, memory_bytes and bandwidth.
+        Accelerators, GPUs or devices; of profiles also GPUs by name: "2xa100-80gb,2xt4-16gb". None, here and below:
+        what the file says. Profiles of PipeDream say nothing about a cluster: they require devices, memory_bytes and
+        bandwidth.
     cpus : int, optional
         CPUs, of placements. None for a profile: 0.
     memory_bytes : float, optional

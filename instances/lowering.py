@@ -154,7 +154,8 @@ def lower(
     kind : str, optional
         "placement", "chain", "staging" or "graph-pipeline". None: one that fits, and the notes say why.
     devices : int or str, optional
-        Number of devices, or GPUs by name: "2xa100-80gb,2xt4-16gb". None: the product of the levels' numbers, where there are levels.
+        Number of devices, or GPUs by name: "2xa100-80gb,2xt4-16gb". None: the product of the levels' numbers, where
+        there are levels.
     cpus : int, optional
         CPUs, of placements. None: 0.
     memory_bytes : float, optional
@@ -183,7 +184,7 @@ def lower(
         What is left of the ideal speed where devices share a layer, or for each number of them: "2:0.97,4:0.93". None:
         what they exchange takes the time of their links.
     zero : int, optional
-        Of stagings and chains: the ZeRO stage, 1 to 3, by which replicas divide what they hold alike. None: they do not.
+        Of stagings and chains: the ZeRO stage, 1 to 3, by which replicas divide what they hold. None: they do not.
     replicas : int, optional
         Of chains with `zero`: pipelines side by side that train the same weights. None: one.
 

@@ -119,7 +119,7 @@ def refuse_profile_options(kind: Kind[Any, Any], cluster: Cluster) -> None:
 
 def _refusal(name: str, runs_on: str) -> str:
     if name == "gpus":
-        return "--devices names GPUs, whose times only profiles and tables take: give the number of devices alone."
+        return "--devices names GPUs, and this problem already holds its times; give the number of devices alone."
     if name in STAGING_OPTIONS:
         option = "--" + name.replace("_", "-")
         return f"{option} is for staging problems: this one is none; drop {option}."

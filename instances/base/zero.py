@@ -1,8 +1,8 @@
 """ZeRO: which of a parameter's states data-parallel replicas divide among them, in the words of every kind.
 
-Stage 1 divides the optimizer's states, stage 2 the gradients as well, stage 3 also the weights. Replicas of stages 0 and
-1 scatter their gradients and gather weights once for all micro-batches between two updates; from stage 2 on gradients
-are scattered in every backward pass, and in stage 3 weights are gathered in every pass.
+Stage 1 divides the optimizer's states, stage 2 the gradients as well, stage 3 also the weights. In stages 0 and 1
+replicas scatter their gradients and gather weights once for all micro-batches between two updates; from stage 2 on
+gradients are scattered in every backward pass, and in stage 3 weights are gathered in every pass.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ forward to its backward task, its input. What a profile says fits that in one of
 
 Weights are counted in `COPIES` of the optimizer, buffers with them. With `--zero 1 --replicas 8` as many such pipelines
 stand side by side and divide the optimizer's copies, from stage 2 on gradients and in stage 3 weights. What they send
-for every micro-batch takes time of the passes, over the links and hidden by nothing: in stage 2 the gradients of a layer
-are scattered in its backward pass, in stage 3 its weights are gathered in both passes as well; a collective takes
+for every micro-batch takes time of the passes, over the links and hidden by nothing: in stage 2 the gradients of a
+layer are scattered in its backward pass, in stage 3 its weights are gathered in both passes as well; a collective takes
 (replicas - 1) / replicas times its bytes. In stage 3 the limit on memory is less by three times the weights of the
 largest layer, which are there gathered. What is sent once for many micro-batches is no part of the period.
 

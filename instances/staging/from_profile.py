@@ -6,7 +6,7 @@ Cost model, for one micro-batch:
   bytes are given where no gradient comes back, because the problem counts every edge both ways);
 - memory: copies of the parameters (`COPIES` of the optimizer) and buffers whatever is in flight; for each micro-batch
   in flight what the layer saves for its backward pass; with `--zero` the replicas of a stage divide the optimizer's
-  copies, from stage 2 on gradients and in stage 3 weights, whose largest layer is then held three times besides, gathered;
+  copies, from stage 2 on gradients and in stage 3 weights; then the model's largest layer is there three times, gathered;
 - `--recompute` adds a configuration that computes the activations again: twice the forward time, and only what the
   layer reads is kept;
 - `--data-parallel` allows replicas, which synchronise one copy of the parameters;
@@ -161,6 +161,11 @@ def _notes(profile: Profile, options: ProfileOptions, bandwidth: float) -> Itera
         yield (
             f"devices that share a layer exchange what it sends {REDUCTIONS} times in each pass, over their "
             "links; --efficiency 2:0.97,4:0.93 says what is left of the ideal speed instead"
+        )
+    if shared and profile.training:
+        yield (
+            "what a layer keeps is divided among the devices that share it, as with Megatron's --sequence-parallel; "
+            "without that they keep more"
         )
     yield from about_copies(profile, options)
     if not options.data_parallel and not options.tensor_parallel:

@@ -184,7 +184,7 @@ class _Factory:
             )
 
     def _bytes_per_parameter(self) -> Bytes:
-        """Versions, gradient, moments, and the master copy of short numbers: on every replica, and divided among them."""
+        """Versions, gradient, moments, and the master copy of short numbers: on every replica, and divided."""
         size = self.workload.element_bytes
         optimizer = MOMENT_BYTES + (MASTER_BYTES if size < MASTER_BYTES else 0)
         states = (optimizer, size, self.weight_versions * size)

@@ -12,8 +12,11 @@ ROUND = 2.0
 
 
 def sync_seconds(problem: StagingProblem, replicas: int, samples: int, bandwidth: float) -> float:
-    """Time per byte of weights, times the replicas: gradients are scattered once for so many micro-batches, then weights
-    gathered; with ZeRO 2 gradients for every micro-batch, with ZeRO 3 weights twice besides, and not in the end."""
+    """Time per byte of weights, times the replicas.
+
+    Gradients are scattered once for so many micro-batches, and then weights gathered; with ZeRO 2 gradients are for
+    every micro-batch, with ZeRO 3 weights are gathered twice for each besides, and not in the end.
+    """
     at_updates = {2: 1, 3: 0}.get(problem.zero, 2)
     in_passes = {2: 1, 3: 3}.get(problem.zero, 0)
     sent = ROUND * at_updates * (replicas - 1) / samples / bandwidth

@@ -1,8 +1,9 @@
 """Named devices and links with their makers' figures; times by the roofline rule.
 
 GPUs are those of `instances/base/gpus.py`. The packaged instances were made of the five that are written here, with the
-memory of their names, and keep them. A layer takes max(operations / (peak x efficiency), bytes / memory bandwidth) plus a launch overhead. Peaks are those of
-the datasheets, for numbers of 4 bytes and of 2; the efficiency is our assumption for large dense kernels.
+memory of their names, and keep them. A layer takes max(operations / (peak x efficiency), bytes / memory bandwidth) plus
+a launch overhead. Peaks are those of the datasheets, for numbers of 4 bytes and of 2; the efficiency is our assumption
+for large dense kernels.
 """
 
 from __future__ import annotations
@@ -68,8 +69,9 @@ def hardware_of(known: KnownGpu) -> Hardware:
     return Hardware(known.name, known.single_flops, half, known.memory_rate, known.memory_bytes)
 
 
-DEVICES: Mapping[str, Hardware] = _PACKAGED | {
-    name: hardware_of(known) for name, known in GPUS.items() if name not in _PACKAGED
+DEVICES: Mapping[str, Hardware] = {
+    **_PACKAGED,
+    **{name: hardware_of(known) for name, known in GPUS.items() if name not in _PACKAGED},
 }
 
 LINKS: Mapping[str, Link] = {

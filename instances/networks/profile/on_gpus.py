@@ -37,14 +37,15 @@ def on_gpus(profile: Profile, cluster: Cluster, kind: Kind[Any, Any]) -> tuple[P
         _check_mixed(cluster, kind)
     timed = on_each(profile, cluster)[0]
     given = cluster.bandwidth is not None or bool(cluster.levels)
-    slowest = min(gpu.inside for gpu in known)
+    inside = all(cluster.devices is not None and cluster.devices <= gpu.node for gpu in known)
+    slowest = min(gpu.inside if inside else gpu.between for gpu in known)
     filled = replace(
         cluster,
         memory_bytes=known[0].memory_bytes if cluster.memory_bytes is None else cluster.memory_bytes,
         bandwidth=cluster.bandwidth if given else slowest,
         gpus=cluster.gpus if len(known) > 1 else None,
     )
-    return timed, filled, tuple(_notes(profile, known, None if given else slowest))
+    return timed, filled, tuple(_notes(profile, known, None if given else slowest, inside))
 
 
 def _check_mixed(cluster: Cluster, kind: Kind[Any, Any]) -> None:
@@ -99,7 +100,7 @@ def _times(time: Time, factor: Fraction) -> Time:
     return float(as_written(time) * factor)
 
 
-def _notes(profile: Profile, known: list[KnownGpu], bandwidth: float | None) -> Iterator[str]:
+def _notes(profile: Profile, known: list[KnownGpu], bandwidth: float | None, inside: bool) -> Iterator[str]:
     names = [gpu.name for gpu in known]
     if _has_kernels(profile):
         yield f"times are those of each node's kernels on {' and '.join(names)}, by the roofline rule"
@@ -110,6 +111,6 @@ def _notes(profile: Profile, known: list[KnownGpu], bandwidth: float | None) -> 
         )
     if bandwidth is not None:
         yield (
-            f"links are taken as {written_bytes(bandwidth)}/s, the slowest of these GPUs' own inside a node; --bandwidth "
-            "says otherwise"
+            f"links are taken as {written_bytes(bandwidth)}/s, the slowest of these GPUs' own "
+            f"{'inside a node' if inside else 'between nodes'}; --bandwidth says otherwise"
         )
