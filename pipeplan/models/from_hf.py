@@ -76,8 +76,8 @@ def import_hf(
         installed, and calculated from its shapes otherwise.
     activations : str, optional
         What layers keep for their backward passes: "fused", as training frameworks with fused kernels and flash
-        attention keep it, or "eager", as PyTorch does operation by operation, which only a trace knows. None: fused for language
-        models whose shapes are known, where nodes are blocks; eager otherwise.
+        attention keep it, or "eager", as PyTorch does operation by operation, which only a trace knows. None: fused for
+        language models whose shapes are known, where nodes are blocks; eager otherwise.
     name : str, optional
         Of the profile. None: the file's folder or name, else the model's class.
 
