@@ -73,7 +73,7 @@ CLUSTER_OPTIONS = (
         Any,
         parser=_devices,
         metavar="N|GPUS",
-        help="Number of accelerators; of profiles and tables also GPUs by name: 2xa100-80gb,2xt4-16gb.",
+        help="Accelerators: 8, or of profiles 2xa100-80gb,2xt4.",
     ),
     _option("cpus", int, help="Number of CPUs."),
     _option(

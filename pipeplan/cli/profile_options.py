@@ -79,11 +79,11 @@ PROFILE_OPTIONS = (
         "zero",
         int,
         metavar="STAGE",
-        help="ZeRO stage: replicas divide the optimizer's states (1), gradients as well (2), weights as well (3).",
+        help="ZeRO stage of replicas: 1, 2 or 3.",
     ),
     _option("replicas", int, help="Pipelines side by side that train the same weights (chains, with --zero)."),
-    _option("sequence", int, metavar="TOKENS", help="Packaged language models: tokens of a sample."),
-    _option("micro_batch", int, metavar="SAMPLES", help="Packaged language models: samples of a micro-batch."),
+    _option("sequence", int, metavar="TOKENS", help="Tokens of a sample: packaged models."),
+    _option("micro_batch", int, metavar="SAMPLES", help="Samples of a micro-batch: packaged models."),
 )
 
 
