@@ -354,7 +354,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             (PIPER_VARIANT, SEMANTICS, FLUSHED, HIERARCHY),
             paper=_PIPER,
             takes_start=True,
-            extensions=frozenset({"levels", "types", "no replicas"}),
+            extensions=frozenset({"levels", "types", "no replicas", "zero"}),
             scope="pipeplan.formulations.piper.scope:family",
             starts={"auto": ("dp-piper",), "dp": ("dp-piper",)},
             compiles_on=("bert-large-stages",),

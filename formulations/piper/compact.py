@@ -109,7 +109,7 @@ class CompactModel:
             for c, setting in enumerate(self.settings)
             for v in self.layers
             for number, way in enumerate(self._ways(v, setting))
-            if (limit := self.book.limits[setting.kind]) is None or self.memory(v, c, number) <= limit
+            if (limit := self.limit(setting)) is None or self.memory(v, c, number) <= limit
             if self._work(way, setting) <= self.most * (1 + ROUNDING)
             for i in self.stages
         ]
@@ -129,8 +129,13 @@ class CompactModel:
 
     def memory(self, v: int, c: int, number: int) -> int:
         """Memory of a layer's configuration, in whole units."""
-        each, fixed = self.book.memory.ways[v][self.settings[c].t][number]
-        return each * self.settings[c].q + fixed
+        setting = self.settings[c]
+        each, fixed = self.book.memory.held(v, setting.t, setting.d)[number]
+        return each * setting.q + fixed
+
+    def limit(self, setting: Setting) -> int | None:
+        """What layers may take of a device, in whole units; None: there is no limit."""
+        return self.book.limit(setting.kind, setting.t, setting.d)
 
     def _work(self, way: Configuration, setting: Setting) -> float:
         """What a layer adds to the load of its stage."""
@@ -228,7 +233,7 @@ class CompactModel:
         )
 
     def _memory(self) -> None:
-        limited = {c: limit for c, s in enumerate(self.settings) if (limit := self.book.limits[s.kind]) is not None}
+        limited = {c: limit for c, s in enumerate(self.settings) if (limit := self.limit(s)) is not None}
         needs = {(v, c, n): self.memory(v, c, n) for v, _, c, n in self.choices if c in limited}
         if not needs:
             return

@@ -16,7 +16,8 @@ from .stages import StageBook
 def planned_stage(book: StageBook, column: Column, carried: int) -> PlannedStage:
     """The stage with the configurations that are best with so many copies of later stages."""
     layers, d, t = book.problem.layers, column.d, column.t
-    chosen = book.stage(column.members, t, column.kind).configurations(d, book.reserved(d, column.copies, carried))
+    stage = book.stage(column.members, t, column.kind, column.copies)
+    chosen = stage.configurations(d, book.reserved(d, column.copies, carried))
     order = [v for v in book.problem.topological_order if column.members >> v & 1]
     names = {layers[v].id: chosen[v] for v in order}
     kind = book.problem.device_types[column.kind].name if book.problem.device_types else None

@@ -38,3 +38,5 @@ def check_levels(problem: StagingProblem, variant: str) -> None:
         raise InputError("levels", "is empty", "give the devices and the bandwidth of each level")
     if variant != "precise" and problem.exact_batches:
         raise InputError("exact_batches", f"means nothing to the {variant} variant", "use the precise variant")
+    if variant == "crude" and problem.zero:
+        raise InputError("zero", "divides what copies hold, which crude does not count", "use the precise variant")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..instances.base.cluster import devices_given
 from ..instances.base.errors import InputError, PipeplanError, UsageError
 from ..instances.base.json_file import STDIN
 from ..instances.base.result import Asked
@@ -52,9 +53,28 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 
 # ---- the cluster ---------------------------------------------------------------------------------------
 
+
+def _devices(text: str) -> dict[str, Any]:
+    """A number, or GPUs by name; the fields of the cluster."""
+    try:
+        return {"devices": int(text)}
+    except ValueError:
+        pass
+    try:
+        return devices_given(text)
+    except PipeplanError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 _option = partial(option, rich_help_panel=CLUSTER)
 CLUSTER_OPTIONS = (
-    _option("devices", int, help="Number of accelerators."),
+    _option(
+        "devices",
+        Any,
+        parser=_devices,
+        metavar="N|GPUS",
+        help="Accelerators: 8, or of profiles 2xa100-80gb,2xt4.",
+    ),
     _option("cpus", int, help="Number of CPUs."),
     _option(
         "memory_bytes",
@@ -100,6 +120,8 @@ CLUSTER_OPTIONS = (
 
 
 def _cluster(given: dict[str, Any]) -> Cluster:
+    devices = given.pop("devices", None)
+    given |= devices if isinstance(devices, dict) else devices_given(devices)
     training = False if given.pop("inference", False) else None
     profile = {known.name: given.pop(known.name) for known in PROFILE_OPTIONS if known.name in given}
     return Cluster(**given, training=training, profile=profile_options(profile))
@@ -194,6 +216,23 @@ RARE = (
 
 # Gives a command the options of the cluster, without listing the rare ones.
 with_usual_cluster = shared("on", [hidden(o) if o.name in RARE else o for o in CLUSTER_OPTIONS], _cluster)
+
+# Methods for graph pipelines have an option of this name: commands that take methods take it once.
+BESIDE_METHODS = tuple(o.name for o in CLUSTER_OPTIONS if o.name != "micro_batch")
+
+
+def with_micro_batch(text: str | None, on: Cluster, own: dict[str, Any]) -> tuple[Cluster, dict[str, Any]]:
+    """The samples of a micro-batch as what a profile is made for, where its problem is no graph pipeline."""
+    if text is None or "micro_batch" not in own or not holds_profile(text):
+        return on, own
+    if load_with_notes(text, on).problem.kind == "graph-pipeline":
+        return on, own
+    rest = {name: value for name, value in own.items() if name != "micro_batch"}
+    profile = profile_options({"micro_batch": own["micro_batch"]})
+    return replace(
+        on, profile=profile if on.profile is None else replace(on.profile, micro_batch=own["micro_batch"])
+    ), rest
+
 
 # ---- the output ----------------------------------------------------------------------------------------
 

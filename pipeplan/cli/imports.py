@@ -97,6 +97,13 @@ OPTIONS = (
         help="Look at every operation with torch, a minute for a large model; or calculate from the shapes in the "
         "configuration, in moments, with fused kernels; default: trace where torch is installed.",
     ),
+    option(
+        "activations",
+        str,
+        metavar="fused|eager",
+        help="What layers keep for backward passes: as training frameworks keep it, with fused kernels and flash "
+        "attention; or as PyTorch does, operation by operation; default: fused where the shapes are known.",
+    ),
 )
 
 
@@ -229,6 +236,7 @@ def torch(
     "attention",
     "allow_uncounted",
     "trace",
+    "activations",
 )
 def hf(
     *,
@@ -284,6 +292,11 @@ def hand_over(profile: Profile, output: str | None, json: bool, summary: str | N
 
     for warning in profile.source.get("warnings", ()):
         say_note(warning)
+    if profile.training and profile.source.get("activations") == "fused":
+        say_note(
+            "layers keep what fused kernels and flash attention leave, as training frameworks do; --activations eager "
+            "counts what PyTorch keeps operation by operation"
+        )
     if output is not None:
         write_json(output, profile_to_json(profile))
     if json:

@@ -75,11 +75,20 @@ PROFILE_OPTIONS = (
         "default: what they exchange takes the time of their links.",
     ),
     _option("bytes_per_parameter", float, help="Tables with a column parameters_count: the size of one."),
+    _option(
+        "zero",
+        int,
+        metavar="STAGE",
+        help="ZeRO stage of replicas: 1, 2 or 3.",
+    ),
+    _option("replicas", int, help="Pipelines side by side that train the same weights (chains, with --zero)."),
+    _option("sequence", int, metavar="TOKENS", help="Tokens of a sample: packaged models."),
+    _option("micro_batch", int, metavar="SAMPLES", help="Samples of a micro-batch: packaged models."),
 )
 
 
 # Options that notes on a table name: they stand on every help page.
-USUAL = ("kind", "optimizer", "recompute", "data_parallel", "tensor_parallel")
+USUAL = ("kind", "optimizer", "zero", "recompute", "data_parallel", "tensor_parallel", "sequence", "micro_batch")
 
 
 def profile_options(given: Mapping[str, Any]) -> Any:

@@ -22,6 +22,7 @@ from ..planners.registry import EXACT, PLANNERS, example_of, find_planner
 from ..show.console import print_json, say_note
 from ..studies import export
 from .arguments import (
+    BESIDE_METHODS,
     Cluster,
     Json,
     Picture,
@@ -30,6 +31,7 @@ from .arguments import (
     load_lowered,
     output_file,
     readable,
+    with_micro_batch,
     with_usual_cluster,
 )
 from .arguments import progress as progress_option
@@ -96,7 +98,7 @@ _Export = Annotated[
 ]
 
 
-@with_usual_cluster()
+@with_usual_cluster(*BESIDE_METHODS)
 @with_method_options
 @with_limits()
 def command(
@@ -126,6 +128,7 @@ def command(
     if export_model is not None:
         export.check_export(export_model)
     with part("reading"):
+        on, own = with_micro_batch(instance, on, own)
         lowered, asked = load_lowered(instance or _example(formulation, planner), on)
         problem = lowered.problem
     options = limits_for(problem, limits, log_path=log)

@@ -50,6 +50,8 @@ class ModelStage:
     """Samples of one of its micro-batches; None: the plan does not say, and all stages have the same number."""
     configurations: Mapping[str, str] | None = None
     """How nodes run (recomputation and the like) where that is not the usual way."""
+    gpu: str | None = None
+    """The type of its devices, where the plan names one."""
 
 
 @dataclass(frozen=True)
@@ -197,6 +199,7 @@ def _of_stages(
             replicas=copies,
             tensor_parallel=stage.tensor_parallel,
             configurations=_unusual(stage.configurations),
+            gpu=getattr(stage, "device_type", None),
         )
         for number, (stage, copies) in enumerate(replicated)
     ]
@@ -283,11 +286,15 @@ class _Holder:
     name: str
     replicas: int = 1
     on_cpu: bool = False
+    gpu: str | None = None
 
 
 def _of_placement(plan: PlacementPlan, profile: Profile | None) -> PlanStages:
     owner = _owners([device.nodes for device in plan.devices], profile)
-    holders = {d: _Holder(e.name, _copies(plan, e), e.type == "cpu") for d, e in enumerate(plan.devices)}
+    holders = {
+        d: _Holder(e.name, _copies(plan, e), e.type == "cpu", e.accelerator_type)
+        for d, e in enumerate(plan.devices)
+    }
     backward = any(str(node) not in owner for device in plan.devices for node in device.nodes)
     if profile is not None:
         return _by_device(profile, [owner[node] for node in profile.ids], holders, backward)
@@ -300,6 +307,7 @@ def _of_placement(plan: PlacementPlan, profile: Profile | None) -> PlanStages:
             1,
             replicas=holders[d].replicas,
             on_cpu=holders[d].on_cpu,
+            gpu=holders[d].gpu,
         )
         for rank, d in enumerate(busy)
     ]
@@ -345,7 +353,15 @@ def _by_device(
         holder = holders[device]
         nodes = tuple(profile.nodes[i].id for i in members[number])
         stages.append(
-            ModelStage(nodes, ranks[device], holder.name, at_most, replicas=holder.replicas, on_cpu=holder.on_cpu)
+            ModelStage(
+                nodes,
+                ranks[device],
+                holder.name,
+                at_most,
+                replicas=holder.replicas,
+                on_cpu=holder.on_cpu,
+                gpu=holder.gpu,
+            )
         )
     stage_of = {node: number for number, stage in enumerate(stages) for node in stage.nodes}
     return PlanStages(tuple(stages), _reads(stage_of, profile), training)

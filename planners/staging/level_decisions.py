@@ -164,7 +164,7 @@ class _Decision:
         self.known.tick()
         members, limit = self.sets[j] & ~self.sets[i], self.limit * above
         copies = -(-self.known.most // above)
-        found = self._innermost(members, limit, copies, most)
+        found = self._innermost(self._shared(above), members, limit, copies, most)
         if level:
             found = self._higher(level, above, i, j, most)
         kept: list[_Option] = []
@@ -173,10 +173,14 @@ class _Decision:
                 kept.append(option)
         yield from kept
 
-    def _innermost(self, members: int, limit: float, copies: int, most: int) -> Iterator[_Option]:
+    def _shared(self, above: int) -> int:
+        """Copies around a stage, where they matter to what it holds."""
+        return above if self.problem.zero else 1
+
+    def _innermost(self, above: int, members: int, limit: float, copies: int, most: int) -> Iterator[_Option]:
         costs = self.known.costs
         for t in self.problem.degrees:
-            shape = Shape(members, 0, t)
+            shape = Shape(members, 0, t, above)
             if t > most or not costs.possible(shape):
                 continue
             largest = min(most // t, copies if self.problem.replication else 1)
@@ -266,7 +270,8 @@ class _Decision:
         members, d = self.sets[j] & ~self.sets[i], option.data_parallel
         ids = tuple(self.known.costs.ids(members))
         if level == 0:
-            ways = self.known.costs.ways(Shape(members, 0, option.tensor_parallel), d, -(-suffix // d))
+            shape = Shape(members, 0, option.tensor_parallel, self._shared(above))
+            ways = self.known.costs.ways(shape, d, -(-suffix // d))
             return LeveledStage(ids, d, option.tensor_parallel, ways)
         copies = option.copies // d
         children = self._inside(level - 1, above * d, i, j, -(-suffix // d) - copies, copies)

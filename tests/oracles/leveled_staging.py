@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
-from oracles.staging import bytes_held
+from oracles.staging import bytes_held, gathered
 
 from pipeplan.instances.base.amounts import fits
 from pipeplan.instances.staging.leveled_plan import LeveledPlan, LeveledStage
@@ -75,7 +75,7 @@ def _with_best_configurations(problem: StagingProblem, plan: LeveledPlan, varian
         for names in _choices(problem, leaf):
             changed = LeveledPlan(tuple(_changed(plan.stages, [number], names)))
             cost = evaluate_leveled(problem, changed, variant).leaves[number]
-            if variant == "basic" or _fits(problem, leaf, names, cost.in_flight):
+            if variant == "basic" or _fits(problem, leaf, names, cost.in_flight, cost.copies):
                 options.append((cost.load, len(options), changed))
         if not options:
             return None
@@ -83,12 +83,15 @@ def _with_best_configurations(problem: StagingProblem, plan: LeveledPlan, varian
     return plan
 
 
-def _fits(problem: StagingProblem, leaf: LeveledStage, names: dict[int | str, str], in_flight: int) -> bool:
+def _fits(
+    problem: StagingProblem, leaf: LeveledStage, names: dict[int | str, str], in_flight: int, copies: int
+) -> bool:
     rows = (
         (problem.layers[problem.index[v]].configurations[leaf.tensor_parallel], name) for v, name in names.items()
     )
     ways = (next(way for way in row if way.id == name) for row, name in rows)
-    return fits((bytes_held(way, in_flight) for way in ways), problem.memory_bytes)
+    held = [bytes_held(way, in_flight, copies) for way in ways]
+    return fits((*held, gathered(problem, copies, leaf.tensor_parallel)), problem.memory_bytes)
 
 
 def _choices(problem: StagingProblem, leaf: LeveledStage) -> Iterator[dict[int | str, str]]:

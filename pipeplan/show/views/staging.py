@@ -11,7 +11,7 @@ from ...instances.staging.plan import PlannedStage, StagedPlan, counted
 from ...instances.staging.problem import StagingProblem
 from ...instances.staging.question import FLUSH
 from ...instances.staging.referee.levels import LeafCost, LeveledEvaluation, LeveledRow, leveled_rows
-from ...instances.staging.referee.stages import StageCost, StagedEvaluation, type_of
+from ...instances.staging.referee.stages import StageCost, StagedEvaluation, gathered_bytes, type_of
 from ...planners.staging.equal import RECOMPUTATION
 from ..even import staging_blocks, staging_plans
 from ..names import Order, order_of
@@ -175,10 +175,13 @@ def _memory(
     problem: StagingProblem, stage: PlannedStage | LeveledStage, cost: StageCost | LeafCost
 ) -> dict[str, float]:
     """What is left of it are the micro-batches."""
-    degree, fixed = stage.tensor_parallel, 0.0
+    degree = stage.tensor_parallel
+    copies = cost.copies if isinstance(cost, LeafCost) else stage.data_parallel
+    fixed = float(gathered_bytes(problem, degree, copies))
     for node in stage.nodes:
         ways = problem.layers[problem.index[node]].configurations.get(degree, ())
-        fixed += sum(way.memory_fixed for way in ways if way.id == stage.configurations.get(node))
+        chosen = (way for way in ways if way.id == stage.configurations.get(node))
+        fixed += sum(float(way.memory_bytes(0, copies)) for way in chosen)
     return {"fixed": fixed, "micro-batches in flight": max(0.0, cost.memory_bytes - fixed)}
 
 
