@@ -187,7 +187,10 @@ def show_result(
         if unused is not None:
             say_note(unused)
     if json:
-        print_json(facts)
+        from ..show.iteration import iteration_json
+
+        plan = result.plan if result.verified else None
+        print_json({**facts, **iteration_json(problem, plan, samples)})
     else:
         from ..show.terminal.drawing import draw_result
 
