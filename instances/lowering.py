@@ -140,6 +140,7 @@ def lower(
     data_parallel: bool = False,
     tensor_parallel: Sequence[int] = (),
     efficiency: float | str | None = None,
+    whole_layers: bool = False,
 ) -> Lowered:
     """A profile as a problem of a kind, by the rules that the kind's module `from_profile` documents.
 
@@ -178,6 +179,8 @@ def lower(
     efficiency : float or str, optional
         What is left of the ideal speed where devices share a layer, or for each number of them: "2:0.97,4:0.93". None:
         what they exchange takes the time of their links.
+    whole_layers : bool
+        Layers stay whole, the embedding with the first and the head with the last, so that every stage holds a layer.
 
     Returns
     -------
@@ -192,7 +195,8 @@ def lower(
         An option says nothing about such a problem, or something is missing.
     """
     options = ProfileOptions(
-        *(kind, optimizer, in_flight, recompute, data_parallel, tuple(tensor_parallel), efficiency)
+        *(kind, optimizer, in_flight, recompute, data_parallel, tuple(tensor_parallel), efficiency),
+        whole_layers=whole_layers,
     )
     cluster = Cluster(
         *(devices, cpus, memory_bytes, bandwidth, cpu_slowdown, None, batch, exact_batches, levels), profile=options
@@ -206,16 +210,21 @@ def on_cluster(profile: Profile, cluster: Cluster) -> Lowered:
     if cluster.training is False and profile.training:
         profile = without_backward_passes(profile)
     name, reason = choose_kind(profile, cluster, options)
+    read = profile
     kind = KINDS[name]
     _refuse_foreign(kind, profile, cluster, options)
     try:
         assert kind.from_profile is not None, kind.name  # only such kinds are chosen
+        if options.whole_layers:
+            from .networks.profile.whole_layers import whole_layers
+
+            profile = whole_layers(profile).profile
         lowered = kind.from_profile(profile, cluster, options)
     except InputError as error:
         raise _of_the_profile(error, profile) from None
     tokens = profile.source.get("sequence")
     samples = Samples(profile.micro_batch, profile.training, tokens if isinstance(tokens, int) else None)
-    return Lowered(lowered.problem, (*reason, *lowered.notes, *_about_experts(profile)), samples)
+    return Lowered(lowered.problem, (*reason, *lowered.notes, *_about_experts(profile)), samples, read)
 
 
 _MANY_EXPERTS = re.compile(r"moe|mixtral|experts|deepseekv[23]", re.IGNORECASE)

@@ -30,7 +30,7 @@ KIND = kind_in(
     },
     runs_on="stages run on devices",
     adjust=Function("kind_functions:adjusted"),
-    profile_options=("recompute", "data_parallel", "tensor_parallel", "efficiency"),
+    profile_options=("recompute", "data_parallel", "tensor_parallel", "efficiency", "whole_layers"),
     network=Function("from_workload:to_staging"),
     network_arguments={"batch": None, "micro_batches": 8, "merge": None},
     each_memory=Function("each_device:with_memory"),

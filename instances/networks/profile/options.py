@@ -44,6 +44,8 @@ class ProfileOptions:
     None: what they exchange takes the time that links need."""
     bytes_per_parameter: float | None = None
     """Size of one parameter, for tables that count parameters."""
+    whole_layers: bool = False
+    """Nodes are whole layers, the embedding with the first and the head with the last."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensor_parallel", tuple(sorted(set(self.tensor_parallel))))
@@ -129,6 +131,8 @@ class Lowered:
     notes: tuple[str, ...] = ()
     samples: Samples | None = None
     """None: the problem was none of a profile."""
+    profile: Profile | None = None
+    """What it was made of, as it was read."""
 
 
 # ---- what several lowerings need -----------------------------------------------------------------------

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ...instances.base.errors import UsageError, show
+from ...instances.networks.profile.module_names import number_in
 from ...instances.networks.profile.profile import Profile
-from ..module_names import number_in
 from ..stages import order_of
 from .contract import (
     ToExport,
@@ -190,7 +190,7 @@ def _check_whole(job: ToExport, layers: Sequence[tuple[str, ...]]) -> None:
                 raise job.refusal(
                     f"the node {show(layer[0])} is on stage {first} and {show(node)}, a part of the same layer, on "
                     f"stage {job.plan.stage_of[node]}, and layers are moved whole",
-                    "import the model with --granularity block and plan again",
+                    "plan with --whole-layers",
                 )
 
 
@@ -213,7 +213,7 @@ def _check_ends(job: ToExport, parts: Parts) -> None:
         )
 
 
-RETRY = "`plan run` runs it as it is"
+RETRY = "plan with --whole-layers"
 
 
 def _misplaced(after: Sequence[str], stage_of: dict[str, int], final: int, last: int) -> Iterator[str]:
