@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class PiperMip(CommonFormulation):
-    """Minimise the largest load of a stage, on any level; with flushes, that times (N + stages - 1) / N."""
+    """Minimise the largest load of a stage, on any level; with flushes, that times (N + copies - the fewest) / N."""
 
     def check(self, problem: StagingProblem, options: Options) -> None:
         check_type("mip-piper", problem, StagingProblem)
@@ -132,11 +132,10 @@ def _build_columns(case: _Case, flushed: bool, floor: float, cutoff: float | Non
     highest = highest_cost(candidates, arcs)
     unit = load_unit(floor, highest)
     step = 1.0 / GRID_STEPS
-    longest = min(len(problem.layers), book.most)
-    counts = counts_of(longest, problem.micro_batches, floor, cutoff, unit, step) if flushed else ()
+    counts = counts_of(book.most, problem.micro_batches, floor, cutoff, unit, step) if flushed else ()
     paths: PathTranslator | TreeTranslator = PathTranslator(book, candidates, unit, counts)
     if problem.levels:
-        paths = TreeTranslator(book, candidates, arcs, unit)
+        paths = TreeTranslator(book, candidates, arcs, unit, counts)
     model = build_columns(book, candidates, unit, counts, arcs)
     size = {
         "suffix_sets": len(candidates.lattice.sets),
@@ -144,7 +143,7 @@ def _build_columns(case: _Case, flushed: bool, floor: float, cutoff: float | Non
         "stage_columns": len(candidates.columns),
         **({"upper_stages": len(arcs)} if problem.levels else {}),
     }
-    grids = _grids(model, ("g", "k"), step)
+    grids = _grids(model, ("g", "k", "m"), step)
     return BuiltModel(model, paths.decode, paths.encode, grids, _loss(unit * step, counts), size)
 
 
@@ -176,7 +175,7 @@ def _build_compact(case: _Case, flushed: bool, floor: float, cutoff: float | Non
         compact.model,
         partial(compact_values.decode, compact),
         partial(compact_values.encode, compact),
-        _grids(compact.model, ("f", "h", "s"), step),
+        _grids(compact.model, ("f", "h", "s", "m"), step),
         _loss(compact.unit * step, compact.counts),
         {"stage_numbers": len(compact.stages), "settings": len(compact.settings)},
         exclude=partial(compact_values.exclude, compact),
