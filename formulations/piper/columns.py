@@ -48,7 +48,7 @@ def build_columns(
     if counts:
         copies = sum(column.copies * model.x[a] for a, column in enumerate(columns))
         each = [sum(columns[a].copies * model.x[a] for a in stages) for stages in _holding(problem, columns)]
-        add_flush(model, copies, each, counts, unit, book.most)
+        add_flush(model, copies, each, counts, unit, problem.micro_batches, book.most)
     if problem.levels:
         add_levels(model, problem, candidates, arcs, unit)
     return model

@@ -102,7 +102,7 @@ class CompactModel:
         model, most = self.model, self.degree_limit
         degrees = [sum(s.d * model.w[i, c] for c, s in enumerate(self.settings)) for i in self.stages]
         each = [degrees[i] + most * (1 - model.z[i]) for i in self.stages]
-        add_flush(model, sum(degrees), each, self.counts, self.unit, most)
+        add_flush(model, sum(degrees), each, self.counts, self.unit, self.problem.micro_batches, most)
 
     def _in_flight(self, d: int, kind: int) -> range:
         """Numbers of micro-batches in flight to tell apart: only one without a memory limit."""

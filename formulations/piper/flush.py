@@ -2,8 +2,8 @@
 none fewer than m; in either form of the model, and on levels.
 
 y[n]: the plan takes n slots more than micro-batches; P[n]: the largest load where it does, else 0. Their sum is T, so
-the objective, a product of two decisions, is linear in P. m: copies that every stage has. Its blocks are numbered from
-10 on.
+the time Z of a batch, a product of two decisions, is linear in P. m: copies that every stage has. Its blocks are
+numbered from 10 on.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ class Count(NamedTuple):
 
     more: int
     """Beyond the N micro-batches."""
-    factor: float
-    """The time of a micro-batch, with its share of the flush, over the largest load: (N + more) / N."""
+    slots: int
+    """Together with them."""
     most: float
     """The largest load that a plan of so many slots may have, in the model's unit."""
 
@@ -32,18 +32,20 @@ def counts_of(most: int, batches: int, floor: float, cutoff: float | None, unit:
     below `floor`."""
     found = []
     for more in range(most):
-        factor = (batches + more) / batches
+        slots = batches + more
         if cutoff is None:
-            found.append(Count(more, factor, math.inf))
-        elif factor * floor <= cutoff:
+            found.append(Count(more, slots, math.inf))
+        elif slots / batches * floor <= cutoff:
             # Rounded up, or a plan as good as the cut-off would be lost on the grid.
-            found.append(Count(more, factor, math.ceil(cutoff / factor / unit / step) * step))
+            found.append(Count(more, slots, math.ceil(cutoff * batches / slots / unit / step) * step))
     return tuple(found)
 
 
-def add_flush(model: Any, copies: Any, each: Sequence[Any], counts: Counts, unit: float, most: int) -> None:
-    """`copies`: of all stages, as an expression; `each`: of single stages, or more where there is none. The objective
-    is made anew."""
+def add_flush(
+    model: Any, copies: Any, each: Sequence[Any], counts: Counts, unit: float, batches: int, most: int
+) -> None:
+    """`copies`: of all stages, as an expression; `each`: of single stages, or more where there is none; `most`: that
+    stages may have. The objective is made anew: one number times Z, which solvers of whole numbers take as it is."""
     import pyomo.environ as pyo
 
     numbers, highest = range(len(counts)), model.T.ub
@@ -56,10 +58,14 @@ def add_flush(model: Any, copies: Any, each: Sequence[Any], counts: Counts, unit
         expr=sum(count.more * model.y[i] for i, count in enumerate(counts)) == copies - model.m
     )
     model.eq_11 = pyo.Constraint(numbers, rule=lambda m, i: m.P[i] <= m.P[i].ub * m.y[i])
-    model.eq_12 = pyo.Constraint(expr=sum(model.P[i] for i in numbers) == model.T)
+    model.eq_12_largest = pyo.Constraint(expr=sum(model.P[i] for i in numbers) == model.T)
     model.cut_least = pyo.Constraint(numbers, rule=lambda m, i: m.P[i] >= m.T.lb * m.y[i])
+    model.Z = pyo.Var(bounds=(0, max((count.slots * min(count.most, highest) for count in counts), default=0)))
+    model.eq_12_batch = pyo.Constraint(
+        expr=sum(count.slots * model.P[i] for i, count in enumerate(counts)) == model.Z
+    )
     model.del_component(model.objective)
-    model.objective = pyo.Objective(expr=unit * sum(count.factor * model.P[i] for i, count in enumerate(counts)))
+    model.objective = pyo.Objective(expr=unit / batches * model.Z)
 
 
 def flush_values(counts: Counts, copies: Sequence[int], load: float) -> dict[str, float] | None:
@@ -74,4 +80,5 @@ def flush_values(counts: Counts, copies: Sequence[int], load: float) -> dict[str
     for i, count in enumerate(counts):
         here = count.more == more
         values |= {f"y[{i}]": float(here), f"P[{i}]": load if here else 0.0}
+        values |= {"Z": count.slots * load} if here else {}
     return values

@@ -144,12 +144,13 @@ def _build_columns(case: _Case, flushed: bool, floor: float, cutoff: float | Non
         **({"upper_stages": len(arcs)} if problem.levels else {}),
     }
     grids = _grids(model, ("g", "k", "m"), step)
-    return BuiltModel(model, paths.decode, paths.encode, grids, _loss(unit * step, counts), size)
+    loss = _loss(unit * step, counts, problem.micro_batches)
+    return BuiltModel(model, paths.decode, paths.encode, grids, loss, size)
 
 
 def _grids(model: Any, whole: tuple[str, ...], step: float) -> dict[str, float]:
     """Loads on a fine grid, all else that is not binary in whole numbers."""
-    families = [(family, 1.0) for family in whole] + [("P", step)]
+    families = [(family, 1.0) for family in whole] + [("P", step), ("Z", step)]
     found = {"T": step}
     for name, width in families:
         family = model.component(name)
@@ -157,9 +158,9 @@ def _grids(model: Any, whole: tuple[str, ...], step: float) -> dict[str, float]:
     return found
 
 
-def _loss(step: float, counts: Counts) -> float:
+def _loss(step: float, counts: Counts, batches: int) -> float:
     """What the grid of loads costs at most."""
-    return step * max((count.factor for count in counts), default=1.0)
+    return step * max((count.slots / batches for count in counts), default=1.0)
 
 
 def _build_compact(case: _Case, flushed: bool, floor: float, cutoff: float | None) -> BuiltModel | Refuted:
@@ -176,7 +177,7 @@ def _build_compact(case: _Case, flushed: bool, floor: float, cutoff: float | Non
         partial(compact_values.decode, compact),
         partial(compact_values.encode, compact),
         _grids(compact.model, ("f", "h", "s", "m"), step),
-        _loss(compact.unit * step, compact.counts),
+        _loss(compact.unit * step, compact.counts, case.problem.micro_batches),
         {"stage_numbers": len(compact.stages), "settings": len(compact.settings)},
         exclude=partial(compact_values.exclude, compact),
     )

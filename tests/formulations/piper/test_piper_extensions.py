@@ -185,7 +185,7 @@ def test_a_cut_off_bounds_the_number_of_slots() -> None:
     """N = 4, no load below 1: within 2 there may be 8 slots; the more, the smaller the loads."""
     counts = counts_of(9, 4, 1.0, 2.0, 1.0, 0.25)
     assert [count.more for count in counts] == [0, 1, 2, 3, 4]
-    assert [count.factor for count in counts] == [1.0, 1.25, 1.5, 1.75, 2.0]
+    assert [count.slots for count in counts] == [4, 5, 6, 7, 8]
     assert [count.most for count in counts] == [2.0, 1.75, 1.5, 1.25, 1.0]
     assert len(counts_of(9, 4, 1.0, None, 1.0, 0.25)) == 9
 
