@@ -62,6 +62,7 @@ class Exported:
         return next(iter(self.files.values()))
 
 
+CONTIGUOUS = "plan with --planner dp, and chains with --planner contiguous"
 RUN_IT = "`plan run` runs every plan that has stages"
 
 # ---- rules that several targets have -------------------------------------------------------------------
@@ -97,7 +98,7 @@ def check_one_stage_per_rank(job: ToExport) -> None:
                 f"{show(stage.device)} holds stages {seen[stage.rank]} and {number}, with the node {show(between)} "
                 f"elsewhere between {show(job.stages[seen[stage.rank]].nodes[-1])} and {show(stage.nodes[0])}, and "
                 "ranks hold one row of layers each",
-                "ask for a contiguous plan",
+                CONTIGUOUS,
             )
         seen[stage.rank] = number
 

@@ -16,6 +16,7 @@ from ...instances.networks.profile.module_names import number_in
 from ...instances.networks.profile.profile import Profile
 from ..stages import order_of
 from .contract import (
+    CONTIGUOUS,
     ToExport,
     check_accelerators,
     check_neighbours,
@@ -171,7 +172,7 @@ def layers_by_stage(job: ToExport, *, interleaved: bool = False) -> list[StageOf
                 raise job.refusal(
                     f"the layer of the node {show(layer[0])} is on stage {number} and an earlier layer on stage {at}, "
                     "and layers follow each other along the stages",
-                    "ask for a contiguous plan",
+                    CONTIGUOUS,
                 )
             at = number
             counts[number] += 1

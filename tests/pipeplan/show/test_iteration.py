@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -104,4 +105,21 @@ def test_the_comparison_with_the_even_split_never_vanishes(plan: Plan, table: Pa
     many = plan("solve", "llama-3-8b", *on, *degrees)
     assert "even split" in many.out
     none = plan("solve", "memory-tight", "--planner", "dp")
-    assert "no even split fits that was tried (as many nodes on each accelerator)" in " ".join(none.out.split())
+    said = " ".join(none.out.split())
+    assert (
+        "no even split fits that was tried (as many nodes on each accelerator): the nearest holds 335 MiB" in said
+    )
+    assert "on its fullest device, 35 MiB more than that has" in said
+
+
+@pytest.mark.parametrize(
+    "on",
+    [
+        ("--bandwidth", "12GB/s"),
+        ("--levels", "2x12GB/s,2x1GB/s"),
+        ("--bandwidth", "12GB/s", "--kind", "graph-pipeline", "--batch", 8),
+    ],
+)
+def test_an_even_split_that_does_not_fit_says_by_how_much(plan: Plan, table: Path, on: tuple[Any, ...]) -> None:
+    said = " ".join(plan("solve", table, "--devices", 4, "--memory", "14GB", *on).out.split())
+    assert re.search(r"the nearest holds 1\d\.\d GB on its fullest device, [\d.]+ [MG]B more than that has\.", said)
