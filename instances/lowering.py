@@ -14,7 +14,7 @@ from .base.json_file import MAX_FILE_BYTES, check_path, parse_json, read_text
 from .base.kind import Kind
 from .networks.profile.files import profile_from_json
 from .networks.profile.marks import looks_like_graph_txt, looks_like_table
-from .networks.profile.options import Lowered, ProfileOptions, Samples, option_of
+from .networks.profile.options import Lowered, ProfileOptions, option_of, samples_of
 from .networks.profile.packaged import load_packaged_profile, packaged_profile_names
 from .networks.profile.pipedream import PUBLISHED_IN_FLIGHT, profile_name, read_graph_txt
 from .networks.profile.profile import Profile
@@ -222,9 +222,7 @@ def on_cluster(profile: Profile, cluster: Cluster) -> Lowered:
         lowered = kind.from_profile(profile, cluster, options)
     except InputError as error:
         raise _of_the_profile(error, profile) from None
-    tokens = profile.source.get("sequence")
-    samples = Samples(profile.micro_batch, profile.training, tokens if isinstance(tokens, int) else None)
-    return Lowered(lowered.problem, (*reason, *lowered.notes, *_about_experts(profile)), samples, read)
+    return Lowered(lowered.problem, (*reason, *lowered.notes, *_about_experts(profile)), samples_of(read), read)
 
 
 _MANY_EXPERTS = re.compile(r"moe|mixtral|experts|deepseekv[23]", re.IGNORECASE)

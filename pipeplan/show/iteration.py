@@ -97,9 +97,11 @@ def describe_iteration(problem: Problem, plan: Plan, samples: Samples | None = N
     counted, each = kind_of(problem).counted, None
     if found.time_unit in SECONDS:
         each = found.mini_batch / (found.iteration * float(SECONDS[found.time_unit]))
-    in_samples = each if counted == "samples" else None
-    if samples is not None and each is not None:
-        in_samples = each * (1 if counted == "samples" else samples.micro_batch)
+    in_samples = None
+    if counted == "samples":
+        in_samples = each
+    elif samples is not None and samples.micro_batch is not None and each is not None:
+        in_samples = each * samples.micro_batch
     tokens = (
         None if samples is None or samples.tokens is None or in_samples is None else in_samples * samples.tokens
     )

@@ -116,11 +116,24 @@ def _check_above_zero(field: str, value: object, remedy: str) -> None:
 class Samples:
     """What a micro-batch of a profile is, which a problem made of it does not say."""
 
-    micro_batch: int
-    """How many samples it has."""
+    micro_batch: int | None
+    """How many samples it has; None: nobody has said."""
     training: bool
     tokens: int | None = None
     """Of each sample; None: it is no text, or its length is not known."""
+
+
+# Sources of profiles that say nothing of the samples of a micro-batch, unless this field does.
+SILENT, SAMPLES = ("table", "pipedream"), "samples"
+
+
+def samples_of(profile: Profile) -> Samples:
+    """What the profile and its source tell."""
+    silent = profile.source.get("how") in SILENT and SAMPLES not in profile.source
+    tokens = profile.source.get("sequence")
+    return Samples(
+        None if silent else profile.micro_batch, profile.training, tokens if isinstance(tokens, int) else None
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def table(plan: Plan, tmp_path: Path) -> Path:
 def test_solve_says_it_behind_the_answer(plan: Plan, table: Path) -> None:
     said = " ".join(plan("solve", table, *CLUSTER).out.split())
     assert "one iteration of 4 micro-batches: 1.060" in said
-    assert "samples/s; devices of the plan idle" in said
+    assert "micro-batches/s; devices of the plan idle" in said
 
 
 def test_solve_show_and_report_say_the_same(plan: Plan, table: Path, tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_solve_show_and_report_say_the_same(plan: Plan, table: Path, tmp_path: P
     told = json.loads(plan("solve", table, *CLUSTER, "--json", "-o", result).out)["iteration"]
     assert told["count"] == 4
     assert told["counted"] == "micro-batches"
-    assert told["samples_per_second"] == told["counted_per_second"]  # a micro-batch of a table is one sample
+    assert told["samples_per_second"] is None  # nobody has said what a micro-batch of the table is
     assert told["tokens_per_second"] is None
     assert 0 < told["idle"] < 1
     assert json.loads(plan("show", table, result, "--json").out)["iteration"] == told
@@ -88,6 +88,14 @@ def test_solve_show_and_report_say_the_same(plan: Plan, table: Path, tmp_path: P
     assert sentence in " ".join(plan("show", table, result).out.split())
     plan("report", result, "-o", page)
     assert sentence in page.read_text(encoding="utf-8")
+
+
+def test_a_table_has_samples_where_somebody_says_how_many(plan: Plan, table: Path, tmp_path: Path) -> None:
+    profile = tmp_path / "p.json"
+    for count in (1, 4):
+        plan("import", "table", table, "--micro-batch", count, "-o", profile)
+        told = json.loads(plan("solve", profile, *CLUSTER, "--json").out)["iteration"]
+        assert told["samples_per_second"] == pytest.approx(count * told["counted_per_second"])
 
 
 def test_stages_say_how_many_of_their_layers_recompute(plan: Plan, table: Path) -> None:
