@@ -15,7 +15,7 @@ from .base.kind import Kind
 from .networks.profile.files import profile_from_json
 from .networks.profile.marks import looks_like_graph_txt, looks_like_table
 from .networks.profile.on_gpus import on_gpus
-from .networks.profile.options import Lowered, ProfileOptions, Samples, option_of
+from .networks.profile.options import Lowered, ProfileOptions, option_of, samples_of
 from .networks.profile.packaged import load_packaged_profile, packaged_profile_names
 from .networks.profile.pipedream import PUBLISHED_IN_FLIGHT, profile_name, read_graph_txt
 from .networks.profile.profile import Profile
@@ -144,6 +144,7 @@ def lower(
     efficiency: float | str | None = None,
     zero: int | None = None,
     replicas: int | None = None,
+    whole_layers: bool = False,
 ) -> Lowered:
     """A profile as a problem of a kind, by the rules that the kind's module `from_profile` documents.
 
@@ -187,6 +188,8 @@ def lower(
         Of stagings and chains: the ZeRO stage, 1 to 3, by which replicas divide what they hold. None: they do not.
     replicas : int, optional
         Of chains with `zero`: pipelines side by side that train the same weights. None: one.
+    whole_layers : bool
+        Layers stay whole, the embedding with the first and the head with the last, so that every stage holds a layer.
 
     Returns
     -------
@@ -204,6 +207,7 @@ def lower(
         *(kind, optimizer, in_flight, recompute, data_parallel, tuple(tensor_parallel), efficiency),
         zero=zero,
         replicas=replicas,
+        whole_layers=whole_layers,
     )
     cluster = Cluster(
         cpus=cpus,
@@ -226,19 +230,23 @@ def on_cluster(profile: Profile, cluster: Cluster) -> Lowered:
     if cluster.training is False and profile.training:
         profile = without_backward_passes(profile)
     name, reason = choose_kind(profile, cluster, options)
+    read = profile
     kind = KINDS[name]
     if cluster.gpus is not None:
-        profile, cluster, notes = on_gpus(profile, cluster, kind)
-        setting = (*setting, *notes)
+        profile, cluster, said = on_gpus(profile, cluster, kind)
+        setting = (*setting, *said)
     _refuse_foreign(kind, profile, cluster, options)
     try:
         assert kind.from_profile is not None, kind.name  # only such kinds are chosen
+        if options.whole_layers:
+            from .networks.profile.whole_layers import whole_layers
+
+            profile = whole_layers(profile).profile
         lowered = kind.from_profile(profile, cluster, options)
     except InputError as error:
         raise _of_the_profile(error, profile) from None
-    tokens = profile.source.get("sequence")
-    samples = Samples(profile.micro_batch, profile.training, tokens if isinstance(tokens, int) else None)
-    return Lowered(lowered.problem, (*setting, *reason, *lowered.notes, *_about_experts(profile)), samples)
+    notes = (*setting, *reason, *lowered.notes, *_about_experts(profile))
+    return Lowered(lowered.problem, notes, samples_of(read), read)
 
 
 _MANY_EXPERTS = re.compile(r"moe|mixtral|experts|deepseekv[23]", re.IGNORECASE)

@@ -32,7 +32,7 @@ from .graph_pipeline.options import (
 from .graph_pipeline.options import PIPER_OPTIONS as DOWNSET_OPTIONS
 from .placement.options import DP_OPTIONS, LATENCY_CYCLES, LATENCY_OPTIONS, LATENCY_STEPS, OPTIONS, SPLIT
 from .staging.options import DP_OPTIONS as PIPER_OPTIONS
-from .staging.options import EQUI_OPTIONS, RESTRICTED_OPTIONS, UNIFORM
+from .staging.options import EQUI_OPTIONS, RESTRICTED_OPTIONS, UNIFORM_OPTIONS
 from .training.options import HEURISTIC_OPTIONS, SCOPE_OPTIONS
 
 # The planner that hands a formulation to a solver.
@@ -195,7 +195,7 @@ PLANNERS: Mapping[str, Entry] = {
             "The fastest plan with the same degrees on every stage",
             "staging",
             "pipeplan.planners.staging.uniform:PLANNER",
-            (UNIFORM,),
+            UNIFORM_OPTIONS,
             exact=False,
             extensions=frozenset({"levels", "no replicas", "zero"}),
             asked_by=("uniform",),

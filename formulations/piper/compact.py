@@ -76,7 +76,7 @@ class CompactModel:
         # Rounded up, or a plan as good as the cut-off would be lost on the grid.
         self.bounds = (floor / self.unit, math.ceil(self.most / self.unit * GRID_STEPS) / GRID_STEPS)
         step, batches = 1.0 / GRID_STEPS, self.problem.micro_batches
-        self.counts = counts_of(len(self.stages), batches, floor, cutoff, self.unit, step) if flushed else ()
+        self.counts = counts_of(self.degree_limit, batches, floor, cutoff, self.unit, step) if flushed else ()
         self.choices = self._choices()
 
     @property
@@ -95,7 +95,14 @@ class CompactModel:
         self._cut_edges()
         self._loads()
         if self.counts:
-            add_flush(self.model, sum(self.model.z[i] for i in self.stages), self.counts, self.unit)
+            self._flush()
+
+    def _flush(self) -> None:
+        """A stage that is not used has copies enough."""
+        model, most = self.model, self.degree_limit
+        degrees = [sum(s.d * model.w[i, c] for c, s in enumerate(self.settings)) for i in self.stages]
+        each = [degrees[i] + most * (1 - model.z[i]) for i in self.stages]
+        add_flush(model, sum(degrees), each, self.counts, self.unit, self.problem.micro_batches, most)
 
     def _in_flight(self, d: int, kind: int) -> range:
         """Numbers of micro-batches in flight to tell apart: only one without a memory limit."""

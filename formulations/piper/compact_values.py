@@ -7,6 +7,7 @@ import math
 from ...instances.staging.plan import PlannedStage, StagedPlan
 from ..contract import ExtraRow, Values
 from .compact import CompactModel, Setting
+from .flush import flush_values
 
 
 def decode(compact: CompactModel, values: Values) -> StagedPlan:
@@ -41,9 +42,8 @@ def encode(compact: CompactModel, plan: StagedPlan) -> Values | None:
         if chosen is None or not chosen.keys() <= values.keys():
             return None
         values |= chosen
-    if compact.counts and len(plan.stages) not in {count.stages for count in compact.counts}:
-        return None
-    return values
+    copies = [stage.data_parallel for stage in plan.stages]
+    return None if flush_values(compact.counts, copies, 0.0) is None else values
 
 
 def exclude(compact: CompactModel, plan: StagedPlan) -> list[ExtraRow]:

@@ -15,6 +15,7 @@ KIND = kind_in(
     cluster={"devices": "devices", "memory_bytes": "memory_bytes", "batch": "mini_batch"},
     counted="samples",
     runs_on="a graph pipeline runs on devices",
+    profile_options=("whole_layers",),
     network=Function("from_workload:to_graph_pipeline"),
     network_arguments={"mini_batch": 32},
     held=Function("each_device:held"),

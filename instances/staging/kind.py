@@ -30,7 +30,7 @@ KIND = kind_in(
     },
     runs_on="stages run on devices",
     adjust=Function("kind_functions:adjusted"),
-    profile_options=("recompute", "data_parallel", "tensor_parallel", "efficiency", "zero", "gpus"),
+    profile_options=("recompute", "data_parallel", "tensor_parallel", "efficiency", "zero", "gpus", "whole_layers"),
     network=Function("from_workload:to_staging"),
     network_arguments={"batch": None, "micro_batches": 8, "merge": None, "zero": 0},
     each_memory=Function("each_device:with_memory"),

@@ -127,7 +127,10 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
 with_arguments = shared("arguments", OPTIONS, _arguments)
 # Samples of a micro-batch where the file does not say.
 MicroBatch = Annotated[
-    int, typer.Option("--micro-batch", metavar="SAMPLES", help="Samples that the amounts of the file are of.")
+    int | None,
+    typer.Option(
+        "--micro-batch", metavar="SAMPLES", help="Samples that the amounts of the file are of.", show_default=False
+    ),
 ]
 
 
@@ -142,7 +145,7 @@ def table(
     template: Annotated[
         bool, typer.Option("--template", help="Print a filled example as CSV: a transformer.")
     ] = False,
-    micro_batch: MicroBatch = 1,
+    micro_batch: MicroBatch = None,
     arguments: dict[str, Any],
     json: Json = False,
 ) -> None:
@@ -171,7 +174,7 @@ def pipedream(
     *,
     file: Annotated[str, input_file("FILE", "A graph of layers with measured times: graph.txt.")],
     output: Output = None,
-    micro_batch: MicroBatch = 1,
+    micro_batch: MicroBatch = None,
     arguments: dict[str, Any],
     json: Json = False,
 ) -> None:
@@ -180,9 +183,12 @@ def pipedream(
     Commands that take an INSTANCE take the file itself, too, with the cluster and --kind beside.
     """
     from ..instances.lowering import load_graph_txt
+    from ..instances.networks.profile.options import SAMPLES
 
     check_output(output, json)
-    profile = load_graph_txt(file, **{"training": True, **arguments}).replace(micro_batch=micro_batch)
+    profile = load_graph_txt(file, **{"training": True, **arguments})
+    if micro_batch is not None:
+        profile = profile.replace(micro_batch=micro_batch, source={**profile.source, SAMPLES: micro_batch})
     hand_over(profile, output, json)
 
 

@@ -74,6 +74,13 @@ PROFILE_OPTIONS = (
         help="What is left of the ideal speed where devices share a layer: 0.9, or by their number 2:0.97,4:0.93; "
         "default: what they exchange takes the time of their links.",
     ),
+    _option(
+        "whole_layers",
+        bool,
+        "--whole-layers",
+        help="Keep layers whole, the embedding with the first and the head with the last: every stage then holds a "
+        "layer, as vLLM, SGLang and TensorRT-LLM need.",
+    ),
     _option("bytes_per_parameter", float, help="Tables with a column parameters_count: the size of one."),
     _option(
         "zero",
@@ -88,7 +95,10 @@ PROFILE_OPTIONS = (
 
 
 # Options that notes on a table name: they stand on every help page.
-USUAL = ("kind", "optimizer", "zero", "recompute", "data_parallel", "tensor_parallel", "sequence", "micro_batch")
+USUAL = (
+    *("kind", "optimizer", "zero", "recompute", "data_parallel", "tensor_parallel"),
+    *("whole_layers", "sequence", "micro_batch"),
+)
 
 
 def profile_options(given: Mapping[str, Any]) -> Any:

@@ -16,7 +16,8 @@ from ..formulations.registry import FORMULATIONS, find_formulation
 from ..instances.base.errors import UsageError
 from ..instances.base.result import Result
 from ..instances.base.stopwatch import part
-from ..instances.networks.profile.options import Samples
+from ..instances.networks.profile.options import Lowered
+from ..instances.networks.profile.profile import Profile
 from ..instances.registry import Problem
 from ..planners.registry import EXACT, PLANNERS, example_of, find_planner
 from ..show.console import print_json, say_note
@@ -161,7 +162,7 @@ def command(
             verbose=verbose,
             picture=picture,
             named=instance is None,
-            samples=lowered.samples,
+            lowered=lowered,
         )
     raise typer.Exit(exit_code(result))
 
@@ -175,22 +176,24 @@ def show_result(
     verbose: bool,
     picture: str | None,
     named: bool = False,
-    samples: Samples | None = None,
+    lowered: Lowered | None = None,
 ) -> None:
-    """In the terminal, or its facts as JSON, and as a picture where that was asked for."""
+    """In the terminal, or its facts as JSON, and as a picture where that was asked for; `lowered`: the problem with the
+    profile that it was made of."""
     from ..show.view import view_of_result
 
     view = None if json and picture is None else view_of_result(problem, result)
     for message in result.messages:
         say_note(message)
+    samples = None if lowered is None else lowered.samples
     if result.plan is not None and result.verified and not json:
-        from ..show.iteration import unused_devices
-
-        unused = unused_devices(problem, result.plan)
-        if unused is not None:
-            say_note(unused)
+        for note in _about_use(problem, result, None if lowered is None else lowered.profile):
+            say_note(note)
     if json:
-        print_json(facts)
+        from ..show.iteration import iteration_json
+
+        plan = result.plan if result.verified else None
+        print_json({**facts, **iteration_json(problem, plan, samples)})
     else:
         from ..show.terminal.drawing import draw_result
 
@@ -199,6 +202,22 @@ def show_result(
         from ..show.pictures.plans import draw_view
 
         draw_view(view, picture)
+
+
+def _about_use(problem: Problem, result: Result, profile: Profile | None) -> Iterator[str]:
+    """Devices that the plan leaves over, and a framework that cannot run it."""
+    from ..show.iteration import unused_devices
+
+    assert result.plan is not None  # the caller has looked
+    unused = unused_devices(problem, result.plan)
+    if unused is not None:
+        yield unused
+    if profile is not None:
+        from ..models.export.registry import expected_refusal
+
+        refusal = expected_refusal(result, profile)
+        if refusal is not None:
+            yield refusal
 
 
 def _example(formulation: str | None, planner: str | None) -> str:

@@ -7,20 +7,21 @@ follow each other holds several, so that one stage never waits for a later one. 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..instances.base.errors import InputError, UsageError, show
 from ..instances.base.graph import topological_order
+from ..instances.networks.profile.module_names import runs_backward
 from ..instances.placement.from_profile import BACKWARD_SUFFIX
-from .module_names import runs_backward
 
 if TYPE_CHECKING:
     from ..instances.chain.plan import PatternPlan
     from ..instances.graph_pipeline.plan import StageGraphPlan
     from ..instances.networks.profile.profile import Profile
+    from ..instances.networks.profile.whole_layers import WholeLayers
     from ..instances.placement.plan import Device, PlacementPlan
     from ..instances.registry import Plan
     from ..instances.staging.leveled_plan import LeveledPlan, LeveledStage
@@ -91,10 +92,47 @@ def stages_of(plan: Plan, profile: Profile | None = None) -> PlanStages:
     }
     if plan.kind not in readers:
         raise UsageError(f"A plan of the kind {plan.kind} has no stages that could be exported or run.")
-    stages = readers[plan.kind](plan, profile)
+    stages = _read(readers[plan.kind], plan, profile)
     if not stages.stages:
         raise InputError("plan", "holds no node", "give a plan that runs something")
     return stages
+
+
+def _read(reader: Callable[[Any, Profile | None], PlanStages], plan: Plan, profile: Profile | None) -> PlanStages:
+    """A plan that fits the profile no more than by its whole layers was made with `--whole-layers`."""
+    try:
+        return reader(plan, profile)
+    except InputError:
+        if profile is None:
+            raise
+        from ..instances.networks.profile.whole_layers import whole_layers
+
+        try:
+            layers = whole_layers(profile)
+            return _in_nodes(reader(plan, layers.profile), layers, profile)
+        except InputError:
+            pass
+        raise
+
+
+def _in_nodes(stages: PlanStages, layers: WholeLayers, profile: Profile) -> PlanStages:
+    """Stages of whole layers, by the nodes that these consist of."""
+    divided = [
+        replace(
+            stage,
+            nodes=tuple(node for layer in stage.nodes for node in layers.members[layer]),
+            configurations=stage.configurations
+            and {
+                node: way
+                for layer, way in stage.configurations.items()
+                for node in layers.members[layer]
+                if node not in layers.joined
+            },
+        )
+        for stage in stages.stages
+    ]
+    stage_of = {node: number for number, stage in enumerate(divided) for node in stage.nodes}
+    return PlanStages(tuple(divided), _reads(stage_of, profile), stages.training)
 
 
 def order_of(profile: Profile) -> tuple[int, ...]:

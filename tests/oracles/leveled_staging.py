@@ -14,9 +14,10 @@ from pipeplan.instances.staging.problem import StagingProblem
 from pipeplan.instances.staging.referee.levels import evaluate_leveled, verify_leveled
 
 
-def best_leveled(problem: StagingProblem, variant: str) -> tuple[float, LeveledPlan] | None:
+def best_leveled(problem: StagingProblem, variant: str, flush: bool = False) -> tuple[float, LeveledPlan] | None:
     """The least time per micro-batch and a plan that takes it; None where no plan obeys the variant's rules.
 
+    `flush`: filling and draining the pipeline is part of the time.
     Loads and memory of a stage of level 1 depend on its own configurations and on the degrees alone, so its
     configurations are chosen stage by stage, with everything else fixed.
     """
@@ -27,9 +28,21 @@ def best_leveled(problem: StagingProblem, variant: str) -> tuple[float, LeveledP
         if plan is None or any(fault.rule != "memory" for fault in verify_leveled(problem, plan, variant)):
             continue
         value = evaluate_leveled(problem, plan, variant).time_per_micro_batch
+        if flush:
+            copies = list(_copies_of(plan.stages, 1))
+            value *= (problem.micro_batches + sum(copies) - min(copies)) / problem.micro_batches
         if best is None or value < best[0]:
             best = (value, plan)
     return best
+
+
+def _copies_of(stages: tuple[LeveledStage, ...], above: int) -> Iterator[int]:
+    """Copies of each stage of level 1, on all levels."""
+    for stage in stages:
+        if stage.children:
+            yield from _copies_of(stage.children, above * stage.data_parallel)
+        else:
+            yield above * stage.data_parallel
 
 
 def _divisions(problem: StagingProblem, layers: tuple[int, ...], level: int) -> Iterator[tuple[LeveledStage, ...]]:

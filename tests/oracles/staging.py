@@ -55,7 +55,9 @@ class _Enumeration:
     ) -> None:
         batches = self.problem.micro_batches
         if not left:
-            count = batches + len(after) - 1 if self.flush else batches
+            copies = [shape[1] for shape, _ in after]
+            # A micro-batch takes as many slots in a stage as the stage has copies; one stage is busy all the time.
+            count = batches + sum(copies) - min(copies) if self.flush else batches
             value = load * count / batches
             if value < self.value and not (self.problem.exact_batches and degrees != batches):
                 self.value, self.stages = value, after[::-1]

@@ -54,6 +54,8 @@ class ProfileOptions:
     """Tokens of a sample, for models that are known by their shapes; None, here and below: as the profile was made."""
     micro_batch: int | None = None
     """Samples of a micro-batch, for the same models."""
+    whole_layers: bool = False
+    """Nodes are whole layers, the embedding with the first and the head with the last."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensor_parallel", tuple(sorted(set(self.tensor_parallel))))
@@ -129,11 +131,24 @@ def _check_above_zero(field: str, value: object, remedy: str) -> None:
 class Samples:
     """What a micro-batch of a profile is, which a problem made of it does not say."""
 
-    micro_batch: int
-    """How many samples it has."""
+    micro_batch: int | None
+    """How many samples it has; None: nobody has said."""
     training: bool
     tokens: int | None = None
     """Of each sample; None: it is no text, or its length is not known."""
+
+
+# Sources of profiles that say nothing of the samples of a micro-batch, unless this field does.
+SILENT, SAMPLES = ("table", "pipedream"), "samples"
+
+
+def samples_of(profile: Profile) -> Samples:
+    """What the profile and its source tell."""
+    silent = profile.source.get("how") in SILENT and SAMPLES not in profile.source
+    tokens = profile.source.get("sequence")
+    return Samples(
+        None if silent else profile.micro_batch, profile.training, tokens if isinstance(tokens, int) else None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +159,8 @@ class Lowered:
     notes: tuple[str, ...] = ()
     samples: Samples | None = None
     """None: the problem was none of a profile."""
+    profile: Profile | None = None
+    """What it was made of, as it was read."""
 
 
 # ---- what several lowerings need -----------------------------------------------------------------------

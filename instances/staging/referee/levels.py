@@ -41,6 +41,7 @@ from .stages import (
     chosen,
     held_bytes,
     share_of,
+    slots_of,
     too_many_bytes,
     ways_of,
 )
@@ -88,6 +89,10 @@ class LeveledEvaluation:
     leaves: tuple[LeafCost, ...]
     degrees: int
     """Copies on all levels, summed over the stages of level 1."""
+    slots: int
+    """Slots that a batch of N micro-batches takes with a flush behind it (`slots_of`)."""
+    flushed_time_per_micro_batch: float
+    """The largest load, times slots, divided by N: filling and draining the pipeline is part of it."""
 
     @property
     def loads(self) -> tuple[float, ...]:
@@ -126,7 +131,9 @@ def evaluate_leveled(problem: StagingProblem, plan: LeveledPlan, variant: str = 
     )
     remaining = iter(leaves)
     stages = tuple(_cost(problem, stage, len(problem.levels), remaining) for stage in plan.stages)
-    return LeveledEvaluation(max(stage.load for stage in stages), stages, leaves, sum(copies))
+    largest, slots = max(stage.load for stage in stages), slots_of(problem.micro_batches, copies)
+    flushed = largest * slots / problem.micro_batches
+    return LeveledEvaluation(largest, stages, leaves, sum(copies), slots, flushed)
 
 
 def _copies(stage: LeveledStage, above: int) -> Iterator[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
@@ -87,7 +87,7 @@ class StagedEvaluation:
     degrees: int
     """Sum of the data-parallel degrees."""
     slots: int
-    """Slots of the bottleneck that a batch of N micro-batches takes with a flush behind it: N + stages - 1."""
+    """Slots of the bottleneck that a batch of N micro-batches takes with a flush behind it (`slots_of`)."""
     flushed_time_per_micro_batch: float
     """The largest load, times slots, divided by N: filling and draining the pipeline is part of it."""
 
@@ -105,7 +105,7 @@ def evaluate_stages(problem: StagingProblem, plan: StagedPlan, semantics: str = 
     stages = tuple(_cost(problem, stage, s, semantics) for stage, s in zip(plan.stages, suffix, strict=True))
     bottleneck = max(range(len(stages)), key=lambda i: stages[i].load)
     largest, batches = stages[bottleneck].load, problem.micro_batches
-    slots = batches + len(stages) - 1
+    slots = slots_of(batches, [stage.data_parallel for stage in plan.stages])
     return StagedEvaluation(
         stages,
         largest,
@@ -115,6 +115,13 @@ def evaluate_stages(problem: StagingProblem, plan: StagedPlan, semantics: str = 
         slots,
         largest * slots / batches,
     )
+
+
+def slots_of(batches: int, copies: Sequence[int]) -> int:
+    """Slots as long as the largest load in which a batch passes stages with so many copies, and the pipeline is empty
+    again: a micro-batch takes as many in a stage as the stage has copies, and only one stage is busy with the whole
+    batch, at best the one with the fewest."""
+    return batches + sum(copies) - min(copies)
 
 
 def _suffix_sums(plan: StagedPlan) -> list[int]:

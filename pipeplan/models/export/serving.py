@@ -70,7 +70,7 @@ def _counts(job: ToExport, *, tensor: bool = True) -> tuple[list[int], tuple[str
             raise job.refusal(
                 f"stage {number}, with the node {show(job.stages[number].nodes[0])}, holds no layer, and every rank "
                 "must hold one",
-                "plan for fewer --devices",
+                "plan with --whole-layers, or for fewer --devices",
             )
     notes = usual_notes(job)
     if degree > 1:

@@ -92,13 +92,12 @@ def view(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) 
     unit, largest = problem.time_unit, evaluation.time_per_micro_batch
     layers = order_of(problem, problem.layers)
     rows = tuple(_stage_row(problem, i, stage, evaluation, layers) for i, stage in enumerate(plan.stages))
-    slots = [f"a batch of {problem.micro_batches} micro-batches takes {evaluation.slots} slots"]
     labels = {layer.id: str(layer.id) for layer in problem.layers}
     edges = [(edge.source, edge.target) for edge in problem.edges]
     groups = {f"stage {i}": stage.nodes for i, stage in enumerate(plan.stages)}
     return PlanView(
         name=problem.name,
-        value=f"{amount(rules.value(problem, plan), unit)} per micro-batch",
+        value=_value(problem, plan, rules),
         headline=f"{amount(largest, unit, 6)} per micro-batch, {evaluation.devices} of {problem.devices} devices "
         "(data x tensor parallel)",
         tables=(Table("stage", rows),),
@@ -106,7 +105,7 @@ def view(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) 
         full_load=largest,
         sentences=(
             f"devices: {evaluation.devices} of {problem.devices}; degrees sum to {evaluation.degrees}",
-            *(slots if rules.objective == FLUSH else ()),
+            *_slots(problem, evaluation, rules),
             f"bottleneck: stage {evaluation.bottleneck} with load {amount(largest, unit)}",
             *(_told(row, cost) for row, cost in list(zip(rows, evaluation.stages, strict=True))[:MOST_TOLD]),
         ),
@@ -115,6 +114,19 @@ def view(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) 
         time_unit=unit,
         graph=Graph.of("Layers by stage", labels, edges, groups),
     )
+
+
+def _value(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) -> str:
+    flushes = ", flushes included" if rules.objective == FLUSH else ""
+    return f"{amount(rules.value(problem, plan), problem.time_unit)} per micro-batch{flushes}"
+
+
+def _slots(
+    problem: StagingProblem, evaluation: StagedEvaluation | LeveledEvaluation, rules: Rules
+) -> tuple[str, ...]:
+    """Where flushes are part of the value, what they add."""
+    batch = f"a batch of {problem.micro_batches} micro-batches takes {evaluation.slots} slots"
+    return (batch,) if rules.objective == FLUSH else ()
 
 
 def _legend(rows: Iterable[Row], problem: StagingProblem) -> str:
@@ -219,7 +231,7 @@ def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> PlanVi
     told = [_told(row, of.leaf) for row, of in zip(rows, leveled, strict=True) if of.leaf is not None]
     return PlanView(
         name=problem.name,
-        value=f"{amount(largest, unit)} per micro-batch",
+        value=_value(problem, plan, rules),
         headline=f"{amount(largest, unit, 6)} per micro-batch, the largest over {len(problem.levels)} levels",
         tables=(Table("stage", rows),),
         unit=unit,
@@ -227,6 +239,7 @@ def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> PlanVi
         sentences=(
             f"a load is the largest over its levels: {amount(largest, unit)}",
             f"{several(len(evaluation.leaves), 'stage')} of level 1; copies sum to {evaluation.degrees}",
+            *_slots(problem, evaluation, rules),
             *told[:MOST_TOLD],
         ),
         each="stage of each level",
