@@ -22,7 +22,7 @@ from ..instances.registry import kind_of
 from ..show.console import say_note
 from . import quantities
 from .profile_options import PROFILE_OPTIONS, USUAL, profile_options
-from .signatures import hidden, one_of, option, shared
+from .signatures import one_of, option, shared, with_usual_help
 from .written import watch
 
 if TYPE_CHECKING:
@@ -82,20 +82,18 @@ CLUSTER_OPTIONS = (
         "--memory",
         parser=quantities.size_or_none,
         metavar="SIZE",
-        help="Memory of an accelerator: 8GiB, or none for no limit.",
+        help="Memory of an accelerator: 8GiB, or none.",
     ),
     _option(
         "bandwidth",
         float,
         parser=quantities.rate,
         metavar="RATE",
-        help="Bandwidth of the links, for files that give sizes in bytes: 25GiB/s.",
+        help="Bandwidth of the links: 25GiB/s.",
     ),
     _option("cpu_slowdown", float, help="For profiles: how many times slower a CPU is than an accelerator."),
     _option("inference", bool, "--inference", help="For profiles: leave the backward nodes out."),
-    _option(
-        "batch", int, help="Size of a batch: micro-batches for a staging problem, samples for a graph pipeline."
-    ),
+    _option("batch", int, help="Micro-batches (staging) or samples of a batch."),
     _option(
         "exact_batches",
         bool,
@@ -107,7 +105,7 @@ CLUSTER_OPTIONS = (
         Any,
         parser=quantities.levels,
         metavar="LEVELS",
-        help="For staging problems: devices within devices, innermost first: 8x300GB/s,2x25GB/s; or none.",
+        help="Devices within devices: 8x300GB/s,2x25GB/s.",
     ),
     _option(
         "time_unit",
@@ -203,19 +201,21 @@ def cluster_for(path: str, on: Cluster) -> Cluster:
 
 
 # Gives a command the options of the cluster, which arrive together as its argument `on`.
-with_cluster = shared("on", CLUSTER_OPTIONS, _cluster)
-
-# Options that commands with many options take but do not list.
+# Options that only `--help-all` lists in commands that take a cluster, which have many.
 RARE = (
-    "cpu_slowdown",
-    "inference",
-    "exact_batches",
-    "time_unit",
+    *("cpus", "cpu_slowdown", "inference", "exact_batches", "time_unit"),
     *(o.name for o in PROFILE_OPTIONS if o.name not in USUAL),
+    *("abs_gap", "memory_limit_bytes", "threads", "seed", "native"),
+    *("warm_start", "log", "progress", "export_model"),
 )
 
-# Gives a command the options of the cluster, without listing the rare ones.
-with_usual_cluster = shared("on", [hidden(o) if o.name in RARE else o for o in CLUSTER_OPTIONS], _cluster)
+_with_options_of_cluster = shared("on", CLUSTER_OPTIONS, _cluster)
+
+
+def with_cluster(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command these options of the cluster, or all; its help page leaves out what is rare."""
+    return lambda command: with_usual_help(*RARE)(_with_options_of_cluster(*names)(command))
+
 
 # Methods for graph pipelines have an option of this name: commands that take methods take it once.
 BESIDE_METHODS = tuple(o.name for o in CLUSTER_OPTIONS if o.name != "micro_batch")
@@ -275,9 +275,7 @@ def output_file(
 
 Verbose = Annotated[
     bool,
-    typer.Option(
-        "--verbose", "-v", help="Also print the instance, the model's size, the proof, seconds and options."
-    ),
+    typer.Option("--verbose", "-v", help="Also print instance, model, proof and options."),
 ]
 Picture = Annotated[str | None, output_file("Draw the plan: .svg, .png or .pdf.", "--picture", check=drawable)]
 

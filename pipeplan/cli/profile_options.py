@@ -38,14 +38,14 @@ PROFILE_OPTIONS = (
         "kind",
         str,
         metavar="KIND",
-        help="The kind of problem to make of them: " + ", ".join(KINDS) + "; default: one that fits.",
+        help="What to make of them; default: what fits.",
     ),
     _option(
         "optimizer",
         str,
         metavar="NAME",
         autocompletion=lambda: list(OPTIMIZERS),
-        help="Copies of parameters: sgd 2, adam 4, adam-mixed 8.",
+        help="Optimizer: sgd, adam or adam-mixed.",
     ),
     _option(
         "in_flight",
@@ -56,7 +56,7 @@ PROFILE_OPTIONS = (
         "recompute",
         bool,
         "--recompute",
-        help="Compute activations again; staging problems choose where.",
+        help="Recompute activations (stagings: where).",
     ),
     _option("data_parallel", bool, "--data-parallel", help="Allow replicas of stages (staging)."),
     _option(
@@ -64,7 +64,7 @@ PROFILE_OPTIONS = (
         Any,
         parser=_degrees,
         metavar="LIST",
-        help="Devices that may share a layer: 1,2,4 (staging).",
+        help="Devices that may share a layer: 1,2,4.",
     ),
     _option(
         "efficiency",
@@ -94,11 +94,8 @@ PROFILE_OPTIONS = (
 )
 
 
-# Options that notes on a table name: they stand on every help page.
-USUAL = (
-    *("kind", "optimizer", "zero", "recompute", "data_parallel", "tensor_parallel"),
-    *("whole_layers", "sequence", "micro_batch"),
-)
+# Those that stand on every help page; the others are behind `--help-all`.
+USUAL = ("kind", "optimizer", "zero", "recompute", "data_parallel", "tensor_parallel", "sequence")
 
 
 def profile_options(given: Mapping[str, Any]) -> Any:

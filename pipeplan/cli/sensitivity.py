@@ -21,8 +21,8 @@ from .arguments import (
     InstanceArgument,
     Json,
     load_instance,
+    with_cluster,
     with_micro_batch,
-    with_usual_cluster,
 )
 from .arguments import progress as progress_option
 from .exits import exit_code
@@ -76,7 +76,7 @@ _MoreBandwidth = Annotated[
 _Progress = Annotated[str | None, progress_option("How to report progress on stderr, as in `plan solve`.")]
 
 
-@with_usual_cluster(*BESIDE_METHODS)
+@with_cluster(*BESIDE_METHODS)
 @with_method_options
 @with_limits("rel_gap", "abs_gap", "time_limit_s", "memory_limit_bytes", "threads", "seed")
 def command(

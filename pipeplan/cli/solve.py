@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,7 +17,6 @@ from ..instances.base.errors import UsageError
 from ..instances.base.result import Result
 from ..instances.base.stopwatch import part
 from ..instances.networks.profile.options import Lowered
-from ..instances.networks.profile.profile import Profile
 from ..instances.registry import Problem
 from ..planners.registry import EXACT, PLANNERS, example_of, find_planner
 from ..show.console import print_json, say_note
@@ -32,8 +31,8 @@ from .arguments import (
     load_lowered,
     output_file,
     readable,
+    with_cluster,
     with_micro_batch,
-    with_usual_cluster,
 )
 from .arguments import progress as progress_option
 from .exits import exit_code
@@ -42,14 +41,15 @@ from .limits import limits_for, with_limits
 from .method_options import with_method_options
 from .progress import reporter
 
+if TYPE_CHECKING:
+    from ..instances.networks.profile.profile import Profile
+
 METHOD, OUTPUT = "Method", "Output"
 _method = partial(typer.Option, rich_help_panel=METHOD)
 
 _Instance = Annotated[
     str | None,
-    input_file(
-        "INSTANCE", "A file, - for standard input, or the name of a packaged instance; default: an example."
-    ),
+    input_file("INSTANCE", "A file, - or a packaged name; default: an example."),
 ]
 _Formulation = Annotated[
     str | None,
@@ -57,7 +57,7 @@ _Formulation = Annotated[
         "--formulation",
         metavar="NAME",
         autocompletion=lambda: list(FORMULATIONS),
-        help="The model to solve; `plan formulations` lists them.",
+        help="The model to solve; see `plan formulations`.",
     ),
 ]
 _Planner = Annotated[
@@ -66,12 +66,12 @@ _Planner = Annotated[
         "--planner",
         metavar="NAME",
         autocompletion=lambda: list(PLANNERS),
-        help="The way to a plan; `plan planners` lists them.",
+        help="The way to a plan; see `plan planners`.",
     ),
 ]
 _Solver = Annotated[
     str,
-    _method("--solver", metavar="NAME", help="The solver to use; `plan solvers` lists them."),
+    _method("--solver", metavar="NAME", help="The solver; see `plan solvers`."),
 ]
 _WarmStart = Annotated[
     str,
@@ -86,10 +86,10 @@ _CrossCheck = Annotated[
     bool,
     _method(
         "--cross-check",
-        help="Solve with a second exact method as well, and fail if the proofs contradict each other.",
+        help="Prove it with a second exact method as well.",
     ),
 ]
-_Output = Annotated[str | None, output_file("Write the result as JSON.", "--output", "-o", panel=OUTPUT)]
+_Output = Annotated[str | None, output_file("Write the result as JSON.", "--output", "-o")]
 _Log = Annotated[str | None, output_file("Write the solver's own log to this file.", "--log", panel=OUTPUT)]
 Progress = Annotated[
     str | None, progress_option("How to report progress on stderr; default: a live line on a terminal.", OUTPUT)
@@ -99,7 +99,7 @@ _Export = Annotated[
 ]
 
 
-@with_usual_cluster(*BESIDE_METHODS)
+@with_cluster(*BESIDE_METHODS)
 @with_method_options
 @with_limits()
 def command(
@@ -123,8 +123,7 @@ def command(
 ) -> None:
     """Plan an instance: prove the best plan, or find the best within the limits.
 
-    The options of a method (--objective, --non-contiguous, ...) are listed by `plan planners NAME` and
-    `plan formulations NAME`, rare options of the cluster and of tables by `plan convert --help`.
+    --help-all lists all options; `plan planners NAME` explains a method's.
     """
     if export_model is not None:
         export.check_export(export_model)

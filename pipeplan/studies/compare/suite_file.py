@@ -178,7 +178,10 @@ def cluster_of(where: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     if "bandwidth" in given:
         given["bandwidth"] = quantity(join(where, "bandwidth"), given["bandwidth"], rate)
     if isinstance(given.get("devices"), str):
-        given |= devices_given(given["devices"])
+        try:
+            given |= devices_given(given["devices"])
+        except InputError as error:
+            raise InputError(join(where, error.field), error.problem, error.remedy) from None
     for key in ("devices", "cpus", "batch"):
         if key in given and (isinstance(given[key], bool) or not isinstance(given[key], int)):
             raise InputError(join(where, key), f"is {show(given[key])}", "give a whole number")
