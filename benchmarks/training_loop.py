@@ -20,7 +20,8 @@ from training_time import Row, read_rows
 from pipeplan.instances.training.plan import Configuration
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee.seconds import timing_of
-from pipeplan.planners.training.measured import Fitted, MeasuredRun, fitted
+from pipeplan.planners.training.measured import Fitted, fitted
+from pipeplan.planners.training.runs import MeasuredRun
 from pipeplan.planners.training.search import Search, Settings
 from pipeplan.planners.training.space import read_scope
 
