@@ -15,8 +15,6 @@ from .base.json_file import MAX_FILE_BYTES, check_path, dump_json, parse_json, r
 from .base.kind import Kind
 from .base.result import SCHEMA as RESULT_SCHEMA
 from .base.result import Result
-from .foreign import refuse_foreign_file, refuse_model_configuration
-from .networks.profile.marks import is_profile, looks_like_graph_txt, looks_like_table
 from .networks.profile.options import Lowered, ProfileOptions
 from .registry import DEFAULT_KIND, KINDS, KindName, Plan, Problem, is_plan, is_problem
 
@@ -116,6 +114,9 @@ def load_on(
     max_bytes: int = MAX_FILE_BYTES,
 ) -> Lowered:
     """The problem in a file, with notes on how it was made where the file is a profile or a table."""
+    from .foreign import refuse_foreign_file, refuse_model_configuration
+    from .networks.profile.marks import is_profile, looks_like_graph_txt, looks_like_table
+
     asked = kind or (cluster.profile.kind if cluster.profile is not None else None)
     if format is not None and format not in FORMATS:
         guess = did_you_mean(format, FORMATS)

@@ -21,28 +21,28 @@ def load_instance(text: str, on: Cluster) -> Problem:
 
 def load_with_notes(text: str, on: Cluster) -> Lowered:
     """The problem, with what is to be said of a profile or a table that became a problem."""
-    from .files import load_on
-    from .foreign import names_a_model
-    from .networks.profile.options import Lowered
+    if os.path.exists(text) or _looks_like_a_path(text):
+        from .files import load_on
 
-    if os.path.exists(text) or names_a_model(text) or _looks_like_a_path(text):
         return load_on(text, on)
     from .catalogue import load_packaged, packaged_names
-    from .networks.profile.packaged import load_packaged_profile, packaged_profile_names
+    from .networks.profile.options import Lowered
     from .registry import kind_of
+
+    if text in packaged_names():
+        problem = load_packaged(text)
+        return Lowered(kind_of(problem).on_cluster(problem, on))
+    from .networks.profile.packaged import load_packaged_profile, packaged_profile_names
 
     if text in packaged_profile_names():
         from .lowering import on_cluster
 
         return on_cluster(load_packaged_profile(text), on)
     names = (*packaged_names(), *packaged_profile_names())
-    if text not in names:
-        raise UsageError(
-            f"There is no file and no packaged instance {show(text)}{did_you_mean(text, names)}; "
-            "`plan instances` lists those, in Python pipeplan.packaged_names()."
-        )
-    problem = load_packaged(text)
-    return Lowered(kind_of(problem).on_cluster(problem, on))
+    raise UsageError(
+        f"There is no file and no packaged instance {show(text)}{did_you_mean(text, names)}; "
+        "`plan instances` lists those, in Python pipeplan.packaged_names()."
+    )
 
 
 def holds_profile(text: str) -> bool:
@@ -67,7 +67,13 @@ def _content(text: str) -> str:
 
 
 def _looks_like_a_path(text: str) -> bool:
-    return os.sep in text or text.endswith((".json", ".txt", ".csv", ".tsv", ".xlsx", ".parquet"))
+    if os.sep in text or text.endswith((".json", ".txt", ".csv", ".tsv", ".xlsx", ".parquet")):
+        return True
+    if "." not in text:
+        return False
+    from .foreign import names_a_model
+
+    return names_a_model(text)
 
 
 def packaged_by_hash(problem: Mapping[str, Any]) -> Problem:

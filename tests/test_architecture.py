@@ -174,6 +174,20 @@ def test_doors_are_light(statement: str) -> None:
     assert done.stderr.strip() == "[]"
 
 
+def test_a_command_loads_what_it_needs() -> None:
+    """A reader who follows one command from its start to the plan on the screen opens these files, and no others."""
+    command = (
+        "from pipeplan.cli import main; main(['solve', 'bert-large-training', '--formulation', 'ip-tarnawski'])"
+    )
+    script = (
+        f"import sys\n{command}\nprint(*(n for n in sys.modules if n.split('.')[0] == 'pipeplan'), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    known = {".".join(name): path for name, path in known_modules().items()}
+    loaded = [name for name in done.stderr.splitlines()[-1].split() if holds_something(known[name])]
+    assert 80 < len(loaded) <= 102, sorted(loaded)
+
+
 def test_every_public_name_exists_and_is_documented() -> None:
     import pipeplan
 

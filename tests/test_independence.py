@@ -51,7 +51,7 @@ STEPS = {"formulations.graphpipe.more_in_flight"}
 
 BOUNDARY = {
     "formulations.contract", "formulations.family", "formulations.native", "formulations.plugins",
-    "formulations.registry", "instances.base.kind", "instances.registry", "instances.verdict", "planners.backends",
+    "formulations.registry", "instances.base.kind", "instances.registry", "planners.backends",
     "planners.contract", "planners.exact", "planners.options", "planners.referee", "planners.registry",
     "planners.run", "planners.search",
 }  # fmt: skip
@@ -64,8 +64,7 @@ def module_of(address: str) -> str:
 
 
 def is_boundary(module: str) -> bool:
-    ends = {f"instances.{kind.name.replace('-', '_')}.kind" for kind in KINDS.values()}
-    return any(module == end or module.startswith(end + ".") for end in BOUNDARY | ends)
+    return any(module == end or module.startswith(end + ".") for end in BOUNDARY)
 
 
 @cache

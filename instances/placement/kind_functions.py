@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..base.cluster import Cluster, changes
-from ..base.facts import facts_of
+from ..base.fields import facts_of
+from ..registry import PLACEMENT
 from .files import placement_from_json
-from .kind import KIND
 from .plan import PlacementPlan
 from .problem import PlacementProblem
-from .published import FIELD_NAMES, placement_from_published
 
 if TYPE_CHECKING:
     from ..timeline.model import Pipeline
@@ -19,12 +18,7 @@ if TYPE_CHECKING:
 
 def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> PlacementProblem:
     """The caller's cluster may mend what the file lacks."""
-    return placement_from_json({**data, **changes(KIND, cluster)})
-
-
-def read_published(data: Mapping[str, Any], cluster: Cluster, name: str) -> PlacementProblem:
-    renamed = {FIELD_NAMES[key]: value for key, value in changes(KIND, cluster).items()}
-    return placement_from_published({**data, **renamed}, name=name)
+    return placement_from_json({**data, **changes(PLACEMENT, cluster)})
 
 
 def facts(problem: PlacementProblem) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+import stat
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -18,11 +20,10 @@ from ..instances.base.result import Asked
 from ..instances.lookup import Cluster as Cluster
 from ..instances.lookup import holds_profile, load_with_notes
 from ..instances.registry import kind_of
-from ..show.console import say_note
+from ..show.console import clean, say_note
 from . import quantities
 from .profile_options import PROFILE_OPTIONS, USUAL, profile_options
 from .signatures import hidden, one_of, option, shared
-from .written import watch
 
 if TYPE_CHECKING:
     from ..instances.networks.profile.options import Lowered
@@ -218,11 +219,37 @@ def _check_output(option: str, path: str, folder: Path) -> None:
         raise InputError(option, f"{path} lies in a folder that cannot be written", "choose another folder")
 
 
+def watch(context: typer.Context, path: str) -> None:
+    """Say at the end of the command that the file was written, if it was."""
+    before = _state(path)
+
+    def tell() -> None:
+        if _state(path) not in (None, before):
+            say_written(path)
+
+    context.call_on_close(tell)
+
+
+def say_written(path: str) -> None:
+    """Name on stderr a file whose name the user did not choose."""
+    sys.stderr.write(f"wrote {clean(path)}\n")
+    sys.stderr.flush()
+
+
+def _state(path: str) -> tuple[int, ...] | None:
+    """What changes whenever a file is written; None where there is no file, or a terminal or a pipe in its place."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return (found.st_ino, found.st_mtime_ns, found.st_size) if stat.S_ISREG(found.st_mode) else None
+
+
 def drawable(context: typer.Context, parameter: typer.CallbackParam, path: str | None) -> str | None:
     """Check that a picture can be written to the path, and that its ending names a format of pictures."""
-    from ..show.pictures.canvas import format_of
-
     if writable(context, parameter, path) is not None:
+        from ..show.pictures.canvas import format_of
+
         format_of(str(path))
     return path
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,11 +16,9 @@ from ..formulations.registry import FORMULATIONS, find_formulation
 from ..instances.base.errors import UsageError
 from ..instances.base.result import Result
 from ..instances.base.stopwatch import part
-from ..instances.networks.profile.options import Samples
 from ..instances.registry import Problem
 from ..planners.registry import EXACT, PLANNERS, example_of, find_planner
 from ..show.console import print_json, say_note
-from ..studies import export
 from .arguments import (
     Cluster,
     Json,
@@ -38,6 +36,9 @@ from .interrupt import graceful
 from .limits import limits_for, with_limits
 from .method_options import with_method_options
 from .progress import reporter
+
+if TYPE_CHECKING:
+    from ..instances.networks.profile.options import Samples
 
 METHOD, OUTPUT = "Method", "Output"
 _method = partial(typer.Option, rich_help_panel=METHOD)
@@ -124,6 +125,8 @@ def command(
     `plan formulations NAME`, rare options of the cluster and of tables by `plan convert --help`.
     """
     if export_model is not None:
+        from ..studies import export
+
         export.check_export(export_model)
     with part("reading"):
         lowered, asked = load_lowered(instance or _example(formulation, planner), on)

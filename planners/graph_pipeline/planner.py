@@ -20,7 +20,7 @@ from ...instances.base.result import Stop, met
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem, micro_batch_sizes
 from ...instances.graph_pipeline.series_parallel import contracted
-from ...instances.verdict import evaluation_of, violations_of
+from ...instances.registry import evaluation_of, violations_of
 from ..contract import Outcome, Request
 from ..referee import rule, rules_of
 from ..search import OutOfTimeError, tick_of

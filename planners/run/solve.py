@@ -22,8 +22,6 @@ from ..kinds import planned_kind
 from ..options import Progress, SolveOptions, check_asked, limits_of
 from ..referee import is_above, rules_of
 from .choose import Method, check_native, choose
-from .cross_check import cross_check as check
-from .cross_check import other_method
 from .judge import judge
 from .remarks import remarks
 from .warm_start import AskedStart, Outsider, Start, plan_instead, prepare, start_of
@@ -92,6 +90,8 @@ def solve(
     method = choose(problem, formulation, planner, solver, options or {})
     check_native(solver, limits)
     if cross_check:
+        from .cross_check import other_method
+
         other_method(problem, method)  # refused before any work is done
     rules, family = _rules(problem, method), method.family(problem)
     request = Request(problem, method.request_options(), limits, board=Board(on_progress, method.name))
@@ -179,9 +179,13 @@ def _cross_checked(start: Start, method: Method, result: Result, limits: SolveOp
 
     A plan of the other that the first does not plan is kept as a start from outside is.
     """
+    from .cross_check import cross_check
+
     problem, limits = start.request.problem, replace(limits, native={}, log_path=None)
     try:
-        facts, plan = check(problem, method, start.rules, result, partial(solve, limits=limits, warm_start="none"))
+        facts, plan = cross_check(
+            problem, method, start.rules, result, partial(solve, limits=limits, warm_start="none")
+        )
     except KeyboardInterrupt:
         return _not_cross_checked(result)
     if plan is not None:

@@ -16,9 +16,9 @@ import numpy as np
 
 from ...instances.base.errors import InputError
 from ...instances.base.result import Stop
+from ...instances.registry import evaluation_of, violations_of
 from ...instances.staging.plan import PlannedStage, StagedPlan
 from ...instances.staging.problem import StagingProblem
-from ...instances.verdict import evaluation_of, violations_of
 from ..contract import Outcome, Request
 from ..search import OutOfTimeError, tick_of
 from .hierarchy import downsets

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from ...instances.base.errors import UsageError
 from ...instances.base.result import Stop, met
+from ...instances.registry import evaluation_of, violations_of
 from ...instances.staging.leveled_plan import LeveledPlan
 from ...instances.staging.plan import StagedPlan
 from ...instances.staging.question import check_question
-from ...instances.verdict import evaluation_of, violations_of
 from ..contract import Outcome, Request
 from ..referee import rules_of
 from ..search import OutOfTimeError, tick_of

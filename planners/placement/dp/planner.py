@@ -22,7 +22,7 @@ from ....instances.base.errors import UsageError
 from ....instances.base.result import StartOutcome, Stop, WarmStart, met
 from ....instances.placement.plan import PlacementPlan
 from ....instances.placement.problem import PlacementProblem
-from ....instances.verdict import evaluation_of, violations_of
+from ....instances.registry import evaluation_of, violations_of
 from ...contract import Outcome, Request
 from ...referee import BOUND_SLACK, rule, rules_of
 from ...search import OutOfTimeError, tick_of

@@ -14,7 +14,7 @@ import numpy as np
 
 from ....instances.base.errors import UsageError
 from ....instances.base.result import Stop
-from ....instances.verdict import violations_of
+from ....instances.registry import violations_of
 from ...contract import Outcome, Request
 from ..groups import FAR, Groups, Incumbent, capped, groups_of, lower_bound
 from ..options import ORDERS

@@ -11,7 +11,7 @@ from ....instances.base.kind import load_address
 from ....instances.base.result import Stop
 from ....instances.placement.plan import PlacementPlan
 from ....instances.placement.problem import PlacementProblem
-from ....instances.verdict import evaluation_of
+from ....instances.registry import evaluation_of
 from ...contract import Board, Outcome, Request
 from ..heuristics.expert import Expert
 from ..options import DP_OPTIONS, OPTIONS

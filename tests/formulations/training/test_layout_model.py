@@ -9,7 +9,8 @@ import pytest
 
 from pipeplan.formulations.training.layout import Choice, Row, layout_model, layout_of
 from pipeplan.instances.base.result import Stop
-from pipeplan.planners.backends import compile_pyomo, solve
+from pipeplan.planners.backends import solve
+from pipeplan.planners.backends.compiler import compile_pyomo
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.training.inner import Pipeline, Units, Word, bound_alone, intervals_of, surrogate
 
