@@ -25,7 +25,7 @@ from pipeplan.instances.registry import KINDS
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
 from pipeplan.planners.registry import all_methods, second_methods
 
-from .test_architecture import ROOT, holds_something, imported_at_run_time, known_modules
+from .test_architecture import ROOT, holds_something, imported_at_run_time, known_modules, nodes_of
 
 GROUND_FLOOR = {
     f"instances.base.{name}"
@@ -78,7 +78,7 @@ def needs(module: str) -> frozenset[str]:
     path = files()[module]
     imported = imported_at_run_time(path, known_modules())
     found = {".".join(name[1:length]) for name in imported for length in range(2, len(name) + 1)}
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and ADDRESS.fullmatch(node.value):
             found.add(module_of(node.value))
         if isinstance(node, ast.Dict):

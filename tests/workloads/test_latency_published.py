@@ -58,6 +58,7 @@ def test_bert_24_is_proven_by_the_divided_path_and_list_scheduling(workloads: Pa
     assert not verify_latency(problem, result.plan, 1)  # type: ignore[arg-type]
 
 
+@pytest.mark.at_once(1)
 @pytest.mark.parametrize("pieces", [2, 3])
 def test_more_subgraphs_per_device_do_not_help_bert_3(workloads: Path, pieces: int) -> None:
     """The divided path alone says so, to 0.1 %."""

@@ -25,10 +25,10 @@ from pipeplan.show.view import view_of
 
 QUICK = {
     "placement": ("bert-large-training", "greedy"),
-    "chain": ("golden-4", None),
+    "chain": ("golden-4", "contiguous"),
     "staging": ("tiny-stages", None),
     "graph-pipeline": ("tiny-graph", "graphpipe"),
-    "schedule": ("zero-bubble-4x12", "list-schedule"),
+    "schedule": ("zero-bubble-4x12", "1f1b"),
     "training": ("tiny-training", "guide"),
 }
 

@@ -64,6 +64,7 @@ def test_units_suit_eyes_wherever_a_packaged_instance_is_shown(
     assert {where: RAW.findall(text) for where, text in shown.items() if RAW.search(text)} == {}
 
 
+@pytest.mark.sweeps
 def test_the_catalogue_and_curves_are_told_in_such_units_too(plan: Any, tmp_path: Path) -> None:
     page, picture = tmp_path / "curve.html", tmp_path / "curve.svg"
     methods = ("--method", "contiguous", "--method", "gpipe", "--memory", "1GiB", "--memory", "2GiB")

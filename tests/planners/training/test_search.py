@@ -76,6 +76,7 @@ def compare(seed: int, own: bool = False) -> bool:
     return True
 
 
+@pytest.mark.at_once(1)
 @pytest.mark.parametrize("start", [0, 6])
 def test_the_best_configuration_is_that_of_enumeration(start: int) -> None:
     fit = [compare(seed) for seed in range(start, start + 6)]
@@ -97,6 +98,7 @@ def test_the_best_configuration_is_that_of_enumeration_many_times(start: int) ->
         compare(seed, own=seed % 8 == 0)
 
 
+@pytest.mark.at_once(1)
 @pytest.mark.parametrize("share", [0.03, 0.0])
 @pytest.mark.parametrize("start", [0, 3])
 def test_the_list_has_every_choice_that_may_be_the_fastest(start: int, share: float) -> None:
