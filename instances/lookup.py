@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .base.cluster import Cluster as Cluster
-from .base.errors import InputError, UsageError, did_you_mean, show
+from .base.errors import InputError, UsageError, did_you_mean, show, wrong_argument
+from .base.kind import Lowered
+from .base.result import Result
+from .registry import is_plan, is_problem, kind_of, plan_kind
 
 if TYPE_CHECKING:
-    from .networks.profile.options import Lowered
-    from .registry import Problem
+    from .registry import Plan, Problem
 
 
 def load_instance(text: str, on: Cluster) -> Problem:
@@ -26,8 +28,6 @@ def load_with_notes(text: str, on: Cluster) -> Lowered:
 
         return load_on(text, on)
     from .catalogue import load_packaged, packaged_names
-    from .networks.profile.options import Lowered
-    from .registry import kind_of
 
     if text in packaged_names():
         problem = load_packaged(text)
@@ -88,3 +88,49 @@ def packaged_by_hash(problem: Mapping[str, Any]) -> Problem:
     raise UsageError(
         "The result is about no packaged instance as it is; name the instance, and the cluster if the run changed it."
     )
+
+
+# ---- what a caller of a public function gives: a problem, plan or result, or how to get one ------------------
+
+PROBLEM = "give the name of a packaged instance, the path of a file, or what pipeplan.load(path) returns"
+PLAN = "give the plan of a result that found one (result.plan), or what pipeplan.load_plan(path) returns"
+RESULT = "give what pipeplan.solve(problem) or pipeplan.load_result(path) returns"
+
+
+def problem_of(given: object) -> Problem:
+    """The problem itself, or the one in the file of that path, or the packaged one of that name; files come first."""
+    if isinstance(given, (str, os.PathLike)):
+        return load_instance(os.fsdecode(given), Cluster())
+    if not is_problem(given):
+        raise wrong_argument("problem", given, "a problem", PROBLEM)
+    return given
+
+
+def plan_of(given: object, argument: str = "plan") -> Plan:
+    """The plan itself. A path is not read: "dp" would be one as well, and what a file holds has no type."""
+    if not is_plan(given):
+        raise wrong_argument(argument, given, "a plan", PLAN)
+    return given
+
+
+def plan_for(problem: Problem, given: object) -> Plan:
+    """The plan itself, if it is one of the problem's kind."""
+    plan = plan_of(given)
+    if plan.kind not in kind_of(problem).plans:
+        raise misfit(problem, plan)
+    return plan
+
+
+def misfit(problem: Problem, plan: Plan) -> UsageError:
+    """The plan is one for another kind of problem."""
+    fitting = plan_kind(problem)
+    return UsageError(
+        f"A {plan.kind} plan does not fit a {problem.kind} problem; give a plan of the kind {fitting}."
+    )
+
+
+def result_of(given: object) -> Result:
+    """The result itself, or an error that says how to get one."""
+    if not isinstance(given, Result):
+        raise wrong_argument("result", given, "a result", RESULT)
+    return given

@@ -48,6 +48,7 @@ PLACEMENT = kind_in(
     "placement",
     name="placement",
     trains=Function("kind_functions:trains"),
+    remarks=Function("kind_functions:remarks"),
     schema="pipeplan.placement/1",
     published=("maxFPGAs", "maxCPUs", "maxSizePerFPGA"),
     read_published=Function("published:read"),

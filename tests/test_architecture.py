@@ -30,6 +30,8 @@ ALLOWED = {
 }
 SOLVERS = {"highspy", "ortools", "gurobipy", "cplex", "xpress", "pyscipopt"}
 EXTRAS = {"torch", "transformers", "onnx"}
+pytestmark = pytest.mark.xdist_group("architecture")  # one worker reads all files
+
 HEAVY = (
     *sorted(EXTRAS),
     "pyomo",
@@ -197,7 +199,7 @@ def test_a_command_loads_what_it_needs() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
     known = {".".join(name): path for name, path in known_modules().items()}
     loaded = [name for name in done.stderr.splitlines()[-1].split() if holds_something(known[name])]
-    assert 80 < len(loaded) <= 102, sorted(loaded)
+    assert 70 < len(loaded) <= 90, sorted(loaded)
 
 
 def test_every_public_name_exists_and_is_documented() -> None:

@@ -27,6 +27,8 @@ from pipeplan.planners.registry import all_methods, second_methods
 
 from .test_architecture import ROOT, holds_something, imported_at_run_time, known_modules, nodes_of
 
+pytestmark = pytest.mark.xdist_group("architecture")  # one worker reads all files
+
 GROUND_FLOOR = {
     f"instances.base.{name}"
     for name in (
@@ -37,7 +39,7 @@ GROUND_FLOOR = {
 """What everything stands on. Exact amounts and the reading of a curve of times are in it, as docs/results.md says."""
 
 QUESTIONS = {
-    "instances.chain.allocation", "instances.chain.names", "instances.placement.cluster", "instances.staging.question",
+    "instances.chain.allocation", "instances.chain.names", "instances.staging.question",
     "instances.graph_pipeline.series_parallel", "instances.training.model", "instances.training.efficiencies",
     "instances.training.frameworks", "instances.timeline.named_orders",
 }  # fmt: skip
@@ -52,8 +54,8 @@ STEPS = {"formulations.graphpipe.more_in_flight"}
 BOUNDARY = {
     "formulations.contract", "formulations.family", "formulations.native", "formulations.plugins",
     "formulations.registry", "instances.base.kind", "instances.registry", "planners.backends",
-    "planners.contract", "planners.exact", "planners.options", "planners.referee", "planners.registry",
-    "planners.run", "planners.search",
+    "planners.contract", "planners.exact", "planners.method_options", "planners.options", "planners.referee",
+    "planners.registry", "planners.run", "planners.search",
 }  # fmt: skip
 
 ADDRESS = re.compile(r"pipeplan((?:\.\w+)+):\w+")

@@ -197,6 +197,7 @@ def test_the_same_seed_is_the_same_problem_which_a_file_can_hold(kind: str) -> N
         assert problem_from_text(problem_to_text(problem)) == problem
 
 
+@pytest.mark.sweeps
 @pytest.mark.parametrize("kind", KINDS)
 def test_problems_are_as_nasty_as_promised(kind: str) -> None:
     """Otherwise agreement would say little."""

@@ -25,14 +25,8 @@ from fractions import Fraction
 from ..base.amounts import as_written, exact_sum
 from ..base.cluster import SECONDS, Cluster
 from ..base.errors import UsageError
-from ..networks.profile.options import (
-    Lowered,
-    ProfileOptions,
-    about_copies,
-    copies_of,
-    require_cluster,
-    without_limit,
-)
+from ..base.kind import Lowered
+from ..networks.profile.options import ProfileOptions, about_copies, copies_of, require_cluster, without_limit
 from ..networks.profile.profile import Profile
 from .linear import Group, by_depth, cut_into_groups
 from .problem import ChainProblem

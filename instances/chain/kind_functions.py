@@ -10,8 +10,7 @@ from ..base.cluster import SECONDS, Cluster, changes, per_unit
 from ..base.errors import UsageError, Violation, show
 from ..base.fields import facts_of
 from ..registry import CHAIN
-from ..timeline.checks import check_tasks, given, refuse_broken
-from ..timeline.model import Pipeline
+from ..timeline.model import Pipeline, check_tasks, given, refuse_broken
 from .files import FIELDS, chain_from_json
 from .plan import PatternPlan
 from .problem import ChainProblem

@@ -25,7 +25,7 @@ from ..schedule.planned_work import (
     spread,
     together,
 )
-from ..timeline.checks import refuse_broken
+from ..timeline.model import refuse_broken
 from .plan import PatternPlan
 from .problem import ChainProblem
 from .referee.layout import shape_faults

@@ -9,8 +9,7 @@ from ..base.cluster import Cluster, changes
 from ..base.errors import UsageError
 from ..base.fields import facts_of
 from ..registry import GRAPH_PIPELINE
-from ..timeline.checks import check_tasks, refuse_broken
-from ..timeline.model import Pipeline
+from ..timeline.model import Pipeline, check_tasks, refuse_broken
 from .files import graph_pipeline_from_json
 from .plan import StageGraphPlan
 from .problem import GraphPipelineProblem

@@ -23,8 +23,8 @@ from ..base.amounts import as_written, exact_sum
 from ..base.checks import check_limit, check_positive
 from ..base.cluster import SECONDS, Cluster
 from ..base.errors import InputError
+from ..base.kind import Lowered
 from ..networks.profile.options import (
-    Lowered,
     ProfileOptions,
     about_copies,
     copies_of,

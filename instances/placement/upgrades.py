@@ -6,8 +6,7 @@ import math
 from dataclasses import replace
 
 from ..base.step import Found, Step, with_changed
-from .cluster import Level
-from .problem import Node, PlacementProblem
+from .problem import Level, Node, PlacementProblem
 
 
 def upgrades(problem: PlacementProblem, step: Step) -> Found:

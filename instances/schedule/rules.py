@@ -9,7 +9,7 @@ from typing import Any
 from ..base.errors import InputError, UsageError, Violation
 from ..base.kind import Rules, chosen
 from ..registry import SCHEDULE
-from ..timeline.checks import refuse_broken
+from ..timeline.model import refuse_broken
 from .plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from .problem import ScheduleProblem
 from .referee.evaluate import ScheduleEvaluation, evaluate_schedule

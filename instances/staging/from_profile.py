@@ -31,7 +31,8 @@ from fractions import Fraction
 from ..base.amounts import as_written, exact_sum
 from ..base.cluster import Cluster, per_unit
 from ..base.errors import UsageError
-from ..networks.profile.options import Lowered, ProfileOptions, about_copies, copies_of, held_bytes, require_cluster
+from ..base.kind import Lowered
+from ..networks.profile.options import ProfileOptions, about_copies, copies_of, held_bytes, require_cluster
 from ..networks.profile.profile import Profile
 from .kind_functions import adjusted
 from .problem import Configuration, Edge, Layer, StagingProblem

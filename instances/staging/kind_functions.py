@@ -11,8 +11,7 @@ from ..base.cluster import SECONDS, Cluster, per_unit, refuse_others
 from ..base.errors import InputError, UsageError, show, unknown_choice
 from ..base.fields import facts_of
 from ..registry import STAGING
-from ..timeline.checks import check_tasks, refuse_broken
-from ..timeline.model import Pipeline
+from ..timeline.model import Pipeline, check_tasks, refuse_broken
 from .files import staging_from_json, staging_from_published
 from .leveled_plan import LeveledPlan
 from .plan import StagedPlan

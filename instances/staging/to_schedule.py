@@ -11,8 +11,7 @@ from ..base.errors import UsageError
 from ..schedule.from_plan import LoweredSchedule, schedule_of
 from ..schedule.lowering_options import ScheduleOptions
 from ..schedule.planned_work import PlannedWork, evenly, holders_of, joints_of, notes_on, parts_of, repeated, spread
-from ..timeline.checks import refuse_broken
-from ..timeline.model import Pipeline
+from ..timeline.model import Pipeline, refuse_broken
 from .leveled_plan import LeveledPlan, LeveledStage
 from .plan import PlannedStage, StagedPlan
 from .problem import Configuration, Layer, StagingProblem

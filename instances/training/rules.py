@@ -8,7 +8,7 @@ from typing import Any
 
 from ..base.errors import Violation
 from ..base.kind import Rules
-from ..timeline.checks import refuse_broken
+from ..timeline.model import refuse_broken
 from .plan import Configuration
 from .problem import TrainingProblem
 from .referee.evaluate import ConfigurationEvaluation, evaluate_configuration

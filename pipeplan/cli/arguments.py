@@ -22,14 +22,14 @@ from ..instances.lookup import holds_profile, load_with_notes
 from ..instances.registry import kind_of
 from ..show.console import clean, say_note
 from . import quantities
-from .profile_options import PROFILE_OPTIONS, USUAL, profile_options
 from .signatures import hidden, one_of, option, shared
 
 if TYPE_CHECKING:
-    from ..instances.networks.profile.options import Lowered
+    from ..instances.base.kind import Lowered
     from ..instances.registry import Problem
 
 CLUSTER = "Cluster (overrides the file's; required for profiles, which have none)"
+PROFILES = "Profiles and tables of layers (what they become)"
 
 
 def readable(context: typer.Context, path: str | None) -> str | None:
@@ -50,6 +50,76 @@ InstanceArgument = Annotated[
     str, input_file("INSTANCE", "A file, - for standard input, or the name of a packaged instance.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+
+# ---- how a profile or a table of layers becomes a problem ---------------------------------------------------
+
+PROFILE_KINDS = ("placement", "chain", "staging", "graph-pipeline", "training")
+# Written here again, so that a help page imports no problem; a test compares them with the tables.
+OPTIMIZERS = ("sgd", "adam", "adam-mixed")
+
+
+def _degrees(text: str) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and len(part) < 10 for part in parts):
+        raise typer.BadParameter(f"{text!r} is no list of degrees like 1,2,4.")
+    return tuple(map(int, parts))
+
+
+def _efficiency(text: str) -> float | str:
+    """One number, or one for each degree, which is read where degrees are known."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+_profile_option = partial(option, rich_help_panel=PROFILES)
+PROFILE_OPTIONS = (
+    _profile_option(
+        "kind",
+        str,
+        metavar="KIND",
+        help="The kind of problem to make of them: " + ", ".join(PROFILE_KINDS) + "; default: one that fits.",
+    ),
+    _profile_option(
+        "optimizer",
+        str,
+        metavar="NAME",
+        autocompletion=lambda: list(OPTIMIZERS),
+        help="Copies of parameters: sgd 2, adam 4, adam-mixed 8.",
+    ),
+    _profile_option(
+        "in_flight",
+        int,
+        help="Placements: micro-batches whose activations a device holds; default: as many as devices.",
+    ),
+    _profile_option(
+        "recompute",
+        bool,
+        "--recompute",
+        help="Compute activations again; staging problems choose where.",
+    ),
+    _profile_option("data_parallel", bool, "--data-parallel", help="Allow replicas of stages (staging)."),
+    _profile_option(
+        "tensor_parallel",
+        Any,
+        parser=_degrees,
+        metavar="LIST",
+        help="Devices that may share a layer: 1,2,4 (staging).",
+    ),
+    _profile_option(
+        "efficiency",
+        Any,
+        parser=_efficiency,
+        metavar="SHARE",
+        help="What is left of the ideal speed where devices share a layer: 0.9, or by their number 2:0.97,4:0.93; "
+        "default: what they exchange takes the time of their links.",
+    ),
+    _profile_option("bytes_per_parameter", float, help="Tables with a column parameters_count: the size of one."),
+)
+
+# Options that notes on a table name: they stand on every help page.
+USUAL = ("kind", "optimizer", "recompute", "data_parallel", "tensor_parallel")
 
 # ---- the cluster ---------------------------------------------------------------------------------------
 
@@ -103,7 +173,11 @@ CLUSTER_OPTIONS = (
 def _cluster(given: dict[str, Any]) -> Cluster:
     training = False if given.pop("inference", False) else None
     profile = {known.name: given.pop(known.name) for known in PROFILE_OPTIONS if known.name in given}
-    return Cluster(**given, training=training, profile=profile_options(profile))
+    if not profile:
+        return Cluster(**given, training=training)
+    from ..instances.networks.profile.options import ProfileOptions
+
+    return Cluster(**given, training=training, profile=ProfileOptions(**profile))
 
 
 def load_instance(text: str, on: Cluster) -> Problem:

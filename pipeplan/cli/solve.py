@@ -38,7 +38,7 @@ from .method_options import with_method_options
 from .progress import reporter
 
 if TYPE_CHECKING:
-    from ..instances.networks.profile.options import Samples
+    from ..instances.base.kind import Samples
 
 METHOD, OUTPUT = "Method", "Output"
 _method = partial(typer.Option, rich_help_panel=METHOD)

@@ -22,9 +22,8 @@ from ...instances.staging.problem import StagingProblem
 from ..contract import Outcome, Request
 from ..search import OutOfTimeError, tick_of
 from .hierarchy import downsets
-from .memory import StagingMemory, whole_memory
+from .memory import ROUNDED_MEMORY, StagingMemory, whole_memory
 from .model import ROUNDING, build
-from .options import ROUNDED_MEMORY
 from .search import STRICT, Found, Search, least_load
 from .stage_costs import Shape, StageCosts
 

@@ -16,14 +16,15 @@ from ...instances.staging.leveled_plan import LeveledPlan
 from ...instances.staging.plan import StagedPlan
 from ...instances.staging.question import check_question
 from ..contract import Outcome, Request
+from ..method_options import TABLE
 from ..referee import rules_of
 from ..search import OutOfTimeError, tick_of
 from .degree_table import check_size, check_table, table_of, write_table
 from .equal import recomputes
 from .extended import is_extended, plan_extended
 from .hierarchy import plan_levels
+from .memory import ROUNDED_MEMORY
 from .model import Restriction, model_of
-from .options import ROUNDED_MEMORY, TABLE
 from .quick_trees import best_quick_tree
 from .search import Found, Search, Step, TooManySumsError
 from .tables import TooManyPairsError

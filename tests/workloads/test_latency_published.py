@@ -51,6 +51,7 @@ def test_the_divided_path_comes_close_without_a_solver(workloads: Path, name: st
     assert BEST[name] * (1 - BOUND_GAP[name]) <= bound <= BEST[name] * (1 + 1e-9)
 
 
+@pytest.mark.sweeps
 def test_bert_24_is_proven_by_the_divided_path_and_list_scheduling(workloads: Path) -> None:
     problem = problem_of(workloads, "bert24_inference")
     result = solve(problem, formulation="ip-tarnawski-latency", limits=SolveOptions(threads=2))

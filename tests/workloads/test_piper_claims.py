@@ -65,6 +65,7 @@ def test_one_gibibyte_needs_tensor_parallelism_and_recomputation(workloads: Path
     assert fits == {"dp-piper", "piper-no-dp"}
 
 
+@pytest.mark.sweeps
 def test_two_gibibytes_leave_few_baselines(workloads: Path) -> None:
     assert without_a_plan(workloads, 8, 2) == {"dp-piper", *BASELINES}
     assert without_a_plan(workloads, 32, 2) == set(BASELINES) - {"piper-no-dp"}

@@ -1,4 +1,4 @@
-"""What a caller may say of how a profile becomes a problem, and what comes of it."""
+"""What a caller may say of how a profile becomes a problem."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...base.amounts import as_written, exact_sum
 from ...base.checks import check_amount, check_whole
@@ -108,27 +108,6 @@ def _check_above_zero(field: str, value: object, remedy: str) -> None:
     check_amount(field, value)
     if not value:
         raise InputError(field, "is 0", remedy)
-
-
-@dataclass(frozen=True, slots=True)
-class Samples:
-    """What a micro-batch of a profile is, which a problem made of it does not say."""
-
-    micro_batch: int
-    """How many samples it has."""
-    training: bool
-    tokens: int | None = None
-    """Of each sample; None: it is no text, or its length is not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lowered:
-    """A problem that a profile became, with sentences on what was chosen for it and what it cannot say."""
-
-    problem: Any
-    notes: tuple[str, ...] = ()
-    samples: Samples | None = None
-    """None: the problem was none of a profile."""
 
 
 # ---- what several lowerings need -----------------------------------------------------------------------

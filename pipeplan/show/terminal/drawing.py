@@ -17,7 +17,7 @@ from ..words import amount, several
 from .plan import draw
 
 if TYPE_CHECKING:
-    from ...instances.networks.profile.options import Samples
+    from ...instances.base.kind import Samples
     from ...planners.run.proof_check import ProofCheck
 
 MAX_LINES_SHOWN = 64

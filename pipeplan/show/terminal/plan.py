@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..console import can_draw, out, styled
+from ..console import BAR_WIDTH, MAX_DEVICES_DRAWN, bar, can_draw, new_table, out, styled
 from ..view import COUNT, PlanView, Row, Table
-from .shapes import BAR_WIDTH, MAX_DEVICES_DRAWN, bar, new_table
 
 if TYPE_CHECKING:
     from rich.table import Table as Drawn

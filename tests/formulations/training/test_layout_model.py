@@ -75,7 +75,8 @@ def compare(seed: int, solver: str) -> bool:
     return values["bound"] < float("inf")
 
 
-@pytest.mark.parametrize("solver", ["highs", "cp-sat"])
+@pytest.mark.at_once(1)
+@pytest.mark.parametrize("solver", ["cp-sat", "highs"])
 def test_bound_and_surrogate_are_those_of_the_dynamic_programs(solver: str) -> None:
     fit = [compare(seed, solver) for seed in range(6)]
     assert any(fit)

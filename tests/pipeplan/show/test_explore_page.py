@@ -307,6 +307,7 @@ LARGE = {slider.key: slider.high for slider in SLIDERS} | {"schedule": "gpipe"}
 SMALL = {slider.key: slider.low for slider in SLIDERS} | {"schedule": "1f1b"}
 
 
+@pytest.mark.at_once(2)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("shown", SHOWN)
 def test_everything_can_be_read(browser: Any, path: Path, shown: str, scheme: str) -> None:

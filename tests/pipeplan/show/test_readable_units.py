@@ -27,7 +27,7 @@ QUICK = {
 RAW = re.compile(r"\bus\b|(?<![\d.])\d{7,}|\d+e\+\d+")
 """The unit as files spell it, and numbers that nobody reads at a glance."""
 NAMES = [(kind, name) for kind in QUICK for name in packaged_names(kind)]
-FEW = ("resnet18-training-chain", "measured-even-8x32", "bert-large-stages", "memory-tight", "case-study")
+FEW = ("resnet18-training-chain", "zero-bubble-4x12", "bert-large-stages", "memory-tight", "tiny-graph")
 
 
 def seen(text: str) -> str:

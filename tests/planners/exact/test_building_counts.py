@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import pipeplan
+from pipeplan.planners.backends import compiler
 from pipeplan.planners.exact import attempt
 from pipeplan.planners.options import SolveOptions
 
@@ -16,13 +17,13 @@ BUILDING_S = 0.4
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    compile_pyomo = attempt.compile_pyomo
+    compile_pyomo = compiler.compile_pyomo
 
     def slowly(*given: Any, **named: Any) -> Any:
         time.sleep(BUILDING_S)
         return compile_pyomo(*given, **named)
 
-    monkeypatch.setattr(attempt, "compile_pyomo", slowly)
+    monkeypatch.setattr(compiler, "compile_pyomo", slowly)
 
 
 def solved(limit: float, solver: str = "highs") -> pipeplan.Result:
@@ -44,7 +45,7 @@ def test_a_solver_has_the_time_that_building_leaves(monkeypatch: pytest.MonkeyPa
         limits.append(options.time_limit_s or 0.0)
         return submit(name, model, options, **more)
 
-    monkeypatch.setattr(attempt, "submit", heard)
+    monkeypatch.setattr(compiler, "submit", heard)
     assert solved(60.0).stop == pipeplan.Stop.PROVEN
     assert limits
     assert max(limits) <= 60.0 - BUILDING_S
@@ -53,7 +54,7 @@ def test_a_solver_has_the_time_that_building_leaves(monkeypatch: pytest.MonkeyPa
 @pytest.mark.usefixtures("slow")
 def test_a_model_that_took_all_the_time_is_not_solved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is the next one built."""
-    monkeypatch.setattr(attempt, "submit", None)
+    monkeypatch.setattr(compiler, "submit", None)
     result = solved(BUILDING_S / 2, "highs,cp-sat")
     assert (result.stop, result.plan) == (pipeplan.Stop.TIME, None)
     assert result.seconds["build"] < 2 * BUILDING_S + 2.0

@@ -219,6 +219,7 @@ def test_the_check_is_the_model_alone_over_the_same_stages() -> None:
     assert result.cross_check["bound"] == pytest.approx(result.objective)
 
 
+@pytest.mark.sweeps
 def test_a_check_that_would_be_too_large_costs_no_plan() -> None:
     options = {"degrees": "none", "micro_batch": 512}
     wide = dlrm(8, branches=8)
