@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base.cluster import SECONDS, Cluster, changes, per_unit
-from ..base.errors import UsageError, Violation, show
+from ..base.errors import UsageError, Violation, refuse_broken, show
 from ..base.fields import facts_of
 from ..registry import CHAIN
-from ..timeline.model import Pipeline, check_tasks, given, refuse_broken
+from ..timeline.model import Pipeline, check_tasks, given
 from .files import FIELDS, chain_from_json
 from .plan import PatternPlan
 from .problem import ChainProblem

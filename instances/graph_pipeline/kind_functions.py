@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base.cluster import Cluster, changes
-from ..base.errors import UsageError
+from ..base.errors import UsageError, refuse_broken
 from ..base.fields import facts_of
 from ..registry import GRAPH_PIPELINE
-from ..timeline.model import Pipeline, check_tasks, refuse_broken
+from ..timeline.model import Pipeline, check_tasks
 from .files import graph_pipeline_from_json
 from .plan import StageGraphPlan
 from .problem import GraphPipelineProblem

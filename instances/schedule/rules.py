@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..base.errors import InputError, UsageError, Violation
+from ..base.errors import InputError, UsageError, Violation, refuse_broken
 from ..base.kind import Rules, chosen
 from ..registry import SCHEDULE
-from ..timeline.model import refuse_broken
 from .plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from .problem import ScheduleProblem
 from .referee.evaluate import ScheduleEvaluation, evaluate_schedule

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from ..base.cluster import SECONDS, Cluster, per_unit, refuse_others
-from ..base.errors import InputError, UsageError, show, unknown_choice
+from ..base.errors import InputError, UsageError, refuse_broken, show, unknown_choice
 from ..base.fields import facts_of
 from ..registry import STAGING
-from ..timeline.model import Pipeline, check_tasks, refuse_broken
+from ..timeline.model import Pipeline, check_tasks
 from .files import staging_from_json, staging_from_published
 from .leveled_plan import LeveledPlan
 from .plan import StagedPlan

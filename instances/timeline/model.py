@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from ..base.errors import InputError, UsageError, Violation, unknown_choice
+from ..base.errors import InputError, UsageError, unknown_choice
 from . import SCHEDULES
 
 # The order in which a stage runs its passes: +j is the forward pass of micro-batch j, -j its backward pass.
@@ -120,9 +120,6 @@ class Pipeline:
 # Passes whose start and end are told one by one.
 MAX_TASKS = 2_000_000
 
-# Rules that a plan may break and still be run: the simulation shows what comes of it.
-HARMLESS = frozenset({"memory", "devices", "batches", "divides", "in-flight", "deadlock"})
-
 
 def check_tasks(micro_batches: Iterable[int]) -> None:
     """Before the orders of all stages are made: `micro_batches` of each stage."""
@@ -131,13 +128,6 @@ def check_tasks(micro_batches: Iterable[int]) -> None:
         raise UsageError(
             f"An iteration of this plan has {count} passes; at most {MAX_TASKS} can be listed one by one."
         )
-
-
-def refuse_broken(violations: Iterable[Violation], what: str = "simulated") -> None:
-    """A plan that breaks a rule which the simulation needs, or `what` else is made of the same stages."""
-    blocking = next((violation for violation in violations if violation.rule not in HARMLESS), None)
-    if blocking is not None:
-        raise UsageError(f"The plan cannot be {what}. {blocking.message}")
 
 
 def given(count: int | None) -> int:

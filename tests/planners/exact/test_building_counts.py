@@ -45,7 +45,7 @@ def test_a_solver_has_the_time_that_building_leaves(monkeypatch: pytest.MonkeyPa
         limits.append(options.time_limit_s or 0.0)
         return submit(name, model, options, **more)
 
-    monkeypatch.setattr(compiler, "submit", heard)
+    monkeypatch.setattr(attempt, "submit", heard)
     assert solved(60.0).stop == pipeplan.Stop.PROVEN
     assert limits
     assert max(limits) <= 60.0 - BUILDING_S
@@ -54,7 +54,7 @@ def test_a_solver_has_the_time_that_building_leaves(monkeypatch: pytest.MonkeyPa
 @pytest.mark.usefixtures("slow")
 def test_a_model_that_took_all_the_time_is_not_solved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is the next one built."""
-    monkeypatch.setattr(compiler, "submit", None)
+    monkeypatch.setattr(attempt, "submit", None)
     result = solved(BUILDING_S / 2, "highs,cp-sat")
     assert (result.stop, result.plan) == (pipeplan.Stop.TIME, None)
     assert result.seconds["build"] < 2 * BUILDING_S + 2.0
