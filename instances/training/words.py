@@ -62,15 +62,13 @@ def _pairs(text: str) -> dict[str, str]:
             raise InputError(WHERE, f"holds {show(word)}", "write key=value, as in tensor=4")
         if key not in KEYS:
             close = nearest(key, KEYS)
-            raise InputError(WHERE, f"has the key {show(name)}", f'write "{close}"' if close else _known())
+            raise InputError(
+                WHERE, f"has the key {show(name)}", f'write "{close}"' if close else "use one of " + ", ".join(KEYS)
+            )
         if key in found:
             raise InputError(f"{WHERE}: {key}", "is given twice", "give it once")
         found[key] = value
     return found
-
-
-def _known() -> str:
-    return "use one of " + ", ".join(KEYS)
 
 
 def _whole(given: Mapping[str, str], key: str, usual: int, least: int = 1) -> int:
