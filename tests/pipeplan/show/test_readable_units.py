@@ -21,7 +21,7 @@ QUICK = {
     "chain": "contiguous",
     "staging": "equi",
     "graph-pipeline": "spp-pipedream",
-    "schedule": "list-schedule",
+    "schedule": "1f1b",
 }
 """A planner of each kind that takes a moment."""
 RAW = re.compile(r"\bus\b|(?<![\d.])\d{7,}|\d+e\+\d+")

@@ -230,7 +230,7 @@ def test_more_branches_gain_more(devices: int | None) -> None:
     assert gains[-1] > 1.4
 
 
-@pytest.mark.at_once(1)
+@pytest.mark.sweeps
 @pytest.mark.parametrize("build", [mmt, candle_uno])
 def test_more_devices_gain_more(build: Any) -> None:
     gains = [published_gain(build(devices=n, cluster="summit-v100-ideal")) for n in (4, 8, 16)]

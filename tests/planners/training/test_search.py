@@ -202,6 +202,7 @@ def test_an_update_runs_beside_the_backward_passes_of_the_ranks_before() -> None
     assert LoadBound(search.loads(gamma), Judge(search.case(gamma), ())).seconds(1e30) <= least
 
 
+@pytest.mark.at_once(1)
 @pytest.mark.parametrize("seed", [248, 3])
 def test_a_limit_met_to_the_byte_is_decided_by_the_referee(seed: int) -> None:
     """The search adds doubles: nearer to a limit than their rounding is off, the referee's word counts.

@@ -79,7 +79,7 @@ def with_forbidden(problem: PlacementProblem, seed: int) -> PlacementProblem:
     )
 
 
-@pytest.mark.at_once(2)
+@pytest.mark.at_once(1)
 @pytest.mark.parametrize("objective", ["max-load", "gpipe"])
 @pytest.mark.parametrize("name", MAKERS)
 def test_costs_that_mean_forbidden(name: str, objective: str) -> None:
