@@ -86,8 +86,8 @@ FLUSHED = OptionSpec(
     "objective",
     "choice",
     "throughput",
-    "What to minimise. throughput: the largest load of a stage; flush: the same, times (N + stages - 1) / N for a "
-    "pipeline that is emptied after each batch.",
+    "What to minimise. throughput: the largest load of a stage; flush: the same, times (N + X - m) / N for a pipeline "
+    "that is emptied after each batch; stages have X copies in all, and none fewer than m.",
     ("throughput", "flush"),
 )
 MICRO_BATCH = OptionSpec(
@@ -374,7 +374,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             (PIPER_VARIANT, SEMANTICS, FLUSHED, HIERARCHY),
             paper=_PIPER,
             takes_start=True,
-            extensions=frozenset({"levels", "types", "no replicas"}),
+            extensions=frozenset({"levels", "types", "no replicas", "zero"}),
             scope="pipeplan.formulations.piper.scope:family",
             starts={"auto": ("dp-piper",), "dp": ("dp-piper",)},
             compiles_on=("bert-large-stages",),

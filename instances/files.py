@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .base.cluster import Cluster
+from .base.cluster import Cluster, devices_given
 from .base.errors import InputError, UsageError, did_you_mean, show, wrong_argument
 from .base.fields import as_object
 from .base.json_file import MAX_FILE_BYTES, check_path, dump_json, parse_json, read_text, write_text_atomically
@@ -37,7 +37,7 @@ def load(
     *,
     kind: KindName | None = None,
     format: str | None = None,
-    devices: int | None = None,
+    devices: int | str | None = None,
     cpus: int | None = None,
     memory_bytes: float | None = None,
     bandwidth: float | None = None,
@@ -60,9 +60,10 @@ def load(
         The kind that the problem must be of, as `plan instances` names them ("placement", "chain"...). None: any.
     format : str, optional
         "own", "published" or "pipedream". None: the format is told from the content.
-    devices : int, optional
-        Accelerators, GPUs or devices. None, here and below: what the file says. Profiles of PipeDream say nothing about
-        a cluster: they require devices, memory_bytes and bandwidth.
+    devices : int or str, optional
+        Accelerators, GPUs or devices; of profiles also GPUs by name: "2xa100-80gb,2xt4-16gb". None, here and below:
+        what the file says. Profiles of PipeDream say nothing about a cluster: they require devices, memory_bytes and
+        bandwidth.
     cpus : int, optional
         CPUs, of placements. None for a profile: 0.
     memory_bytes : float, optional
@@ -100,9 +101,12 @@ def load(
     UsageError
         There is no such format, or an argument says nothing about such a problem.
     """
+    given = devices_given(devices)
     cluster = Cluster(
-        *(devices, cpus, memory_bytes, bandwidth, cpu_slowdown, training, batch, exact_batches, levels, time_unit),
+        *(given["devices"], cpus, memory_bytes, bandwidth, cpu_slowdown, training, batch, exact_batches, levels),
+        time_unit=time_unit,
         profile=profile,
+        gpus=given.get("gpus"),
     )
     return load_on(path, cluster, kind=kind, format=format, max_bytes=max_bytes).problem  # type: ignore[no-any-return]
 

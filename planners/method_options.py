@@ -111,6 +111,7 @@ UNIFORM = OptionSpec(
 RESTRICTED_OPTIONS = (SEMANTICS, KNAPSACK, MAX_DOWNSETS)
 PIPER_OPTIONS = (*RESTRICTED_OPTIONS, FLUSHED, HIERARCHY, TABLE)
 EQUI_OPTIONS = (SEMANTICS, HIERARCHY)
+UNIFORM_OPTIONS = (UNIFORM, FLUSHED)
 
 # ---- graph pipelines ---------------------------------------------------------------------------------------
 

@@ -40,7 +40,7 @@ from .method_options import (
     SHORTEST_OPTIONS,
     SPLIT,
     TEXTBOOK_OPTIONS,
-    UNIFORM,
+    UNIFORM_OPTIONS,
 )
 
 # The planner that hands a formulation to a solver.
@@ -69,8 +69,8 @@ def _of(kind: str, folder: str, *usual: OptionSpec, **facts: Any) -> Callable[..
 _placed = {"scope": f"{_SCOPES}:all_placements", "arithmetic": _GROUPS}
 _latency = _of("placement", "placement.latency", *LATENCY_OPTIONS, **_placed)
 _chain = _of("chain", "chain")
-_piper = _of("staging", "staging", *RESTRICTED_OPTIONS)
-_equal = _of("staging", "staging", *EQUI_OPTIONS, extensions=frozenset({"levels", "no replicas"}))
+_piper = _of("staging", "staging", *RESTRICTED_OPTIONS, extensions=frozenset({"zero"}))
+_equal = _of("staging", "staging", *EQUI_OPTIONS, extensions=frozenset({"levels", "no replicas", "zero"}))
 _graph = _of("graph-pipeline", "graph_pipeline", scope=f"{_GRAPH_SCOPES}:stage_graphs", arithmetic=_GRAPHPIPE)
 _schedule = _of("schedule", "schedule", SCHEDULE_OBJECTIVE)
 _training = _of("training", "training", *HEURISTIC_OPTIONS, arithmetic=frozenset({"costs of configurations"}))
@@ -185,7 +185,7 @@ PLANNERS: Mapping[str, Entry] = {
             "staging",
             "pipeplan.planners.staging.planner:PLANNER",
             PIPER_OPTIONS,
-            extensions=frozenset({"levels", "types", "no replicas"}),
+            extensions=frozenset({"levels", "types", "no replicas", "zero"}),
             scope="pipeplan.formulations.piper.scope:family",
             default=True,
             example="bert-large-stages",
@@ -203,9 +203,9 @@ PLANNERS: Mapping[str, Entry] = {
             "The fastest plan with the same degrees on every stage",
             "staging",
             "pipeplan.planners.staging.uniform:PLANNER",
-            (UNIFORM,),
+            UNIFORM_OPTIONS,
             exact=False,
-            extensions=frozenset({"levels", "no replicas"}),
+            extensions=frozenset({"levels", "no replicas", "zero"}),
             asked_by=("uniform",),
             as_formulation=True,
         ),
@@ -216,6 +216,7 @@ PLANNERS: Mapping[str, Entry] = {
             "pipeplan.planners.staging.pipedream:PLANNER",
             (SEMANTICS,),
             exact=False,
+            extensions=frozenset({"zero"}),
         ),
         Entry(
             "exact-configuration",

@@ -90,8 +90,8 @@ class Function(Generic[Arguments, T_co]):
 class Samples:
     """What a micro-batch of a profile is, which a problem made of it does not say."""
 
-    micro_batch: int
-    """How many samples it has."""
+    micro_batch: int | None
+    """How many samples it has; None: nobody has said."""
     training: bool
     tokens: int | None = None
     """Of each sample; None: it is no text, or its length is not known."""
@@ -105,6 +105,8 @@ class Lowered:
     notes: tuple[str, ...] = ()
     samples: Samples | None = None
     """None: the problem was none of a profile."""
+    profile: Profile | None = None
+    """What it was made of, as it was read."""
 
 
 @dataclass(frozen=True)

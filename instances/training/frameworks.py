@@ -6,22 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from ..base.zero import Bytes
+
 if TYPE_CHECKING:
     from .plan import Configuration
     from .problem import TrainingProblem
 
     Check = Callable[[TrainingProblem, Configuration], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class Bytes:
-    """Of one parameter: `whole` bytes on every data-parallel rank, and `shared` bytes divided among them."""
-
-    whole: float = 0
-    shared: float = 0
-
-    def on(self, shards: int) -> float:
-        return self.whole + self.shared / shards
 
 
 @dataclass(frozen=True, slots=True)

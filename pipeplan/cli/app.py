@@ -119,8 +119,9 @@ def _no_such_option(error: Any) -> str:
     flags = [flag for flag in flags if flag.startswith("--")]
     name, command = error.option_name, error.ctx.command_path
     ours = OTHER_WORDS.get(name)
+    page = "--help-all" if "--help-all" in flags else "--help"
     guess = f" (did you mean {ours!r}?)" if ours in flags else did_you_mean(name, flags)
-    return f"There is no option {show(name)}{guess}; `{command} --help` tells where each is listed."
+    return f"There is no option {show(name)}{guess}; `{command} {page}` lists them."
 
 
 def _say_os_error(error: OSError) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..instances.base.cluster import devices_given
 from ..instances.base.errors import InputError, PipeplanError, UsageError
 from ..instances.base.json_file import STDIN
 from ..instances.base.result import Asked
@@ -22,7 +23,7 @@ from ..instances.lookup import holds_profile, load_with_notes
 from ..instances.registry import kind_of
 from ..show.console import clean, say_note
 from . import quantities
-from .signatures import hidden, one_of, option, shared
+from .signatures import one_of, option, shared, with_usual_help
 
 if TYPE_CHECKING:
     from ..instances.base.kind import Lowered
@@ -79,14 +80,14 @@ PROFILE_OPTIONS = (
         "kind",
         str,
         metavar="KIND",
-        help="The kind of problem to make of them: " + ", ".join(PROFILE_KINDS) + "; default: one that fits.",
+        help="What to make of them; default: what fits.",
     ),
     _profile_option(
         "optimizer",
         str,
         metavar="NAME",
         autocompletion=lambda: list(OPTIMIZERS),
-        help="Copies of parameters: sgd 2, adam 4, adam-mixed 8.",
+        help="Optimizer: sgd, adam or adam-mixed.",
     ),
     _profile_option(
         "in_flight",
@@ -97,7 +98,7 @@ PROFILE_OPTIONS = (
         "recompute",
         bool,
         "--recompute",
-        help="Compute activations again; staging problems choose where.",
+        help="Recompute activations (stagings: where).",
     ),
     _profile_option("data_parallel", bool, "--data-parallel", help="Allow replicas of stages (staging)."),
     _profile_option(
@@ -105,7 +106,7 @@ PROFILE_OPTIONS = (
         Any,
         parser=_degrees,
         metavar="LIST",
-        help="Devices that may share a layer: 1,2,4 (staging).",
+        help="Devices that may share a layer: 1,2,4.",
     ),
     _profile_option(
         "efficiency",
@@ -115,17 +116,54 @@ PROFILE_OPTIONS = (
         help="What is left of the ideal speed where devices share a layer: 0.9, or by their number 2:0.97,4:0.93; "
         "default: what they exchange takes the time of their links.",
     ),
+    _profile_option(
+        "whole_layers",
+        bool,
+        "--whole-layers",
+        help="Keep layers whole, the embedding with the first and the head with the last: every stage then holds a "
+        "layer, as vLLM, SGLang and TensorRT-LLM need.",
+    ),
     _profile_option("bytes_per_parameter", float, help="Tables with a column parameters_count: the size of one."),
+    _profile_option(
+        "zero",
+        int,
+        metavar="STAGE",
+        help="ZeRO stage of replicas: 1, 2 or 3.",
+    ),
+    _profile_option(
+        "replicas", int, help="Pipelines side by side that train the same weights (chains, with --zero)."
+    ),
+    _profile_option("sequence", int, metavar="TOKENS", help="Tokens of a sample: packaged models."),
+    _profile_option("micro_batch", int, metavar="SAMPLES", help="Samples of a micro-batch: packaged models."),
 )
 
-# Options that notes on a table name: they stand on every help page.
-USUAL = ("kind", "optimizer", "recompute", "data_parallel", "tensor_parallel")
+# Those that stand on every help page; the others are behind `--help-all`.
+USUAL = ("kind", "optimizer", "zero", "recompute", "data_parallel", "tensor_parallel", "sequence")
 
 # ---- the cluster ---------------------------------------------------------------------------------------
 
+
+def _devices(text: str) -> dict[str, Any]:
+    """A number, or GPUs by name; the fields of the cluster."""
+    try:
+        return {"devices": int(text)}
+    except ValueError:
+        pass
+    try:
+        return devices_given(text)
+    except PipeplanError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 _option = partial(option, rich_help_panel=CLUSTER)
 CLUSTER_OPTIONS = (
-    _option("devices", int, help="Number of accelerators."),
+    _option(
+        "devices",
+        Any,
+        parser=_devices,
+        metavar="N|GPUS",
+        help="Accelerators: 8, or of profiles 2xa100-80gb,2xt4.",
+    ),
     _option("cpus", int, help="Number of CPUs."),
     _option(
         "memory_bytes",
@@ -133,20 +171,18 @@ CLUSTER_OPTIONS = (
         "--memory",
         parser=quantities.size_or_none,
         metavar="SIZE",
-        help="Memory of an accelerator: 8GiB, or none for no limit.",
+        help="Memory of an accelerator: 8GiB, or none.",
     ),
     _option(
         "bandwidth",
         float,
         parser=quantities.rate,
         metavar="RATE",
-        help="Bandwidth of the links, for files that give sizes in bytes: 25GiB/s.",
+        help="Bandwidth of the links: 25GiB/s.",
     ),
     _option("cpu_slowdown", float, help="For profiles: how many times slower a CPU is than an accelerator."),
     _option("inference", bool, "--inference", help="For profiles: leave the backward nodes out."),
-    _option(
-        "batch", int, help="Size of a batch: micro-batches for a staging problem, samples for a graph pipeline."
-    ),
+    _option("batch", int, help="Micro-batches (staging) or samples of a batch."),
     _option(
         "exact_batches",
         bool,
@@ -158,7 +194,7 @@ CLUSTER_OPTIONS = (
         Any,
         parser=quantities.levels,
         metavar="LEVELS",
-        help="For staging problems: devices within devices, innermost first: 8x300GB/s,2x25GB/s; or none.",
+        help="Devices within devices: 8x300GB/s,2x25GB/s.",
     ),
     _option(
         "time_unit",
@@ -171,13 +207,20 @@ CLUSTER_OPTIONS = (
 
 
 def _cluster(given: dict[str, Any]) -> Cluster:
+    devices = given.pop("devices", None)
+    given |= devices if isinstance(devices, dict) else devices_given(devices)
     training = False if given.pop("inference", False) else None
     profile = {known.name: given.pop(known.name) for known in PROFILE_OPTIONS if known.name in given}
-    if not profile:
-        return Cluster(**given, training=training)
+    return Cluster(**given, training=training, profile=_profile_options(profile))
+
+
+def _profile_options(given: dict[str, Any]) -> Any:
+    """The options of a profile that were given; None where none was."""
+    if not given:
+        return None
     from ..instances.networks.profile.options import ProfileOptions
 
-    return Cluster(**given, training=training, profile=ProfileOptions(**profile))
+    return ProfileOptions(**given)
 
 
 def load_instance(text: str, on: Cluster) -> Problem:
@@ -256,19 +299,38 @@ def cluster_for(path: str, on: Cluster) -> Cluster:
 
 
 # Gives a command the options of the cluster, which arrive together as its argument `on`.
-with_cluster = shared("on", CLUSTER_OPTIONS, _cluster)
-
-# Options that commands with many options take but do not list.
+# Options that only `--help-all` lists in commands that take a cluster, which have many.
 RARE = (
-    "cpu_slowdown",
-    "inference",
-    "exact_batches",
-    "time_unit",
+    *("cpus", "cpu_slowdown", "inference", "exact_batches", "time_unit"),
     *(o.name for o in PROFILE_OPTIONS if o.name not in USUAL),
+    *("abs_gap", "memory_limit_bytes", "threads", "seed", "native"),
+    *("warm_start", "log", "progress", "export_model"),
 )
 
-# Gives a command the options of the cluster, without listing the rare ones.
-with_usual_cluster = shared("on", [hidden(o) if o.name in RARE else o for o in CLUSTER_OPTIONS], _cluster)
+_with_options_of_cluster = shared("on", CLUSTER_OPTIONS, _cluster)
+
+
+def with_cluster(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command these options of the cluster, or all; its help page leaves out what is rare."""
+    return lambda command: with_usual_help(*RARE)(_with_options_of_cluster(*names)(command))
+
+
+# Methods for graph pipelines have an option of this name: commands that take methods take it once.
+BESIDE_METHODS = tuple(o.name for o in CLUSTER_OPTIONS if o.name != "micro_batch")
+
+
+def with_micro_batch(text: str | None, on: Cluster, own: dict[str, Any]) -> tuple[Cluster, dict[str, Any]]:
+    """The samples of a micro-batch as what a profile is made for, where its problem is no graph pipeline."""
+    if text is None or "micro_batch" not in own or not holds_profile(text):
+        return on, own
+    if load_with_notes(text, on).problem.kind == "graph-pipeline":
+        return on, own
+    rest = {name: value for name, value in own.items() if name != "micro_batch"}
+    profile = _profile_options({"micro_batch": own["micro_batch"]})
+    return replace(
+        on, profile=profile if on.profile is None else replace(on.profile, micro_batch=own["micro_batch"])
+    ), rest
+
 
 # ---- the output ----------------------------------------------------------------------------------------
 
@@ -337,9 +399,7 @@ def output_file(
 
 Verbose = Annotated[
     bool,
-    typer.Option(
-        "--verbose", "-v", help="Also print the instance, the model's size, the proof, seconds and options."
-    ),
+    typer.Option("--verbose", "-v", help="Also print instance, model, proof and options."),
 ]
 Picture = Annotated[str | None, output_file("Draw the plan: .svg, .png or .pdf.", "--picture", check=drawable)]
 

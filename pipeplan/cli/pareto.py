@@ -115,8 +115,8 @@ _Report = Annotated[
 ]
 
 
-@with_limits("rel_gap", "abs_gap", "time_limit_s", "threads", "seed")
 @with_cluster(*CLUSTER_OPTIONS)
+@with_limits("rel_gap", "abs_gap", "time_limit_s", "threads", "seed")
 @shared("own", CURVES)()
 def command(
     *,

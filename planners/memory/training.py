@@ -17,8 +17,8 @@ from ..training.search import Search, Settings
 from .search import Answer, Floor, Questions, Watch, accepted
 from .search import Search as MemorySearch
 
-UNIT = Fraction(2**20)
-"""Bytes: configurations are told apart by mebibytes."""
+UNIT = Fraction(1)
+"""A byte: a GPU has a whole number of them."""
 
 
 def least_memory(

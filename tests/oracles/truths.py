@@ -219,7 +219,7 @@ def _answer(question: _Question) -> float | None:
     if question.kind == "graph-pipeline":
         return _graph_truth(problem, options)
     if question.kind == "levels":
-        tree = best_leveled(problem, options["hierarchy"])
+        tree = best_leveled(problem, options["hierarchy"], options.get("objective") == "flush")
         return None if tree is None else tree[0]
     stages = best_stages(problem, options["semantics"], options.get("objective") == "flush")
     return None if stages is None else stages[0]

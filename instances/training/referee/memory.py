@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from ...base.zero import GATHERED_UNITS
 from ...timeline.named_orders import BY_NAME
 from ..frameworks import StateBytes
 from ..plan import FULL as WHOLE_LAYER
@@ -25,8 +26,6 @@ sides of the exchange; measured on three stages of DeepSeek-V2."""
 OWN_MOMENT = 2
 """Of what a measured layer keeps: its gradients, and what its backward pass makes on the way; as much as published runs
 of one, two and four stages with 1 to 8 sequences hold."""
-GATHERED_UNITS = 3
-"""Where weights are divided: those of the unit that runs, of the next one, and a gradient."""
 
 PARTS = ("weights", "gradients", "optimizer", "activations", "transient", "reserve")
 

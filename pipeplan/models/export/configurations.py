@@ -28,7 +28,8 @@ def checked(target: str, problem: TrainingProblem, plan: Configuration, options:
 
 def refused(target: str, why: str) -> UsageError:
     """One sentence: what the framework has no words for, and what to do."""
-    return UsageError(f"{target} cannot say this configuration: {why}.")
+    found = f"plan configure --framework {target} finds one that it can"
+    return UsageError(f"{target} cannot say this configuration ({found}): {why}.")
 
 
 def word_of_all(plan: Configuration) -> Recompute:

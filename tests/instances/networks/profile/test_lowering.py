@@ -208,7 +208,7 @@ def test_what_makes_no_sense_is_refused(given: dict[str, Any], words: str) -> No
 
 def test_every_option_is_known_to_some_lowering() -> None:
     known = {name for kind in KINDS.values() for name in kind.profile_options} | set(FOR_ALL)
-    assert known == set(ProfileOptions.__dataclass_fields__)
+    assert known == {*ProfileOptions.__dataclass_fields__, "gpus"}  # GPUs by name are what --devices says
     from pipeplan.cli.arguments import OPTIMIZERS, PROFILE_KINDS, PROFILE_OPTIONS
 
     assert {option.name for option in PROFILE_OPTIONS} == set(ProfileOptions.__dataclass_fields__)

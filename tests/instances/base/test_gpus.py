@@ -7,7 +7,7 @@ import math
 import pytest
 
 from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.training.gpus import GPUS, devices_and_gpu, known_gpu
+from pipeplan.instances.base.gpus import GPUS, devices_and_gpu, known_gpu
 from pipeplan.instances.training.problem import GIB
 
 
@@ -64,7 +64,7 @@ def test_figures_are_of_the_size_that_their_name_says_and_have_sources(name: str
     assert all(known.sources.values())
     _, _, size = name.rpartition("-")
     if size.endswith("gb"):
-        assert 0.92 * float(size[:-2]) * 1e9 < known.gpu.memory_bytes <= 1.08 * float(size[:-2]) * 1e9
+        assert 0.92 * float(size[:-2]) * 1e9 < known.memory_bytes <= 1.08 * float(size[:-2]) * 1e9
     assert known.flops["fp16"] > 1e13
     assert known.flops.get("fp8", 2 * known.flops["fp16"]) == pytest.approx(2 * known.flops["fp16"], rel=0.01)
     assert known.inside >= known.between
@@ -77,8 +77,8 @@ def test_chips_without_bf16_say_so() -> None:
 
 def test_memory_is_what_the_driver_reports() -> None:
     """81,559 MiB of an H100, and 183,359 MiB of a B200 with 192 GB on the chip."""
-    assert known_gpu("h100").gpu.memory_bytes == 81_559 * 2**20
-    assert known_gpu("b200").gpu.memory_bytes / GIB == pytest.approx(179.06, abs=0.01)
+    assert known_gpu("h100").memory_bytes == 81_559 * 2**20
+    assert known_gpu("b200").memory_bytes / GIB == pytest.approx(179.06, abs=0.01)
 
 
 # ---- links ---------------------------------------------------------------------------------------------------
@@ -102,9 +102,9 @@ def test_the_usual_node_is_cut_or_repeated(devices: str, counts: list[int]) -> N
     """Jobs leave trays of a rack out so that their number is a power of two."""
     count, gpu = devices_and_gpu(devices)
     levels = gpu.levels(count)
-    assert [level.count for level in levels] == counts
+    assert [many for many, _, _ in levels] == counts
     assert math.prod(counts) == count
-    assert levels[0].bandwidth == gpu.inside
+    assert levels[0][1] == gpu.inside
 
 
 def test_gpus_that_are_no_product_are_refused() -> None:

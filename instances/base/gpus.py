@@ -1,5 +1,7 @@
 """GPUs by name: memory, peak rates and usual links, each figure with its source.
 
+Peaks of numbers of 4 bytes are those of the same sheets, which state them as TF32 where there is such.
+
 Memory is what the driver reports (`nvidia-smi`, `rocm-smi`), which is less than the name says. Peaks are dense: data
 sheets that count zeros state twice as much. Bandwidths are for one direction; data sheets of NVLink add up both.
 """
@@ -10,9 +12,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ..base.checks import MAX_DEVICES
-from ..base.errors import InputError, UsageError, show, unknown_name
-from .problem import Gpu, Level
+from .checks import MAX_DEVICES
+from .errors import InputError, UsageError, show, unknown_name
 
 MIB = 2**20
 _G, _T = 1e9, 1e12
@@ -31,6 +32,8 @@ class KnownGpu:
     """Usable, as the driver reports it."""
     flops: Mapping[str, float]
     """Dense operations a second, by number format."""
+    single_flops: float
+    """The same for numbers of 4 bytes: as TF32 in tensor cores where there are such for them."""
     memory_rate: float
     """Bytes a second."""
     node: int
@@ -47,16 +50,17 @@ class KnownGpu:
     """Part of a node that a job may leave out; None: jobs take whole nodes."""
 
     @property
-    def gpu(self) -> Gpu:
-        """As a problem has it."""
-        return Gpu(self.name, self.memory_mib * MIB, self.flops, self.memory_rate)
+    def memory_bytes(self) -> float:
+        """Usable."""
+        return self.memory_mib * MIB
 
-    def levels(self, devices: int) -> tuple[Level, ...]:
-        """The usual links among so many GPUs; what is no whole number of nodes is refused."""
+    def levels(self, devices: int) -> tuple[tuple[int, float, float], ...]:
+        """The usual links among so many GPUs: how many, bytes a second, seconds of a step; what is no whole number of
+        nodes is refused."""
         count = self._in_node(devices)
-        found = [Level(count, self.inside, self.inside_seconds)]
+        found = [(count, self.inside, self.inside_seconds)]
         if devices > count:
-            found.append(Level(devices // count, self.between, self.between_seconds))
+            found.append((devices // count, self.between, self.between_seconds))
         return tuple(found)
 
     def _in_node(self, devices: int) -> int:
@@ -85,6 +89,7 @@ def _known() -> Iterable[KnownGpu]:
             f"v100-{gib}gb",
             mib,
             {"fp16": 125 * _T},
+            15.7 * _T,
             900 * _G,
             node=8,
             inside=150 * _G,
@@ -101,6 +106,7 @@ def _known() -> Iterable[KnownGpu]:
             f"a100-{gib}gb",
             mib,
             {"bf16": 312 * _T, "fp16": 312 * _T},
+            156 * _T,
             rate * _G,
             node=8,
             inside=300 * _G,
@@ -118,6 +124,7 @@ def _known() -> Iterable[KnownGpu]:
         "h100-80gb",
         81_559,
         hopper,
+        494.7 * _T,
         3_350 * _G,
         node=8,
         inside=450 * _G,
@@ -133,6 +140,7 @@ def _known() -> Iterable[KnownGpu]:
         "h200-141gb",
         143_771,
         hopper,
+        494.7 * _T,
         4_800 * _G,
         node=8,
         inside=450 * _G,
@@ -148,6 +156,7 @@ def _known() -> Iterable[KnownGpu]:
         "gh200-96gb",
         97_871,
         hopper,
+        494.7 * _T,
         4_000 * _G,
         node=4,
         inside=450 * _G,
@@ -171,6 +180,7 @@ def _known() -> Iterable[KnownGpu]:
             name,
             mib,
             {"bf16": dense * _T, "fp16": dense * _T, "fp8": fp8 * _T},
+            dense / 2 * _T,
             rate * _G,
             node=node,
             inside=900 * _G,
@@ -187,6 +197,7 @@ def _known() -> Iterable[KnownGpu]:
         "l4",
         23_034,
         {"bf16": 121 * _T, "fp16": 121 * _T, "fp8": 242.5 * _T},
+        60 * _T,
         300 * _G,
         node=8,
         inside=32 * _G,
@@ -203,6 +214,7 @@ def _known() -> Iterable[KnownGpu]:
         "t4",
         15_109,
         {"fp16": 65 * _T},
+        8.1 * _T,
         320 * _G,
         node=8,
         inside=16 * _G,
@@ -219,6 +231,7 @@ def _known() -> Iterable[KnownGpu]:
         "rtx-3090",
         24_268,
         {"bf16": 71 * _T, "fp16": 71 * _T},
+        35.6 * _T,
         936 * _G,
         node=8,
         inside=32 * _G,
@@ -235,6 +248,7 @@ def _known() -> Iterable[KnownGpu]:
         "mi300x",
         206_141_652_992 / MIB,
         {"bf16": 1_307.4 * _T, "fp16": 1_307.4 * _T, "fp8": 2_614.9 * _T},
+        653.7 * _T,
         5_300 * _G,
         node=8,
         inside=448 * _G,
@@ -278,6 +292,20 @@ def known_gpu(name: str) -> KnownGpu:
     if not meant:
         raise unknown_name("GPU named", name, GPUS)
     return GPUS[meant[0]]
+
+
+def devices_by_gpu(text: str) -> tuple[tuple[int, KnownGpu], ...]:
+    """From `2xa100-80gb,2xt4`: how many GPUs of which kind, each kind once."""
+    found = tuple(devices_and_gpu(part) for part in text.split(","))
+    names = [gpu.name for _, gpu in found]
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        raise InputError(
+            "devices",
+            f"name {twice} twice",
+            f"add them up, as in {sum(n for n, g in found if g.name == twice)}x{twice}",
+        )
+    return found
 
 
 def devices_and_gpu(text: str) -> tuple[int, KnownGpu]:

@@ -17,6 +17,12 @@ def number_in(name: str) -> tuple[str, int] | None:
     return found["list"], int(found["dot"] or found["bracket"] or found["space"])
 
 
+def numbered_part(name: str) -> str | None:
+    """The name up to its outermost number: `h.7` of `h.7.mlp`."""
+    found = _NUMBERED.match(name)
+    return None if found is None else found[0]
+
+
 def runs_backward(lists: Sequence[Sequence[str]]) -> bool:
     """Do the numbers fall along these lists of names more often than they rise?"""
     steps = 0

@@ -8,18 +8,20 @@ number for each row, norms and activations are fused. A traced model keeps more,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from ..instances.base.errors import InputError
-from ..instances.networks.analytic.hardware import Hardware
-from ..instances.networks.profile.profile import Profile, ProfileNode, ProfileTensor
-from ..instances.networks.profile.work import Kernels, Work, merged, on_hardware
-from ..instances.training.config_json import model_from_config
-from ..instances.training.model import Attention, Model, UnitType
-from ..instances.training.parameters import unit_parameters
+from ..base.errors import InputError
+from ..networks.analytic.hardware import Hardware
+from ..networks.profile.profile import Profile, ProfileNode, ProfileTensor
+from ..networks.profile.work import Kernels, Work, merged, on_hardware
+from .config_json import model_from_config
+from .model import Attention, Model, UnitType
+from .parameters import unit_parameters
 
+# What a layer keeps for its backward pass: as fused kernels leave it, or as PyTorch does, operation by operation.
+FUSED, EAGER = ACTIVATIONS = ("fused", "eager")
 SIZES = {"bfloat16": 2, "float16": 2, "float32": 4}
 # Of the loss and of what attention keeps for each row.
 FULL_BYTES = 4
@@ -62,6 +64,26 @@ def profile_of_shapes(
     if "text_config" in content:
         raise InputError("text_config", "stands beside another model", "give --trace, which reads all of them")
     model = model_from_config(content, name or "model")
+    architecture = next(iter(content.get("architectures") or [content.get("model_type")]))
+    source = {"architecture": architecture}
+    return profile_of_model(
+        model, device, source, batch=batch, sequence=sequence, dtype=dtype, training=training,
+        names=_NAMES.get(str(content.get("model_type")), _USUAL_NAMES),
+    )  # fmt: skip
+
+
+def profile_of_model(
+    model: Model,
+    device: Hardware,
+    source: Mapping[str, Any],
+    *,
+    batch: int,
+    sequence: int | None,
+    dtype: str,
+    training: bool = True,
+    names: tuple[str, str, str, str] = _USUAL_NAMES,
+) -> Profile:
+    """The profile of a model by its shapes; `source` is put before what is said of the setting."""
     if sequence is None:
         raise InputError("--sequence", "is missing: the model reads text", "give the tokens of a sample")
     if model.positions and sequence > model.positions:
@@ -69,19 +91,25 @@ def profile_of_shapes(
         raise InputError(
             "--sequence", f"is {sequence}, more than the model's {most} positions", f"give at most {most}"
         )
-    made = _Shapes(
-        model, batch, sequence, SIZES[dtype], training, _NAMES.get(str(content.get("model_type")), _USUAL_NAMES)
-    )
-    source: dict[str, Any] = {
+    made = _Shapes(model, batch, sequence, SIZES[dtype], training, names)
+    said: dict[str, Any] = {
         "how": "shapes of a configuration; attention, norms and activations fused",
-        "architecture": next(iter(content.get("architectures") or [content.get("model_type")])),
+        **source,
+        "activations": FUSED,
         "batch": batch,
         "sequence": sequence,
         "dtype": dtype,
     }
     if model.prediction_layers:
-        source["warnings"] = ["layers for multi-token prediction are left out, as transformers leaves them out"]
-    return on_hardware(made.profile(model.name, source), device)
+        said["warnings"] = ["layers for multi-token prediction are left out, as transformers leaves them out"]
+    return on_hardware(made.profile(model.name, said), device)
+
+
+def with_fused_activations(traced: Profile, shaped: Profile) -> Profile:
+    """A traced profile where every layer keeps what fused kernels keep; nodes of other names stay as they are."""
+    kept = {node.id: node.saved_bytes for node in shaped.nodes}
+    nodes = tuple(replace(node, saved_bytes=kept.get(node.id, node.saved_bytes)) for node in traced.nodes)
+    return traced.replace(nodes=nodes, source={**traced.source, "activations": FUSED})
 
 
 @dataclass(frozen=True, slots=True)
