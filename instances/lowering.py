@@ -11,11 +11,11 @@ from typing import Any
 from .base.cluster import Cluster, devices_given, refuse_others
 from .base.errors import InputError, UsageError, show
 from .base.json_file import MAX_FILE_BYTES, check_path, parse_json, read_text
-from .base.kind import Kind
+from .base.kind import Kind, Lowered
 from .networks.profile.files import profile_from_json
 from .networks.profile.marks import looks_like_graph_txt, looks_like_table
 from .networks.profile.on_gpus import on_gpus
-from .networks.profile.options import Lowered, ProfileOptions, option_of, samples_of
+from .networks.profile.options import ProfileOptions, option_of, samples_of
 from .networks.profile.packaged import load_packaged_profile, packaged_profile_names
 from .networks.profile.pipedream import PUBLISHED_IN_FLIGHT, profile_name, read_graph_txt
 from .networks.profile.profile import Profile

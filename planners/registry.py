@@ -14,31 +14,39 @@ from ..formulations.registry import (
     BEAUMONT_MODELS,
     FINITE_MODELS,
     FORMULATIONS,
+    HEURISTIC_OPTIONS,
     PERIODIC_MODELS,
     SCHEDULE_OBJECTIVE,
+    SCOPE_OPTIONS,
     SEMANTICS,
     TARNAWSKI_MODELS,
     Entry,
     find_formulation,
     plugged_in,
 )
-from .graph_pipeline.options import (
+from .method_options import (
+    DOWNSET_OPTIONS,
+    EQUI_OPTIONS,
     GRAPHPIPE_OPTIONS,
+    IDEALS_OPTIONS,
+    LATENCY_CYCLES,
+    LATENCY_OPTIONS,
+    LATENCY_STEPS,
     PARALLEL_OPTIONS,
+    PIPER_OPTIONS,
+    PLACEMENT_OPTIONS,
+    RESTRICTED_OPTIONS,
     SEQUENTIAL_OPTIONS,
     SHORTEST_OPTIONS,
+    SPLIT,
     TEXTBOOK_OPTIONS,
+    UNIFORM_OPTIONS,
 )
-from .graph_pipeline.options import PIPER_OPTIONS as DOWNSET_OPTIONS
-from .placement.options import DP_OPTIONS, LATENCY_CYCLES, LATENCY_OPTIONS, LATENCY_STEPS, OPTIONS, SPLIT
-from .staging.options import DP_OPTIONS as PIPER_OPTIONS
-from .staging.options import EQUI_OPTIONS, RESTRICTED_OPTIONS, UNIFORM_OPTIONS
-from .training.options import HEURISTIC_OPTIONS, SCOPE_OPTIONS
 
 # The planner that hands a formulation to a solver.
 EXACT = "exact"
 
-_SCOPES = "pipeplan.planners.families"
+_SCOPES = "pipeplan.planners.placement.scope"
 _GRAPH_SCOPES = "pipeplan.planners.graph_pipeline.scope"
 _PLACEMENT = "pipeplan.planners.placement"
 _CHAINS = "pipeplan.planners.chain"
@@ -70,7 +78,7 @@ _training = _of("training", "training", *HEURISTIC_OPTIONS, arithmetic=frozenset
 
 def _heuristic(name: str, title: str, **more: Any) -> Entry:
     address = more.pop("address", f"{_PLACEMENT}.heuristics.{name.replace('-', '_')}:PLANNER")
-    return Entry(name, title, "placement", address, OPTIONS[name], **{"exact": False, **_placed, **more})
+    return Entry(name, title, "placement", address, PLACEMENT_OPTIONS[name], **{"exact": False, **_placed, **more})
 
 
 BATCHES = OptionSpec(
@@ -103,7 +111,7 @@ PLANNERS: Mapping[str, Entry] = {
             "Dynamic program over ideals: exact contiguous plans",
             "placement",
             "pipeplan.planners.placement.dp.planner:PLANNER",
-            DP_OPTIONS,
+            IDEALS_OPTIONS,
             paper="Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS 2020",
             takes_start=True,
             extensions=frozenset({"levels", "types"}),

@@ -100,6 +100,7 @@ def test_the_formulation_of_the_page_on_extending_proves_what_the_dynamic_progra
     assert "no contradiction" in " ".join(checked.out.split())
 
 
+@pytest.mark.sweeps
 def test_the_altered_program_of_the_page_on_extending_proves_its_answer(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,7 +36,23 @@ def same(name: str, now: Any, then: Any) -> bool:
     return True
 
 
-@pytest.mark.parametrize("name", SOLVE)
+LONG = {
+    "chain-pipedream-eager",
+    "graph-pipeline-default",
+    "graph-pipeline-parallel",
+    "graph-pipeline-shortest",
+    "latency-lns",
+    "placement-dp-start",
+    "placement-strong-highs",
+    "schedule-list",
+    "staging-dp-flush",
+}
+"""Those that take a second or more."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.sweeps) if name in LONG else name for name in SOLVE]
+)
 def test_a_result_is_what_it_was(name: str) -> None:
     """Plans of equal value are equally good: the referee's value is compared, not the plan."""
     now, then = answer(words(name)), stored(name)

@@ -37,7 +37,7 @@ REASONS = {
     "takes hours": "a whole table of a paper",
 }
 """Why a block is not run here; anything else is."""
-QUICK = {"docs/agents.md", "docs/start.md", "docs/explore.md", "docs/profiles.md", "docs/formats.md"}
+QUICK = {"docs/start.md", "docs/explore.md", "docs/formats.md"}
 """Pages whose commands take seconds; the others are run with `--sweeps`."""
 PROGRAMS = {
     "sh": ["bash", "-euo", "pipefail", "-c"],

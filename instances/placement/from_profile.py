@@ -24,9 +24,9 @@ from ..base.amounts import as_written, exact_sum
 from ..base.checks import check_limit, check_positive
 from ..base.cluster import SECONDS, Cluster
 from ..base.errors import InputError
+from ..base.kind import Lowered
 from ..networks.profile.on_gpus import memory_of_each, on_each
 from ..networks.profile.options import (
-    Lowered,
     ProfileOptions,
     about_copies,
     copies_of,
@@ -35,8 +35,7 @@ from ..networks.profile.options import (
     without_limit,
 )
 from ..networks.profile.profile import Profile
-from .cluster import AcceleratorType
-from .problem import Node, NodeId, PlacementProblem
+from .problem import AcceleratorType, Node, NodeId, PlacementProblem
 
 BACKWARD_SUFFIX = "/backward"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..base.errors import Violation
 from ..base.kind import Rules, chosen
-from .kind import KIND
+from ..registry import STAGING
 from .leveled_plan import LeveledPlan
 from .plan import StagedPlan
 from .problem import StagingProblem
@@ -70,5 +70,5 @@ class LevelRules:
 def rules_of(problem: StagingProblem, options: Mapping[str, Any]) -> Rules:
     """Problems with levels have rules of their own."""
     if problem.levels:
-        return LevelRules(*(chosen(options, name, KIND.choices[name]) for name in ("hierarchy", "objective")))
-    return StageRules(*(chosen(options, name, KIND.choices[name]) for name in ("objective", "semantics")))
+        return LevelRules(*(chosen(options, name, STAGING.choices[name]) for name in ("hierarchy", "objective")))
+    return StageRules(*(chosen(options, name, STAGING.choices[name]) for name in ("objective", "semantics")))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from ..base.amounts import as_written
+from .efficiencies import USUAL_MEMORY_ERROR
 
 Fit = Literal["yes", "maybe", "no"]
-USUAL_MEMORY_ERROR = 0.03
-"""The share by which memory may be misjudged."""
 
 
 def fit_of(held_bytes: float, limit_bytes: float | None, error: float = USUAL_MEMORY_ERROR) -> Fit:

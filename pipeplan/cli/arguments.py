@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+import stat
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -19,17 +21,16 @@ from ..instances.base.result import Asked
 from ..instances.lookup import Cluster as Cluster
 from ..instances.lookup import holds_profile, load_with_notes
 from ..instances.registry import kind_of
-from ..show.console import say_note
+from ..show.console import clean, say_note
 from . import quantities
-from .profile_options import PROFILE_OPTIONS, USUAL, profile_options
 from .signatures import one_of, option, shared, with_usual_help
-from .written import watch
 
 if TYPE_CHECKING:
-    from ..instances.networks.profile.options import Lowered
+    from ..instances.base.kind import Lowered
     from ..instances.registry import Problem
 
 CLUSTER = "Cluster (overrides the file's; required for profiles, which have none)"
+PROFILES = "Profiles and tables of layers (what they become)"
 
 
 def readable(context: typer.Context, path: str | None) -> str | None:
@@ -50,6 +51,94 @@ InstanceArgument = Annotated[
     str, input_file("INSTANCE", "A file, - for standard input, or the name of a packaged instance.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+
+# ---- how a profile or a table of layers becomes a problem ---------------------------------------------------
+
+PROFILE_KINDS = ("placement", "chain", "staging", "graph-pipeline", "training")
+# Written here again, so that a help page imports no problem; a test compares them with the tables.
+OPTIMIZERS = ("sgd", "adam", "adam-mixed")
+
+
+def _degrees(text: str) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and len(part) < 10 for part in parts):
+        raise typer.BadParameter(f"{text!r} is no list of degrees like 1,2,4.")
+    return tuple(map(int, parts))
+
+
+def _efficiency(text: str) -> float | str:
+    """One number, or one for each degree, which is read where degrees are known."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+_profile_option = partial(option, rich_help_panel=PROFILES)
+PROFILE_OPTIONS = (
+    _profile_option(
+        "kind",
+        str,
+        metavar="KIND",
+        help="What to make of them; default: what fits.",
+    ),
+    _profile_option(
+        "optimizer",
+        str,
+        metavar="NAME",
+        autocompletion=lambda: list(OPTIMIZERS),
+        help="Optimizer: sgd, adam or adam-mixed.",
+    ),
+    _profile_option(
+        "in_flight",
+        int,
+        help="Placements: micro-batches whose activations a device holds; default: as many as devices.",
+    ),
+    _profile_option(
+        "recompute",
+        bool,
+        "--recompute",
+        help="Recompute activations (stagings: where).",
+    ),
+    _profile_option("data_parallel", bool, "--data-parallel", help="Allow replicas of stages (staging)."),
+    _profile_option(
+        "tensor_parallel",
+        Any,
+        parser=_degrees,
+        metavar="LIST",
+        help="Devices that may share a layer: 1,2,4.",
+    ),
+    _profile_option(
+        "efficiency",
+        Any,
+        parser=_efficiency,
+        metavar="SHARE",
+        help="What is left of the ideal speed where devices share a layer: 0.9, or by their number 2:0.97,4:0.93; "
+        "default: what they exchange takes the time of their links.",
+    ),
+    _profile_option(
+        "whole_layers",
+        bool,
+        "--whole-layers",
+        help="Keep layers whole, the embedding with the first and the head with the last: every stage then holds a "
+        "layer, as vLLM, SGLang and TensorRT-LLM need.",
+    ),
+    _profile_option("bytes_per_parameter", float, help="Tables with a column parameters_count: the size of one."),
+    _profile_option(
+        "zero",
+        int,
+        metavar="STAGE",
+        help="ZeRO stage of replicas: 1, 2 or 3.",
+    ),
+    _profile_option(
+        "replicas", int, help="Pipelines side by side that train the same weights (chains, with --zero)."
+    ),
+    _profile_option("sequence", int, metavar="TOKENS", help="Tokens of a sample: packaged models."),
+    _profile_option("micro_batch", int, metavar="SAMPLES", help="Samples of a micro-batch: packaged models."),
+)
+
+# Those that stand on every help page; the others are behind `--help-all`.
+USUAL = ("kind", "optimizer", "zero", "recompute", "data_parallel", "tensor_parallel", "sequence")
 
 # ---- the cluster ---------------------------------------------------------------------------------------
 
@@ -122,7 +211,16 @@ def _cluster(given: dict[str, Any]) -> Cluster:
     given |= devices if isinstance(devices, dict) else devices_given(devices)
     training = False if given.pop("inference", False) else None
     profile = {known.name: given.pop(known.name) for known in PROFILE_OPTIONS if known.name in given}
-    return Cluster(**given, training=training, profile=profile_options(profile))
+    return Cluster(**given, training=training, profile=_profile_options(profile))
+
+
+def _profile_options(given: dict[str, Any]) -> Any:
+    """The options of a profile that were given; None where none was."""
+    if not given:
+        return None
+    from ..instances.networks.profile.options import ProfileOptions
+
+    return ProfileOptions(**given)
 
 
 def load_instance(text: str, on: Cluster) -> Problem:
@@ -228,7 +326,7 @@ def with_micro_batch(text: str | None, on: Cluster, own: dict[str, Any]) -> tupl
     if load_with_notes(text, on).problem.kind == "graph-pipeline":
         return on, own
     rest = {name: value for name, value in own.items() if name != "micro_batch"}
-    profile = profile_options({"micro_batch": own["micro_batch"]})
+    profile = _profile_options({"micro_batch": own["micro_batch"]})
     return replace(
         on, profile=profile if on.profile is None else replace(on.profile, micro_batch=own["micro_batch"])
     ), rest
@@ -257,11 +355,37 @@ def _check_output(option: str, path: str, folder: Path) -> None:
         raise InputError(option, f"{path} lies in a folder that cannot be written", "choose another folder")
 
 
+def watch(context: typer.Context, path: str) -> None:
+    """Say at the end of the command that the file was written, if it was."""
+    before = _state(path)
+
+    def tell() -> None:
+        if _state(path) not in (None, before):
+            say_written(path)
+
+    context.call_on_close(tell)
+
+
+def say_written(path: str) -> None:
+    """Name on stderr a file whose name the user did not choose."""
+    sys.stderr.write(f"wrote {clean(path)}\n")
+    sys.stderr.flush()
+
+
+def _state(path: str) -> tuple[int, ...] | None:
+    """What changes whenever a file is written; None where there is no file, or a terminal or a pipe in its place."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return (found.st_ino, found.st_mtime_ns, found.st_size) if stat.S_ISREG(found.st_mode) else None
+
+
 def drawable(context: typer.Context, parameter: typer.CallbackParam, path: str | None) -> str | None:
     """Check that a picture can be written to the path, and that its ending names a format of pictures."""
-    from ..show.pictures.canvas import format_of
-
     if writable(context, parameter, path) is not None:
+        from ..show.pictures.canvas import format_of
+
         format_of(str(path))
     return path
 

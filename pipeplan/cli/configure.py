@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 FRAMEWORKS, PRECISIONS = ("megatron", "torchtitan", "deepspeed"), ("bf16", "fp16", "fp8")
 MODEL, CLUSTER, SCOPE, RUNS = "Model and batch", "Cluster", "Scope", "Measured runs"
 OUTPUT = "Output"
-ERROR, MEMORY_ERROR = 0.05, 0.03
 MOST_ERROR = 0.9
 """Of a fit that is hardly one: an error of times is below the whole."""
 
@@ -307,18 +306,18 @@ def _without_limit(problem: TrainingProblem) -> TrainingProblem:
 def _asked(scope: Mapping[str, Any]) -> Asked:
     from ..studies.configure.answer import Asked
 
-    error, memory_error = scope.get("error", ERROR), scope.get("memory_error", MEMORY_ERROR)
-    for name, value in (("--error", error), ("--memory-error", memory_error)):
+    errors = {name: scope[name] for name in ("error", "memory_error") if name in scope}
+    for name, value in errors.items():
         if not 0 <= value < 1:
-            raise UsageError(f"{name} is {value:g}; give a share from 0 to below 1, as 5%.")
-    return Asked(error, memory_error, tuple(scope.get("fix", ())), tuple(scope.get("forbid", ())))
+            raise UsageError(f"{flag_of(name)} is {value:g}; give a share from 0 to below 1, as 5%.")
+    return Asked(**errors, fixed=tuple(scope.get("fix", ())), forbidden=tuple(scope.get("forbid", ())))
 
 
 # ---- runs that were made -------------------------------------------------------------------------------
 
 
 def _print_template() -> None:
-    from ..planners.training.measured import template
+    from ..planners.training.run_tables import template
 
     sys.stdout.write(template())
 

@@ -12,9 +12,8 @@ import typer
 from ..instances.base.errors import InputError, UsageError
 from ..models.export.contract import TARGETS
 from ..show.console import print_json, say_note
-from .arguments import Cluster, Json, input_file, load_for
+from .arguments import Cluster, Json, input_file, load_for, say_written
 from .signatures import option, plain, shared
-from .written import say_written
 
 if TYPE_CHECKING:
     from ..instances.base.result import Result

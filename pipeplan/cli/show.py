@@ -19,7 +19,7 @@ from .referee_options import Case, read_case, with_rules
 from .verify import report
 
 if TYPE_CHECKING:
-    from ..instances.networks.profile.options import Samples
+    from ..instances.base.kind import Samples
     from ..instances.registry import Problem
     from ..show.view import PlanView
 

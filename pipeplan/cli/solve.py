@@ -14,13 +14,12 @@ import typer
 
 from ..formulations.registry import FORMULATIONS, find_formulation
 from ..instances.base.errors import UsageError
+from ..instances.base.kind import Lowered
 from ..instances.base.result import Result
 from ..instances.base.stopwatch import part
-from ..instances.networks.profile.options import Lowered
 from ..instances.registry import Problem
 from ..planners.registry import EXACT, PLANNERS, example_of, find_planner
 from ..show.console import print_json, say_note
-from ..studies import export
 from .arguments import (
     BESIDE_METHODS,
     Cluster,
@@ -126,6 +125,8 @@ def command(
     --help-all lists all options; `plan planners NAME` explains a method's.
     """
     if export_model is not None:
+        from ..studies import export
+
         export.check_export(export_model)
     with part("reading"):
         on, own = with_micro_batch(instance, on, own)

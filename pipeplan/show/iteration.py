@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from ..instances.base.cluster import SECONDS
 from ..instances.base.errors import PipeplanError
 from ..instances.base.fields import plain_fields
-from ..instances.networks.profile.options import Samples
+from ..instances.base.kind import Samples
 from ..instances.registry import Plan, Problem, kind_of
 from .words import amount, percent, several
 
 if TYPE_CHECKING:
+    from ..instances.base.kind import Samples
     from ..instances.timeline.timeline import Simulation
 
 # Micro-batches of each stage in an iteration, where neither the plan nor the problem says how many there are.

@@ -32,7 +32,8 @@ def export_model(
     options: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the linear model that the formulation builds for `problem`, without any cut-off."""
-    from ..planners.backends import compile_pyomo, write_model
+    from ..planners.backends.compiler import compile_pyomo
+    from ..planners.backends.files import write_model
 
     check_export(path)
     method = choose(problem, formulation, planner, solver, options or {})

@@ -19,9 +19,9 @@ from ...instances.base.compiled import repays_loading
 from ...instances.base.errors import TooLargeError, UsageError
 from ...instances.base.kind import load_address
 from ...instances.base.result import StartOutcome, Stop, WarmStart, met
+from ...instances.registry import evaluation_of, violations_of
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
-from ...instances.verdict import evaluation_of, violations_of
 from ..backends import Answer, Event, Incumbent
 from ..chain.solver import Solver
 from ..contract import Board, Outcome, Planner, Request

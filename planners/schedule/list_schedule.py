@@ -16,9 +16,9 @@ from itertools import chain
 
 from ...instances.base.errors import UsageError
 from ...instances.base.result import Stop
+from ...instances.registry import evaluation_of, violations_of
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
-from ...instances.verdict import evaluation_of, violations_of
 from ..contract import Outcome, Request
 from .alone import order_alone
 from .listing import Rule, Starts, as_plan, cost, late, listed, mirrored, rules, why_none

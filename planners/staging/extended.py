@@ -15,17 +15,16 @@ import numpy as np
 
 from ...instances.base.errors import InputError
 from ...instances.base.result import Stop
+from ...instances.registry import evaluation_of, violations_of
 from ...instances.staging.plan import PlannedStage, StagedPlan
 from ...instances.staging.problem import StagingProblem
-from ...instances.verdict import evaluation_of, violations_of
 from ..contract import Outcome, Request
 from ..referee import rules_of
 from ..search import OutOfTimeError, tick_of
 from .flushes import least_flushed
 from .hierarchy import downsets
-from .memory import StagingMemory, whole_memory
+from .memory import ROUNDED_MEMORY, StagingMemory, whole_memory
 from .model import ROUNDING, build
-from .options import ROUNDED_MEMORY
 from .search import Found, Search, least_load
 from .stage_costs import Shape, StageCosts
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from ...instances.base.errors import UsageError
+from ...instances.registry import evaluation_of
 from ...instances.staging.problem import StagingProblem
-from ...instances.verdict import evaluation_of
 from .search import NEAR, STRICT, Found, Planned
 
 # A plan with all loads within the limit, of stages with at least so many copies, with the least sum of copies.

@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...instances.registry import evaluation_of
 from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from ...instances.staging.problem import StagingProblem
-from ...instances.verdict import evaluation_of
 from .links import upper_load
 from .memory import StagingMemory
 from .model import ROUNDING

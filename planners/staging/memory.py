@@ -9,6 +9,8 @@ from fractions import Fraction
 from ...instances.base.amounts import MOST_EXACT, as_written, whole_amounts
 from ...instances.staging.problem import Configuration, StagingProblem
 
+ROUNDED_MEMORY = "memory has more digits than are counted: bounds are for a hair more of it, plans for a hair less"
+
 # For each micro-batch in flight, and whatever is in flight; in a unit of our own.
 Bytes = tuple[int, int]
 

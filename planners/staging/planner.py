@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 from ...instances.base.errors import UsageError
 from ...instances.base.result import Stop, met
+from ...instances.registry import evaluation_of, violations_of
 from ...instances.staging.leveled_plan import LeveledPlan
 from ...instances.staging.plan import StagedPlan
 from ...instances.staging.problem import StagingProblem
 from ...instances.staging.question import FLUSH, check_question
-from ...instances.verdict import evaluation_of, violations_of
 from ..contract import Outcome, Request
+from ..method_options import TABLE
 from ..referee import rules_of
 from ..search import OutOfTimeError, tick_of
 from .degree_table import check_size, check_table, table_of, write_table
@@ -25,9 +26,8 @@ from .extended import is_extended, plan_extended
 from .flushes import flushed_value, least_flushed
 from .hierarchy import downsets, plan_levels
 from .level_decisions import LevelDecisions
-from .memory import StagingMemory, whole_memory
+from .memory import ROUNDED_MEMORY, StagingMemory, whole_memory
 from .model import Restriction, model_of
-from .options import ROUNDED_MEMORY, TABLE
 from .quick_trees import best_quick_tree
 from .search import Found, Search, Step, TooManySumsError
 from .tables import TooManyPairsError

@@ -14,11 +14,11 @@ from itertools import product
 
 from ...instances.base.errors import UsageError
 from ...instances.base.result import Stop
+from ...instances.registry import violations_of
 from ...instances.staging.leveled_plan import LeveledPlan
 from ...instances.staging.plan import PlannedStage, StagedPlan
 from ...instances.staging.problem import StagingLevel, StagingProblem
 from ...instances.staging.question import FLUSH, check_question
-from ...instances.verdict import violations_of
 from ..contract import Outcome, Request
 from ..search import OutOfTimeError, tick_of
 from .flushes import flushed_value, least_flushed

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...formulations.family import Family, Outside
-from ...instances.training.plan import FULL, Configuration, Degrees
+from ...instances.training.frameworks import even_layout
+from ...instances.training.plan import FULL, Configuration
 from ...instances.training.problem import TrainingProblem
-from .space import DEGREE_KEYS, Scope, even_layout, read_scope
+from .space import Scope, read_scope
 
 
 def scope_of(options: Mapping[str, Any]) -> Scope:
@@ -57,6 +58,3 @@ def _takes_rest(scope: Scope, plan: Configuration) -> bool:
     values = {"micro-batch": plan.micro_batch, "zero": plan.zero, "schedule": plan.schedule}
     word = plan.recompute[0].word
     return all(scope.takes(key, value) for key, value in values.items()) and scope.takes("recompute", word)
-
-
-__all__ = ["DEGREE_KEYS", "Degrees", "family", "scope_of"]

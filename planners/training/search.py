@@ -23,16 +23,16 @@ from functools import cached_property
 from typing import Any
 
 from ...instances.base.errors import InputError
-from ...instances.training.fits import USUAL_MEMORY_ERROR
+from ...instances.training.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
+from ...instances.training.frameworks import even_layout
 from ...instances.training.plan import V_SHAPES, Configuration, Degrees, Recompute, read_recompute
 from ...instances.training.problem import TrainingProblem
 from .bounds import LoadBound, Loads, Shape
 from .cases import NONE, WHOLE, Case, Gamma, Modules
 from .inner import Best, solve
 from .judging import Judge
-from .space import Scope, Space, configuration, even_layout
+from .space import Scope, Space, configuration
 
-USUAL_ERROR = 0.05
 TOLERANCE = 1e-9
 """Relative: values and bounds that differ by less are the same."""
 NODE_WORK, LOOK_WORK = 1_000_000, 500_000

@@ -360,23 +360,6 @@ def divisors(number: int) -> list[int]:
     return [i for i in range(1, number + 1) if number % i == 0]
 
 
-def even_layout(problem: TrainingProblem, chunks: int) -> tuple[int, ...] | None:
-    """What the framework does where no layout is given; None where it cannot."""
-    units = len(problem.model.units)
-    if chunks > units:
-        return None
-    if problem.rules.even_by == "units" or problem.model.own:
-        share, more = divmod(units, chunks)
-        return tuple(share + (number < more) for number in range(chunks))
-    layers = problem.model.layers
-    if layers % chunks:
-        return None
-    counts = [layers // chunks] * chunks
-    counts[0] += 1
-    counts[-1] += units - layers - 1
-    return tuple(counts)
-
-
 def configuration(gamma: Gamma, layout: tuple[int, ...], recompute: Any = NOTHING) -> Configuration:
     return Configuration(
         gamma.degrees, gamma.micro_batch, gamma.zero, gamma.schedule, layout, (recompute,) * len(layout)

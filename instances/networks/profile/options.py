@@ -1,4 +1,4 @@
-"""What a caller may say of how a profile becomes a problem, and what comes of it."""
+"""What a caller may say of how a profile becomes a problem."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...base.amounts import as_written, exact_sum
 from ...base.checks import check_amount, check_whole
 from ...base.errors import InputError, UsageError, show
+from ...base.kind import Samples
 from ...base.zero import WITHOUT_REPLICAS, Bytes, check_zero, copies_by
 
 if TYPE_CHECKING:
@@ -127,17 +128,6 @@ def _check_above_zero(field: str, value: object, remedy: str) -> None:
         raise InputError(field, "is 0", remedy)
 
 
-@dataclass(frozen=True, slots=True)
-class Samples:
-    """What a micro-batch of a profile is, which a problem made of it does not say."""
-
-    micro_batch: int | None
-    """How many samples it has; None: nobody has said."""
-    training: bool
-    tokens: int | None = None
-    """Of each sample; None: it is no text, or its length is not known."""
-
-
 # Sources of profiles that say nothing of the samples of a micro-batch, unless this field does.
 SILENT, SAMPLES = ("table", "pipedream"), "samples"
 
@@ -149,18 +139,6 @@ def samples_of(profile: Profile) -> Samples:
     return Samples(
         None if silent else profile.micro_batch, profile.training, tokens if isinstance(tokens, int) else None
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Lowered:
-    """A problem that a profile became, with sentences on what was chosen for it and what it cannot say."""
-
-    problem: Any
-    notes: tuple[str, ...] = ()
-    samples: Samples | None = None
-    """None: the problem was none of a profile."""
-    profile: Profile | None = None
-    """What it was made of, as it was read."""
 
 
 # ---- what several lowerings need -----------------------------------------------------------------------

@@ -11,22 +11,13 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from ...base.zero import GATHERED_UNITS
-from ...timeline.named_orders import dualpipe_v, gpipe, interleaved, one_f_one_b, zb_h1, zb_h2, zb_v
+from ...timeline.named_orders import BY_NAME
 from ..frameworks import StateBytes
 from ..plan import FULL as WHOLE_LAYER
 from ..plan import Configuration, Recompute
 from ..problem import TrainingProblem
 from .shapes import FULL, HALF, Kept, Sizes, Weight, kept_by, weights_of
 
-ORDERS = {
-    "gpipe": gpipe,
-    "1f1b": one_f_one_b,
-    "interleaved-1f1b": interleaved,
-    "zb-h1": zb_h1,
-    "zb-h2": zb_h2,
-    "zb-v": zb_v,
-    "dualpipe-v": dualpipe_v,
-}
 WORKSPACE_BYTES = 64 * 2**20
 """Of the libraries for products of matrices: 32 MiB each of cuBLAS and of the layers that call it."""
 TOKEN_COPIES = 5
@@ -264,7 +255,7 @@ def _attention_moment(sizes: Sizes) -> float:
 def passes_of(plan: Configuration, rank: int, micro_batches: int) -> Iterator[tuple[str, int, int]]:
     """What a pipeline rank runs, in its order: the sort of the pass, the chunk of the rank, the micro-batch."""
     degrees = plan.degrees
-    return ORDERS[plan.schedule](rank, degrees.pipeline, degrees.virtual, micro_batches)
+    return BY_NAME[plan.schedule](rank, degrees.pipeline, degrees.virtual, micro_batches)
 
 
 def _fullest(sizes: Sizes, rank: int, stashes: Sequence[Stash]) -> tuple[float, float]:

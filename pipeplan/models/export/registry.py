@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ...instances.arguments import PLAN
 from ...instances.base.checks import check_whole
 from ...instances.base.errors import InputError, PipeplanError, UsageError, show, unknown_choice, wrong_argument
 from ...instances.base.kind import load_address
 from ...instances.base.result import Found, Result
 from ...instances.files import problem_from_json
+from ...instances.lookup import PLAN
 from ...instances.networks.profile.profile import Profile
 from ...instances.registry import Plan, Problem, is_plan, is_problem, kind_of, kind_of_plan
 from ...instances.simulate import MAX_MICRO_BATCHES

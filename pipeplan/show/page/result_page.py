@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from xml.etree.ElementTree import Element
 
 from ...instances.base.errors import InputError
-from ...instances.base.kind import Rules
+from ...instances.base.kind import Rules, Samples
 from ...instances.base.result import Asked, Moment, Result
 from ...instances.chain.allocation import unknown_allocation
-from ...instances.networks.profile.options import COPIES, Samples
+from ...instances.networks.profile.options import COPIES
 from ...instances.registry import Problem
 from ...planners.referee import rules_of
 from ...planners.run.claims import Recomputed, check_same_problem, recompute

@@ -16,9 +16,8 @@ from ..configurations import (
     measured_in_words,
     told,
 )
-from ..console import out, styled
+from ..console import MAX_DEVICES_DRAWN, columns, new_table, out, styled
 from ..words import percent, plain
-from .shapes import MAX_DEVICES_DRAWN, columns, new_table
 
 if TYPE_CHECKING:
     from ...instances.training.referee.evaluate import ConfigurationEvaluation

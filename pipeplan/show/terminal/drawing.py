@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from ...instances.base.kind import Rules
 from ...instances.base.result import Result
-from ...instances.networks.profile.options import Samples
 from ...instances.registry import Plan, Problem
 from ...planners.referee import rules_of
 from ..answer import answer, options_of, run_facts
@@ -18,6 +17,7 @@ from ..words import amount, several
 from .plan import draw
 
 if TYPE_CHECKING:
+    from ...instances.base.kind import Samples
     from ...planners.run.proof_check import ProofCheck
 
 MAX_LINES_SHOWN = 64

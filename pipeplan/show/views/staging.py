@@ -132,11 +132,8 @@ def _slots(
 def _legend(rows: Iterable[Row], problem: StagingProblem) -> str:
     """What columns mean whose titles do not say it."""
     again = any("again" in row.cells for row in rows)
-    return _held(problem) + ("; again: layers that recompute their activations" if again else "")
-
-
-def _held(problem: StagingProblem) -> str:
-    return f"held: micro-batches in flight, of {problem.micro_batches} in a batch"
+    held = f"held: micro-batches in flight, of {problem.micro_batches} in a batch"
+    return held + ("; again: layers that recompute their activations" if again else "")
 
 
 def _stage_row(

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ...instances.training.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
 from ...instances.training.fits import fit_of
 from ...instances.training.kind_functions import facts
 from ...instances.training.problem import GIB, TrainingProblem
@@ -30,8 +31,8 @@ MOST_JUDGED = 20
 class Asked:
     """What narrows the scope, and by which shares the model may be wrong."""
 
-    error: float
-    memory_error: float
+    error: float = USUAL_ERROR
+    memory_error: float = USUAL_MEMORY_ERROR
     fixed: tuple[str, ...] = ()
     forbidden: tuple[str, ...] = ()
 

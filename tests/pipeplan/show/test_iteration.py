@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import pipeplan
-from pipeplan.instances.networks.profile.options import Samples
+from pipeplan.instances.base.kind import Samples
 from pipeplan.show.iteration import describe_iteration, iteration_of
 
 Plan = Callable[..., Any]
@@ -106,6 +106,7 @@ def test_stages_say_how_many_of_their_layers_recompute(plan: Plan, table: Path) 
     assert " again " not in plan("solve", table, *CLUSTER, "--recompute").out
 
 
+@pytest.mark.sweeps
 def test_the_comparison_with_the_even_split_never_vanishes(plan: Plan, table: Path) -> None:
     """There may be more even splits than can be tried, or none that fits."""
     on = ("--devices", 64, "--levels", "8x450GB/s,8x50GB/s", "--memory", "80GB", "--data-parallel")

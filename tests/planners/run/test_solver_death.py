@@ -97,6 +97,7 @@ def test_the_death_of_solvers_leaves_the_plan_of_a_heuristic(
     check(result, jobs, death, has_plan=start == "auto")
 
 
+@pytest.mark.at_once(2)
 @pytest.mark.parametrize("death", DEATHS)
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_search_that_asks_solvers_itself_keeps_its_best_plan(name: str, death: str, jobs: list[str]) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pipeplan.instances.placement.cluster import AcceleratorType
-from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.placement.kind_functions import remarks
+from pipeplan.instances.placement.problem import AcceleratorType, Node, PlacementProblem
 from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.run.remarks import remarks
 from pipeplan.planners.run.solve import solve
 
 
@@ -27,7 +26,7 @@ def problem(*nodes: Node, accelerators: int = 1, cpus: int = 1) -> PlacementProb
     ids=["ordinary", "small and large", "all are large", "said already", "no CPU"],
 )
 def test_ordinary_times_need_no_remark(given: PlacementProblem) -> None:
-    assert remarks(given) == ()
+    assert list(remarks(given)) == []
 
 
 def test_a_forbidden_accelerator_has_a_field_of_its_own() -> None:

@@ -1,13 +1,13 @@
-"""For which plans the bounds of planners hold that are no formulation; `planners/registry.py` names them by address."""
+"""For which placements the bounds of planners hold; `planners/registry.py` names these functions by address."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from ..formulations.family import PLACEMENTS, Family
-from ..instances.placement.problem import PlacementProblem
-from .referee import rules_of
+from ...formulations.family import PLACEMENTS, Family
+from ...instances.placement.problem import PlacementProblem
+from ..referee import rules_of
 
 
 def placements(problem: PlacementProblem, options: Mapping[str, Any]) -> Family:
