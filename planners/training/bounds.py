@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 from typing import Any
 
@@ -13,7 +13,7 @@ from ...instances.training.plan import DIVIDED
 from ...instances.training.problem import TrainingProblem
 from . import loads_kernel
 from .cases import NONE, Case
-from .judging import Judge
+from .judging import Judge, loop_of
 
 MOST_STATES = 300
 """Divisions of minor units that are told apart; where there are more, only sums are compared."""
@@ -80,6 +80,12 @@ class Shape:
         return np.array(sums, np.int64).reshape(len(rows), len(rows))
 
 
+@lru_cache(maxsize=2000)
+def in_flight(schedule: str, p: int, v: int, m: int, units: int) -> Any:
+    order, _, chunks = loop_of(schedule, p, v, m)
+    return compiled(loads_kernel, "in_flight")(order, chunks, m, units)
+
+
 class Loads:
     """Of one choice, for all words."""
 
@@ -127,8 +133,7 @@ class Loads:
     @cached_property
     def in_flight(self) -> Any:
         """[rank, units]: how often stashes of so many units are there at least: together, and each of them."""
-        order, _, chunks = Judge(self.case, NONE).loop
-        return compiled(loads_kernel, "in_flight")(order, chunks, self.m, self.shape.units)
+        return in_flight(self.gamma.schedule, self.p, self.v, self.m, self.shape.units)
 
     def seconds(self, again_seconds: float = 0.0) -> float:
         """By time alone, where all ranks together compute so much of one micro-batch again."""

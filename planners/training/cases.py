@@ -54,11 +54,14 @@ class Gamma:
 
     @property
     def homes(self) -> tuple[int, ...]:
-        """The rank of each chunk."""
-        p, v = self.degrees.pipeline, self.degrees.virtual
-        if self.schedule in V_SHAPES:
-            return (*range(p), *range(p - 1, -1, -1))
-        return tuple(j % p for j in range(p * v))
+        return homes_of(self.schedule, self.degrees.pipeline, self.degrees.virtual)
+
+
+def homes_of(schedule: str, p: int, v: int) -> tuple[int, ...]:
+    """The rank of each chunk."""
+    if schedule in V_SHAPES:
+        return (*range(p), *range(p - 1, -1, -1))
+    return tuple(j % p for j in range(p * v))
 
 
 def all_words(problem: TrainingProblem) -> tuple[Modules, ...]:

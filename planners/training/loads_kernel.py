@@ -25,7 +25,7 @@ def in_flight(order: Any, chunks: Any, m: int, units: int) -> Any:
         live = np.zeros(v, np.int64)
         # For each number that all chunks are there at least, the most that chunks without an end are there together.
         most = np.full(m + 1, -1)
-        filled = 0
+        filled, greatest = 0, 0
         for k in range(v):
             filled += chunks[r, k] > 0 and chunks[r, k] < last
         for place in range(order.shape[1]):
@@ -38,9 +38,10 @@ def in_flight(order: Any, chunks: Any, m: int, units: int) -> Any:
                     if chunks[r, k] > 0 and chunks[r, k] < last:
                         total += live[k]
                 most[least] = max(most[least], total)
+                greatest = max(greatest, least)
             elif kind == 1 or kind == 2:
                 live[own] -= 1
-        for least in range(m + 1):
+        for least in range(greatest + 1):
             for count in range(filled, units + 1):
                 found = most[least] + (count - filled) * least
                 if most[least] >= 0 and found >= together[r, count]:
