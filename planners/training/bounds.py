@@ -99,11 +99,11 @@ class Loads:
         self.passes = plain.forward + plain.inputs + plain.weights
         self.tails = self._tails()
         self.homes = case.gamma.homes
-        forth_and_back = plain.forward if case.gamma.schedule in DIVIDED else self.passes
         # While a rank updates its weights the ranks before it still run backward: after its last pass comes the longer
-        # of both, and not their sum.
+        # of both, and not their sum. Divided passes may come after those of the ranks before.
         tails, first = float(self.tails.sum()) / self.p, float(self.tails[0])
-        down, whole = self._ramps(plain.forward), self._ramps(forth_and_back) + first
+        down = self._ramps(plain.forward)
+        whole = down if case.gamma.schedule in DIVIDED else self._ramps(self.passes) + first
         self.ramp = max(float(np.mean(down)) + tails, float(np.mean(whole)))
         self.with_tails = float(np.mean(down)) + tails >= float(np.mean(whole))
         self.ramps = down if self.with_tails else whole
