@@ -15,8 +15,8 @@ from pathlib import Path
 
 from training_time import Row, calibration, read_rows, time_rows
 
+from pipeplan.instances.training.scope import Scope
 from pipeplan.planners.training.search import Search, Settings
-from pipeplan.planners.training.space import Scope
 
 SHARE = 0.1
 """Of all that fits: a list that is longer says little."""

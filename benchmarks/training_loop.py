@@ -20,9 +20,9 @@ from training_time import Row, read_rows
 from pipeplan.instances.training.plan import Configuration
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee.seconds import timing_of
+from pipeplan.instances.training.scope import read_scope
 from pipeplan.planners.training.measured import Fitted, MeasuredRun, fitted
 from pipeplan.planners.training.search import Search, Settings
-from pipeplan.planners.training.space import read_scope
 
 USUAL_ERROR, MEMORY_ERROR = 0.05, 0.03
 

@@ -22,6 +22,7 @@ from ..formulations.registry import (
     find_formulation,
     plugged_in,
 )
+from ..formulations.training.options import HEURISTIC_OPTIONS, SCOPE_OPTIONS
 from .graph_pipeline.options import (
     GRAPHPIPE_OPTIONS,
     PARALLEL_OPTIONS,
@@ -33,7 +34,6 @@ from .graph_pipeline.options import PIPER_OPTIONS as DOWNSET_OPTIONS
 from .placement.options import DP_OPTIONS, LATENCY_CYCLES, LATENCY_OPTIONS, LATENCY_STEPS, OPTIONS, SPLIT
 from .staging.options import DP_OPTIONS as PIPER_OPTIONS
 from .staging.options import EQUI_OPTIONS, RESTRICTED_OPTIONS, UNIFORM
-from .training.options import HEURISTIC_OPTIONS, SCOPE_OPTIONS
 
 # The planner that hands a formulation to a solver.
 EXACT = "exact"
@@ -215,7 +215,7 @@ PLANNERS: Mapping[str, Entry] = {
             "training",
             "pipeplan.planners.training.planner:PLANNER",
             SCOPE_OPTIONS,
-            scope="pipeplan.planners.training.scope:family",
+            scope="pipeplan.formulations.training.scope:family",
             default=True,
             example="tiny-training",
             compiles_on=("tiny-training", "tiny-experts-training"),

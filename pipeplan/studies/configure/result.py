@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...formulations.training.scope import family
 from ...instances.base.result import PROVEN_TOLERANCE, Found, Proof, Result, Stop, met
 from ...instances.registry import kind_of
 from ...instances.training.rules import IterationRules
@@ -9,7 +10,6 @@ from ...planners.referee import rule
 from ...planners.run.judge import RECOMPUTED, settle
 from ...planners.run.solve import describe
 from ...planners.training.planner import CHECKS
-from ...planners.training.scope import family
 from .answer import Answer
 from .choices import choices_of
 

@@ -15,12 +15,12 @@ from pipeplan.instances.training.plan import Degrees
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.referee.verify import verify_configuration
+from pipeplan.instances.training.scope import Scope
 from pipeplan.planners.training.bounds import LoadBound
 from pipeplan.planners.training.cases import Gamma
 from pipeplan.planners.training.inner import Best
 from pipeplan.planners.training.judging import Judge
 from pipeplan.planners.training.search import Found, Report, Search, Settings
-from pipeplan.planners.training.space import Scope
 
 from ...oracles.training import best_configuration, configurations
 from ...problems.trainings import random_own_training, random_training

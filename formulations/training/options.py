@@ -1,8 +1,8 @@
-"""Options of the planners of training configurations, apart from the modules that obey them."""
+"""Options of the methods for training configurations, apart from the modules that obey them."""
 
 from __future__ import annotations
 
-from ...formulations.contract import OptionSpec
+from ..contract import OptionSpec
 
 FIX = OptionSpec("fix", "text", None, 'Only configurations with these values, as in "tensor=4 zero=1".')
 FORBID = OptionSpec(
