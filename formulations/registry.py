@@ -15,6 +15,7 @@ from ..instances.base.kind import load_address
 from .contract import LATENCY_LIMIT, OptionSpec
 from .family import Describe, Family
 from .plugins import OURS, PluginError, blamed, blamed_method, installed, is_address, load_installed, load_named
+from .training.options import SCOPE_OPTIONS
 
 
 def _choice(name: str, text: str, *choices: str) -> OptionSpec:
@@ -415,6 +416,17 @@ FORMULATIONS: Mapping[str, Entry] = {
             proves_anew=({},),
             coarse_first=False,
             arithmetic=PERIODIC_MODELS,
+        ),
+        Entry(
+            "mip-configuration",
+            "Degrees, layouts and recomputation of a training configuration as a mixed-integer program",
+            "training",
+            "pipeplan.formulations.training.formulation:FORMULATION",
+            SCOPE_OPTIONS,
+            takes_start=True,
+            scope="pipeplan.formulations.training.scope:family",
+            starts={"auto": ("exact-configuration",), "dp": ("exact-configuration",)},
+            proves_anew=({},),
         ),
         Entry(
             "mip-periodic",

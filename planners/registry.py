@@ -218,6 +218,7 @@ PLANNERS: Mapping[str, Entry] = {
             scope="pipeplan.formulations.training.scope:family",
             default=True,
             example="tiny-training",
+            checked_by="mip-configuration",
             compiles_on=("tiny-training", "tiny-experts-training"),
             arithmetic=frozenset({"costs of configurations"}),
         ),

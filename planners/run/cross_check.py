@@ -16,6 +16,7 @@ from typing import Any
 from ...formulations.contract import Plan, Problem
 from ...formulations.family import Family
 from ...formulations.registry import FORMULATIONS, Entry
+from ...formulations.training.options import SCOPE_OPTIONS
 from ...instances.base.errors import TooLargeError, UsageError
 from ...instances.base.kind import Rules
 from ...instances.base.result import PROVEN_TOLERANCE, Result, Stop
@@ -25,6 +26,7 @@ from .choose import Method, lacks, resolve_options
 
 # Options that change the question; others are a method's own affair.
 ASKED = {"objective", "semantics", "hierarchy", "micro_batch", "mixed_micro_batches", "k", "degrees"}
+ASKED |= {spec.name for spec in SCOPE_OPTIONS}
 
 Solve = Callable[..., Result]
 
