@@ -219,6 +219,7 @@ PLANNERS: Mapping[str, Entry] = {
             default=True,
             example="tiny-training",
             checked_by="mip-configuration",
+            proves_anew=({},),
             compiles_on=("tiny-training", "tiny-experts-training"),
             arithmetic=frozenset({"costs of configurations"}),
         ),

@@ -42,7 +42,7 @@ def other_method(problem: Problem, method: Method) -> Entry:
         flag = "--" + limited.replace("_", "-")
         raise UsageError(f"There is no cross-check with {flag}; drop --cross-check.")
     able = _objectives(entry)
-    if objective not in able:
+    if able and objective not in able:
         raise UsageError(
             f"There is no cross-check for {objective}; drop --cross-check, or minimise {' or '.join(map(str, able))}."
         )
@@ -54,10 +54,11 @@ def other_method(problem: Problem, method: Method) -> Entry:
     return entry
 
 
-def _objectives(entry: Entry) -> tuple[str | None, ...]:
-    """By which it can plan."""
+def _objectives(entry: Entry) -> tuple[str, ...]:
+    """By which it can plan; empty where its kind has but one."""
     choices = [spec.choices for spec in entry.options if spec.name == "objective"]
-    return choices[0] if choices else (usual_objective(entry.problem_kind),)
+    usual = usual_objective(entry.problem_kind)
+    return choices[0] if choices else () if usual is None else (usual,)
 
 
 def cross_check(
