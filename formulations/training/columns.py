@@ -6,7 +6,7 @@ and on the rest of the layout in nothing; units with shapes are told apart by th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -69,6 +69,10 @@ class Book:
     word: Recompute = NOTHING
     share: float = 0.0
     """So much more than it holds must fit."""
+    other: Callable[[Recompute], Book] | None = field(default=None, repr=False)
+    """The book of the same setting with another word."""
+    asked: Callable[[], None] = field(default=lambda: None, repr=False)
+    """Told before the referee is asked, so that somebody can count."""
     known: dict[Any, Figures] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -102,7 +106,7 @@ class Book:
         figures = [self.of_layout(rank, layout).figures for rank in range(p)]
         work = sum(own.busy for own in figures)
         if self.word.layers is not None:
-            work = (self._sums[NOTHING][-1] + self._least_again()) * (1 - DIFFERENCES)
+            work = (self._nothing[-1] + self._least_again()) * (1 - DIFFERENCES)
         least = m * work / p
         if self.setting.schedule in TO_AND_FRO and self.setting.degrees.virtual == 1:
             least = work / (1 - (1 - 1 / m) ** p)
@@ -136,7 +140,7 @@ class Book:
         """Seconds that no iteration is below: of the rank's own passes, and of one micro-batch before and after them."""
         busy = self.micro_batches * sum(self._busy(*own) for own in intervals)
         if self.setting.schedule in TO_AND_FRO:
-            busy += self._sums[NOTHING][intervals[0][0]]
+            busy += self._nothing[intervals[0][0]]
         return (busy + self.problem.efficiencies.step_seconds) * (1 - DIFFERENCES)
 
     def _busy(self, first: int, behind: int) -> float:
@@ -145,7 +149,7 @@ class Book:
         if self.word.layers is not None:
             layers = [unit for unit in range(first, behind) if self.problem.model.units[unit] in LAYERS]
             end = layers[self.word.layers] if len(layers) > self.word.layers else behind
-        with_word, without = self._sums[Recompute(self.word.modules)], self._sums[NOTHING]
+        with_word, without = self._throughout, self._nothing
         return with_word[end] - with_word[first] + without[behind] - without[end]
 
     def _least_again(self) -> float:
@@ -153,23 +157,37 @@ class Book:
         layers = [unit for unit, name in enumerate(self.problem.model.units) if name in LAYERS]
         one = min(len(layers), self.units - self.chunks + 1)
         count = min(self.word.layers or 0, one) + len(layers) - one
-        with_word, without = self._sums[Recompute(self.word.modules)], self._sums[NOTHING]
+        with_word, without = self._throughout, self._nothing
         each = [with_word[u + 1] - with_word[u] - without[u + 1] + without[u] for u in layers]
         return count * max(0.0, min(each, default=0.0))
 
+    @property
+    def _nothing(self) -> list[float]:
+        return self._sums_of(NOTHING)
+
+    @property
+    def _throughout(self) -> list[float]:
+        """With the word in all layers of every chunk."""
+        return self._sums_of(Recompute(self.word.modules))
+
+    def _sums_of(self, word: Recompute) -> list[float]:
+        if word == self.word:
+            return self._sums
+        return (self.other or self._beside)(word)._sums
+
+    def _beside(self, word: Recompute) -> Book:
+        return Book(self.problem, self.setting, word, self.share)
+
     @cached_property
-    def _sums(self) -> dict[Recompute, list[float]]:
+    def _sums(self) -> list[float]:
         """Seconds of all units before each one, by differences of chunks; 0 where no two chunks differ by a unit."""
-        found = {}
-        for word in {NOTHING, Recompute(self.word.modules)}:
-            book = self if word == self.word else Book(self.problem, self.setting, word, self.share)
-            seconds: dict[Any, float] = {}
-            found[word] = [0.0]
-            for unit, name in enumerate(self.problem.model.units):
-                key = unit if name == "own" else name
-                if key not in seconds:
-                    seconds[key] = book._of_unit(unit)
-                found[word].append(found[word][-1] + seconds[key])
+        seconds: dict[Any, float] = {}
+        found = [0.0]
+        for unit, name in enumerate(self.problem.model.units):
+            key = unit if name == "own" else name
+            if key not in seconds:
+                seconds[key] = self._of_unit(unit)
+            found.append(found[-1] + seconds[key])
         return found
 
     def _of_unit(self, unit: int) -> float:
@@ -211,6 +229,7 @@ class Book:
 
     def _ask(self, layout: tuple[int, ...]) -> None:
         """Of one configuration, for all ranks."""
+        self.asked()
         evaluation = evaluation_of(self.problem, self.setting.plan(layout, self.word))
         timing, limit = evaluation.timing, self.problem.memory_bytes
         if limit is not None:
@@ -271,3 +290,25 @@ def _passes(times: Any, divided: bool) -> tuple[float, ...]:
     if divided:
         return forward, times.inputs.total + times.again.total, times.weights.total
     return forward, times.backward_seconds
+
+
+def meeting(
+    homes: tuple[tuple[int, ...], ...], ranks: Sequence[tuple[Column, ...]]
+) -> tuple[tuple[Column, ...], ...] | None:
+    """Without columns that no columns of the neighbours meet at a border; None: nothing is left of some rank.
+
+    With one chunk on a rank the rest are those of whole layouts, so that nothing fits where nothing is left.
+    """
+    place = {j: (rank, i) for rank, own in enumerate(homes) for i, j in enumerate(own)}
+    left = list(ranks)
+    while True:
+        before = sum(map(len, left))
+        for j in range(len(place) - 1):
+            (rank, i), (other, k) = place[j], place[j + 1]
+            common = {own.intervals[i][1] for own in left[rank]} & {own.intervals[k][0] for own in left[other]}
+            left[rank] = tuple(own for own in left[rank] if own.intervals[i][1] in common)
+            left[other] = tuple(own for own in left[other] if own.intervals[k][0] in common)
+        if not all(left):
+            return None
+        if sum(map(len, left)) == before:
+            return tuple(left)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 from ...instances.base.errors import TooLargeError
 from ...instances.training.plan import NOTHING, Recompute
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Scope, even_layout, scope_of
 from ..contract import BuiltModel, CommonFormulation, Options, Refuted, Wanted, check_type
-from .columns import Book, Column
+from .columns import Book, Column, meeting
 from .program import NAME, Block, Grid, Program
 from .settings import Setting, settings_of, words_of
 
@@ -26,6 +26,8 @@ FEW = 4
 GROWTH = 1.01
 MOST_ALL = 200_000
 """Columns of a model."""
+MOST_JUDGED = 10_000
+"""Configurations that the referee is asked about: a minute."""
 
 
 @dataclass
@@ -36,12 +38,24 @@ class Case:
     scope: Scope
     share: float
     books: dict[tuple[Setting, Recompute], Book] = field(default_factory=dict)
+    judged: int = 0
 
     def book(self, setting: Setting, word: Recompute = NOTHING) -> Book:
         key = setting, word
         if key not in self.books:
-            self.books[key] = Book(self.problem, setting, word, self.share)
+            self.books[key] = Book(
+                self.problem, setting, word, self.share, partial(self.book, setting), self._count
+            )
         return self.books[key]
+
+    def _count(self) -> None:
+        self.judged += 1
+        if self.judged > MOST_JUDGED:
+            raise TooLargeError(
+                "model",
+                f"needs more than {MOST_JUDGED:,} questions about stages, too many for {NAME}",
+                'narrow the scope, as in --fix "tensor=4 pipeline=2"',
+            )
 
     @cached_property
     def bounds(self) -> tuple[tuple[float, Setting], ...]:
@@ -90,7 +104,8 @@ class Case:
             if not columns:
                 return None
             ranks.append(columns)
-        return Block(book.setting, book.word, book.micro_batches, book.homes, tuple(ranks))
+        joined = meeting(book.homes, ranks)
+        return joined and Block(book.setting, book.word, book.micro_batches, book.homes, joined)
 
     @staticmethod
     def _even(book: Book, rank: int) -> tuple[Column, ...]:

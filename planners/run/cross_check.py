@@ -11,6 +11,7 @@ own stages; and the first checks a model with plans of the decomposition.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ...formulations.contract import Plan, Problem
@@ -19,7 +20,7 @@ from ...formulations.registry import FORMULATIONS, Entry
 from ...formulations.training.options import SCOPE_OPTIONS
 from ...instances.base.errors import TooLargeError, UsageError
 from ...instances.base.kind import Rules
-from ...instances.base.result import PROVEN_TOLERANCE, Result, Stop
+from ...instances.base.result import PROVEN_TOLERANCE, Found, Result, Stop
 from ..referee import as_judged, is_above, rules_of
 from ..registry import cross_check_of, questions, usual_objective
 from .choose import Method, lacks, resolve_options
@@ -100,6 +101,16 @@ def facts_of(result: Result) -> dict[str, Any]:
         "bound": result.bound,
         "seconds": result.seconds.get("total"),
     }
+
+
+def with_check(result: Result, facts: dict[str, Any]) -> Result:
+    """Where the proofs contradict each other, nothing is proven."""
+    if facts["contradiction"] is None:
+        return replace(result, cross_check=facts)
+    message = f"the proofs contradict each other: {facts['contradiction']}"
+    found = Found.FEASIBLE if result.found == Found.OPTIMAL else result.found
+    messages = (*result.messages, message)
+    return replace(result.unproven(), stop=Stop.ERROR, found=found, cross_check=facts, messages=messages)
 
 
 def contradiction(result: Result, other: Result, same_plans: bool, common: bool = True) -> str | None:

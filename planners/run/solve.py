@@ -23,7 +23,7 @@ from ..options import Progress, SolveOptions, check_asked, limits_of
 from ..referee import is_above, rules_of
 from .choose import Method, check_native, choose
 from .cross_check import cross_check as check
-from .cross_check import other_method
+from .cross_check import other_method, with_check
 from .judge import judge
 from .remarks import remarks
 from .warm_start import AskedStart, Outsider, Start, plan_instead, prepare, start_of
@@ -186,12 +186,7 @@ def _cross_checked(start: Start, method: Method, result: Result, limits: SolveOp
         return _not_cross_checked(result)
     if plan is not None:
         start.look_outside(plan, "the cross-check")
-    if facts["contradiction"] is None:
-        return replace(result, cross_check=facts)
-    message = f"the proofs contradict each other: {facts['contradiction']}"
-    found = Found.FEASIBLE if result.found == Found.OPTIMAL else result.found
-    messages = (*result.messages, message)
-    return replace(result.unproven(), stop=Stop.ERROR, found=found, cross_check=facts, messages=messages)
+    return with_check(result, facts)
 
 
 def _not_cross_checked(result: Result) -> Result:

@@ -23,6 +23,7 @@ from pipeplan.planners.training.judging import Judge
 from pipeplan.planners.training.search import Found, Report, Search, Settings
 
 from ...oracles.training import best_configuration, configurations
+from ...problems.asked_trainings import asked
 from ...problems.trainings import random_own_training, random_training
 
 CLOSE = 1e-9
@@ -87,14 +88,38 @@ def test_the_best_configuration_of_measured_layers_is_that_of_enumeration() -> N
     assert any(fit)
 
 
-MANY = [pytest.param(n, marks=pytest.mark.sweeps if n < 140 else pytest.mark.slow) for n in range(100, 500, 20)]
-"""Twenty problems each, about a minute: all of them are among the longer proofs."""
-
-
-@pytest.mark.parametrize("start", MANY)
+@pytest.mark.sweeps
+@pytest.mark.parametrize("start", range(100, 160, 20))
 def test_the_best_configuration_is_that_of_enumeration_many_times(start: int) -> None:
     for seed in range(start, start + 20):
         compare(seed, own=seed % 8 == 0)
+
+
+def compare_asked(seed: int) -> bool:
+    """Does anything fit? On up to 16 GPUs, with some values fixed."""
+    question = asked(seed)
+    truth = question.best()
+    result = solve(question.problem, planner="exact-configuration", options=question.options)
+    if truth is None:
+        assert result.stop == Stop.INFEASIBLE, seed
+        return False
+    assert result.verified
+    assert result.objective == pytest.approx(truth[0], rel=CLOSE), (seed, truth[1])
+    assert result.bound is not None
+    assert result.bound <= truth[0] * (1 + CLOSE), seed
+    return True
+
+
+def test_the_best_of_what_is_asked_for_is_that_of_enumeration() -> None:
+    assert any([compare_asked(seed) for seed in range(6)])
+
+
+@pytest.mark.sweeps
+@pytest.mark.parametrize("start", range(100, 500, 20))
+def test_the_best_of_what_is_asked_for_is_that_of_enumeration_many_times(start: int) -> None:
+    """Twenty problems each, 400 in all."""
+    for seed in range(start, start + 20):
+        compare_asked(seed)
 
 
 @pytest.mark.parametrize("share", [0.03, 0.0])
