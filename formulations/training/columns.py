@@ -137,7 +137,7 @@ class Book:
     # ---- units one by one ---------------------------------------------------------------------------------------
 
     def _least(self, intervals: tuple[Interval, ...]) -> float:
-        """Seconds that no iteration is below: of the rank's own passes, and of one micro-batch before and after them."""
+        """Seconds that no iteration is below: the rank's own passes, and one micro-batch before and after them."""
         busy = self.micro_batches * sum(self._busy(*own) for own in intervals)
         if self.setting.schedule in TO_AND_FRO:
             busy += self._nothing[intervals[0][0]]
@@ -231,9 +231,8 @@ class Book:
         """Of one configuration, for all ranks."""
         self.asked()
         evaluation = evaluation_of(self.problem, self.setting.plan(layout, self.word))
-        timing, limit = evaluation.timing, self.problem.memory_bytes
-        if limit is not None:
-            limit = as_written(limit) / (1 + as_written(self.share))
+        timing, most = evaluation.timing, self.problem.memory_bytes
+        limit = None if most is None else as_written(most) / (1 + as_written(self.share))
         delays = (*timing.delays, 0.0)
         divided = self.setting.schedule in DIVIDED
         for rank, own in enumerate(self.homes):

@@ -105,7 +105,7 @@ class Case:
                 return None
             ranks.append(columns)
         joined = meeting(book.homes, ranks)
-        return joined and Block(book.setting, book.word, book.micro_batches, book.homes, joined)
+        return None if joined is None else Block(book.setting, book.word, book.micro_batches, book.homes, joined)
 
     @staticmethod
     def _even(book: Book, rank: int) -> tuple[Column, ...]:

@@ -239,7 +239,7 @@ class Program:
 
     def encode(self, plan: Configuration) -> Values | None:
         """Columns alone: all times follow."""
-        chosen = {}
+        chosen: dict[tuple[int, int, int], float] = {}
         for q, block in enumerate(self.blocks):
             if (block.setting, block.word) == (Setting.of(plan), plan.recompute[0]) and len({*plan.recompute}) == 1:
                 intervals = [(own.start, own.stop) for own in plan.intervals]

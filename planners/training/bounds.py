@@ -14,7 +14,10 @@ from ...instances.training.problem import TrainingProblem
 from . import loads_kernel
 from .cases import NONE, Case
 from .judging import Judge
+from .pipeline_kernel import chain_bound
 
+ROUNDING = 1e-12
+"""Relative, of powers and sums of doubles."""
 MOST_STATES = 300
 """Divisions of minor units that are told apart; where there are more, only sums are compared."""
 
@@ -138,9 +141,22 @@ class Loads:
         """By time alone, where all ranks together compute so much of one micro-batch again."""
         plain = self.plain + again_seconds
         if self.row:
-            stages = plain + (self.m - 1) * max(plain / self.p, self.longest)
-            return max(stages, plain * (1 + (self.m - 1) / self.p))
+            return max(self._row_seconds(plain), self.row_longest)
         return max(self.m * plain / self.p + self.ramp, self.m * self.longest)
+
+    def _row_seconds(self, plain: float) -> float:
+        """However the passes are divided among the ranks, the slowest of which may be the first.
+
+        Rank k with tau_k seconds of passes ends no earlier than (m - 1) tau_k + tau_0 + ... + tau_k. The largest of
+        these is least where all are equal: then it is S / (1 - (1 - 1 / m) ** p), S the sum of all tau_k.
+        """
+        equal = plain / (1 - (1 - 1 / self.m) ** self.p)
+        return max(equal * (1 - ROUNDING), float(chain_bound(self.p, self.m, plain, [0.0] * self.p)))
+
+    @cached_property
+    def row_longest(self) -> float:
+        """The rank that has a unit runs it for every micro-batch, after the first one has come down to it."""
+        return float(((self.m - 1) * self.passes + self.passes.cumsum()).max())
 
 
 class LoadBound:

@@ -329,8 +329,8 @@ class Search:
         entry, most = self.entries[gamma], self._most_layers(gamma)
         entry.left -= 1
         if self.scope.layouts != "even":
-            own = LoadBound(self.loads(gamma), self._judge(word), count)
-            least = own.seconds(self.maybe) + self.step
+            loads = LoadBound(self.loads(gamma), self._judge(word), count)
+            least = loads.seconds(self.maybe) + self.step
             if least == math.inf:
                 self._close(gamma, CANNOT_FIT)
                 return

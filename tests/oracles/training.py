@@ -20,7 +20,6 @@ from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.referee.verify import framework_faults, shape_faults
 
-
 NOTHING_FIXED: Mapping[str, str] = {}
 Fixed = Mapping[str, str]
 """Values that are asked for, by the keys of `plan configure`."""
