@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ...instances.base.errors import TooLargeError
 from ...instances.training.model import Model
-from ...instances.training.plan import DIVIDED, FULL, MODULES, NOTHING, Configuration, Degrees, Recompute
+from ...instances.training.plan import DIVIDED, FULL, MODULES, NOTHING, Configuration, Degrees, Recompute, read_recompute
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Scope
 from ...instances.verdict import violations_of
@@ -88,8 +88,12 @@ def _divisors(number: int) -> list[int]:
 
 
 def words_of(problem: TrainingProblem, scope: Scope, schedule: str) -> Iterator[Recompute]:
-    """The same in every chunk: sets of modules in all layers, whole layers in all or in the first ones of a chunk."""
-    for word in _words(problem):
+    """The same in every chunk: sets of modules in all layers, whole layers in all or in the first ones of a chunk.
+
+    A word that is fixed may say more than that: as many layers as there are, or modules that no layer has.
+    """
+    fixed = scope.fix.get("recompute")
+    for word in _words(problem) if fixed is None else (read_recompute("scope: recompute", fixed),):
         if scope.takes_word(word) and not (word.modules and schedule in DIVIDED):
             yield word
 
