@@ -11,7 +11,16 @@ from dataclasses import dataclass
 
 from ...instances.base.errors import TooLargeError
 from ...instances.training.model import Model
-from ...instances.training.plan import DIVIDED, FULL, MODULES, NOTHING, Configuration, Degrees, Recompute, read_recompute
+from ...instances.training.plan import (
+    DIVIDED,
+    FULL,
+    MODULES,
+    NOTHING,
+    Configuration,
+    Degrees,
+    Recompute,
+    read_recompute,
+)
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Scope
 from ...instances.verdict import violations_of

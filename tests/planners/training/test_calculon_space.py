@@ -41,7 +41,9 @@ RATES = Efficiencies(
 )
 
 
-def problem(sequence_parallel: bool = True, data_hidden: float = 0.0, tensor_hidden: float = 0.0) -> TrainingProblem:
+def problem(
+    sequence_parallel: bool = True, data_hidden: float = 0.0, tensor_hidden: float = 0.0
+) -> TrainingProblem:
     own = problem_of(
         "megatron-22b",
         f"{GPUS}xa100-80gb",
