@@ -25,7 +25,7 @@ from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Scope
 from ...instances.verdict import violations_of
 
-MOST_ASKED = 20_000
+MOST_ASKED = 4_000
 """Choices that the referee is asked about: half a minute."""
 
 
@@ -49,13 +49,14 @@ class Setting:
 
 def settings_of(problem: TrainingProblem, scope: Scope) -> Iterator[Setting]:
     """Those that the framework can run, whether they fit or not."""
-    for asked, setting in enumerate(_all(problem, scope)):
-        if asked == MOST_ASKED:
-            raise TooLargeError(
-                "devices",
-                f"allow more than {MOST_ASKED:,} choices of degrees, too many for mip-configuration",
-                'narrow the scope, as in --fix "tensor=4 pipeline=2"',
-            )
+    found = list(itertools.islice(_all(problem, scope), MOST_ASKED + 1))
+    if len(found) > MOST_ASKED:
+        raise TooLargeError(
+            "devices",
+            f"allow more than {MOST_ASKED:,} choices of degrees, too many for mip-configuration",
+            'narrow the scope, as in --fix "tensor=4 pipeline=2"',
+        )
+    for setting in found:
         broken = violations_of(problem, setting.plan(_some_layout(problem, setting)))
         if all(violation.rule == "memory" for violation in broken):
             yield setting
