@@ -19,8 +19,8 @@ from pathlib import Path
 from training_time import Row, calibration, read_rows, time_rows
 
 from pipeplan.instances.training.plan import Configuration
+from pipeplan.instances.training.scope import DEGREE_KEYS, Scope
 from pipeplan.planners.training.search import Search, Settings
-from pipeplan.planners.training.space import DEGREE_KEYS, Scope
 
 SHARE = 0.1
 """Of all that fits: a list that is longer says little."""

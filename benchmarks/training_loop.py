@@ -21,10 +21,10 @@ from pipeplan.instances.training.efficiencies import USUAL_ERROR, USUAL_MEMORY_E
 from pipeplan.instances.training.plan import Configuration
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee.seconds import timing_of
+from pipeplan.instances.training.scope import read_scope
 from pipeplan.planners.training.measured import Fitted, fitted
 from pipeplan.planners.training.runs import MeasuredRun
 from pipeplan.planners.training.search import Search, Settings
-from pipeplan.planners.training.space import read_scope
 
 
 @dataclass(frozen=True)

@@ -437,6 +437,17 @@ FORMULATIONS: Mapping[str, Entry] = {
             arithmetic=PERIODIC_MODELS,
         ),
         Entry(
+            "mip-configuration",
+            "Degrees, layouts and recomputation of a training configuration as a mixed-integer program",
+            "training",
+            "pipeplan.formulations.training.formulation:FORMULATION",
+            SCOPE_OPTIONS,
+            takes_start=True,
+            scope="pipeplan.formulations.training.scope:family",
+            starts={"auto": ("exact-configuration",), "dp": ("exact-configuration",)},
+            proves_anew=({},),
+        ),
+        Entry(
             "mip-periodic",
             "Schedules that repeat, of blocks on devices with memory, as a mixed-integer program",
             "schedule",

@@ -3,7 +3,8 @@ what an even split costs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from ..instances.base.amounts import as_written
 from ..instances.base.kind import Rules
@@ -181,7 +182,7 @@ def run_facts(result: Result, unit: str | None) -> dict[str, str]:
         "wider": result.scope and result.wider and f"{result.wider} asks for more plans",
         "proof": None if result.proof is None else "; ".join(result.proof.checks),
         "start": _start(result),
-        "cross-check": _cross_check(result),
+        "cross-check": None if result.cross_check is None else check_in_words(result.cross_check),
         "seconds": ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items()),
     }
     return {name: text for name, text in facts.items() if text is not None}
@@ -225,12 +226,10 @@ def _start(result: Result) -> str:
     return " ".join(filter(None, [str(start.outcome), *facts]))
 
 
-def _cross_check(result: Result) -> str | None:
-    facts = result.cross_check
-    if facts is None:
-        return None
+def check_in_words(facts: Mapping[str, Any]) -> str:
+    """What a second method said."""
     method = facts.get("planner") or facts.get("formulation")
-    word = "CONTRADICTS" if result.contradicted else "no contradiction"
+    word = "no contradiction" if facts["contradiction"] is None else "CONTRADICTS"
     if "message" in facts:
         return f"{method}: no check, {facts['message']}"
     values = f"value {_value(facts.get('objective'), None)}, bound {_value(facts.get('bound'), None)}"

@@ -11,8 +11,8 @@ from ...instances.base.amounts import as_written
 from ...instances.least_memory import SmallestMemory
 from ...instances.training.kind_functions import held, with_memory
 from ...instances.training.problem import GIB, TrainingProblem
+from ...instances.training.scope import scope_of
 from ..options import SolveOptions
-from ..training.scope import scope_of
 from ..training.search import Search, Settings
 from .search import Answer, Floor, Questions, Watch, accepted
 from .search import Search as MemorySearch

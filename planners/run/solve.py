@@ -178,7 +178,7 @@ def _cross_checked(start: Start, method: Method, result: Result, limits: SolveOp
 
     A plan of the other that the first does not plan is kept as a start from outside is.
     """
-    from .cross_check import cross_check
+    from .cross_check import cross_check, with_check
 
     problem, limits = start.request.problem, replace(limits, native={}, log_path=None)
     try:
@@ -189,12 +189,7 @@ def _cross_checked(start: Start, method: Method, result: Result, limits: SolveOp
         return _not_cross_checked(result)
     if plan is not None:
         start.look_outside(plan, "the cross-check")
-    if facts["contradiction"] is None:
-        return replace(result, cross_check=facts)
-    message = f"the proofs contradict each other: {facts['contradiction']}"
-    found = Found.FEASIBLE if result.found == Found.OPTIMAL else result.found
-    messages = (*result.messages, message)
-    return replace(result.unproven(), stop=Stop.ERROR, found=found, cross_check=facts, messages=messages)
+    return with_check(result, facts)
 
 
 def _not_cross_checked(result: Result) -> Result:

@@ -103,6 +103,10 @@ class Timing:
     """Of each pipeline stage."""
     chunks: tuple[PassTimes, ...]
     """One micro-batch through each chunk."""
+    delays: tuple[float, ...]
+    """Seconds of a message from each chunk but the last to the next."""
+    tails: tuple[float, ...]
+    """Seconds of each pipeline stage after its last pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +202,8 @@ def timing_of(problem: TrainingProblem, plan: Configuration) -> Timing:
     tokens = problem.batch * problem.sequence / (seconds * problem.devices)
     operations = model_operations(problem)
     mfu = None if operations is None else operations / (seconds * problem.devices * problem.peak)
-    return Timing(seconds, tokens, mfu, ranks, chunks)
+    tails = tuple(sum(tail) for tail in own.tails)
+    return Timing(seconds, tokens, mfu, ranks, chunks, own.delays, tails)
 
 
 def model_operations(problem: TrainingProblem) -> float | None:

@@ -66,6 +66,8 @@ class Answer:
     """What the search knew without the runs."""
     before_error: float | None = None
     """The error of times that it allowed for then."""
+    checked: dict[str, Any] | None = None
+    """What a second exact method said of the best configuration; None: it was not asked."""
 
     @cached_property
     def best(self) -> ConfigurationEvaluation | None:
@@ -93,6 +95,10 @@ class Answer:
         plan = nearest_miss(self.problem, self.asked)
         return None if plan is None else evaluate_configuration(self.problem, plan)
 
+    @property
+    def contradicted(self) -> bool:
+        return self.checked is not None and self.checked["contradiction"] is not None
+
     def lost(self, own: Judged) -> dict[str, float] | None:
         """Against the best one, by part."""
         return None if self.best is None else lost(own.evaluation, self.best)
@@ -118,6 +124,7 @@ class Answer:
             "bound": None if report is None or report.best is None else report.bound,
             "gap": None if report is None else report.gap,
             **self._measured(),
+            **({} if self.checked is None else {"cross_check": self.checked}),
         }
 
     def _measured(self) -> dict[str, Any]:

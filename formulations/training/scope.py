@@ -1,21 +1,16 @@
-"""For which configurations the bounds of the search hold."""
+"""For which configurations the bounds of exact methods hold."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from ...formulations.family import Family, Outside
+from ...instances.registry import evaluation_of
 from ...instances.training.frameworks import even_layout
 from ...instances.training.plan import FULL, Configuration
 from ...instances.training.problem import TrainingProblem
-from .space import Scope, read_scope
-
-
-def scope_of(options: Mapping[str, Any]) -> Scope:
-    """From the options of a planner."""
-    fix, forbid = ((options.get(name) or "").split() for name in ("fix", "forbid"))
-    return read_scope(fix, forbid, options.get("layouts") or "any")
+from ...instances.training.scope import Scope, scope_of
+from ..family import Family, Outside
 
 
 def family(problem: TrainingProblem, options: Mapping[str, Any]) -> Family:
@@ -47,14 +42,12 @@ def _outside(problem: TrainingProblem, scope: Scope, share: float, plan: Configu
     if not (scope.takes_degrees(plan.degrees) and _takes_rest(scope, plan)):
         return Outside("values that are not in the scope")
     if share and problem.memory_bytes is not None:
-        from .judging import judged
-
-        if max(judged(problem, plan)[1]) * (1 + share) > problem.memory_bytes:
+        held = evaluation_of(problem, plan).fullest.bytes
+        if held * (1 + share) > problem.memory_bytes:
             return Outside(f"memory that does not fit with {100 * share:g} % to spare", "--memory-error 0")
     return None
 
 
 def _takes_rest(scope: Scope, plan: Configuration) -> bool:
     values = {"micro-batch": plan.micro_batch, "zero": plan.zero, "schedule": plan.schedule}
-    word = plan.recompute[0].word
-    return all(scope.takes(key, value) for key, value in values.items()) and scope.takes("recompute", word)
+    return all(scope.takes(key, value) for key, value in values.items()) and scope.takes_word(plan.recompute[0])
