@@ -42,12 +42,13 @@ QUESTIONS = {
     "instances.chain.allocation", "instances.chain.names", "instances.staging.question",
     "instances.graph_pipeline.series_parallel", "instances.training.model", "instances.training.efficiencies",
     "instances.training.frameworks", "instances.training.fits", "instances.training.scope",
-    "instances.timeline.named_orders",
+    "instances.timeline.named_orders", "instances.base.zero",
 }  # fmt: skip
 """Parts of the question and of its words: an allocation that the user gives, names of tasks, types of devices, which
 options make sense, and the decomposition of a graph, by which a scope says over which stages it speaks. Of trainings
 the shapes of a model, named efficiencies, the rules and bytes of a framework, which configurations are asked for, by
-how much memory may be misjudged, and in which order a schedule of that name runs its passes."""
+how much memory may be misjudged, and in which order a schedule of that name runs its passes. And which bytes a stage of
+ZeRO divides, filled up to whole ones."""
 
 STEPS = {"formulations.graphpipe.more_in_flight"}
 """Changes of a plan that the referee alone judges."""
