@@ -184,9 +184,11 @@ def made(name: str) -> Profile:
         dtype=DTYPE,
         hardware=HARDWARE,
         granularity=network.granularity,
+        activations="eager",
         name=name,
     )
     source = {"config": f"{network.repository} on the Hugging Face hub", **profile.source}
+    del source["activations"]
     return profile.replace(nodes=tuple(replace(node, modules=()) for node in profile.nodes), source=source)
 
 

@@ -40,7 +40,8 @@ import pipeplan
 from pipeplan.formulations.contract import NativeModel, Refuted
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.instances.base.compiled import always_compiled
-from pipeplan.planners.backends import compile_pyomo, submit
+from pipeplan.planners.backends import submit
+from pipeplan.planners.backends.compiler import compile_pyomo
 from pipeplan.planners.backends.registry import backend_named
 from pipeplan.planners.run.choose import resolve_options
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import pipeplan
 from pipeplan.instances.training.build import problem_of
+from pipeplan.instances.training.efficiencies import USUAL_MEMORY_ERROR
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.planners.options import SolveOptions
 from pipeplan.studies.journal import Journal
@@ -32,8 +33,6 @@ BEGIN, END = "<!-- heuristics: begin -->", "<!-- heuristics: end -->"
 EXACT = "exact-configuration"
 HEURISTICS = ("guide", "even-layouts", "full-recompute", "no-recompute")
 PLANNERS = (EXACT, *HEURISTICS)
-MEMORY_ERROR = 0.03
-"""That of `plan configure`, for all of them."""
 USUAL_LIMIT_S = 30.0
 
 
@@ -82,7 +81,7 @@ class Run:
 def made(pair: Pair, planner: str, limit_s: float) -> Run:
     problem, started = pair.problem(), time.perf_counter()
     limits = SolveOptions(time_limit_s=limit_s, threads=1)
-    result = pipeplan.solve(problem, planner=planner, options={"memory_error": MEMORY_ERROR}, limits=limits)
+    result = pipeplan.solve(problem, planner=planner, options={"memory_error": USUAL_MEMORY_ERROR}, limits=limits)
     took_s = time.perf_counter() - started
     bound = result.bound if planner == EXACT else None
     return Run(pair.name, planner, limit_s, str(result.stop), result.objective, bound, round(took_s, 1))

@@ -17,14 +17,14 @@ from pathlib import Path
 
 from training_time import Row, read_rows
 
+from pipeplan.instances.training.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
 from pipeplan.instances.training.plan import Configuration
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee.seconds import timing_of
-from pipeplan.planners.training.measured import Fitted, MeasuredRun, fitted
+from pipeplan.instances.training.scope import read_scope
+from pipeplan.planners.training.measured import Fitted, fitted
+from pipeplan.planners.training.runs import MeasuredRun
 from pipeplan.planners.training.search import Search, Settings
-from pipeplan.planners.training.space import read_scope
-
-USUAL_ERROR, MEMORY_ERROR = 0.05, 0.03
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def fed_back(own: Sequence[Row], others: Sequence[Row], count: int) -> Fitted:
 
 def line(own: Sequence[Row], problem: TrainingProblem, batch: int, count: int, error: float, left_out: int) -> Line:
     scope = read_scope(("recompute=none",), ())
-    whole = [found.plan for found in Search(problem, scope, Settings(error, MEMORY_ERROR)).run().listed]
+    whole = [found.plan for found in Search(problem, scope, Settings(error, USUAL_MEMORY_ERROR)).run().listed]
     times = {
         row.case: timing_of(row.problem.replace(efficiencies=problem.efficiencies), row.plan).seconds for row in own
     }

@@ -94,7 +94,7 @@ class Report:
 # ---- rows of each format -------------------------------------------------------------------------------
 
 
-def even_layout(model: Model, chunks: int) -> tuple[int, ...]:
+def layers_spread(model: Model, chunks: int) -> tuple[int, ...]:
     """As many layers in each chunk, or one more in the first ones; embedding and head beside them."""
     layers = sum(unit not in ("embedding", "head") for unit in model.units)
     counts = [layers // chunks + (j < layers % chunks) for j in range(chunks)]
@@ -117,7 +117,7 @@ def configuration(
     model_ranks = given.get("tensor", 1) * given.get("context", 1) * given.get("pipeline", 1)
     own = Degrees(**{**given, "data": problem.devices // model_ranks})
     schedule = "interleaved-1f1b" if own.virtual > 1 else "1f1b"
-    counts = even_layout(problem.model, own.chunks) if layout is None else tuple(layout)
+    counts = layers_spread(problem.model, own.chunks) if layout is None else tuple(layout)
     return Configuration(own, micro_batch, zero, schedule, counts, (recompute,) * own.chunks)
 
 

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import shutil
 import sys
+import tomllib
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import mathjax
+from docutils import nodes
 from sphinx.util import logging
 
 logger = logging.getLogger("lessons")
@@ -19,6 +22,7 @@ sys.path.insert(0, str(HERE))
 
 import generate  # noqa: E402
 import lesson_pages  # noqa: E402
+import model_pages  # noqa: E402
 
 project = "pipeplan"
 author = "The pipeplan developers"
@@ -27,6 +31,8 @@ myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "pipeplan"
+# Where the site stands, as https://.../: to be filled in, here alone. Search engines are then told one address a page.
+html_baseurl = ""
 html_css_files = ["site.css"]
 # Formulas need no network: MathJax in one file, with its fonts, lies beside the pages.
 MATHJAX = Path(mathjax.__file__).parent / "static" / "mathjax" / "es5" / "tex-svg.js"
@@ -40,6 +46,8 @@ nitpicky = True
 html_extra_path = ["reference/explorer.html"]
 # JSON with a comment or an ellipsis in it is shown as it is.
 suppress_warnings = ["misc.highlighting_failure"]
+
+DESCRIPTIONS = {**tomllib.loads((HERE / "descriptions.toml").read_text("utf-8")), **lesson_pages.descriptions()}
 
 EXECUTED = HERE / "_build" / "executed"
 nb_execution_mode = "cache"
@@ -56,13 +64,31 @@ nb_code_prompt_hide = "Hide"
 def _generate(app: Any, config: Any) -> None:
     generate.write_all(HERE / "reference")
     lesson_pages.write_all(HERE / "lessons")
+    model_pages.write_listings(HERE / "code")
     for old in EXECUTED.glob("*"):
         if old != Path(nb_execution_cache_path):
             shutil.rmtree(old)
 
 
-def _lead_to_lessons(app: Any, docname: str, source: list[str]) -> None:
+def _lead_on(app: Any, docname: str, source: list[str]) -> None:
+    """Links to lessons, and from the rows of a model to their lines."""
     source[0] = lesson_pages.from_docs(source[0])
+    if docname.startswith("models/"):
+        source[0] = model_pages.linked(source[0])
+
+
+def _describe(app: Any, docname: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """What search engines say of the page."""
+    told = DESCRIPTIONS.get(docname)
+    if told is not None:
+        context["metatags"] += f'<meta name="description" content="{escape(told)}" />\n'
+
+
+def _anchor_lines(app: Any, doctree: nodes.document, docname: str) -> None:
+    """Every line of a listing of ours can be linked to."""
+    if docname.startswith("code/"):
+        for block in doctree.findall(nodes.literal_block):
+            block.setdefault("highlight_args", {})["linespans"] = "L"
 
 
 def _time_lessons(app: Any, env: Any) -> None:
@@ -77,5 +103,7 @@ def _time_lessons(app: Any, env: Any) -> None:
 def setup(app: Any) -> None:
     # Before Sphinx looks whether the extra files are there.
     app.connect("config-inited", _generate, priority=400)
-    app.connect("source-read", _lead_to_lessons)
+    app.connect("source-read", _lead_on)
+    app.connect("doctree-resolved", _anchor_lines)
+    app.connect("html-page-context", _describe)
     app.connect("env-updated", _time_lessons)

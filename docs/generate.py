@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import lesson_pages
+
 import pipeplan
-import pipeplan.formulations
-import pipeplan.planners
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.planners.registry import PLANNERS
 from pipeplan.show.page.explore_page import explore_page
 
-FOLDERS = {
-    "tarnawski": "Tarnawski et al.: throughput and latency",
-    "beaumont": "Beaumont et al.: periodic patterns",
-    "piper": "Piper: stages",
-    "graphpipe": "GraphPipe: stage graphs",
-}
-
 
 def write_all(folder: Path) -> None:
-    """Every page; one that has not changed is not touched, so that a build stays short."""
-    folder.mkdir(exist_ok=True)
-    pages = {f"{page.__name__}.md": page for page in (cli, api, methods, equations, schemas, suites)}
-    for name, page in {**pages, "explorer.html": explore_page}.items():
-        path, text = folder / name, page()
-        if not path.exists() or path.read_text("utf-8") != text:
-            path.write_text(text, encoding="utf-8")
+    """Every page."""
+    pages = {f"{page.__name__}.md": page() for page in (cli, api, methods, schemas, suites)}
+    lesson_pages.write_pages(folder, {**pages, "explorer.html": explore_page()})
 
 
 # ---- the command line ----------------------------------------------------------------------------------
@@ -218,89 +206,6 @@ def methods() -> str:
     return "\n".join(lines) + "\n"
 
 
-# ---- from equations to lines ---------------------------------------------------------------------------
-
-
-def equations() -> str:
-    """Every named block of constraints of the Pyomo models, and where it stands."""
-    root = Path(pipeplan.formulations.__file__).parent
-    lines = [
-        "# From the papers' equations to lines of code",
-        "",
-        "Each block of constraints of a Pyomo model has a name; here is where it is built and what the function",
-        "around it says, with the equations by their numbers in the paper, which the rows of exported models carry as",
-        "`eq_16_inside[...]`. Blocks without a number are ours, or have none in print. Native CP-SAT models follow the",
-        "same order.",
-        "",
-    ]
-    for folder, title in FOLDERS.items():
-        blocks = [block for path in sorted((root / folder).rglob("*.py")) for block in _blocks(path, root)]
-        modules = [
-            (path.relative_to(root.parent), _first(ast.get_docstring(ast.parse(path.read_text("utf-8")))))
-            for path in sorted((root / folder).rglob("*.py"))
-            if path.name != "__init__.py"
-        ]
-        if not modules:
-            continue
-        lines += [f"## {title}", "", "| module | holds |", "| --- | --- |"]
-        lines += [f"| `{path}` | {cell(text)} |" for path, text in modules]
-        lines += ["", "| equation | block | line | says |", "| --- | --- | --- | --- |"] if blocks else []
-        lines += [f"| {_number(name)} | `{name}` | `{place}` | {cell(text)} |" for name, place, text in blocks]
-        lines.append("")
-    return "\n".join(lines) + "\n"
-
-
-def _number(block: str) -> str:
-    """The equation that the name of a block begins with."""
-    found = re.match(r"eq_(\d+)", block)
-    return f"({found[1]})" if found else ""
-
-
-def _blocks(path: Path, root: Path) -> Iterator[tuple[str, str, str]]:
-    """Name, place and meaning of every block of rows: assigned to the model, or given to a frame's `rows` by name."""
-    tree = ast.parse(path.read_text("utf-8"))
-    numbers = _equations(path, root)
-    for function in ast.walk(tree):
-        if not isinstance(function, ast.FunctionDef):
-            continue
-        for node in ast.walk(function):
-            if isinstance(node, ast.Assign) and _makes_constraints(node.value):
-                target = node.targets[0]
-                if isinstance(target, ast.Attribute):
-                    number = numbers.get(target.attr)
-                    name = target.attr if number is None else f"eq_{number}_{target.attr}"
-                    yield (
-                        name,
-                        f"{path.relative_to(root.parent)}:{node.lineno}",
-                        _first(ast.get_docstring(function)),
-                    )
-            elif isinstance(node, ast.Call) and _names_rows(node):
-                place = f"{path.relative_to(root.parent)}:{node.lineno}"
-                yield ast.literal_eval(node.args[0]), place, _first(ast.get_docstring(function))
-
-
-def _equations(path: Path, root: Path) -> Mapping[str, str]:
-    """The module's table of numbers, if it has one."""
-    if not path.read_text("utf-8").count("\nEQUATIONS = "):
-        return {}
-    name = ".".join(path.relative_to(root).with_suffix("").parts)
-    found: Mapping[str, str] = importlib.import_module(f"pipeplan.formulations.{name}").EQUATIONS
-    return found
-
-
-def _names_rows(call: ast.Call) -> bool:
-    named = isinstance(call.func, ast.Attribute) and call.func.attr == "rows"
-    return named and bool(call.args) and isinstance(call.args[0], ast.Constant)
-
-
-def _makes_constraints(value: ast.expr) -> bool:
-    return isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "Constraint"
-
-
-def _first(text: str | None) -> str:
-    return (text or "").split("\n\n")[0].replace("\n", " ")
-
-
 # ---- file formats and suites ---------------------------------------------------------------------------
 
 
@@ -335,6 +240,10 @@ def suites() -> str:
                 "",
             ]
     return "\n".join(lines) + "\n"
+
+
+def _first(text: str | None) -> str:
+    return (text or "").split("\n\n")[0].replace("\n", " ")
 
 
 def plain(text: str) -> str:

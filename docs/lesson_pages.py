@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
@@ -16,13 +18,17 @@ NOTEBOOKS = ROOT / "notebooks"
 
 
 def write_all(folder: Path) -> None:
-    """Every lesson, what they share and their overview; what has not changed is not touched, what is gone goes."""
+    """Every lesson, what they share and their overview."""
     notebooks = sorted(NOTEBOOKS.glob("*.ipynb"))
     pages = {path.name: lesson(path) for path in notebooks}
     pages |= {"course.py": (NOTEBOOKS / "course.py").read_text("utf-8"), "index.md": overview(notebooks)}
-    pages |= {f"code/{page_of(source)}": listing(source) for path in notebooks for source in sources(path)}
-    (folder / "code").mkdir(parents=True, exist_ok=True)
-    for path in (*folder.iterdir(), *(folder / "code").iterdir()):
+    write_pages(folder, pages)
+
+
+def write_pages(folder: Path, pages: Mapping[str, str]) -> None:
+    """These pages and no others; one that has not changed is not touched, so that a build stays short."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in folder.rglob("*"):
         if path.is_file() and path.relative_to(folder).as_posix() not in pages:
             path.unlink()
     for name, text in pages.items():
@@ -62,7 +68,7 @@ def shared_files(path: Path) -> list[str]:
 
 def called(path: Path) -> str:
     """Links to the code behind a lesson."""
-    links = ", ".join(f"[`{source}`](code/{page_of(source)})" for source in sources(path))
+    links = ", ".join(f"[`{source}`](../code/{page_of(source)})" for source in sources(path))
     return f"Code that it calls: {links}." if links else ""
 
 
@@ -82,8 +88,8 @@ def page_of(source: str) -> str:
 
 
 def listing(source: str) -> str:
-    """A page with a file of ours; it stands in no list of pages."""
-    include = f"```{{literalinclude}} ../../../{source}\n:language: python\n:linenos:\n```"
+    """A page with a file of ours."""
+    include = f"```{{literalinclude}} ../../{source}\n:language: python\n:linenos:\n```"
     return f"---\norphan: true\n---\n\n# `{source}`\n\n{include}\n"
 
 
@@ -101,14 +107,25 @@ def overview(notebooks: list[Path]) -> str:
     return f"{told.rstrip()}\n\n```{{toctree}}\n:hidden:\n\n{names}\n```\n"
 
 
+def descriptions() -> dict[str, str]:
+    """What search engines say of each lesson: what the overview says is learnt, as far as they show it."""
+    readme = (NOTEBOOKS / "README.md").read_text("utf-8")
+    rows = re.findall(r"^\| \[\d+ ([^]]+)\]\(([\w-]+)\.ipynb\) \| (.*?) \| \d+ \|$", readme, re.MULTILINE)
+    told = {
+        f"lessons/{name}": f"{title}: {learnt}".replace("`", "").replace("*", "") for title, name, learnt in rows
+    }
+    return {page: shorten(text, 160, placeholder=" ...") for page, text in told.items()}
+
+
 def from_lessons(text: str) -> str:
     """Links of notebooks/, where a reader of the repository follows them, as links of docs/lessons/."""
     return text.replace("](../docs/", "](../")
 
 
 def from_docs(text: str) -> str:
-    """The same for links of docs/ to the notebooks."""
-    return text.replace("](../notebooks/README.md", "](lessons/index.md").replace("](../notebooks/", "](lessons/")
+    """The same for links of docs/ and its folder of models to the notebooks."""
+    readme, notebook = r"\]\(\.\./notebooks/README\.md", r"\]\(((?:\.\./)*)\.\./notebooks/"
+    return re.sub(notebook, r"](\1lessons/", re.sub(readme, "](lessons/index.md", text))
 
 
 def state_of_the_code() -> str:

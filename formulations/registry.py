@@ -89,8 +89,8 @@ FLUSHED = OptionSpec(
     "objective",
     "choice",
     "throughput",
-    "What to minimise. throughput: the largest load of a stage; flush: the same, times (N + stages - 1) / N for a "
-    "pipeline that is emptied after each batch.",
+    "What to minimise. throughput: the largest load of a stage; flush: the same, times (N + X - m) / N for a pipeline "
+    "that is emptied after each batch; stages have X copies in all, and none fewer than m.",
     ("throughput", "flush"),
 )
 MICRO_BATCH = OptionSpec(
@@ -145,6 +145,26 @@ ANY_SCHEDULE_OBJECTIVE = _choice(
     "span",
     "period",
 )
+
+# Of training configurations.
+FIX = OptionSpec("fix", "text", None, 'Only configurations with these values, as in "tensor=4 zero=1".')
+FORBID = OptionSpec(
+    "forbid", "text", None, 'No configurations with any of these values, as in "virtual=1 context=8".'
+)
+LAYOUTS = _choice(
+    "layouts",
+    "Which layouts are asked for. any: each number of units in each chunk; even: those that the framework makes.",
+    "any",
+    "even",
+)
+MEMORY_ERROR = OptionSpec(
+    "memory_error",
+    "float",
+    0.0,
+    "The share by which memory may be misjudged: plans fit although so much more is held; plan configure takes 3 %.",
+)
+SCOPE_OPTIONS = (FIX, FORBID, LAYOUTS, MEMORY_ERROR)
+HEURISTIC_OPTIONS = (MEMORY_ERROR,)
 
 # Arithmetic that methods share: those of one name are never called independent of each other.
 TARNAWSKI_MODELS = frozenset({"reductions of placements"})
@@ -358,7 +378,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             (PIPER_VARIANT, SEMANTICS, FLUSHED, HIERARCHY),
             paper=_PIPER,
             takes_start=True,
-            extensions=frozenset({"levels", "types", "no replicas"}),
+            extensions=frozenset({"levels", "types", "no replicas", "zero"}),
             scope="pipeplan.formulations.piper.scope:family",
             starts={"auto": ("dp-piper",), "dp": ("dp-piper",)},
             compiles_on=("bert-large-stages",),
@@ -419,6 +439,17 @@ FORMULATIONS: Mapping[str, Entry] = {
             proves_anew=({},),
             coarse_first=False,
             arithmetic=PERIODIC_MODELS,
+        ),
+        Entry(
+            "mip-configuration",
+            "Degrees, layouts and recomputation of a training configuration as a mixed-integer program",
+            "training",
+            "pipeplan.formulations.training.formulation:FORMULATION",
+            SCOPE_OPTIONS,
+            takes_start=True,
+            scope="pipeplan.formulations.training.scope:family",
+            starts={"auto": ("exact-configuration",), "dp": ("exact-configuration",)},
+            proves_anew=({},),
         ),
         Entry(
             "mip-periodic",

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .base.errors import unknown_name
-from .base.packaged import Packaged
 from .registry import KINDS, Problem
+
+if TYPE_CHECKING:
+    from .base.packaged import Packaged
 
 FOLDER = "packaged"
 FACTS = "facts.jsonl"

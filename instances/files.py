@@ -6,19 +6,21 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .base.cluster import Cluster
 from .base.errors import InputError, UsageError, did_you_mean, show, wrong_argument
 from .base.fields import as_object
 from .base.json_file import MAX_FILE_BYTES, check_path, dump_json, parse_json, read_text, write_text_atomically
-from .base.kind import Kind
+from .base.kind import Kind, Lowered
 from .base.result import SCHEMA as RESULT_SCHEMA
 from .base.result import Result
 from .foreign import refuse_foreign_file, refuse_model_configuration
 from .networks.profile.marks import is_profile, looks_like_graph_txt, looks_like_table
-from .networks.profile.options import Lowered, ProfileOptions
 from .registry import DEFAULT_KIND, KINDS, Plan, Problem, is_plan, is_problem
+
+if TYPE_CHECKING:
+    pass
 
 FORMATS = ("own", "published", "pipedream")
 WRITABLE_FORMATS = ("own", "published")
@@ -41,6 +43,7 @@ def load_on(
     max_bytes: int = MAX_FILE_BYTES,
 ) -> Lowered:
     """The problem in a file, with notes on how it was made where the file is a profile or a table."""
+
     asked = kind or (cluster.profile.kind if cluster.profile is not None else None)
     if format is not None and format not in FORMATS:
         guess = did_you_mean(format, FORMATS)
@@ -81,6 +84,8 @@ def _profiled(path: str | os.PathLike[str], cluster: Cluster, kind: str | None, 
 
 
 def asking(cluster: Cluster, kind: str | None) -> Cluster:
+    from .networks.profile.options import ProfileOptions
+
     return replace(cluster, profile=replace(cluster.profile or ProfileOptions(), kind=kind))
 
 

@@ -7,12 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .base.cluster import Cluster as Cluster
-from .base.errors import InputError, UsageError, did_you_mean, show
+from .base.cluster import devices_given
+from .base.errors import InputError, UsageError, did_you_mean, show, wrong_argument
 from .base.json_file import MAX_FILE_BYTES
+from .base.kind import Lowered
+from .base.result import Result
+from .registry import is_plan, is_problem, kind_of, plan_kind
 
 if TYPE_CHECKING:
-    from .networks.profile.options import Lowered, ProfileOptions
-    from .registry import KindName, Problem
+    from .networks.profile.options import ProfileOptions
+    from .registry import KindName, Plan, Problem
 
 
 def load(
@@ -20,7 +24,7 @@ def load(
     *,
     kind: KindName | None = None,
     format: str | None = None,
-    devices: int | None = None,
+    devices: int | str | None = None,
     cpus: int | None = None,
     memory_bytes: float | None = None,
     bandwidth: float | None = None,
@@ -43,9 +47,10 @@ def load(
         The kind that the problem must be of, as `plan instances` names them ("placement", "chain"...). None: any.
     format : str, optional
         "own", "published" or "pipedream". None: the format is told from the content.
-    devices : int, optional
-        Accelerators, GPUs or devices. None, here and below: what the file says. Profiles of PipeDream say nothing about
-        a cluster: they require devices, memory_bytes and bandwidth.
+    devices : int or str, optional
+        Accelerators, GPUs or devices; of profiles also GPUs by name: "2xa100-80gb,2xt4-16gb". None, here and below:
+        what the file says. Profiles of PipeDream say nothing about a cluster: they require devices, memory_bytes and
+        bandwidth.
     cpus : int, optional
         CPUs, of placements. None for a profile: 0.
     memory_bytes : float, optional
@@ -83,9 +88,12 @@ def load(
     UsageError
         There is no such format, or an argument says nothing about such a problem.
     """
+    given = devices_given(devices)
     cluster = Cluster(
-        *(devices, cpus, memory_bytes, bandwidth, cpu_slowdown, training, batch, exact_batches, levels, time_unit),
+        *(given["devices"], cpus, memory_bytes, bandwidth, cpu_slowdown, training, batch, exact_batches, levels),
+        time_unit=time_unit,
         profile=profile,
+        gpus=given.get("gpus"),
     )
     from .files import asking, load_on
     from .networks.profile.packaged import packaged_profile_names
@@ -106,28 +114,26 @@ def load_instance(text: str, on: Cluster) -> Problem:
 
 def load_with_notes(text: str, on: Cluster) -> Lowered:
     """The problem, with what is to be said of a profile or a table that became a problem."""
-    from .files import load_on
-    from .foreign import names_a_model
-    from .networks.profile.options import Lowered
+    if os.path.exists(text) or _looks_like_a_path(text):
+        from .files import load_on
 
-    if os.path.exists(text) or names_a_model(text) or _looks_like_a_path(text):
         return load_on(text, on)
     from .catalogue import load_packaged, packaged_names
+
+    if text in packaged_names():
+        problem = load_packaged(text)
+        return Lowered(kind_of(problem).on_cluster(problem, on))
     from .networks.profile.packaged import load_packaged_profile, packaged_profile_names
-    from .registry import kind_of
 
     if text in packaged_profile_names():
         from .lowering import on_cluster
 
         return on_cluster(load_packaged_profile(text), on)
     names = (*packaged_names(), *packaged_profile_names())
-    if text not in names:
-        raise UsageError(
-            f"There is no file and no packaged instance {show(text)}{did_you_mean(text, names)}; "
-            "`plan instances` lists those, in Python pipeplan.packaged_names()."
-        )
-    problem = load_packaged(text)
-    return Lowered(kind_of(problem).on_cluster(problem, on))
+    raise UsageError(
+        f"There is no file and no packaged instance {show(text)}{did_you_mean(text, names)}; "
+        "`plan instances` lists those, in Python pipeplan.packaged_names()."
+    )
 
 
 def is_packaged(text: str | os.PathLike[str]) -> bool:
@@ -162,7 +168,13 @@ def _content(text: str) -> str:
 
 
 def _looks_like_a_path(text: str) -> bool:
-    return os.sep in text or text.endswith((".json", ".txt", ".csv", ".tsv", ".xlsx", ".parquet"))
+    if os.sep in text or text.endswith((".json", ".txt", ".csv", ".tsv", ".xlsx", ".parquet")):
+        return True
+    if "." not in text:
+        return False
+    from .foreign import names_a_model
+
+    return names_a_model(text)
 
 
 def packaged_by_hash(problem: Mapping[str, Any]) -> Problem:
@@ -177,3 +189,49 @@ def packaged_by_hash(problem: Mapping[str, Any]) -> Problem:
     raise UsageError(
         "The result is about no packaged instance as it is; name the instance, and the cluster if the run changed it."
     )
+
+
+# ---- what a caller of a public function gives: a problem, plan or result, or how to get one ------------------
+
+PROBLEM = "give the name of a packaged instance, the path of a file, or what pipeplan.load(path) returns"
+PLAN = "give the plan of a result that found one (result.plan), or what pipeplan.load_plan(path) returns"
+RESULT = "give what pipeplan.solve(problem) or pipeplan.load_result(path) returns"
+
+
+def problem_of(given: object) -> Problem:
+    """The problem itself, or the one in the file of that path, or the packaged one of that name; files come first."""
+    if isinstance(given, (str, os.PathLike)):
+        return load_instance(os.fsdecode(given), Cluster())
+    if not is_problem(given):
+        raise wrong_argument("problem", given, "a problem", PROBLEM)
+    return given
+
+
+def plan_of(given: object, argument: str = "plan") -> Plan:
+    """The plan itself. A path is not read: "dp" would be one as well, and what a file holds has no type."""
+    if not is_plan(given):
+        raise wrong_argument(argument, given, "a plan", PLAN)
+    return given
+
+
+def plan_for(problem: Problem, given: object) -> Plan:
+    """The plan itself, if it is one of the problem's kind."""
+    plan = plan_of(given)
+    if plan.kind not in kind_of(problem).plans:
+        raise misfit(problem, plan)
+    return plan
+
+
+def misfit(problem: Problem, plan: Plan) -> UsageError:
+    """The plan is one for another kind of problem."""
+    fitting = plan_kind(problem)
+    return UsageError(
+        f"A {plan.kind} plan does not fit a {problem.kind} problem; give a plan of the kind {fitting}."
+    )
+
+
+def result_of(given: object) -> Result:
+    """The result itself, or an error that says how to get one."""
+    if not isinstance(given, Result):
+        raise wrong_argument("result", given, "a result", RESULT)
+    return given

@@ -8,21 +8,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from .base.cluster import Cluster, refuse_others
+from .base.cluster import Cluster, devices_given, refuse_others
 from .base.errors import InputError, UsageError, show
 from .base.json_file import MAX_FILE_BYTES, check_path, parse_json, read_text
-from .base.kind import Kind
+from .base.kind import Kind, Lowered
 from .networks.profile.files import profile_from_json
 from .networks.profile.marks import looks_like_graph_txt, looks_like_table
-from .networks.profile.options import Lowered, ProfileOptions, Samples, option_of
+from .networks.profile.on_gpus import on_gpus
+from .networks.profile.options import ProfileOptions, option_of, samples_of
 from .networks.profile.packaged import load_packaged_profile, packaged_profile_names
 from .networks.profile.pipedream import PUBLISHED_IN_FLIGHT, profile_name, read_graph_txt
 from .networks.profile.profile import Profile
 from .networks.profile.table import read_table
 from .registry import KINDS
+from .setting import SETTING, at_setting
 
 # Options of profiles that every lowering knows.
-FOR_ALL = ("kind", "optimizer", "bytes_per_parameter")
+FOR_ALL = ("kind", "optimizer", "bytes_per_parameter", *SETTING)
 FOR_STAGING = ("data_parallel", "tensor_parallel", "efficiency")
 CLUSTER_FOR_STAGING = ("levels", "exact_batches")
 
@@ -126,7 +128,7 @@ def lower(
     profile: Profile,
     *,
     kind: str | None = None,
-    devices: int | None = None,
+    devices: int | str | None = None,
     cpus: int | None = None,
     memory_bytes: float | None = None,
     bandwidth: float | None = None,
@@ -140,6 +142,9 @@ def lower(
     data_parallel: bool = False,
     tensor_parallel: Sequence[int] = (),
     efficiency: float | str | None = None,
+    zero: int | None = None,
+    replicas: int | None = None,
+    whole_layers: bool = False,
 ) -> Lowered:
     """A profile as a problem of a kind, by the rules that the kind's module `from_profile` documents.
 
@@ -149,8 +154,9 @@ def lower(
         The model, as `load_profile` returns it.
     kind : str, optional
         "placement", "chain", "staging" or "graph-pipeline". None: one that fits, and the notes say why.
-    devices : int, optional
-        Number of devices. None: the product of the levels' numbers, where there are levels.
+    devices : int or str, optional
+        Number of devices, or GPUs by name: "2xa100-80gb,2xt4-16gb". None: the product of the levels' numbers, where
+        there are levels.
     cpus : int, optional
         CPUs, of placements. None: 0.
     memory_bytes : float, optional
@@ -178,6 +184,12 @@ def lower(
     efficiency : float or str, optional
         What is left of the ideal speed where devices share a layer, or for each number of them: "2:0.97,4:0.93". None:
         what they exchange takes the time of their links.
+    zero : int, optional
+        Of stagings and chains: the ZeRO stage, 1 to 3, by which replicas divide what they hold. None: they do not.
+    replicas : int, optional
+        Of chains with `zero`: pipelines side by side that train the same weights. None: one.
+    whole_layers : bool
+        Layers stay whole, the embedding with the first and the head with the last, so that every stage holds a layer.
 
     Returns
     -------
@@ -192,10 +204,21 @@ def lower(
         An option says nothing about such a problem, or something is missing.
     """
     options = ProfileOptions(
-        *(kind, optimizer, in_flight, recompute, data_parallel, tuple(tensor_parallel), efficiency)
+        *(kind, optimizer, in_flight, recompute, data_parallel, tuple(tensor_parallel), efficiency),
+        zero=zero,
+        replicas=replicas,
+        whole_layers=whole_layers,
     )
     cluster = Cluster(
-        *(devices, cpus, memory_bytes, bandwidth, cpu_slowdown, None, batch, exact_batches, levels), profile=options
+        cpus=cpus,
+        memory_bytes=memory_bytes,
+        bandwidth=bandwidth,
+        cpu_slowdown=cpu_slowdown,
+        batch=batch,
+        exact_batches=exact_batches,
+        levels=levels,
+        profile=options,
+        **devices_given(devices),
     )
     return on_cluster(profile, cluster)
 
@@ -203,19 +226,27 @@ def lower(
 def on_cluster(profile: Profile, cluster: Cluster) -> Lowered:
     """The problem of the kind that is asked for, or that fits what is given."""
     options = cluster.profile or ProfileOptions()
+    profile, setting = at_setting(profile, options)
     if cluster.training is False and profile.training:
         profile = without_backward_passes(profile)
     name, reason = choose_kind(profile, cluster, options)
+    read = profile
     kind = KINDS[name]
+    if cluster.gpus is not None:
+        profile, cluster, said = on_gpus(profile, cluster, kind)
+        setting = (*setting, *said)
     _refuse_foreign(kind, profile, cluster, options)
     try:
         assert kind.from_profile is not None, kind.name  # only such kinds are chosen
+        if options.whole_layers:
+            from .networks.profile.whole_layers import whole_layers
+
+            profile = whole_layers(profile).profile
         lowered = kind.from_profile(profile, cluster, options)
     except InputError as error:
         raise _of_the_profile(error, profile) from None
-    tokens = profile.source.get("sequence")
-    samples = Samples(profile.micro_batch, profile.training, tokens if isinstance(tokens, int) else None)
-    return Lowered(lowered.problem, (*reason, *lowered.notes, *_about_experts(profile)), samples)
+    notes = (*setting, *reason, *lowered.notes, *_about_experts(profile))
+    return Lowered(lowered.problem, notes, samples_of(read), read)
 
 
 _MANY_EXPERTS = re.compile(r"moe|mixtral|experts|deepseekv[23]", re.IGNORECASE)
@@ -280,6 +311,8 @@ def _fitting(profile: Profile, cluster: Cluster, options: ProfileOptions) -> tup
         return "placement", "there are CPUs"
     if options.in_flight is not None:
         return "placement", "--in-flight is given"
+    if options.replicas is not None:
+        return "chain", "--replicas is given"
     if not profile.is_row and profile.training and (profile.has_curves or cluster.batch is not None):
         what = "times depend on the number of samples" if profile.has_curves else "--batch is given"
         return "graph-pipeline", f"its layers form a graph and {what}"
@@ -290,7 +323,7 @@ def _fitting(profile: Profile, cluster: Cluster, options: ProfileOptions) -> tup
 
 def _refuse_foreign(kind: Kind[Any, Any], profile: Profile, cluster: Cluster, options: ProfileOptions) -> None:
     """What this lowering does not know is refused: nothing that a user says is dropped in silence."""
-    also = ("bandwidth", "training", *(("cpu_slowdown",) if "cpus" in kind.cluster else ()))
+    also = ("bandwidth", "training", "gpus", *(("cpu_slowdown",) if "cpus" in kind.cluster else ()))
     refuse_others(kind, replace(cluster, profile=None), also)
     for name in options.given():
         if name not in (*FOR_ALL, *kind.profile_options):

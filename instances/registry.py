@@ -1,4 +1,4 @@
-"""The kinds of problems and plans that there are. A kind is added by one line of `KINDS`."""
+"""The kinds of problems and plans that there are: each is one object, and what it names is imported on demand."""
 
 from __future__ import annotations
 
@@ -6,15 +6,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from .base.errors import InputError, show
 from .base.fields import as_object, join, require
-from .base.kind import Kind, Later
-from .chain.kind import KIND as CHAIN
-from .graph_pipeline.kind import KIND as GRAPH_PIPELINE
-from .placement.kind import KIND as PLACEMENT
-from .schedule.kind import KIND as SCHEDULE
-from .staging.kind import KIND as STAGING
-from .training.kind import KIND as TRAINING
+from .base.kind import Function, Kind, Later, kind_in
 
 if TYPE_CHECKING:
+    from .base.errors import Violation
     from .chain.plan import PatternPlan
     from .chain.problem import ChainProblem
     from .graph_pipeline.plan import StageGraphPlan
@@ -47,6 +42,144 @@ else:  # annotations alone name them, and a kind that nobody asks for is not imp
 
 KindName = Literal["placement", "chain", "staging", "graph-pipeline", "schedule", "training"]
 """Names of the kinds, for type checkers, which find misspelt names before anything runs."""
+
+# Nodes of a graph on accelerators and CPUs.
+PLACEMENT = kind_in(
+    "placement",
+    name="placement",
+    trains=Function("kind_functions:trains"),
+    remarks=Function("kind_functions:remarks"),
+    schema="pipeplan.placement/1",
+    published=("maxFPGAs", "maxCPUs", "maxSizePerFPGA"),
+    read_published=Function("published:read"),
+    write_published=Function("published:placement_to_published"),
+    problem=Later("problem:PlacementProblem"),
+    plans={"placement": Later("plan:PlacementPlan")},
+    write=Function("files:placement_to_json"),
+    choices={"objective": ("max-load", "gpipe", "latency"), "contiguity": ("none", "device", "chain")},
+    cluster={"devices": "accelerators", "cpus": "cpus", "memory_bytes": "memory_bytes"},
+    profile_options=("in_flight", "gpus", "whole_layers"),
+    stage_order=Function("referee.contiguity:stage_order"),
+    network=Function("from_workload:to_placement"),
+    network_arguments={"batch": None, "cpus": None, "training": None},
+    each_memory=Function("each_device:with_memory"),
+    held=Function("each_device:held"),
+    to_schedule=Function("to_schedule:lower"),
+    generators=Later("generators:GENERATORS"),
+)
+
+# Layers in a row on GPUs, by periodic patterns.
+CHAIN = kind_in(
+    "chain",
+    name="chain",
+    schema="pipeplan.chain/1",
+    problem=Later("problem:ChainProblem"),
+    plans={"pattern": Later("plan:PatternPlan")},
+    write=Function("files:chain_to_json"),
+    cluster={"devices": "gpus", "memory_bytes": "memory_bytes", "bandwidth": "bandwidth"},
+    runs_on="a chain runs on GPUs",
+    adjust=Function("kind_functions:adjusted"),
+    profile_options=("recompute", "zero", "replicas", "whole_layers"),
+    periodic=True,
+    held=Function("each_device:held"),
+    to_schedule=Function("to_schedule:lower"),
+)
+
+# Stages with data- and tensor-parallel degrees and recomputation, flat or on levels.
+STAGING = kind_in(
+    "staging",
+    name="staging",
+    schema="pipeplan.staging/1",
+    published=("maxDevices", "mbsInBatch", "maxBatchSize", "maxMemoryPerDevice"),
+    read_published=Function("kind_functions:read_published"),
+    write_published=Function("files:staging_to_published"),
+    problem=Later("problem:StagingProblem"),
+    plans={"stages": Later("plan:StagedPlan"), "leveled-stages": Later("leveled_plan:LeveledPlan")},
+    write=Function("files:staging_to_json"),
+    choices={
+        "objective": ("throughput", "flush"),
+        "semantics": ("paper", "reference"),
+        "hierarchy": ("precise", "crude", "basic"),
+    },
+    cluster={
+        "devices": "devices",
+        "memory_bytes": "memory_bytes",
+        "bandwidth": "bandwidth",
+        "batch": "micro_batches",
+        "exact_batches": "exact_batches",
+        "levels": "levels",
+        "time_unit": "time_unit",
+    },
+    runs_on="stages run on devices",
+    adjust=Function("kind_functions:adjusted"),
+    profile_options=("recompute", "data_parallel", "tensor_parallel", "efficiency", "zero", "gpus", "whole_layers"),
+    network=Function("from_workload:to_staging"),
+    network_arguments={"batch": None, "micro_batches": 8, "merge": None, "zero": 0},
+    each_memory=Function("each_device:with_memory"),
+    held=Function("each_device:held"),
+    to_schedule=Function("to_schedule:lower"),
+    batch_grows=True,
+)
+
+# Stages that form a graph, with micro-batch schedules.
+GRAPH_PIPELINE = kind_in(
+    "graph_pipeline",
+    name="graph-pipeline",
+    schema="pipeplan.graph-pipeline/1",
+    problem=Later("problem:GraphPipelineProblem"),
+    plans={"stage-graph": Later("plan:StageGraphPlan")},
+    write=Function("files:graph_pipeline_to_json"),
+    choices={"objective": ("time-per-sample", "iteration")},
+    cluster={"devices": "devices", "memory_bytes": "memory_bytes", "batch": "mini_batch"},
+    counted="samples",
+    runs_on="a graph pipeline runs on devices",
+    profile_options=("whole_layers",),
+    network=Function("from_workload:to_graph_pipeline"),
+    network_arguments={"mini_batch": 32},
+    held=Function("each_device:held"),
+    to_schedule=Function("to_schedule:lower"),
+)
+
+# When every block of work of every micro-batch runs.
+SCHEDULE = kind_in(
+    "schedule",
+    name="schedule",
+    schema="pipeplan.schedule/1",
+    problem=Later("problem:ScheduleProblem"),
+    plans={
+        "schedule": Later("plan:SchedulePlan"),
+        "periodic-schedule": Later("plan:PeriodicSchedulePlan"),
+    },
+    write=Function("files:schedule_to_json"),
+    choices={"objective": ("makespan", "span", "period")},
+    cluster={"memory_bytes": "devices", "batch": "micro_batches"},
+    runs_on="blocks run on the devices that the problem names",
+    adjust=Function("kind_functions:adjusted"),
+    from_profile=None,
+    pipeline=None,
+    each_memory=Function("each_device:with_memory"),
+    held=Function("each_device:held"),
+    read_plan=Function("csv_file:schedule_from_csv"),
+    generators=Later("generators:GENERATORS"),
+)
+
+# Which configuration of a training framework a model is trained with on a cluster.
+TRAINING = kind_in(
+    "training",
+    name="training",
+    schema="pipeplan.training/1",
+    problem=Later("problem:TrainingProblem"),
+    plans={"configuration": Later("plan:Configuration")},
+    write=Function("files:training_to_json"),
+    cluster={"devices": "devices", "memory_bytes": "memory_bytes", "batch": "batch", "levels": "levels"},
+    runs_on="configurations run on the GPUs that the problem names",
+    adjust=Function("kind_functions:adjusted"),
+    pipeline=None,
+    from_profile=Function("from_profile:lower"),
+    each_memory=Function("kind_functions:with_memory"),
+    held=Function("kind_functions:held"),
+    generators=Later("generators:GENERATORS"),
+)
 
 DEFAULT_KIND = PLACEMENT
 """The kind of files that do not say theirs: placements were the first kind."""
@@ -103,3 +236,22 @@ def any_plan_from_json(data: object, where: str = "plan") -> Plan:
         raise InputError(join(where, "kind"), f"is {show(name)}", f"give {listed}")
     plan: Any = known[name].load().from_json(top, where)
     return plan  # type: ignore[no-any-return]
+
+
+# ---- the referee's word, for whoever plans: no method imports what judges it --------------------------
+
+
+def violations_of(problem: Problem, plan: Plan, **options: Any) -> tuple[Violation, ...]:
+    """Every rule that the plan breaks; the options are those of the kind's rules."""
+    return kind_of(problem).rules(problem, options).violations(problem, plan)
+
+
+def evaluation_of(problem: Problem, plan: Plan, **options: Any) -> Any:
+    """Everything that follows from the plan, whether it obeys the rules or not."""
+    return kind_of(problem).rules(problem, options).evaluation(problem, plan)
+
+
+def stage_order_of(problem: Problem, plan: Plan) -> tuple[str, ...] | None:
+    """The names of what holds the plan's stages, in their order; None where they have none."""
+    order = kind_of(problem).stage_order
+    return None if order is None else order(problem, plan)

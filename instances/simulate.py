@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from .arguments import plan_for, problem_of
 from .base.checks import check_whole
 from .base.errors import UsageError
+from .lookup import plan_for, problem_of
 from .registry import Plan, Problem, kind_of
 from .timeline.engine import run
 from .timeline.model import Pipeline, check_schedule

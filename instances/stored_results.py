@@ -8,7 +8,6 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from .arguments import problem_of
 from .base.checks import check_flag
 from .base.errors import InputError, show
 from .base.fields import (
@@ -26,6 +25,7 @@ from .base.fields import (
 )
 from .base.json_file import holds_json, read_json, read_text
 from .base.result import SCHEMA, Asked, Found, History, Moment, Proof, Result, StartOutcome, Stop, WarmStart
+from .lookup import problem_of
 from .registry import Plan, Problem, any_plan_from_json, kind_of, plan_kind
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from .arguments import plan_for, problem_of
 from .base.errors import UsageError
+from .lookup import plan_for, problem_of
 from .registry import Plan, Problem, kind_of
 from .schedule.from_plan import LoweredSchedule
 from .schedule.lowering_options import ScheduleOptions

@@ -6,6 +6,7 @@ from .instances.base.errors import InputError as InputError
 from .instances.base.errors import PipeplanError as PipeplanError
 from .instances.base.errors import UsageError as UsageError
 from .instances.base.errors import Violation as Violation
+from .instances.base.kind import Lowered as Lowered
 from .instances.base.result import Found as Found
 from .instances.base.result import History as History
 from .instances.base.result import Proof as Proof
@@ -28,16 +29,15 @@ from .instances.least_memory import SmallestMemory as SmallestMemory
 from .instances.lookup import load as load
 from .instances.lowering import load_profile as load_profile
 from .instances.lowering import lower as lower
-from .instances.networks.profile.options import Lowered as Lowered
 from .instances.networks.profile.options import ProfileOptions as ProfileOptions
 from .instances.networks.profile.profile import Profile as Profile
 from .instances.networks.profile.profile import ProfileNode as ProfileNode
 from .instances.networks.profile.profile import ProfileTensor as ProfileTensor
-from .instances.placement.cluster import AcceleratorType as AcceleratorType
-from .instances.placement.cluster import Level as Level
 from .instances.placement.plan import Device as Device
 from .instances.placement.plan import DeviceGroup as DeviceGroup
 from .instances.placement.plan import PlacementPlan as PlacementPlan
+from .instances.placement.problem import AcceleratorType as AcceleratorType
+from .instances.placement.problem import Level as Level
 from .instances.placement.problem import Node as Node
 from .instances.placement.problem import PlacementProblem as PlacementProblem
 from .instances.schedule.from_plan import LoweredSchedule as LoweredSchedule

@@ -1,8 +1,8 @@
-"""What the planners know of each kind of problem, beside its methods: memory, and oddities of what was given."""
+"""What the planners know of each kind of problem beside its methods: the least memory, and why there is no plan."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,6 @@ class PlannedKind:
     """Sentences on why there is no plan; the last argument says whether that is proven."""
     least_memory: Function[[Any, Mapping[str, Any], SolveOptions, Watch], SmallestMemory] | None = None
     """The least memory with a plan."""
-    remarks: Function[[Any], Iterator[str]] | None = None
-    """What a reader should know of a problem as it was given."""
 
 
 def _in(module: str, explain: str) -> PlannedKind:
@@ -32,11 +30,7 @@ def _in(module: str, explain: str) -> PlannedKind:
 
 
 PLANNED: dict[str, PlannedKind] = {
-    "placement": PlannedKind(
-        Function("pipeplan.planners.memory.too_little:explain"),
-        Function("pipeplan.planners.memory.placement:least_memory"),
-        Function("pipeplan.planners.run.remarks:of_placement"),
-    ),
+    "placement": _in("memory.placement", "memory.too_little"),
     "chain": _in("chain.smallest_memory", "chain.too_little_memory"),
     "staging": _in("memory.staging", "memory.no_stages"),
     "graph-pipeline": _in("memory.graph_pipeline", "memory.graph_pipeline"),

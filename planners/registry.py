@@ -15,31 +15,39 @@ from ..formulations.registry import (
     BEAUMONT_MODELS,
     FINITE_MODELS,
     FORMULATIONS,
+    HEURISTIC_OPTIONS,
     PERIODIC_MODELS,
     SCHEDULE_OBJECTIVE,
+    SCOPE_OPTIONS,
     SEMANTICS,
     TARNAWSKI_MODELS,
     Entry,
     find_formulation,
     plugged_in,
 )
-from .graph_pipeline.options import (
+from .method_options import (
+    DOWNSET_OPTIONS,
+    EQUI_OPTIONS,
     GRAPHPIPE_OPTIONS,
+    IDEALS_OPTIONS,
+    LATENCY_CYCLES,
+    LATENCY_OPTIONS,
+    LATENCY_STEPS,
     PARALLEL_OPTIONS,
+    PIPER_OPTIONS,
+    PLACEMENT_OPTIONS,
+    RESTRICTED_OPTIONS,
     SEQUENTIAL_OPTIONS,
     SHORTEST_OPTIONS,
+    SPLIT,
     TEXTBOOK_OPTIONS,
+    UNIFORM_OPTIONS,
 )
-from .graph_pipeline.options import PIPER_OPTIONS as DOWNSET_OPTIONS
-from .placement.options import DP_OPTIONS, LATENCY_CYCLES, LATENCY_OPTIONS, LATENCY_STEPS, OPTIONS, SPLIT
-from .staging.options import DP_OPTIONS as PIPER_OPTIONS
-from .staging.options import EQUI_OPTIONS, RESTRICTED_OPTIONS, UNIFORM
-from .training.options import HEURISTIC_OPTIONS, SCOPE_OPTIONS
 
 # The planner that hands a formulation to a solver.
 EXACT = "exact"
 
-_SCOPES = "pipeplan.planners.families"
+_SCOPES = "pipeplan.planners.placement.scope"
 _GRAPH_SCOPES = "pipeplan.planners.graph_pipeline.scope"
 _PLACEMENT = "pipeplan.planners.placement"
 _CHAINS = "pipeplan.planners.chain"
@@ -64,8 +72,8 @@ def _of(kind: str, folder: str, *usual: OptionSpec, **facts: Any) -> Callable[..
 _placed = {"scope": f"{_SCOPES}:all_placements", "arithmetic": _GROUPS}
 _latency = _of("placement", "placement.latency", *LATENCY_OPTIONS, **_placed)
 _chain = _of("chain", "chain")
-_piper = _of("staging", "staging", *RESTRICTED_OPTIONS, paper=papers.PIPER.words)
-_equal = _of("staging", "staging", *EQUI_OPTIONS, extensions=frozenset({"levels", "no replicas"}))
+_piper = _of("staging", "staging", *RESTRICTED_OPTIONS, paper=papers.PIPER.words, extensions=frozenset({"zero"}))
+_equal = _of("staging", "staging", *EQUI_OPTIONS, extensions=frozenset({"levels", "no replicas", "zero"}))
 _graph = _of("graph-pipeline", "graph_pipeline", scope=f"{_GRAPH_SCOPES}:stage_graphs", arithmetic=_GRAPHPIPE)
 _schedule = _of("schedule", "schedule", SCHEDULE_OBJECTIVE)
 _training = _of("training", "training", *HEURISTIC_OPTIONS, arithmetic=frozenset({"costs of configurations"}))
@@ -74,7 +82,8 @@ _training = _of("training", "training", *HEURISTIC_OPTIONS, arithmetic=frozenset
 def _heuristic(name: str, title: str, **more: Any) -> Entry:
     address = more.pop("address", f"{_PLACEMENT}.heuristics.{name.replace('-', '_')}:PLANNER")
     return Entry(
-        name, title, "placement", address, OPTIONS[name], **{"exact": False, "seeded": False, **_placed, **more}
+        *(name, title, "placement", address, PLACEMENT_OPTIONS[name]),
+        **{"exact": False, "seeded": False, **_placed, **more},
     )
 
 
@@ -112,7 +121,7 @@ PLANNERS: Mapping[str, Entry] = {
             "Dynamic program over ideals: exact contiguous plans",
             "placement",
             "pipeplan.planners.placement.dp.planner:PLANNER",
-            DP_OPTIONS,
+            IDEALS_OPTIONS,
             paper=_TARNAWSKI,
             takes_start=True,
             extensions=frozenset({"levels", "types"}),
@@ -206,7 +215,7 @@ PLANNERS: Mapping[str, Entry] = {
             PIPER_OPTIONS,
             paper=_PIPER,
             seeded=False,
-            extensions=frozenset({"levels", "types", "no replicas"}),
+            extensions=frozenset({"levels", "types", "no replicas", "zero"}),
             scope="pipeplan.formulations.piper.scope:family",
             default=True,
             example="bert-large-stages",
@@ -224,10 +233,10 @@ PLANNERS: Mapping[str, Entry] = {
             "The fastest plan with the same degrees on every stage",
             "staging",
             "pipeplan.planners.staging.uniform:PLANNER",
-            (UNIFORM,),
+            UNIFORM_OPTIONS,
             exact=False,
             seeded=False,
-            extensions=frozenset({"levels", "no replicas"}),
+            extensions=frozenset({"levels", "no replicas", "zero"}),
             asked_by=("uniform",),
             as_formulation=True,
         ),
@@ -240,6 +249,7 @@ PLANNERS: Mapping[str, Entry] = {
             paper=_1F1B,
             exact=False,
             seeded=False,
+            extensions=frozenset({"zero"}),
         ),
         Entry(
             "exact-configuration",
@@ -248,9 +258,11 @@ PLANNERS: Mapping[str, Entry] = {
             "pipeplan.planners.training.planner:PLANNER",
             SCOPE_OPTIONS,
             seeded=False,
-            scope="pipeplan.planners.training.scope:family",
+            scope="pipeplan.formulations.training.scope:family",
             default=True,
             example="tiny-training",
+            checked_by="mip-configuration",
+            proves_anew=({},),
             compiles_on=("tiny-training", "tiny-experts-training"),
             arithmetic=frozenset({"costs of configurations"}),
         ),

@@ -12,6 +12,10 @@ from typing import Any, NamedTuple
 import hypothesis
 import pytest
 
+# Images often set it to stay small: then each of hundreds of processes would compile every module again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 # How fast examples are made says something of the machine and nothing of the code.
 ANY_MACHINE = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
 hypothesis.settings.register_profile("a few", max_examples=20, **ANY_MACHINE)  # type: ignore[arg-type]
@@ -41,6 +45,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 SEEDS_AT_ONCE = {"seed": (2, 12), "seeds": (1, 12)}
 """Random problems, or groups of them, that a test goes over at once, and with `--sweeps`; the others with `--slow`."""
+
+
+def _first_parameters(items: list[pytest.Item]) -> None:
+    """Of a test that is marked `at_once(n)` the first n parameters run always, and the others with `--sweeps`."""
+    seen: dict[str, int] = {}
+    for item in items:
+        marker = item.get_closest_marker("at_once")
+        if marker is not None:
+            name = item.nodeid.partition("[")[0]
+            seen[name] = seen.get(name, 0) + 1
+            if seen[name] > marker.args[0]:
+                item.add_marker(pytest.mark.sweeps)
 
 
 def _many_examples(items: list[pytest.Item]) -> None:
@@ -76,6 +92,8 @@ COMPILED = {
     "planners/placement/heuristics": "placement",
     "planners/placement/dp": "dp",
     "planners/placement/latency": "latency",
+    "planners/training": "training",
+    "formulations/training": "training",
 }
 """Folders of tests that need machine code of their own, and what that code is called."""
 
@@ -93,6 +111,7 @@ def _compile_once(items: list[pytest.Item]) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     _compile_once(items)
     _many_seeds(items)
+    _first_parameters(items)
     if config.getoption("--sweeps"):
         _many_examples(items)
     off = [name for name in ON_DEMAND if not config.getoption(f"--{name}")]

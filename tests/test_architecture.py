@@ -28,6 +28,8 @@ ALLOWED = {
 }
 SOLVERS = {"highspy", "ortools", "gurobipy", "cplex", "xpress", "pyscipopt"}
 EXTRAS = {"torch", "transformers", "onnx"}
+pytestmark = pytest.mark.xdist_group("architecture")  # one worker reads all files
+
 HEAVY = (
     *sorted(EXTRAS),
     "pyomo",
@@ -42,6 +44,18 @@ HEAVY = (
 )
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """Many tests of this folder read the same files."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree_of(path)))
+
+
+@cache
 def modules_of(room: str) -> list[Path]:
     return [
         path
@@ -60,7 +74,7 @@ def dotted(path: Path) -> tuple[str, ...]:
 def imports_of(path: Path) -> Iterator[tuple[str, ...]]:
     """Everything that a file imports, at its top or inside a function, as absolute dotted names."""
     package = dotted(path) if path.name == "__init__.py" else dotted(path)[:-1]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from (tuple(alias.name.split(".")) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -113,7 +127,7 @@ def test_heuristics_import_instances_and_the_contracts_alone() -> None:
         for folder in ("placement", "placement/heuristics")
         for path in sorted((ROOT / "planners" / folder).glob("*.py"))
         for name in imports_of(path)
-        if room_of(name) == "formulations" and name[2] != "contract"
+        if room_of(name) == "formulations" and name[2] not in ("contract", "family")
     }
     assert not shared
 
@@ -142,7 +156,7 @@ def missing_extra(path: Path) -> str | None:
 
 
 def top_level_imports(path: Path) -> Iterator[tuple[str, ...]]:
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for node in tree_of(path).body:
         if isinstance(node, ast.Import):
             yield from (tuple(alias.name.split(".")) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
@@ -172,6 +186,20 @@ def test_doors_are_light(statement: str) -> None:
     assert done.stderr.strip() == "[]"
 
 
+def test_a_command_loads_what_it_needs() -> None:
+    """A reader who follows one command from its start to the plan on the screen opens these files, and no others."""
+    command = (
+        "from pipeplan.cli import main; main(['solve', 'bert-large-training', '--formulation', 'ip-tarnawski'])"
+    )
+    script = (
+        f"import sys\n{command}\nprint(*(n for n in sys.modules if n.split('.')[0] == 'pipeplan'), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    known = {".".join(name): path for name, path in known_modules().items()}
+    loaded = [name for name in done.stderr.splitlines()[-1].split() if holds_something(known[name])]
+    assert 70 < len(loaded) <= 90, sorted(loaded)
+
+
 def test_every_public_name_exists_and_is_documented() -> None:
     import pipeplan
 
@@ -193,21 +221,21 @@ def folder_of(name: tuple[str, ...]) -> str:
     return "/".join(parts[:2] if path.is_dir() or len(parts) < 2 else parts)
 
 
+@cache
 def known_modules() -> dict[tuple[str, ...], Path]:
     return {dotted(path): path for path in everything()}
 
 
 def imported_at_run_time(path: Path, known: Mapping[tuple[str, ...], Path]) -> Iterator[tuple[str, ...]]:
     """Modules of ours that a file imports, at its top or inside a function, but not for type checkers alone."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
     checked = {
         id(node)
-        for branch in ast.walk(tree)
+        for branch in nodes_of(path)
         if isinstance(branch, ast.If) and ast.unparse(branch.test) == "TYPE_CHECKING"
         for node in ast.walk(branch)
     }
     package = dotted(path) if path.name == "__init__.py" else dotted(path)[:-1]
-    for node in ast.walk(tree):
+    for node in nodes_of(path):
         if isinstance(node, ast.ImportFrom) and node.level and id(node) not in checked:
             base = (*package[: len(package) - node.level + 1], *(node.module.split(".") if node.module else ()))
             for alias in node.names:
@@ -245,7 +273,7 @@ def named_by_text() -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
     """Which module names which by a text: those that stand in files, and those that tables put together."""
     known = known_modules()
     for name, path in known.items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 for address in ADDRESS.findall(node.value):
                     if (target := tuple(address.split("."))) in known:
@@ -320,4 +348,4 @@ def test_planners_hold_ways_to_get_a_plan_and_nothing_else() -> None:
 def holds_something(path: Path) -> bool:
     """Is it more than the `__init__` of a folder?"""
     kinds = (ast.FunctionDef, ast.ClassDef)
-    return path.name != "__init__.py" or any(isinstance(node, kinds) for node in ast.parse(path.read_text()).body)
+    return path.name != "__init__.py" or any(isinstance(node, kinds) for node in tree_of(path).body)

@@ -106,6 +106,7 @@ def test_the_formulation_of_the_page_on_extending_proves_what_the_dynamic_progra
     assert "no contradiction" in " ".join(checked.out.split())
 
 
+@pytest.mark.sweeps
 def test_the_altered_program_of_the_page_on_extending_proves_its_answer(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,6 +230,33 @@ def test_the_commands_of_the_page_on_schedules_work_and_give_the_values_that_it_
     assert (DOCS / "schedules.svg").stat().st_size > 10_000
 
 
+@pytest.mark.sweeps
+def test_the_table_of_the_page_on_schedules_is_what_its_commands_give(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row's options are given in place of the command's own; *the best order* is the answer, others are beside it."""
+    monkeypatch.chdir(tmp_path)
+    layout, schedule = (line for line in commands("schedules.md") if "even.json" in line)
+    run(plan, layout)
+    at = schedule.index("--memory")
+    text = (DOCS / "schedules.md").read_text("utf-8")
+    rows = re.findall(r"^\| ([^|]*?) \| ([^|]*?) ?\| ([0-9.]+) ms \| (.*?) GB \|$", text, re.MULTILINE)
+    assert len(rows) == 5
+    for name, options, makespan, memory in rows:
+        given = shlex.split(options.strip("`"))
+        kept = schedule if "--memory" not in given else schedule[:at] + schedule[at + 2 :]
+        answer = plan(*kept, *given, "--json").json
+        assert answer["result"]["found"] == "optimal"
+        best = {"value": answer["result"]["objective"], "peak": answer["peak"]}
+        shown = answer["own"] if name.startswith("1F1B") else answer["rule"] if "1F1B" in name else best
+        assert f"{shown['value'] * 1000:.1f}" == makespan, name
+        least, _, most = memory.partition(" to ")
+        assert float(least) - 0.005 <= shown["peak"] / 1e9 <= float(most or least) + 0.005, name
+    rows = plan(*schedule, "--compare", "--json").json["rows"]
+    chunks = [row for row in rows if row["cut"] == "two chunks in a loop" and row["proof"]]
+    assert [f"{row['time'] * 1000:.1f} ms" in text for row in chunks] == [True]
+
+
 def test_the_problem_on_the_page_on_schedules_is_one(tmp_path: Path) -> None:
     (text,) = blocks("schedules.md", "json")
     path = tmp_path / "two.json"
@@ -264,6 +292,7 @@ def test_every_command_of_the_pages_has_options_that_exist() -> None:
     root: Any = typer.main.get_command(app)
     pages = (
         "index",
+        "start",
         "tutorial",
         "howto",
         "tables",
@@ -466,27 +495,6 @@ def test_plans_are_written_as_the_page_on_formats_shows_them() -> None:
     assert {json.loads(line)["kind"] for line in text.splitlines()} <= set(plan_types())
 
 
-def test_equations_are_listed_by_their_numbers_as_exported_rows_are(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    from pipeplan.studies.export import export_model
-
-    monkeypatch.syspath_prepend(DOCS)
-    listed = re.findall(r"^\| \((\d+)\) \| `(\w+)`", importlib.import_module("generate").equations(), re.MULTILINE)
-    assert len(listed) > 50
-    assert all(name.startswith(f"eq_{number}") for number, name in listed)
-    models: dict[str, dict[str, Any]] = {
-        "tiny-chain": {"formulation": "ip-tarnawski", "options": {"variant": "plain"}},
-        "tiny-stages": {"formulation": "mip-piper", "options": {"variant": "compact"}},
-        "three-chain": {"formulation": "ilp-beaumont"},
-    }
-    for instance, method in models.items():
-        export_model(pipeplan.load_packaged(instance), str(tmp_path / "model.lp"), **method)
-        rows = re.findall(r"\beq_\w+", (tmp_path / "model.lp").read_text("utf-8"))
-        assert rows, instance
-        assert not [row for row in rows if not row.startswith(tuple(f"{name}_" for _, name in listed))], instance
-
-
 def test_the_page_of_proofs_has_a_row_for_each_packaged_value() -> None:
     from pipeplan.instances.catalogue import read_best_known
 
@@ -511,6 +519,7 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     *sorted(DOCS.glob("*.md")),
+    *sorted(DOCS.glob("models/*.md")),
     *sorted(ROOT.glob("notebooks/*.ipynb")),
 ]
 FOLDERS = "instances|formulations|planners|pipeplan|plugins|tests|benchmarks|notebooks|docs"
@@ -533,7 +542,7 @@ def test_paths_on_the_pages_exist(page: Path) -> None:
 # ---- links ---------------------------------------------------------------------------------------------
 
 READ = [*PAGES, ROOT / "notebooks" / "README.md"]
-MADE = DOCS / "reference"
+MADE = (DOCS / "reference", DOCS / "code")
 """Pages that the build of the site makes; it checks the links to them, as all others, once more."""
 
 
@@ -565,7 +574,7 @@ def test_links_lead_to_files_and_headings_that_exist(page: Path) -> None:
             continue
         path, _, heading = link.partition("#")
         target = (page.parent / path).resolve() if path else page
-        if target.is_relative_to(MADE):
+        if any(target.is_relative_to(folder) for folder in MADE):
             continue
         assert target.exists(), link
         if heading:

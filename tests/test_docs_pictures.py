@@ -51,6 +51,7 @@ def test_every_picture_has_a_command() -> None:
     assert all((ROOT / script).is_file() for script in MEASURED.values())
 
 
+@pytest.mark.at_once(1)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.sweeps] * (name == "first-plan.svg")) for name in COMMANDS]
 )

@@ -25,7 +25,9 @@ from pipeplan.instances.registry import KINDS
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
 from pipeplan.planners.registry import all_methods, second_methods
 
-from .test_architecture import ROOT, holds_something, imported_at_run_time, known_modules
+from .test_architecture import ROOT, holds_something, imported_at_run_time, known_modules, nodes_of
+
+pytestmark = pytest.mark.xdist_group("architecture")  # one worker reads all files
 
 GROUND_FLOOR = {
     f"instances.base.{name}"
@@ -38,23 +40,25 @@ GROUND_FLOOR = {
 and how values show themselves."""
 
 QUESTIONS = {
-    "instances.chain.allocation", "instances.chain.names", "instances.placement.cluster", "instances.staging.question",
+    "instances.chain.allocation", "instances.chain.names", "instances.staging.question",
     "instances.graph_pipeline.series_parallel", "instances.training.model", "instances.training.efficiencies",
-    "instances.training.frameworks", "instances.timeline.named_orders",
+    "instances.training.frameworks", "instances.training.fits", "instances.training.scope",
+    "instances.timeline.named_orders", "instances.base.zero",
 }  # fmt: skip
 """Parts of the question and of its words: an allocation that the user gives, names of tasks, types of devices, which
 options make sense, and the decomposition of a graph, by which a scope says over which stages it speaks. Of trainings
-the shapes of a model, named efficiencies, the rules and bytes of a framework, and in which order a schedule of that
-name runs its passes."""
+the shapes of a model, named efficiencies, the rules and bytes of a framework, which configurations are asked for, by
+how much memory may be misjudged, and in which order a schedule of that name runs its passes. And which bytes a stage of
+ZeRO divides, filled up to whole ones."""
 
 STEPS = {"formulations.graphpipe.more_in_flight"}
 """Changes of a plan that the referee alone judges."""
 
 BOUNDARY = {
     "formulations.contract", "formulations.family", "formulations.native", "formulations.plugins",
-    "formulations.registry", "instances.base.kind", "instances.registry", "instances.verdict", "planners.backends",
-    "planners.contract", "planners.exact", "planners.options", "planners.referee", "planners.registry",
-    "planners.run", "planners.search",
+    "formulations.registry", "instances.base.kind", "instances.registry", "planners.backends",
+    "planners.contract", "planners.exact", "planners.method_options", "planners.options", "planners.referee",
+    "planners.registry", "planners.run", "planners.search",
 }  # fmt: skip
 
 ADDRESS = re.compile(r"pipeplan((?:\.\w+)+):\w+")
@@ -65,8 +69,7 @@ def module_of(address: str) -> str:
 
 
 def is_boundary(module: str) -> bool:
-    ends = {f"instances.{kind.name.replace('-', '_')}.kind" for kind in KINDS.values()}
-    return any(module == end or module.startswith(end + ".") for end in BOUNDARY | ends)
+    return any(module == end or module.startswith(end + ".") for end in BOUNDARY)
 
 
 @cache
@@ -80,7 +83,7 @@ def needs(module: str) -> frozenset[str]:
     path = files()[module]
     imported = imported_at_run_time(path, known_modules())
     found = {".".join(name[1:length]) for name in imported for length in range(2, len(name) + 1)}
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and ADDRESS.fullmatch(node.value):
             found.add(module_of(node.value))
         if isinstance(node, ast.Dict):

@@ -125,7 +125,7 @@ def test_a_page_says_what_its_notebook_says(path: Path, pages: Any, tmp_path: Pa
         assert "](../docs/" not in cell.source
     assert f"notebooks/{path.name}>`" in cells_of(page)[0].source
     imported = set(re.findall(r"^from pipeplan\.\S+ import", "\n".join(c.source for c in cells_of(path)), re.M))
-    assert cells_of(page)[0].source.count("](code/") == len(imported)
+    assert cells_of(page)[0].source.count("](../code/") == len(imported)
 
 
 def test_pages_of_lessons_that_are_gone_are_removed(pages: Any, tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.files import problem_to_text
 from pipeplan.instances.registry import Problem
-from pipeplan.planners.backends import compile_pyomo, solve
+from pipeplan.planners.backends import solve
+from pipeplan.planners.backends.compiler import compile_pyomo
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.choose import choose
 

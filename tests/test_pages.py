@@ -26,7 +26,7 @@ import typer
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {
     path.relative_to(ROOT).as_posix(): path
-    for pattern in ("*.md", "docs/*.md", "notebooks/*.md", "benchmarks/*.md", "plugins/*/*.md")
+    for pattern in ("*.md", "docs/*.md", "docs/models/*.md", "notebooks/*.md", "benchmarks/*.md", "plugins/*/*.md")
     for path in sorted(ROOT.glob(pattern))
     if path.name != "CHANGELOG.md"
 }
@@ -37,7 +37,7 @@ REASONS = {
     "takes hours": "a whole table of a paper",
 }
 """Why a block is not run here; anything else is."""
-QUICK = {"docs/ten-lines.md", "docs/agents.md", "docs/explore.md", "docs/profiles.md", "docs/formats.md"}
+QUICK = {"docs/start.md", "docs/ten-lines.md", "docs/explore.md", "docs/formats.md"}
 """Pages whose commands take seconds; the others are run with `--sweeps`."""
 PROGRAMS = {
     "sh": ["bash", "-euo", "pipefail", "-c"],

@@ -181,7 +181,7 @@ def close(one: float | None, other: float | None) -> bool:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_enumerations_follow_the_units(kind: str) -> None:
-    for seed in range(12):
+    for seed in range(6):
         for method in METHODS[kind][:: max(1, len(METHODS[kind]) // 4)]:
             problem = in_fifteen_digits(posed(method, seed))
             best = truth(problem, method)
@@ -197,15 +197,16 @@ def test_the_same_seed_is_the_same_problem_which_a_file_can_hold(kind: str) -> N
         assert problem_from_text(problem_to_text(problem)) == problem
 
 
+@pytest.mark.sweeps
 @pytest.mark.parametrize("kind", KINDS)
 def test_problems_are_as_nasty_as_promised(kind: str) -> None:
     """Otherwise agreement would say little."""
-    problems = [nasty(kind, seed) for seed in range(120)]
+    problems = [nasty(kind, seed) for seed in range(60)]
     texts = [problem_to_text(problem) for problem in problems]
     method = next(method for method in METHODS[kind] if not method.wider)
     answers = [truth(problem, method) for problem in problems]
-    assert sum(answer is None for answer in answers) >= 2
-    assert sum(answer is not None for answer in answers) >= 50
+    assert sum(answer is None for answer in answers) >= 1
+    assert sum(answer is not None for answer in answers) >= 25
     assert any(str(int(sentinel)) in text or repr(sentinel) in text for text in texts for sentinel in SENTINELS)
     assert any("1e-09" in text for text in texts)
-    assert sum("0.1" in text for text in texts) >= 10
+    assert sum("0.1" in text for text in texts) >= 5

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
-from ...instances.verdict import evaluation_of
+from ...instances.registry import evaluation_of
 from .columns import ROUNDING, Column
 from .more_in_flight import with_more_in_flight
 from .schedules import Schedule

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ...instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
-from ...instances.verdict import evaluation_of, violations_of
+from ...instances.registry import evaluation_of, violations_of
 
 # Micro-batches that a stage takes at once: one more may shorten nothing before a second one does.
 MORE = (1, 2, 4)

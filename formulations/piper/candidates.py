@@ -136,9 +136,10 @@ class _Search:
         members = self.lattice.sets[outer] ^ self.lattice.sets[inner]
         found = []
         for (kind, t), above in itertools.product(self.book.sorts(members), self.book.above):
-            stage, outside = self.book.stage(members, t, kind), math.prod(above)
+            outside = math.prod(above)
             for d in self.book.replicas(t, kind):
                 copies = d * outside
+                stage = self.book.stage(members, t, kind, copies)
                 if before.devices + t * copies + rest.devices > self.devices:
                     break
                 high = min(self.devices - t * copies - rest.devices, self.batches - copies - rest.degrees)

@@ -26,7 +26,7 @@ def build_columns(
 ) -> Any:
     """`unit`: about the largest load, so that solvers' absolute tolerances are relative ones.
 
-    `counts`: the numbers of stages that a plan may have, where pipelines are flushed; `arcs`: stages above level 1.
+    `counts`: the numbers of slots that a plan may take, where pipelines are flushed; `arcs`: stages above level 1.
     """
     problem = book.problem
     columns = candidates.columns
@@ -46,7 +46,9 @@ def build_columns(
         _carried(model, columns, ends)
     _loads(model, problem, columns, unit)
     if counts:
-        add_flush(model, sum(model.x[a] for a in model.x), counts, unit)
+        copies = sum(column.copies * model.x[a] for a, column in enumerate(columns))
+        each = [sum(columns[a].copies * model.x[a] for a in stages) for stages in _holding(problem, columns)]
+        add_flush(model, copies, each, counts, unit, problem.micro_batches, book.most)
     if problem.levels:
         add_levels(model, problem, candidates, arcs, unit)
     return model
@@ -113,13 +115,18 @@ def _carried(model: Any, columns: tuple[Column, ...], ends: _Ends) -> None:
     model.cut_low = pyo.Constraint(lifted, rule=lambda m, a: m.g[a] >= columns[a].low * m.x[a])
 
 
-def _loads(model: Any, problem: StagingProblem, columns: tuple[Column, ...], unit: float) -> None:
-    """Add one row per layer, the load of the one stage that it is in."""
-    holding = defaultdict(list)
+def _holding(problem: StagingProblem, columns: tuple[Column, ...]) -> list[list[int]]:
+    """By layer the columns that hold it."""
+    holding: list[list[int]] = [[] for _ in problem.layers]
     for a, column in enumerate(columns):
         for v in positions(column.members):
             holding[v].append(a)
-    layers = range(len(problem.layers))
+    return holding
+
+
+def _loads(model: Any, problem: StagingProblem, columns: tuple[Column, ...], unit: float) -> None:
+    """Add one row per layer, the load of the one stage that it is in."""
+    holding, layers = _holding(problem, columns), range(len(problem.layers))
     model.eq_6 = pyo.Constraint(
         layers, rule=lambda m, v: sum(columns[a].cost / unit * m.x[a] for a in holding[v]) <= m.T
     )

@@ -76,7 +76,7 @@ class CompactModel:
         # Rounded up, or a plan as good as the cut-off would be lost on the grid.
         self.bounds = (floor / self.unit, math.ceil(self.most / self.unit * GRID_STEPS) / GRID_STEPS)
         step, batches = 1.0 / GRID_STEPS, self.problem.micro_batches
-        self.counts = counts_of(len(self.stages), batches, floor, cutoff, self.unit, step) if flushed else ()
+        self.counts = counts_of(self.degree_limit, batches, floor, cutoff, self.unit, step) if flushed else ()
         self.choices = self._choices()
 
     @property
@@ -95,7 +95,14 @@ class CompactModel:
         self._cut_edges()
         self._loads()
         if self.counts:
-            add_flush(self.model, sum(self.model.z[i] for i in self.stages), self.counts, self.unit)
+            self._flush()
+
+    def _flush(self) -> None:
+        """A stage that is not used has copies enough."""
+        model, most = self.model, self.degree_limit
+        degrees = [sum(s.d * model.w[i, c] for c, s in enumerate(self.settings)) for i in self.stages]
+        each = [degrees[i] + most * (1 - model.z[i]) for i in self.stages]
+        add_flush(model, sum(degrees), each, self.counts, self.unit, self.problem.micro_batches, most)
 
     def _in_flight(self, d: int, kind: int) -> range:
         """Numbers of micro-batches in flight to tell apart: only one without a memory limit."""
@@ -109,7 +116,7 @@ class CompactModel:
             for c, setting in enumerate(self.settings)
             for v in self.layers
             for number, way in enumerate(self._ways(v, setting))
-            if (limit := self.book.limits[setting.kind]) is None or self.memory(v, c, number) <= limit
+            if (limit := self.limit(setting)) is None or self.memory(v, c, number) <= limit
             if self._work(way, setting) <= self.most * (1 + ROUNDING)
             for i in self.stages
         ]
@@ -129,8 +136,13 @@ class CompactModel:
 
     def memory(self, v: int, c: int, number: int) -> int:
         """Memory of a layer's configuration, in whole units."""
-        each, fixed = self.book.memory.ways[v][self.settings[c].t][number]
-        return each * self.settings[c].q + fixed
+        setting = self.settings[c]
+        each, fixed = self.book.memory.held(v, setting.t, setting.d)[number]
+        return each * setting.q + fixed
+
+    def limit(self, setting: Setting) -> int | None:
+        """What layers may take of a device, in whole units; None: there is no limit."""
+        return self.book.limit(setting.kind, setting.t, setting.d)
 
     def _work(self, way: Configuration, setting: Setting) -> float:
         """What a layer adds to the load of its stage."""
@@ -228,7 +240,7 @@ class CompactModel:
         )
 
     def _memory(self) -> None:
-        limited = {c: limit for c, s in enumerate(self.settings) if (limit := self.book.limits[s.kind]) is not None}
+        limited = {c: limit for c, s in enumerate(self.settings) if (limit := self.limit(s)) is not None}
         needs = {(v, c, n): self.memory(v, c, n) for v, _, c, n in self.choices if c in limited}
         if not needs:
             return

@@ -7,6 +7,7 @@ import math
 from ...instances.staging.plan import PlannedStage, StagedPlan
 from ..contract import ExtraRow, Values
 from .compact import CompactModel, Setting
+from .flush import flush_values
 
 
 def decode(compact: CompactModel, values: Values) -> StagedPlan:
@@ -41,9 +42,8 @@ def encode(compact: CompactModel, plan: StagedPlan) -> Values | None:
         if chosen is None or not chosen.keys() <= values.keys():
             return None
         values |= chosen
-    if compact.counts and len(plan.stages) not in {count.stages for count in compact.counts}:
-        return None
-    return values
+    copies = [stage.data_parallel for stage in plan.stages]
+    return None if flush_values(compact.counts, copies, 0.0) is None else values
 
 
 def exclude(compact: CompactModel, plan: StagedPlan) -> list[ExtraRow]:
@@ -54,16 +54,24 @@ def exclude(compact: CompactModel, plan: StagedPlan) -> list[ExtraRow]:
         if stage.device_type not in _kinds(compact):
             continue
         kind = _kinds(compact).index(stage.device_type)
-        limit = compact.book.limits[kind]
-        enough = [c for c, s in enumerate(compact.settings) if s.kind == kind and _serves(s, stage, suffix)]
-        least = min((sum(compact.memory(v, c, n) for v, n in numbers.items()) for c in enough), default=0)
-        if limit is not None and least > limit:
+        enough = [
+            c
+            for c, s in enumerate(compact.settings)
+            if s.kind == kind and _serves(s, stage, suffix)
+            if not compact.problem.zero or s.d == stage.data_parallel
+        ]
+        if enough and all(_is_too_much(compact, numbers, c) for c in enough):
             choices = set(compact.choices)
             for i in compact.stages:
                 chosen = [(v, i, c, n) for v, n in numbers.items() for c in enough if (v, i, c, n) in choices]
                 names = {f"u[{v},{i},{c},{n}]": 1.0 for v, i, c, n in chosen}
                 rows.append(ExtraRow(names, -math.inf, len(numbers) - 1.0))
     return rows
+
+
+def _is_too_much(compact: CompactModel, numbers: dict[int, int], c: int) -> bool:
+    limit = compact.limit(compact.settings[c])
+    return limit is not None and sum(compact.memory(v, c, n) for v, n in numbers.items()) > limit
 
 
 def _suffix(plan: StagedPlan, i: int) -> int:

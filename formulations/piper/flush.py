@@ -1,65 +1,84 @@
-"""Rows of pipelines that are flushed: (N + S - 1) / N times the largest load of S stages, in either form of the model.
+"""Rows of pipelines that are flushed: (N + X - m) / N times the largest load, where stages have X copies in all and
+none fewer than m; in either form of the model, and on levels.
 
-y[n]: the plan has n stages; P[n]: the largest load where it has, else 0. Their sum is T, so the objective, a product of
-two decisions, is linear in P. Its blocks are numbered from 10 on.
+y[n]: the plan takes n slots more than micro-batches; P[n]: the largest load where it does, else 0. Their sum is T, so
+the time Z of a batch, a product of two decisions, is linear in P. m: copies that every stage has. Its blocks are
+numbered from 10 on.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 
 class Count(NamedTuple):
-    """A number of stages that a plan may have."""
+    """A number of slots that a plan may take."""
 
-    stages: int
-    factor: float
-    """The time of a micro-batch, with its share of the flush, over the largest load: (N + stages - 1) / N."""
+    more: int
+    """Beyond the N micro-batches."""
+    slots: int
+    """Together with them."""
     most: float
-    """The largest load that a plan of so many stages may have, in the model's unit."""
+    """The largest load that a plan of so many slots may have, in the model's unit."""
 
 
 Counts = tuple[Count, ...]
 
 
-def counts_of(
-    most_stages: int, batches: int, floor: float, cutoff: float | None, unit: float, step: float
-) -> Counts:
-    """Numbers of stages with which a plan may be as good as the cut-off; no load is below `floor`."""
+def counts_of(most: int, batches: int, floor: float, cutoff: float | None, unit: float, step: float) -> Counts:
+    """Numbers of slots, for at most so many copies in all, with which a plan may be as good as the cut-off; no load is
+    below `floor`."""
     found = []
-    for stages in range(1, most_stages + 1):
-        factor = (batches + stages - 1) / batches
+    for more in range(most):
+        slots = batches + more
         if cutoff is None:
-            found.append(Count(stages, factor, math.inf))
-        elif factor * floor <= cutoff:
+            found.append(Count(more, slots, math.inf))
+        elif slots / batches * floor <= cutoff:
             # Rounded up, or a plan as good as the cut-off would be lost on the grid.
-            found.append(Count(stages, factor, math.ceil(cutoff / factor / unit / step) * step))
+            found.append(Count(more, slots, math.ceil(cutoff * batches / slots / unit / step) * step))
     return tuple(found)
 
 
-def add_flush(model: Any, stages: Any, counts: Counts, unit: float) -> None:
-    """`stages`: how many there are, as an expression. The objective is made anew."""
+def add_flush(
+    model: Any, copies: Any, each: Sequence[Any], counts: Counts, unit: float, batches: int, most: int
+) -> None:
+    """`copies`: of all stages, as an expression; `each`: of single stages, or more where there is none; `most`: that
+    stages may have. The objective is made anew: one number times Z, which solvers of whole numbers take as it is."""
     import pyomo.environ as pyo
 
     numbers, highest = range(len(counts)), model.T.ub
+    model.m = pyo.Var(bounds=(1, most))
     model.y = pyo.Var(numbers, domain=pyo.Binary)
     model.P = pyo.Var(numbers, bounds=lambda m, i: (0, min(counts[i].most, highest)))
     model.eq_10_one_number = pyo.Constraint(expr=sum(model.y[i] for i in numbers) == 1)
-    model.eq_10_stages = pyo.Constraint(
-        expr=sum(count.stages * model.y[i] for i, count in enumerate(counts)) == stages
+    model.eq_10_fewest = pyo.Constraint(range(len(each)), rule=lambda m, i: m.m <= each[i])
+    model.eq_10_slots = pyo.Constraint(
+        expr=sum(count.more * model.y[i] for i, count in enumerate(counts)) == copies - model.m
     )
     model.eq_11 = pyo.Constraint(numbers, rule=lambda m, i: m.P[i] <= m.P[i].ub * m.y[i])
-    model.eq_12 = pyo.Constraint(expr=sum(model.P[i] for i in numbers) == model.T)
+    model.eq_12_largest = pyo.Constraint(expr=sum(model.P[i] for i in numbers) == model.T)
     model.cut_least = pyo.Constraint(numbers, rule=lambda m, i: m.P[i] >= m.T.lb * m.y[i])
+    model.Z = pyo.Var(bounds=(0, max((count.slots * min(count.most, highest) for count in counts), default=0)))
+    model.eq_12_batch = pyo.Constraint(
+        expr=sum(count.slots * model.P[i] for i, count in enumerate(counts)) == model.Z
+    )
     model.del_component(model.objective)
-    model.objective = pyo.Objective(expr=unit * sum(count.factor * model.P[i] for i, count in enumerate(counts)))
+    model.objective = pyo.Objective(expr=unit / batches * model.Z)
 
 
-def flush_values(counts: Counts, stages: int, load: float) -> dict[str, float]:
-    """What a plan makes of the variables; nothing where nothing is flushed."""
-    values: dict[str, float] = {}
+def flush_values(counts: Counts, copies: Sequence[int], load: float) -> dict[str, float] | None:
+    """What stages with so many copies make of the variables; nothing where nothing is flushed, and None where the model
+    knows no plan of so many slots."""
+    if not counts:
+        return {}
+    more = sum(copies) - min(copies)
+    if more not in {count.more for count in counts}:
+        return None
+    values = {"m": float(min(copies))}
     for i, count in enumerate(counts):
-        here = count.stages == stages
+        here = count.more == more
         values |= {f"y[{i}]": float(here), f"P[{i}]": load if here else 0.0}
+        values |= {"Z": count.slots * load} if here else {}
     return values

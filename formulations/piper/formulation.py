@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class PiperMip(CommonFormulation):
-    """Minimise the largest load of a stage, on any level; with flushes, that times (N + stages - 1) / N."""
+    """Minimise the largest load of a stage, on any level; with flushes, that times (N + copies - the fewest) / N."""
 
     def check(self, problem: StagingProblem, options: Options) -> None:
         check_type("mip-piper", problem, StagingProblem)
@@ -132,11 +132,10 @@ def _build_columns(case: _Case, flushed: bool, floor: float, cutoff: float | Non
     highest = highest_cost(candidates, arcs)
     unit = load_unit(floor, highest)
     step = 1.0 / GRID_STEPS
-    longest = min(len(problem.layers), book.most)
-    counts = counts_of(longest, problem.micro_batches, floor, cutoff, unit, step) if flushed else ()
+    counts = counts_of(book.most, problem.micro_batches, floor, cutoff, unit, step) if flushed else ()
     paths: PathTranslator | TreeTranslator = PathTranslator(book, candidates, unit, counts)
     if problem.levels:
-        paths = TreeTranslator(book, candidates, arcs, unit)
+        paths = TreeTranslator(book, candidates, arcs, unit, counts)
     model = build_columns(book, candidates, unit, counts, arcs)
     size = {
         "suffix_sets": len(candidates.lattice.sets),
@@ -144,7 +143,7 @@ def _build_columns(case: _Case, flushed: bool, floor: float, cutoff: float | Non
         "stage_columns": len(candidates.columns),
         **({"upper_stages": len(arcs)} if problem.levels else {}),
     }
-    grids = _grids(model, ("g", "k"), step)
+    grids = _grids(model, ("g", "k", "m"), step)
 
     def key() -> list[str]:
         return [
@@ -153,12 +152,13 @@ def _build_columns(case: _Case, flushed: bool, floor: float, cutoff: float | Non
             for a, column in enumerate(candidates.columns)
         ]
 
-    return BuiltModel(model, paths.decode, paths.encode, grids, _loss(unit * step, counts), size, key=key)
+    loss = _loss(unit * step, counts, problem.micro_batches)
+    return BuiltModel(model, paths.decode, paths.encode, grids, loss, size, key=key)
 
 
 def _grids(model: Any, whole: tuple[str, ...], step: float) -> dict[str, float]:
     """Loads on a fine grid, all else that is not binary in whole numbers."""
-    families = [(family, 1.0) for family in whole] + [("P", step)]
+    families = [(family, 1.0) for family in whole] + [("P", step), ("Z", step)]
     found = {"T": step}
     for name, width in families:
         family = model.component(name)
@@ -166,9 +166,9 @@ def _grids(model: Any, whole: tuple[str, ...], step: float) -> dict[str, float]:
     return found
 
 
-def _loss(step: float, counts: Counts) -> float:
+def _loss(step: float, counts: Counts, batches: int) -> float:
     """What the grid of loads costs at most."""
-    return step * max((count.factor for count in counts), default=1.0)
+    return step * max((count.slots / batches for count in counts), default=1.0)
 
 
 def _build_compact(case: _Case, flushed: bool, floor: float, cutoff: float | None) -> BuiltModel | Refuted:
@@ -184,8 +184,8 @@ def _build_compact(case: _Case, flushed: bool, floor: float, cutoff: float | Non
         compact.model,
         partial(compact_values.decode, compact),
         partial(compact_values.encode, compact),
-        _grids(compact.model, ("f", "h", "s"), step),
-        _loss(compact.unit * step, compact.counts),
+        _grids(compact.model, ("f", "h", "s", "m"), step),
+        _loss(compact.unit * step, compact.counts, case.problem.micro_batches),
         {"stage_numbers": len(compact.stages), "settings": len(compact.settings)},
         exclude=partial(compact_values.exclude, compact),
     )

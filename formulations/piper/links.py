@@ -9,8 +9,9 @@ from ...instances.staging.problem import Layer, StagingProblem
 # There and back: what a layer hands on, and the gradient of it.
 TRIPS = 2.0
 
-# A copy sends and receives gradients, then sends and receives weights.
-SYNC_TRIPS = 4.0
+# A copy sends and receives gradients, then sends and receives weights. Of ZeRO stages: bytes of a weight's size that
+# move once between two updates, and those that move for every micro-batch.
+SYNC_TRIPS = {0: (4.0, 0.0), 1: (4.0, 0.0), 2: (2.0, 2.0), 3: (0.0, 6.0)}
 
 
 def full_weight(layer: Layer) -> float:
@@ -26,5 +27,9 @@ def upper_cost(problem: StagingProblem, members: list[int], copies: int, bandwid
         edge.bytes for (u, v), edge in zip(problem.arcs, problem.edges, strict=True) if len({u, v} & layers) == 1
     ]
     sent = TRIPS * math.fsum(cut)
-    shared = SYNC_TRIPS * (1 - 1 / copies) * math.fsum(full_weight(problem.layers[v]) for v in members)
+    shared = (
+        sum(SYNC_TRIPS[problem.zero])
+        * (1 - 1 / copies)
+        * math.fsum(full_weight(problem.layers[v]) for v in members)
+    )
     return (sent + shared) / bandwidth / copies

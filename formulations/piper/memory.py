@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 
 from ...instances.base.amounts import as_written
 from ...instances.staging.problem import StagingProblem
@@ -24,6 +25,32 @@ class Memory:
     """Bytes of each layer's configurations, in their order, by the layer's position and by degree."""
     limits: tuple[int | None, ...]
     """Memory of a device of each type; None: there is no limit."""
+    divided: tuple[Mapping[int, tuple[int, ...]], ...] = ()
+    """Fixed bytes that copies of a stage divide among them, like `ways`; empty: none."""
+    gathered: Mapping[int, int] = field(default_factory=dict)
+    """By degree what a device needs besides where copies have divided weights."""
+    byte: int = 1
+    """Units of one byte: parts are filled up to whole bytes."""
+
+    def held(self, v: int, t: int, copies: int) -> tuple[Bytes, ...]:
+        """Of a layer's configurations in a stage in so many copies."""
+        if not self.divided:
+            return self.ways[v][t]
+        parts = [
+            amount if copies == 1 else min(amount, -(-amount // (copies * self.byte)) * self.byte)
+            for amount in self.divided[v][t]
+        ]
+        return tuple((each, fixed + part) for (each, fixed), part in zip(self.ways[v][t], parts, strict=True))
+
+    def limit(self, kind: int, t: int, copies: int) -> int | None:
+        """What layers may take of a device; None: there is no limit."""
+        limit = self.limits[kind]
+        return limit if limit is None or copies == 1 else limit - self.gathered.get(t, 0)
+
+    def in_copies(self, copies: int) -> Memory:
+        """What is held in so many copies, as if nothing were divided; what is gathered is left out."""
+        ways = tuple({t: self.held(v, t, copies) for t in of} for v, of in enumerate(self.ways))
+        return Memory(ways, self.limits)
 
     def rounded_down(self, in_flight: int) -> Memory:
         """In a coarser unit, if need be, so that floats add up any stage: all that fits in truth still fits."""
@@ -54,9 +81,30 @@ def memory_of(problem: StagingProblem) -> Memory:
         }
         for layer in problem.layers
     ]
+    divided = [
+        {t: [as_written(way.memory_divided) for way in ways] for t, ways in layer.configurations.items()}
+        for layer in problem.layers
+        if problem.zero
+    ]
     amounts = [x for of in exact for row in of.values() for pair in row for x in pair]
-    unit = math.lcm(*(x.denominator for x in (*amounts, *finite)))
+    amounts += [x for of in divided for row in of.values() for x in row]
+    gathered = _gathered(problem)
+    unit = math.lcm(*(x.denominator for x in (*amounts, *finite, *gathered.values())))
     return Memory(
         tuple({t: tuple((int(a * unit), int(b * unit)) for a, b in row) for t, row in of.items()} for of in exact),
         tuple(None if limit is None else int(as_written(limit) * unit) for limit in limits),
+        tuple({t: tuple(int(x * unit) for x in row) for t, row in of.items()} for of in divided),
+        {t: int(x * unit) for t, x in gathered.items()},
+        unit,
     )
+
+
+def _gathered(problem: StagingProblem) -> dict[int, Fraction]:
+    """Three times the largest layer's weights, by degree, where weights are divided."""
+    if problem.zero < 3:
+        return {}
+    return {
+        t: 3
+        * max(as_written(way.weight_bytes) for layer in problem.layers for way in layer.configurations.get(t, ()))
+        for t in problem.degrees
+    }

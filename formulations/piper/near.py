@@ -140,7 +140,7 @@ def _layers(problem: StagingProblem, sets: tuple[int, ...], allowed: Degrees) ->
     degrees, most = problem.degrees, min(problem.devices, problem.micro_batches)
     replicas = list(allowed)
     inside = _membership(bits, len(problem.layers)).astype(float)
-    memory = memory_of(problem).rounded_down(most)  # all that fits is kept
+    memory = memory_of(problem).in_copies(most).rounded_down(most)  # all that fits is kept
     limit = memory.limits[0]
 
     def over(rows: Any) -> Any:

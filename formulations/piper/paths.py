@@ -16,7 +16,8 @@ from .stages import StageBook
 def planned_stage(book: StageBook, column: Column, carried: int) -> PlannedStage:
     """The stage with the configurations that are best with so many copies of later stages."""
     layers, d, t = book.problem.layers, column.d, column.t
-    chosen = book.stage(column.members, t, column.kind).configurations(d, book.reserved(d, column.copies, carried))
+    stage = book.stage(column.members, t, column.kind, column.copies)
+    chosen = stage.configurations(d, book.reserved(d, column.copies, carried))
     order = [v for v in book.problem.topological_order if column.members >> v & 1]
     names = {layers[v].id: chosen[v] for v in order}
     kind = book.problem.device_types[column.kind].name if book.problem.device_types else None
@@ -64,8 +65,6 @@ class PathTranslator:
 
     def encode(self, plan: StagedPlan) -> Values | None:
         """Stages that the columns leave out are replaced by columns that are no worse; None where there is none."""
-        if self.counts and len(plan.stages) not in {count.stages for count in self.counts}:
-            return None
         if any(stage.device_type not in self._kinds for stage in plan.stages):
             return None
         asked = [
@@ -73,7 +72,13 @@ class PathTranslator:
             for stage in plan.stages
         ]
         values = self.path_values(asked)
-        return None if values is None else {**values, **flush_values(self.counts, len(plan.stages), values["T"])}
+        return None if values is None else self.with_flush(values)
+
+    def with_flush(self, values: dict[str, float]) -> dict[str, float] | None:
+        """The values with those of the flush, where there is one; None for a number of slots that is left out."""
+        copies = [c.copies for a, c in enumerate(self.candidates.columns) if values[f"x[{a}]"]]
+        flushed = flush_values(self.counts, copies, values["T"])
+        return None if flushed is None else values | flushed
 
     def path_values(self, stages: Sequence[Asked]) -> dict[str, float] | None:
         """x, g and T of stages in execution order."""

@@ -53,7 +53,7 @@ class StageBook:
         self.capacity = sum(kind.devices * kind.speed for kind in problem.types) / self.fastest
         """All devices, counted in those of the fastest type."""
         self.least_work, self.least_time = _least(problem, max(self.counts), self.fastest)
-        self._stages: dict[tuple[int, int, int], Stage] = {}
+        self._stages: dict[tuple[int, int, int, int], Stage] = {}
         self._degrees = [
             sum(1 << t for t, ways in layer.configurations.items() if ways and t <= max(self.counts))
             for layer in problem.layers
@@ -121,7 +121,7 @@ class StageBook:
                 way.time / slowest
                 + (
                     TRIPS * (moved + sum(way.gather_in.values()) + sum(way.gather_out.values()))
-                    + SYNC_TRIPS * self._weights(layer, way)
+                    + sum(SYNC_TRIPS[self.problem.zero]) * self._weights(layer, way)
                 )
                 / bandwidth
                 for ways in layer.configurations.values()
@@ -135,7 +135,8 @@ class StageBook:
 
     def may_be_stage(self, members: int) -> bool:
         """Do its layers share a degree in which they fit into the memory, with one micro-batch in flight?"""
-        return any(self.stage(members, t, kind).fits_until for kind, t in self.sorts(members))
+        stages = (self.stage(members, t, kind, self.most, relaxed=True) for kind, t in self.sorts(members))
+        return any(stage.fits_until for stage in stages)
 
     def sorts(self, members: int) -> list[tuple[int, int]]:
         """(type of devices, tensor-parallel degree) that these layers may share."""
@@ -149,11 +150,19 @@ class StageBook:
             common &= self._degrees[v]
         return [t for t in self.problem.degrees if common >> t & 1]
 
-    def stage(self, members: int, t: int, kind: int = 0) -> Stage:
-        stage = self._stages.get((members, t, kind))
+    def stage(self, members: int, t: int, kind: int = 0, copies: int = 1, relaxed: bool = False) -> Stage:
+        """Copies, on all levels, matter where they divide what they hold; `relaxed`: without what these gather."""
+        shards = copies if self.problem.zero else 1
+        key = (members, t, kind, -shards if relaxed and self.problem.zero else shards)
+        stage = self._stages.get(key)
         if stage is None:
-            stage = self._stages[members, t, kind] = Stage(self, members, t, kind)
+            limit = self.limit(kind, t, 1 if relaxed else shards)
+            stage = self._stages[key] = Stage(self, members, t, kind, shards, limit)
         return stage
+
+    def limit(self, kind: int, t: int, copies: int) -> int | None:
+        """What the layers of a stage in so many copies may take of a device; None: there is no limit."""
+        return None if self.hierarchy == "basic" else self.memory.limit(kind, t, copies)
 
     def replicas(self, t: int, kind: int = 0) -> list[int]:
         """Data-parallel degrees that a stage of tensor-parallel degree t may have; with levels on level 1."""
@@ -178,7 +187,8 @@ class StageBook:
     def sync_time(self, d: int) -> float:
         """Time per byte of weights, times d: d times the load grows by so much."""
         samples = d if self.semantics == "paper" else self.problem.micro_batches
-        return SYNC_TRIPS * (d - 1) / samples / self.bandwidth
+        once, each = SYNC_TRIPS[self.problem.zero]
+        return once * (d - 1) / samples / self.bandwidth + each * (d - 1) / d / self.bandwidth
 
 
 def last_true(low: int, high: int, holds: Callable[[int], bool]) -> int:
@@ -210,12 +220,12 @@ class _Way:
 class Stage:
     """Layers that run together with tensor-parallel degree t on devices of one type."""
 
-    def __init__(self, book: StageBook, members: int, t: int, kind: int = 0) -> None:
+    def __init__(self, book: StageBook, members: int, t: int, kind: int, copies: int, limit: int | None) -> None:
         self.book = book
         self.t = t
-        self.limit = book.limits[kind]
+        self.limit = limit
         self.layers = positions(members)
-        self.ways = [_ways(book, v, members, t, book.problem.types[kind].speed) for v in self.layers]
+        self.ways = [_ways(book, v, members, t, book.problem.types[kind].speed, copies) for v in self.layers]
         self.least_work = sum(min(way.work for way in row) for row in self.ways)
         self.least_weight = sum(min(way.configuration.weight_bytes for way in row) for row in self.ways)
         uniform = all(len({way.configuration.weight_bytes for way in row}) == 1 for row in self.ways)
@@ -341,11 +351,11 @@ def _faster(layer: Layer, speed: float) -> Layer:
     )
 
 
-def _ways(book: StageBook, v: int, members: int, t: int, speed: float) -> list[_Way]:
+def _ways(book: StageBook, v: int, members: int, t: int, speed: float, copies: int) -> list[_Way]:
     """Every configuration of a layer, with the transfers that it pays in this stage."""
     cut = [(edge, incoming) for other, edge, incoming in book.near[v] if not members >> other & 1]
     ways = []
-    for way, held in zip(book.problem.layers[v].configurations[t], book.memory.ways[v][t], strict=True):
+    for way, held in zip(book.problem.layers[v].configurations[t], book.memory.held(v, t, copies), strict=True):
         moved = 0.0
         for edge, incoming in cut:
             gathered = way.gather_in.get(edge.source, 0.0) if incoming else way.gather_out.get(edge.target, 0.0)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from ..contract import Values
 from .candidates import Candidates, Column
+from .flush import Counts
 from .nested import Arcs, Part, size_of
 from .paths import Asked, PathTranslator, planned_stage
 from .stages import StageBook
@@ -24,9 +25,11 @@ class _Known(NamedTuple):
 class TreeTranslator:
     """Values of the model with levels <-> plans."""
 
-    def __init__(self, book: StageBook, candidates: Candidates, arcs: Arcs, unit: float) -> None:
+    def __init__(
+        self, book: StageBook, candidates: Candidates, arcs: Arcs, unit: float, counts: Counts = ()
+    ) -> None:
         self.book, self.candidates, self.arcs, self.unit = book, candidates, arcs, unit
-        self.paths = PathTranslator(book, candidates, unit)
+        self.paths = PathTranslator(book, candidates, unit, counts)
         self.number = {(arc.level, arc.inner, arc.outer, arc.within): e for e, arc in enumerate(arcs)}
 
     def decode(self, values: Values) -> LeveledPlan:
@@ -71,7 +74,7 @@ class TreeTranslator:
             values[f"u[{e}]"] = 1.0
             values["T"] = max(values["T"], self.arcs[e].cost / self.unit)
             ends[level] = outer
-        return {**values, **self._carried(values)}
+        return self.paths.with_flush({**values, **self._carried(values)})
 
     def _carried(self, values: Values) -> Values:
         """Devices that are taken behind each stage in its stage of the next level."""

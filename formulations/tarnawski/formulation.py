@@ -13,6 +13,7 @@ from ..contract import (
     BuiltModel,
     CommonFormulation,
     ExtraRow,
+    FarCosts,
     NativeModel,
     NoRowsError,
     Options,
@@ -24,7 +25,6 @@ from ..contract import (
     side_by_side,
 )
 from ..family import PLACEMENTS, Family
-from ..far_costs import FarCosts
 from ..placement_memory import cover_rows
 from . import cp
 from .bounds import average_load_bound, worst_value

@@ -23,7 +23,6 @@ from ...instances.base.amounts import fits
 from ...instances.base.graph import strong_components
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import NodeId, PlacementProblem
-from .order import topological_ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,3 +318,22 @@ def merge(groups: GroupProblem, leader: Mapping[int, int] | Sequence[int]) -> Gr
         nets=_summed(costs),
         arcs=transitive_reduction(len(leaders), arcs),
     )
+
+
+def topological_ranks(count: int, arcs: Iterable[tuple[int, int]]) -> list[int]:
+    """Rank of each node in one topological order."""
+    successors: list[list[int]] = [[] for _ in range(count)]
+    missing = [0] * count
+    for u, v in arcs:
+        successors[u].append(v)
+        missing[v] += 1
+    order = [v for v in range(count) if not missing[v]]
+    for u in order:  # grows while it is read
+        for v in successors[u]:
+            missing[v] -= 1
+            if not missing[v]:
+                order.append(v)
+    rank = [0] * count
+    for place, v in enumerate(order):
+        rank[v] = place
+    return rank

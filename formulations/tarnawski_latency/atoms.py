@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 
 from ...instances.placement.problem import PlacementProblem
 from ..contract import FLOAT_ROOM
-from ..tarnawski.groups import accelerator_takes, owners
-from ..tarnawski.order import topological_ranks
+from ..tarnawski.groups import accelerator_takes, owners, topological_ranks
 
 
 @dataclass(frozen=True)

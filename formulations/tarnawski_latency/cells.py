@@ -27,7 +27,7 @@ from functools import lru_cache
 from typing import Any
 
 from ...instances.base.compiled import compiled, repays_loading
-from ..tarnawski.order import topological_ranks
+from ..tarnawski.groups import topological_ranks
 from . import cell_kernel
 from .atoms import Atoms
 

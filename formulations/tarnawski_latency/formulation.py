@@ -10,9 +10,18 @@ from typing import Any
 from ...instances.base.errors import InputError
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
-from ..contract import BuiltModel, CommonFormulation, ExtraRow, NativeModel, Options, Refuted, Values, Wanted
+from ..contract import (
+    BuiltModel,
+    CommonFormulation,
+    ExtraRow,
+    FarCosts,
+    NativeModel,
+    Options,
+    Refuted,
+    Values,
+    Wanted,
+)
 from ..family import Family
-from ..far_costs import FarCosts
 from ..placement_memory import cover_rows
 from ..tarnawski.formulation import check_plain
 from . import cp

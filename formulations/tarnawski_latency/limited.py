@@ -7,7 +7,7 @@ from dataclasses import replace
 from ...instances.base.errors import InputError, UsageError
 from ...instances.placement.plan import Device, PlacementPlan
 from ...instances.placement.problem import PlacementProblem
-from ...instances.verdict import stage_order_of
+from ...instances.registry import stage_order_of
 from ..contract import (
     BuiltModel,
     CommonFormulation,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...instances.placement.plan import Device, PlacementPlan
 from ...instances.placement.problem import PlacementProblem
-from ...instances.verdict import evaluation_of
+from ...instances.registry import evaluation_of
 from .atoms import Atoms
 
 

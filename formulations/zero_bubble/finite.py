@@ -13,9 +13,9 @@ from functools import partial
 
 from ...instances.base.amounts import as_written
 from ...instances.base.errors import TooLargeError
+from ...instances.registry import evaluation_of
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
-from ...instances.verdict import evaluation_of
 from ..contract import BuiltModel, CommonFormulation, NativeModel, NativeOnlyError, Options, Refuted, Values, Wanted
 from . import finite_cp_model
 from .finite_bounds import lower_bound_of

@@ -54,7 +54,6 @@ def plain_data(
         "scale": float(finite.steps * factor),
         "loss": loss / (finite.steps * factor),
         "hint": {},
-        "fixed": {},
     }
 
 
@@ -65,8 +64,6 @@ def build(data: Mapping[str, Any]) -> NativeBuilt:
     for name, value in data["hint"].items():
         if name in builder.variables:
             builder.model.add_hint(builder.variables[name], value)
-    for name, value in data["fixed"].items():
-        builder.model.add(builder.variables[name] == value)
     return NativeBuilt(builder.model, builder.variables, data["scale"], 0.0, data["loss"])
 
 

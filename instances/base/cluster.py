@@ -38,6 +38,8 @@ class Cluster:
     time_unit: str | None = None
     profile: ProfileOptions | None = None
     """How a profile or a table becomes a problem."""
+    gpus: tuple[tuple[int, str], ...] | None = None
+    """How many of which known GPUs the devices are; None: nobody has said."""
 
     def to_json(self) -> dict[str, Any]:
         """What is given, as the command line and suites name it: `memory` 40GB, `levels` 4x300GB/s,2x12GB/s."""
@@ -47,6 +49,8 @@ class Cluster:
             "bandwidth": _rate(self.bandwidth),
             "levels": _levels(self.levels),
         }
+        if self.gpus is not None:
+            own["devices"] = ",".join(f"{count}x{name}" for count, name in self.gpus)
         own["inference"] = True if self.training is False else None
         if self.profile is not None:
             own |= {name: getattr(self.profile, name) for name in self.profile.given()}
@@ -55,7 +59,19 @@ class Cluster:
 
 
 # Fields that are written otherwise than they are held.
-_WRITTEN = ("memory_bytes", "bandwidth", "levels", "training", "profile")
+_WRITTEN = ("memory_bytes", "bandwidth", "levels", "training", "profile", "gpus")
+
+
+def devices_given(devices: int | str | None) -> dict[str, Any]:
+    """The fields of a cluster by a number of devices, or by GPUs with their names: 2xa100-80gb,2xt4-16gb."""
+    if not isinstance(devices, str):
+        return {"devices": devices}
+    if devices.strip().isdecimal():
+        return {"devices": int(devices)}
+    from .gpus import devices_by_gpu  # the table of GPUs is read where one is named
+
+    gpus = tuple((count, known.name) for count, known in devices_by_gpu(devices))
+    return {"devices": sum(count for count, _ in gpus), "gpus": gpus}
 
 
 def _size(amount: float | None) -> str | None:
@@ -102,6 +118,8 @@ def refuse_profile_options(kind: Kind[Any, Any], cluster: Cluster) -> None:
 
 
 def _refusal(name: str, runs_on: str) -> str:
+    if name == "gpus":
+        return "--devices names GPUs, and this problem already holds its times; give the number of devices alone."
     if name in STAGING_OPTIONS:
         option = "--" + name.replace("_", "-")
         return f"{option} is for staging problems: this one is none; drop {option}."

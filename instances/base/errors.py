@@ -161,3 +161,14 @@ class Violation:
 
     def __str__(self) -> str:
         return self.message
+
+
+# Rules that a plan may break and still be run: the simulation shows what comes of it.
+HARMLESS = frozenset({"memory", "devices", "batches", "divides", "in-flight", "deadlock"})
+
+
+def refuse_broken(violations: Iterable[Violation], what: str = "simulated") -> None:
+    """A plan that breaks a rule which the simulation needs, or `what` else is made of the same stages."""
+    blocking = next((violation for violation in violations if violation.rule not in HARMLESS), None)
+    if blocking is not None:
+        raise UsageError(f"The plan cannot be {what}. {blocking.message}")

@@ -253,3 +253,14 @@ def plain(value: Any) -> Any:
 def plain_fields(value: Any) -> dict[str, Any]:
     """All fields of a record by name, as JSON holds them."""
     return {name: plain(getattr(value, name)) for name in _defaults(type(value))}
+
+
+def facts_of(
+    problem: Any, counted: Sequence[str], told: Sequence[str], extensions: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Facts of a problem: the number of entries of the fields `counted`, the values of the fields `told`, and the
+    entries of those `extensions` that have any."""
+    counts = {name: len(getattr(problem, name)) for name in counted}
+    said = {name: getattr(problem, name) for name in told}
+    extended = {name: plain(getattr(problem, name)) for name in extensions}
+    return counts | said | {name: entries for name, entries in extended.items() if entries}

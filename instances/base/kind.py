@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from ..networks.profile.options import Lowered, ProfileOptions
+    from ..networks.profile.options import ProfileOptions
     from ..networks.profile.profile import Profile
     from ..schedule.from_plan import LoweredSchedule
     from ..schedule.lowering_options import ScheduleOptions
@@ -86,6 +86,29 @@ class Function(Generic[Arguments, T_co]):
         return value
 
 
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """What a micro-batch of a profile is, which a problem made of it does not say."""
+
+    micro_batch: int | None
+    """How many samples it has; None: nobody has said."""
+    training: bool
+    tokens: int | None = None
+    """Of each sample; None: it is no text, or its length is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A problem that a profile became, with sentences on what was chosen for it and what it cannot say."""
+
+    problem: Any
+    notes: tuple[str, ...] = ()
+    samples: Samples | None = None
+    """None: the problem was none of a profile."""
+    profile: Profile | None = None
+    """What it was made of, as it was read."""
+
+
 @dataclass(frozen=True)
 class Kind(Generic[ProblemT, PlanT]):
     """One kind of problem: its types, its files, its rules, and what the floors above ask of it."""
@@ -152,6 +175,8 @@ class Kind(Generic[ProblemT, PlanT]):
     """The problem with so much memory on each device; None: it has one field for all of them."""
     trains: Function[[ProblemT], bool] | None = None
     """Does a problem have backward passes, and so iterations? None: all of this kind do, or a simulation tells."""
+    remarks: Function[[ProblemT], Iterable[str]] | None = None
+    """Sentences on oddities of a problem as it was given, whatever the method; None: nothing is odd enough."""
     batch_grows: bool = False
     """Are its values of one micro-batch, so that a batch which nobody gave may grow with the devices?"""
 

@@ -16,6 +16,10 @@ class Recipe:
     build: Callable[[], Any]
     """The problem."""
 
+    def named(self) -> Recipe:
+        """A recipe whose problem has the name of the recipe."""
+        return Recipe(self.name, self.source, lambda: self.build().replace(name=self.name))
+
 
 @dataclass(frozen=True, slots=True)
 class Packaged:

@@ -10,7 +10,12 @@ forward to its backward task, its input. What a profile says fits that in one of
   weights alone (mode `inputs`): what a GPU keeps is right, what it holds for a moment is left out. Transfers take as
   long as the tensors that pass.
 
-Weights are counted in `COPIES` of the optimizer, buffers with them.
+Weights are counted in `COPIES` of the optimizer, buffers with them. With `--zero 1 --replicas 8` as many such pipelines
+stand side by side and divide the optimizer's copies, from stage 2 on gradients and in stage 3 weights. What they send
+for every micro-batch takes time of the passes, over the links and hidden by nothing: in stage 2 the gradients of a
+layer are scattered in its backward pass, in stage 3 its weights are gathered in both passes as well; a collective takes
+(replicas - 1) / replicas times its bytes. In stage 3 the limit on memory is less by three times the weights of the
+largest layer, which are there gathered. What is sent once for many micro-batches is no part of the period.
 
 Lost: nodes between two cuts stay together; the model's input takes no memory with `--recompute`; what the last layer
 puts out has no reader.
@@ -24,15 +29,11 @@ from fractions import Fraction
 
 from ..base.amounts import as_written, exact_sum
 from ..base.cluster import SECONDS, Cluster
-from ..base.errors import UsageError
-from ..networks.profile.options import (
-    Lowered,
-    ProfileOptions,
-    about_copies,
-    copies_of,
-    require_cluster,
-    without_limit,
-)
+from ..base.errors import InputError, UsageError
+from ..base.kind import Lowered
+from ..base.quantities import written_bytes
+from ..base.zero import GATHERED_UNITS
+from ..networks.profile.options import ProfileOptions, about_copies, divided_copies, require_cluster, without_limit
 from ..networks.profile.profile import Profile
 from .linear import Group, by_depth, cut_into_groups
 from .problem import ChainProblem
@@ -46,20 +47,24 @@ def lower(profile: Profile, cluster: Cluster, options: ProfileOptions) -> Lowere
     order = by_depth(profile.topological_order, profile.successors)
     rows = [_row(profile, group) for group in cut_into_groups(order, profile.successors)]
     again = options.recompute
+    shared = _shared(profile, options, rows, bandwidth)
     problem = ChainProblem(
-        forward=tuple(float(row.forward) for row in rows),
-        backward=tuple(float(row.backward + (row.forward if again else 0)) for row in rows),
+        forward=tuple(float(row.forward + more) for row, more in zip(rows, shared.forward, strict=True)),
+        backward=tuple(
+            float(row.backward + (row.forward if again else 0) + more)
+            for row, more in zip(rows, shared.backward, strict=True)
+        ),
         activations=_activations(rows, again),
         weights=tuple(float(row.weights) for row in rows),
         gpus=devices,
-        memory_bytes=without_limit(cluster.memory_bytes),
+        memory_bytes=_left(without_limit(cluster.memory_bytes), shared.gathered_bytes),
         transfer_times=_transfer_times(rows, bandwidth, profile.time_unit),
-        weight_copies=float(copies_of(profile, options)),
+        weight_copies=shared.copies,
         memory_mode="reserved" if again else "inputs",
         name=profile.name,
         time_unit=profile.time_unit,
     )
-    return Lowered(problem, tuple(_notes(profile, options, len(rows))))
+    return Lowered(problem, (*_notes(profile, options, len(rows)), *shared.notes(options)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,8 @@ class _Row:
     backward: Fraction
     saved: Fraction
     weights: Fraction
+    """With buffers."""
+    parameters: Fraction
     output: Fraction
     gradient: Fraction
     """Bytes that come back for what is put out."""
@@ -89,9 +96,59 @@ def _row(profile: Profile, group: Group) -> _Row:
         backward=exact_sum(profile.time(node.backward) for node in nodes),
         saved=exact_sum(node.saved_bytes for node in nodes),
         weights=exact_sum(size for node in nodes for size in (node.buffer_bytes, *node.parameters.values())),
+        parameters=exact_sum(size for node in nodes for size in node.parameters.values()),
         output=exact_sum(tensor.bytes for tensor in sent),
         gradient=exact_sum(tensor.bytes for tensor in sent if tensor.gradient and tensor.readers),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What replicas of the pipeline divide among them, and what they send each other for it."""
+
+    copies: float
+    """Of the weights, on each replica."""
+    forward: tuple[Fraction, ...]
+    """Time that each layer's forward pass takes longer."""
+    backward: tuple[Fraction, ...]
+    gathered_bytes: Fraction
+
+    def notes(self, options: ProfileOptions) -> Iterator[str]:
+        if options.zero is None:
+            return
+        if options.zero < 2:
+            yield "what replicas send each other at an update is no part of the period, which is of one micro-batch"
+        if self.gathered_bytes:
+            yield f"{written_bytes(float(self.gathered_bytes))} of the memory are kept free for gathered weights"
+
+
+def _shared(profile: Profile, options: ProfileOptions, rows: Sequence[_Row], bandwidth: float) -> _Shared:
+    replicas = options.replicas or 1
+    copies = divided_copies(profile, options, replicas=replicas > 1)
+    if options.replicas is not None and options.zero is None:
+        raise UsageError("--replicas divide memory by --zero alone; add --zero 1, or drop --replicas.")
+    zero, none = options.zero or 0, (Fraction(0),) * len(rows)
+    rate = None if bandwidth == float("inf") else as_written(bandwidth) * SECONDS[profile.time_unit]
+    once = none if rate is None else tuple(row.parameters * (replicas - 1) / replicas / rate for row in rows)
+    in_backward = {2: 1, 3: 2}.get(zero, 0)
+    return _Shared(
+        copies.on(replicas),
+        once if zero == 3 else none,
+        tuple(in_backward * time for time in once),
+        GATHERED_UNITS * max(row.parameters for row in rows) if zero == 3 else Fraction(0),
+    )
+
+
+def _left(memory_bytes: float | None, gathered: Fraction) -> float | None:
+    if memory_bytes is None or not gathered:
+        return memory_bytes
+    left = as_written(memory_bytes) - gathered
+    if left <= 0:
+        needs = written_bytes(float(gathered))
+        raise InputError(
+            "--memory", f"has no room for gathered weights, which are {needs}", "give more, or --zero 2"
+        )
+    return float(left)
 
 
 def _activations(rows: Sequence[_Row], recompute: bool) -> tuple[float, ...]:

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base.cluster import SECONDS, Cluster, changes, per_unit
-from ..base.errors import UsageError, Violation, show
-from ..base.facts import facts_of
-from ..timeline.checks import check_tasks, given, refuse_broken
-from ..timeline.model import Pipeline
+from ..base.errors import UsageError, Violation, refuse_broken, show
+from ..base.fields import facts_of
+from ..registry import CHAIN
+from ..timeline.model import Pipeline, check_tasks, given
 from .files import FIELDS, chain_from_json
-from .kind import KIND
 from .plan import PatternPlan
 from .problem import ChainProblem
 from .referee.layout import shape_faults
@@ -32,7 +31,7 @@ def adjusted(problem: ChainProblem, cluster: Cluster) -> ChainProblem:
 
 
 def _changes(cluster: Cluster, time_unit: object) -> dict[str, Any]:
-    found = changes(KIND, cluster)
+    found = changes(CHAIN, cluster)
     if cluster.bandwidth is not None:
         found |= {"bandwidth": _rate(cluster.bandwidth, time_unit), "transfer_times": None}
     return found

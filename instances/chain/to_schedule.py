@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from ..base.errors import UsageError, Violation
+from ..base.errors import UsageError, Violation, refuse_broken
 from ..schedule.from_plan import LoweredSchedule, schedule_of
 from ..schedule.lowering_options import ScheduleOptions
 from ..schedule.planned_work import (
@@ -25,7 +25,6 @@ from ..schedule.planned_work import (
     spread,
     together,
 )
-from ..timeline.checks import refuse_broken
 from .plan import PatternPlan
 from .problem import ChainProblem
 from .referee.layout import shape_faults

@@ -21,14 +21,8 @@ from ..base.amounts import as_written, exact_sum
 from ..base.cluster import Cluster, per_unit
 from ..base.curve import TimeCurve
 from ..base.errors import UsageError
-from ..networks.profile.options import (
-    Lowered,
-    ProfileOptions,
-    about_copies,
-    copies_of,
-    require_cluster,
-    without_limit,
-)
+from ..base.kind import Lowered
+from ..networks.profile.options import ProfileOptions, about_copies, copies_of, require_cluster, without_limit
 from ..networks.profile.profile import Profile, Time
 from .problem import GraphPipelineProblem, Link, Operator
 

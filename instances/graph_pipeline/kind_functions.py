@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base.cluster import Cluster, changes
-from ..base.errors import UsageError
-from ..base.facts import facts_of
-from ..timeline.checks import check_tasks, refuse_broken
-from ..timeline.model import Pipeline
+from ..base.errors import UsageError, refuse_broken
+from ..base.fields import facts_of
+from ..registry import GRAPH_PIPELINE
+from ..timeline.model import Pipeline, check_tasks
 from .files import graph_pipeline_from_json
-from .kind import KIND
 from .plan import StageGraphPlan
 from .problem import GraphPipelineProblem
 from .referee.evaluate import verify_stage_graph
@@ -20,7 +19,7 @@ from .simulated import stage_graph_pipeline
 
 def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> GraphPipelineProblem:
     """The caller's cluster may mend what the file lacks."""
-    return graph_pipeline_from_json({**data, **changes(KIND, cluster)})
+    return graph_pipeline_from_json({**data, **changes(GRAPH_PIPELINE, cluster)})
 
 
 def facts(problem: GraphPipelineProblem) -> dict[str, Any]:

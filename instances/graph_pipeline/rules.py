@@ -8,7 +8,7 @@ from typing import Any
 
 from ..base.errors import Violation
 from ..base.kind import Rules, chosen
-from .kind import KIND
+from ..registry import GRAPH_PIPELINE
 from .plan import StageGraphPlan
 from .problem import GraphPipelineProblem
 from .referee.evaluate import StageGraphEvaluation, evaluate_stage_graph, verify_stage_graph
@@ -36,4 +36,4 @@ class StageGraphRules:
 
 
 def rules_of(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> Rules:
-    return StageGraphRules(chosen(options, "objective", KIND.choices["objective"]))
+    return StageGraphRules(chosen(options, "objective", GRAPH_PIPELINE.choices["objective"]))

@@ -10,12 +10,11 @@ from dataclasses import replace
 from itertools import chain, pairwise
 
 from ..base.amounts import Amount, exact_sum
-from ..base.errors import UsageError
+from ..base.errors import UsageError, refuse_broken
 from ..base.graph import adjacency, topological_order
 from ..schedule.from_plan import LoweredSchedule, schedule_of
 from ..schedule.lowering_options import ScheduleOptions
 from ..schedule.planned_work import PlannedWork, evenly, holders_of, joints_of, notes_on, parts_of, repeated, spread
-from ..timeline.checks import refuse_broken
 from .plan import GraphStage, StageGraphPlan
 from .problem import GraphPipelineProblem
 from .referee.costs import forced_edges

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from ..base.amounts import exact_sum
-from .plan import Device, PlacementPlan
+from .plan import PlacementPlan
 from .problem import PlacementProblem
 
 
@@ -16,14 +16,6 @@ def with_memory(problem: PlacementProblem, memory_bytes: float | None) -> Placem
     """The problem with so much memory on accelerators of every type."""
     others = tuple(replace(other, memory_bytes=memory_bytes) for other in problem.other_types)
     return problem.replace(memory_bytes=memory_bytes, other_types=others)
-
-
-def limit_of(problem: PlacementProblem, device: Device) -> float | None:
-    """The memory of an accelerator of the device's type; CPUs have no limit."""
-    if device.type == "cpu":
-        return None
-    kind = device.accelerator_type
-    return problem.memory_of(None if kind is None else problem.type_index[kind])
 
 
 def held(problem: PlacementProblem, plan: PlacementPlan, options: Mapping[str, Any]) -> Fraction:

@@ -9,8 +9,7 @@ from functools import partial
 from typing import Any
 
 from ..base.fields import as_entries, as_tuple, each, read_problem, read_record, to_record, write_problem
-from .cluster import AcceleratorType, Level
-from .problem import Node, PlacementProblem
+from .problem import AcceleratorType, Level, Node, PlacementProblem
 
 SCHEMA = "pipeplan.placement/1"
 

@@ -2,7 +2,8 @@
 
 Cost model, for one micro-batch:
 
-- times are those of the profile, on a CPU `--cpu-slowdown` times as long;
+- times are those of the profile, on a CPU `--cpu-slowdown` times as long; where several GPUs are named, those of each
+  (`networks/profile/on_gpus`), whose memory is its own. Accelerators of the base type are those that are named first;
 - memory of a node: copies of its parameters (`COPIES` of the optimizer), its buffers, and what it saves for its
   backward pass `--in-flight` times; unless given, as many times as there are devices, which is what the first stage
   of 1F1B holds. The forward and the backward node have half of it each: both share a device;
@@ -23,8 +24,9 @@ from ..base.amounts import as_written, exact_sum
 from ..base.checks import check_limit, check_positive
 from ..base.cluster import SECONDS, Cluster
 from ..base.errors import InputError
+from ..base.kind import Lowered
+from ..networks.profile.on_gpus import memory_of_each, on_each
 from ..networks.profile.options import (
-    Lowered,
     ProfileOptions,
     about_copies,
     copies_of,
@@ -33,7 +35,7 @@ from ..networks.profile.options import (
     without_limit,
 )
 from ..networks.profile.profile import Profile
-from .problem import Node, NodeId, PlacementProblem
+from .problem import AcceleratorType, Node, NodeId, PlacementProblem
 
 BACKWARD_SUFFIX = "/backward"
 
@@ -43,10 +45,15 @@ def lower(profile: Profile, cluster: Cluster, options: ProfileOptions) -> Lowere
     devices, bandwidth = require_cluster(cluster)
     _check_cluster(cluster)
     in_flight = options.in_flight or devices
+    (count, _), *others = cluster.gpus or ((devices, ""),)
     problem = PlacementProblem(
         nodes=tuple(_nodes(profile, cluster, bandwidth, in_flight, copies_of(profile, options))),
         edges=tuple(_edges(profile)),
-        accelerators=devices,
+        accelerators=count,
+        other_types=tuple(
+            AcceleratorType(name, more, memory)
+            for (more, name), memory in zip(others, memory_of_each(cluster)[1:], strict=True)
+        ),
         cpus=cluster.cpus or 0,
         memory_bytes=without_limit(cluster.memory_bytes),
         name=profile.name,
@@ -71,6 +78,7 @@ def _check_cluster(cluster: Cluster) -> None:
 
 def _nodes(profile: Profile, cluster: Cluster, bandwidth: float, in_flight: int, copies: int) -> Iterator[Node]:
     parts = 2 if profile.training else 1
+    others = on_each(profile, cluster)[1:]
     for backward in (False, True) if profile.training else (False,):
         for i, node in enumerate(profile.nodes):
             time = profile.time(node.backward if backward else node.forward)
@@ -86,12 +94,16 @@ def _nodes(profile: Profile, cluster: Cluster, bandwidth: float, in_flight: int,
                 backward=backward,
                 color=node.id if profile.training else None,
                 name=node.label,
+                other_times=tuple(
+                    other.time(other.nodes[i].backward if backward else other.nodes[i].forward) for other in others
+                ),
             )
 
 
 def _check_memory(i: int, held: Fraction, cluster: Cluster) -> None:
     """Both nodes of a layer together; the problem sees each alone."""
-    limit = without_limit(cluster.memory_bytes)
+    limits = memory_of_each(cluster) or (without_limit(cluster.memory_bytes),)
+    limit = None if None in limits else max(filter(None, limits), default=None)
     if limit is not None and held > as_written(limit) and not cluster.cpus:
         raise InputError(
             f"nodes[{i}].size_bytes",

@@ -127,3 +127,11 @@ def ids_from_json(where: str, value: object) -> tuple[NodeId, ...]:
     for i, node_id in enumerate(ids):
         check_id(f"{where}[{i}]", node_id)
     return tuple(ids)
+
+
+def limit_of(problem: PlacementProblem, device: Device) -> float | None:
+    """The memory of an accelerator of the device's type; CPUs have no limit."""
+    if device.type == "cpu":
+        return None
+    kind = device.accelerator_type
+    return problem.memory_of(None if kind is None else problem.type_index[kind])

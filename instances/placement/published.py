@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base.checks import check_amount, check_id
+from ..base.cluster import Cluster, changes
 from ..base.errors import InputError, show
 from ..base.fields import as_object, join, require, require_list
+from ..registry import PLACEMENT
 from .plan import Device, DeviceType, PlacementPlan, ids_from_json
 from .problem import Node, NodeId, PlacementProblem
 
@@ -30,6 +32,12 @@ FIELD_NAMES: Mapping[str, str] = {
     "source": "sourceId",
     "target": "destId",
 }
+
+
+def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> PlacementProblem:
+    """The caller's cluster may mend what the file lacks."""
+    renamed = {FIELD_NAMES[key]: value for key, value in changes(PLACEMENT, cluster).items()}
+    return placement_from_published({**data, **renamed}, name=name)
 
 
 def placement_from_published(data: object, *, name: str = "placement") -> PlacementProblem:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.errors import Violation
 from ..base.kind import Rules, chosen
 from .plan import PlacementPlan
 from .problem import PlacementProblem
 from .referee.evaluate import OBJECTIVES, PlacementEvaluation, evaluate
-from .referee.latency import LatencyEvaluation, evaluate_latency
-from .referee.latency_rules import verify_latency, verify_limited
 from .referee.verify import CONTIGUITIES, verify
+
+if TYPE_CHECKING:
+    from .referee.latency import LatencyEvaluation
 
 LATENCY = "latency"
 
@@ -51,6 +52,8 @@ class LimitedRules(ThroughputRules):
     """Pieces that an accelerator may run one sample in; None: any number."""
 
     def violations(self, problem: PlacementProblem, plan: PlacementPlan) -> tuple[Violation, ...]:
+        from .referee.latency_rules import verify_limited
+
         return verify_limited(problem, plan, self.contiguity, self.latency_limit, self.subgraphs_per_device)
 
     def to_options(self) -> dict[str, Any]:
@@ -73,15 +76,19 @@ class LatencyRules:
     plan_type = PlacementPlan
 
     def violations(self, problem: PlacementProblem, plan: PlacementPlan) -> tuple[Violation, ...]:
+        from .referee.latency_rules import verify_latency
+
         return verify_latency(problem, plan, self.subgraphs_per_device)
 
     def value(self, problem: PlacementProblem, plan: PlacementPlan) -> float:
-        evaluation = evaluate_latency(problem, plan)
+        evaluation = self.evaluation(problem, plan)
         if evaluation.latency is None:
             raise ValueError(evaluation.reason)
         return evaluation.latency
 
     def evaluation(self, problem: PlacementProblem, plan: PlacementPlan) -> LatencyEvaluation:
+        from .referee.latency import evaluate_latency
+
         return evaluate_latency(problem, plan)
 
     def to_options(self) -> dict[str, Any]:

@@ -11,8 +11,7 @@ from collections import defaultdict
 
 from ..base.errors import UsageError
 from ..timeline.model import Dependency, Order, Pipeline, Stage, replica_orders
-from .each_device import limit_of
-from .plan import Device, PlacementPlan
+from .plan import Device, PlacementPlan, limit_of
 from .problem import PlacementProblem
 from .referee.assignment import check_computable, device_of_nodes, time_of
 from .referee.contiguity import stage_order

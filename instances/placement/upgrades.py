@@ -6,8 +6,7 @@ import math
 from dataclasses import replace
 
 from ..base.step import Found, Step, with_changed
-from .cluster import Level
-from .problem import Node, PlacementProblem
+from .problem import Level, PlacementProblem
 
 
 def upgrades(problem: PlacementProblem, step: Step) -> Found:
@@ -31,14 +30,12 @@ def upgrades(problem: PlacementProblem, step: Step) -> Found:
         yield (
             step.faster,
             problem.replace(
-                nodes=tuple(_sooner(node, step.factor) for node in problem.nodes),
+                nodes=tuple(
+                    replace(node, transfer_time=node.transfer_time / step.factor) for node in problem.nodes
+                ),
                 levels=tuple(_faster(level, step.factor) for level in problem.levels),
             ),
         )
-
-
-def _sooner(node: Node, factor: float) -> Node:
-    return replace(node, transfer_time=node.transfer_time / factor)
 
 
 def _faster(level: Level, factor: float) -> Level:

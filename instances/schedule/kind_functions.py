@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base.cluster import Cluster, refuse_others
-from ..base.facts import facts_of
+from ..base.fields import facts_of
+from ..registry import SCHEDULE
 from .each_device import with_memory
 from .files import schedule_from_json
-from .kind import KIND
 from .problem import ScheduleProblem
 
 
@@ -20,7 +20,7 @@ def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> ScheduleProble
 
 def adjusted(problem: ScheduleProblem, cluster: Cluster) -> ScheduleProblem:
     """The problem with other micro-batches, or another memory on every device that is no link."""
-    refuse_others(KIND, cluster)
+    refuse_others(SCHEDULE, cluster)
     if cluster.batch is not None:
         problem = problem.replace(micro_batches=cluster.batch)
     if cluster.memory_bytes is not None:

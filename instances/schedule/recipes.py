@@ -39,17 +39,13 @@ RECIPES = (
 )
 
 
-def _named(recipe: Recipe) -> Recipe:
-    return Recipe(recipe.name, recipe.source, lambda: recipe.build().replace(name=recipe.name))
-
-
 def _senseless(problem: ScheduleProblem) -> tuple[str, ...]:
     """Each problem is known for one of the two."""
     return ("span",) if problem.micro_batches is None else ("period",)
 
 
 PACKAGED = Packaged(
-    recipes=tuple(map(_named, RECIPES)),
+    recipes=tuple(recipe.named() for recipe in RECIPES),
     columns={"blocks": "{blocks}", "devices": "{devices}"},
     variants={"span": "span", "period": "period"},
     senseless=_senseless,

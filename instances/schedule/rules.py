@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..base.errors import InputError, UsageError, Violation
+from ..base.errors import InputError, UsageError, Violation, refuse_broken
 from ..base.kind import Rules, chosen
-from ..timeline.checks import refuse_broken
-from .kind import KIND
+from ..registry import SCHEDULE
 from .plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from .problem import ScheduleProblem
 from .referee.evaluate import ScheduleEvaluation, evaluate_schedule
@@ -66,4 +65,4 @@ def rules_of(problem: ScheduleProblem, options: Mapping[str, Any]) -> Rules:
                 "give one of them a time, or micro_batches",
             )
         return PeriodicRules()
-    return FiniteRules(chosen(options, "objective", KIND.choices["objective"]))
+    return FiniteRules(chosen(options, "objective", SCHEDULE.choices["objective"]))

@@ -31,15 +31,19 @@ def held(problem: StagingProblem, plan: StagedPlan | LeveledPlan, options: Mappi
     """What a device of the fullest stage holds, in bytes."""
     if isinstance(plan, StagedPlan):
         costs = evaluate_stages(problem, plan).stages
-        return _largest(problem, plan.stages, [cost.in_flight for cost in costs])
+        held = [(stage.data_parallel, cost.in_flight) for stage, cost in zip(plan.stages, costs, strict=True)]
+        return _largest(problem, plan.stages, held)
     hierarchy = str(rules_of(problem, options).to_options()["hierarchy"])
     if hierarchy == BASIC:
         return Fraction(0)
     leaves = evaluate_leveled(problem, plan, hierarchy).leaves
     stages = [PlannedStage(x.nodes, x.data_parallel, x.tensor_parallel, x.configurations) for x in plan.leaves()]
-    return _largest(problem, stages, [leaf.in_flight for leaf in leaves])
+    return _largest(problem, stages, [(leaf.copies, leaf.in_flight) for leaf in leaves])
 
 
-def _largest(problem: StagingProblem, stages: Sequence[PlannedStage], in_flight: Sequence[int]) -> Fraction:
-    pairs = zip(stages, in_flight, strict=True)
-    return max(held_bytes(ways_of(problem, stage).values(), count) for stage, count in pairs)
+def _largest(problem: StagingProblem, stages: Sequence[PlannedStage], held: Sequence[tuple[int, int]]) -> Fraction:
+    """By the copies of each stage and the micro-batches that each of them holds."""
+    return max(
+        held_bytes(problem, ways_of(problem, stage).values(), stage.tensor_parallel, copies, count)
+        for stage, (copies, count) in zip(stages, held, strict=True)
+    )

@@ -174,11 +174,12 @@ def _published_edge(where: str, value: object) -> Edge:
 
 def staging_to_published(problem: StagingProblem) -> dict[str, Any]:
     """Piper's JSON; what it cannot say (levels, types, exactly N, no memory limit) is refused."""
-    if problem.levels or problem.exact_batches or problem.memory_bytes is None:
+    if problem.levels or problem.exact_batches or problem.zero or problem.memory_bytes is None:
         said = {
             "levels": problem.levels,
             "device_types": problem.device_types,
             "exact_batches": problem.exact_batches,
+            "zero": problem.zero,
         }
         what = next((name for name, value in said.items() if value), "memory_bytes")
         raise InputError(what, "cannot be said in the published format", "save as our own JSON instead")

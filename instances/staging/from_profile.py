@@ -5,7 +5,8 @@ Cost model, for one micro-batch:
 - time: forward and backward; a tensor crosses a border between stages forward, its gradient backward (half as many
   bytes are given where no gradient comes back, because the problem counts every edge both ways);
 - memory: copies of the parameters (`COPIES` of the optimizer) and buffers whatever is in flight; for each micro-batch
-  in flight what the layer saves for its backward pass;
+  in flight what the layer saves for its backward pass; with `--zero` the replicas of a stage divide the optimizer's
+  copies, from stage 2 on gradients, in stage 3 weights; then the model's largest layer is there three times, gathered;
 - `--recompute` adds a configuration that computes the activations again: twice the forward time, and only what the
   layer reads is kept;
 - `--data-parallel` allows replicas, which synchronise one copy of the parameters;
@@ -13,6 +14,9 @@ Cost model, for one micro-batch:
   devices exchange: in each pass `REDUCTIONS` all-reduces of what the layer sends on, as a transformer layer has, over
   the innermost links. `--efficiency` takes the place of all that: time / (t x efficiency), one number for all t > 1 or
   one for each; tensors between stages stay whole.
+
+Where several GPUs are named (`--devices 2xa100-80gb,2xt4-16gb`), each is a type of devices with its memory and one
+speed, the ratio of the times that the whole model takes; a stage is on devices of one type.
 
 A batch has as many micro-batches as there are devices unless `--batch` says more: the least number that
 forbids no plan.
@@ -31,10 +35,12 @@ from fractions import Fraction
 from ..base.amounts import as_written, exact_sum
 from ..base.cluster import Cluster, per_unit
 from ..base.errors import UsageError
-from ..networks.profile.options import Lowered, ProfileOptions, about_copies, copies_of, held_bytes, require_cluster
+from ..base.kind import Lowered
+from ..networks.profile.on_gpus import memory_of_each, on_each
+from ..networks.profile.options import ProfileOptions, about_copies, divided_copies, require_cluster
 from ..networks.profile.profile import Profile
 from .kind_functions import adjusted
-from .problem import Configuration, Edge, Layer, StagingProblem
+from .problem import Configuration, DeviceType, Edge, Layer, StagingProblem
 
 VANILLA = "vanilla"
 RECOMPUTE = "activation recomp"
@@ -58,9 +64,36 @@ def lower(profile: Profile, cluster: Cluster, options: ProfileOptions) -> Lowere
         replication=options.data_parallel,
         name=profile.name,
         time_unit=profile.time_unit,
+        zero=options.zero or 0,
+        device_types=_types(profile, cluster),
     )
-    problem = adjusted(problem, replace(cluster, batch=None, training=None, profile=None))
-    return Lowered(problem, tuple(_notes(profile, options, bandwidth)))
+    own = replace(cluster, batch=None, training=None, profile=None, gpus=None)
+    problem = adjusted(problem, replace(own, memory_bytes=None) if problem.device_types else own)
+    return Lowered(problem, (*_about_types(problem), *_notes(profile, options, bandwidth)))
+
+
+def _types(profile: Profile, cluster: Cluster) -> tuple[DeviceType, ...]:
+    """GPUs that are named, as fast as they run the whole model."""
+    if cluster.gpus is None:
+        return ()
+    whole = [
+        exact_sum(own.time(time) for node in own.nodes for time in (node.forward, node.backward))
+        for own in on_each(profile, cluster)
+    ]
+    return tuple(
+        DeviceType(name, count, float(whole[0] / time) if time else 1.0, memory)
+        for (count, name), time, memory in zip(cluster.gpus, whole, memory_of_each(cluster), strict=True)
+    )
+
+
+def _about_types(problem: StagingProblem) -> Iterator[str]:
+    if problem.device_types:
+        first, *others = problem.device_types
+        told = " and ".join(f"{kind.name} {1 / kind.speed:.3g} times as long as {first.name}" for kind in others)
+        yield (
+            f"a stage takes on {told}, whichever layers it has: that is what the whole model takes; --kind placement "
+            "counts each layer's own time"
+        )
 
 
 def _layers(profile: Profile, options: ProfileOptions, bandwidth: float) -> tuple[Layer, ...]:
@@ -74,6 +107,8 @@ def _layers(profile: Profile, options: ProfileOptions, bandwidth: float) -> tupl
 def _ways(profile: Profile, options: ProfileOptions, bandwidth: float, i: int, t: int) -> Iterator[Configuration]:
     """Times of passes: forward ones first, and the backward pass behind them."""
     node = profile.nodes[i]
+    copies = divided_copies(profile, options, replicas=options.data_parallel)
+    buffers = as_written(node.buffer_bytes)
     forward, backward = profile.time(node.forward), profile.time(node.backward)
     plans = [(VANILLA, [forward, backward], as_written(node.saved_bytes))]
     if options.recompute:
@@ -91,7 +126,8 @@ def _ways(profile: Profile, options: ProfileOptions, bandwidth: float, i: int, t
             forward_time=float(passes[0]),
             weight_bytes=float(exact_sum(node.parameters.values()) / t),
             memory_per_batch=float(kept / t),
-            memory_fixed=float(held_bytes(node, copies_of(profile, options)) / t),
+            memory_fixed=float((exact_sum(node.parameters.values()) * as_written(copies.whole) + buffers) / t),
+            memory_divided=float(exact_sum(node.parameters.values()) * as_written(copies.shared) / t),
         )
 
 
@@ -126,6 +162,11 @@ def _notes(profile: Profile, options: ProfileOptions, bandwidth: float) -> Itera
         yield (
             f"devices that share a layer exchange what it sends {REDUCTIONS} times in each pass, over their "
             "links; --efficiency 2:0.97,4:0.93 says what is left of the ideal speed instead"
+        )
+    if shared and profile.training:
+        yield (
+            "what a layer keeps is divided among the devices that share it, as with Megatron's --sequence-parallel; "
+            "without that they keep more"
         )
     yield from about_copies(profile, options)
     if not options.data_parallel and not options.tensor_parallel:

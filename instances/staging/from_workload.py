@@ -36,6 +36,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..base.errors import InputError, show
+from ..base.zero import Bytes, check_zero
 from ..networks.analytic import blocks as split
 from ..networks.analytic.blocks import Block, blocks, split_of
 from ..networks.analytic.hardware import Hardware, Link
@@ -81,16 +82,19 @@ def to_staging(
     weight_versions: int = 2,
     recomputation: bool = True,
     merge: bool = True,
+    zero: int = 0,
     name: str | None = None,
 ) -> StagingProblem:
     """The staging problem of training `workload` on `devices` such devices, all joined by `link`.
 
     `tensor_link` None: tensor-parallel devices are joined by `link` as well; `memory_bytes` None: the device's own.
+    `zero`: the stage by which replicas divide the optimizer's states, from 2 on gradients, and in 3 weights.
     """
     _check(tensor_degrees, weight_versions)
+    check_zero("zero", zero)
     parts = blocks(workload, merge)
     edges = _edges(workload, parts)
-    factory = _Factory(workload, device, tensor_link or link, weight_versions, recomputation)
+    factory = _Factory(workload, device, tensor_link or link, weight_versions, recomputation, zero)
     return StagingProblem(
         layers=factory.layers(parts, edges, [t for t in sorted(set(tensor_degrees)) if t <= devices]),
         edges=edges,
@@ -100,6 +104,7 @@ def to_staging(
         memory_bytes=device.memory_bytes if memory_bytes is None else memory_bytes,
         name=name or workload.name,
         time_unit="s",
+        zero=zero,
     )
 
 
@@ -136,6 +141,7 @@ class _Factory:
     link: Link
     weight_versions: int
     recomputation: bool
+    zero: int
 
     def layers(
         self, parts: Sequence[Block], edges: Sequence[Edge], degrees: Sequence[int]
@@ -164,21 +170,25 @@ class _Factory:
         plans = [(VANILLA, cost.forward + cost.backward, kept + cost.inner_bytes)]
         if self.recomputation and cost.inner_bytes:
             plans.append((RECOMPUTE, 2 * cost.forward + cost.backward, kept))
+        each = self._bytes_per_parameter()
         for name, time, per_batch in plans:
             yield Configuration(
                 name,
                 round(time, DIGITS),
                 weight_bytes=cost.parameters * self.workload.element_bytes,
                 memory_per_batch=per_batch,
-                memory_fixed=cost.parameters * self._bytes_per_parameter(),
+                memory_fixed=cost.parameters * each.whole,
+                memory_divided=cost.parameters * each.shared,
                 gather_in=gather_in,
                 gather_out=gather_out,
             )
 
-    def _bytes_per_parameter(self) -> int:
-        """Versions, gradient, moments, and the master copy of short numbers."""
+    def _bytes_per_parameter(self) -> Bytes:
+        """Versions, gradient, moments, and the master copy of short numbers: on every replica, and divided."""
         size = self.workload.element_bytes
-        return (self.weight_versions + 1) * size + MOMENT_BYTES + (MASTER_BYTES if size < MASTER_BYTES else 0)
+        optimizer = MOMENT_BYTES + (MASTER_BYTES if size < MASTER_BYTES else 0)
+        states = (optimizer, size, self.weight_versions * size)
+        return Bytes(sum(states[self.zero :]), sum(states[: self.zero]))
 
     def _cost(self, block: Block, t: int) -> _Cost:
         forward = backward = parameters = inner = 0.0

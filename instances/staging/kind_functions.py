@@ -8,12 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from ..base.cluster import SECONDS, Cluster, per_unit, refuse_others
-from ..base.errors import InputError, UsageError, show, unknown_choice
-from ..base.facts import facts_of
-from ..timeline.checks import check_tasks, refuse_broken
-from ..timeline.model import Pipeline
+from ..base.errors import InputError, UsageError, refuse_broken, show, unknown_choice
+from ..base.fields import facts_of
+from ..registry import STAGING
+from ..timeline.model import Pipeline, check_tasks
 from .files import staging_from_json, staging_from_published
-from .kind import KIND
 from .leveled_plan import LeveledPlan
 from .plan import StagedPlan
 from .problem import StagingLevel, StagingProblem
@@ -32,7 +31,7 @@ def read_published(data: Mapping[str, Any], cluster: Cluster, name: str) -> Stag
 
 def adjusted(problem: StagingProblem, cluster: Cluster) -> StagingProblem:
     """The problem on the caller's cluster; rates per second become rates per time unit of the problem."""
-    refuse_others(KIND, cluster)
+    refuse_others(STAGING, cluster)
     if cluster.time_unit is not None:
         problem = _in_unit(problem, cluster.time_unit)
     changes: dict[str, Any] = {}

@@ -31,6 +31,7 @@ from ..base.checks import (
 from ..base.display import Displayed
 from ..base.errors import InputError, show
 from ..base.graph import Graph, check_acyclic, check_ends
+from ..base.zero import check_zero, share_of
 
 MAX_LAYERS = 100_000
 MAX_LAYER_EDGES = 1_000_000
@@ -57,10 +58,13 @@ class Configuration:
     """Bytes to redistribute for the tensor to each reader; 0 where it is not named."""
     forward_time: float | None = None
     """The part of `time` that is the forward pass; None: nothing says so, and a third is taken where it matters."""
+    memory_divided: float = 0.0
+    """Bytes per device beside `memory_fixed` that all data-parallel copies of the stage divide among them (ZeRO)."""
 
-    def memory_bytes(self, in_flight: int) -> Fraction:
-        """Per device, with so many micro-batches in flight: exactly what is written."""
-        return as_written(self.memory_per_batch) * in_flight + as_written(self.memory_fixed)
+    def memory_bytes(self, in_flight: int, copies: int = 1) -> Fraction:
+        """Per device, with so many micro-batches in flight and copies of its stage: exactly what is written."""
+        each = as_written(self.memory_per_batch) * in_flight + as_written(self.memory_fixed)
+        return each + share_of(self.memory_divided, copies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +128,8 @@ class StagingProblem(Displayed, Graph):
     """Makes of devices, each with its own count, speed and memory; empty: all devices are alike."""
     name: str = "staging"
     time_unit: str | None = "s"
+    zero: int = 0
+    """The ZeRO stage: what data-parallel copies divide among them, and what they send each other when."""
 
     kind = "staging"
 
@@ -142,7 +148,12 @@ class StagingProblem(Displayed, Graph):
     @property
     def extensions(self) -> frozenset[str]:
         """What a method must be able to plan beyond a flat network of devices that are alike, with replicas."""
-        used = {"levels": self.levels, "types": self.device_types, "no replicas": not self.replication}
+        used = {
+            "levels": self.levels,
+            "types": self.device_types,
+            "no replicas": not self.replication,
+            "zero": self.zero,
+        }
         return frozenset(name for name, is_used in used.items() if is_used)
 
     @cached_property
@@ -183,6 +194,15 @@ class StagingProblem(Displayed, Graph):
             )
         if not self.replication:
             facts.append("no replicas")
+        if self.zero:
+            divided = [
+                [
+                    [t, [float(way.memory_divided) for way in ways]]
+                    for t, ways in sorted(layer.configurations.items())
+                ]
+                for layer in self.layers
+            ]
+            facts.append(["zero", self.zero, divided])
         return digest(facts)
 
 
@@ -217,7 +237,7 @@ def _check(problem: StagingProblem) -> None:
     check_size("layers", problem.layers, MAX_LAYERS)
     check_size("edges", problem.edges, MAX_LAYER_EDGES)
     for i, layer in enumerate(problem.layers):
-        _check_layer(f"layers[{i}]", layer)
+        _check_layer(f"layers[{i}]", layer, problem.zero)
     check_distinct("layers", "layer", problem.ids)
     _check_edges(problem)
     _check_gathers(problem)
@@ -229,6 +249,7 @@ def _check_cluster(problem: StagingProblem) -> None:
     check_positive("bandwidth", problem.bandwidth)
     check_whole("micro_batches", problem.micro_batches, MAX_MICRO_BATCHES)
     check_limit("memory_bytes", problem.memory_bytes)
+    check_zero("zero", problem.zero)
     for field_name in ("exact_batches", "replication"):
         if not isinstance(getattr(problem, field_name), bool):
             raise InputError(field_name, f"is {show(getattr(problem, field_name))}", "give true or false")
@@ -273,7 +294,7 @@ def _check_device_types(problem: StagingProblem) -> None:
         raise InputError("device_types", "are given beside levels", "leave out one of them")
 
 
-def _check_layer(where: str, layer: Layer) -> None:
+def _check_layer(where: str, layer: Layer, zero: int) -> None:
     check_id(f"{where}.id", layer.id)
     if layer.name is not None:
         check_text(f"{where}.name", layer.name)
@@ -284,6 +305,9 @@ def _check_layer(where: str, layer: Layer) -> None:
         names: set[str] = set()
         for j, way in enumerate(ways):
             _check_configuration(f"{place}[{j}]", way, names)
+            if way.memory_divided and not zero:
+                remedy = "add zero: 1, or write it as memory_fixed"
+                raise InputError(f"{place}[{j}].memory_divided", "is given, and zero is 0", remedy)
     if not any(layer.configurations.values()):
         raise InputError(f"{where}.configurations", "offers no way to run the layer", "give at least one")
 
@@ -293,7 +317,7 @@ def _check_configuration(where: str, way: Configuration, names: set[str]) -> Non
     if way.id in names:
         raise InputError(f"{where}.id", f"repeats {show(way.id)}", "give the ways of one degree ids of their own")
     names.add(way.id)
-    for field_name in ("time", "weight_bytes", "memory_per_batch", "memory_fixed"):
+    for field_name in ("time", "weight_bytes", "memory_per_batch", "memory_fixed", "memory_divided"):
         check_amount(f"{where}.{field_name}", getattr(way, field_name))
     if way.forward_time is not None:
         check_amount(f"{where}.forward_time", way.forward_time)

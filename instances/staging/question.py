@@ -15,7 +15,7 @@ FLUSH = "flush"
 VARIANTS = ("basic", "crude", "precise")
 
 # The recursion over levels is defined for these alone.
-_NEEDED = {"semantics": "paper", "knapsack": "exact", "objective": "throughput"}
+_NEEDED = {"semantics": "paper", "knapsack": "exact"}
 
 
 def check_question(problem: StagingProblem, options: Mapping[str, Any]) -> None:
@@ -28,7 +28,12 @@ def check_question(problem: StagingProblem, options: Mapping[str, Any]) -> None:
         if options.get(name, needed) != needed:
             problem_is = f"is {options[name]} and the problem has levels"
             raise InputError(f"option {name}", problem_is, f"give {needed}, or remove the levels")
-    check_levels(problem, options.get("hierarchy", "precise"))
+    variant = options.get("hierarchy", "precise")
+    if options.get("objective") == FLUSH and variant != "precise":
+        raise InputError(
+            "option objective", f"is {FLUSH} and the {variant} variant counts no copies", "give --hierarchy precise"
+        )
+    check_levels(problem, variant)
 
 
 def check_levels(problem: StagingProblem, variant: str) -> None:
@@ -38,3 +43,5 @@ def check_levels(problem: StagingProblem, variant: str) -> None:
         raise InputError("levels", "is empty", "give the devices and the bandwidth of each level")
     if variant != "precise" and problem.exact_batches:
         raise InputError("exact_batches", f"means nothing to the {variant} variant", "use the precise variant")
+    if variant == "crude" and problem.zero:
+        raise InputError("zero", "divides what copies hold, which crude does not count", "use the precise variant")

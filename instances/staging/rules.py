@@ -8,7 +8,7 @@ from typing import Any
 
 from ..base.errors import Violation
 from ..base.kind import Rules, chosen
-from .kind import KIND
+from ..registry import STAGING
 from .leveled_plan import LeveledPlan
 from .plan import StagedPlan
 from .problem import StagingProblem
@@ -44,29 +44,31 @@ class StageRules:
 
 @dataclass(frozen=True, slots=True)
 class LevelRules:
-    """Time per micro-batch: the largest over stages and levels."""
+    """Time per micro-batch: the largest over stages and levels, with or without the flush behind each batch."""
 
     hierarchy: str = "precise"
     """How memory counts."""
+    objective: str = "throughput"
 
-    objective = "throughput"
     plan_type = LeveledPlan
 
     def violations(self, problem: StagingProblem, plan: LeveledPlan) -> tuple[Violation, ...]:
         return verify_leveled(problem, plan, self.hierarchy)
 
     def value(self, problem: StagingProblem, plan: LeveledPlan) -> float:
-        return evaluate_leveled(problem, plan, self.hierarchy).time_per_micro_batch
+        evaluation = evaluate_leveled(problem, plan, self.hierarchy)
+        flushed = self.objective == FLUSH
+        return evaluation.flushed_time_per_micro_batch if flushed else evaluation.time_per_micro_batch
 
     def evaluation(self, problem: StagingProblem, plan: LeveledPlan) -> LeveledEvaluation:
         return evaluate_leveled(problem, plan, self.hierarchy)
 
     def to_options(self) -> dict[str, Any]:
-        return {"hierarchy": self.hierarchy}
+        return {"hierarchy": self.hierarchy, **({"objective": FLUSH} if self.objective == FLUSH else {})}
 
 
 def rules_of(problem: StagingProblem, options: Mapping[str, Any]) -> Rules:
     """Problems with levels have rules of their own."""
     if problem.levels:
-        return LevelRules(chosen(options, "hierarchy", KIND.choices["hierarchy"]))
-    return StageRules(*(chosen(options, name, KIND.choices[name]) for name in ("objective", "semantics")))
+        return LevelRules(*(chosen(options, name, STAGING.choices[name]) for name in ("hierarchy", "objective")))
+    return StageRules(*(chosen(options, name, STAGING.choices[name]) for name in ("objective", "semantics")))

@@ -1,7 +1,8 @@
 """A staged plan (Piper) as the simulator's input: its stages in their order, replicas that take turns.
 
 A configuration has one time for both passes: a third of it counts as forward, as for layers of matrix products.
-Weights are synchronised once, at the end; a sample of the simulator is a micro-batch.
+Weights are synchronised once, at the end, or as far as ZeRO wants it in every pass, whose time grows by that; a sample
+of the simulator is a micro-batch.
 
 On devices within devices the stages are those of level 1, and the copies of all levels take turns: micro-batch after
 micro-batch goes to the next device of the highest level, and inside it to the next one below. A tensor crosses the
@@ -23,7 +24,7 @@ from .leveled_plan import LeveledPlan, LeveledStage
 from .plan import PlannedStage, StagedPlan
 from .problem import Configuration, StagingProblem
 from .referee.levels import evaluate_leveled, full_weight
-from .referee.stages import SYNC_TRIPS, evaluate_stages, type_of, ways_of
+from .referee.stages import COLLECTIVE, COLLECTIVES, evaluate_stages, gathered_bytes, type_of, ways_of
 
 FORWARD_SHARE = 1 / 3
 
@@ -42,7 +43,8 @@ class _Part:
     """Number of copies on all levels together."""
     in_flight: int
     """Micro-batches of one copy, as its memory was judged with."""
-    synchronisation: float
+    collective: float
+    """Time of one scatter of its gradients or gather of its weights among all copies."""
     limit_bytes: float | None
     """Memory of one of its devices."""
     speed: float = 1.0
@@ -59,8 +61,8 @@ def staged_pipeline(
         d, ways = stage.data_parallel, ways_of(problem, stage)
         kind = type_of(problem, stage)
         assert kind is not None, "plans with other types are refused before"
-        after = _sync(d, _weights(ways), problem.bandwidth)
-        parts.append(_Part((number,), stage, ways, d, cost.in_flight, after, kind.memory_bytes, kind.speed))
+        once = _collective(d, _weights(ways), problem.bandwidth)
+        parts.append(_Part((number,), stage, ways, d, cost.in_flight, once, kind.memory_bytes, kind.speed))
     return _pipeline(problem, parts, (problem.bandwidth,), micro_batches, schedule)
 
 
@@ -75,7 +77,7 @@ def leveled_pipeline(
         leaf = above[-1][1]
         stage = PlannedStage(leaf.nodes, leaf.data_parallel, leaf.tensor_parallel, leaf.configurations)
         ways, path = ways_of(problem, stage), tuple(number for number, _ in above)
-        time = _sync_on_levels(problem, [around.data_parallel for _, around in above[::-1]], ways)
+        time = _on_levels(problem, [around.data_parallel for _, around in above[::-1]], ways)
         parts.append(_Part(path, stage, ways, cost.copies, cost.in_flight, time, problem.memory_bytes))
     return _pipeline(problem, parts, [level.bandwidth for level in problem.levels], micro_batches, schedule)
 
@@ -97,7 +99,7 @@ def chunked_pipeline(
             nodes, leaf.data_parallel, leaf.tensor_parallel, {node: ways_of_node[node] for node in nodes}
         )
         ways = ways_of(problem, stage)
-        time = _sync_on_levels(problem, [around.data_parallel for _, around in above[::-1]], ways)
+        time = _on_levels(problem, [around.data_parallel for _, around in above[::-1]], ways)
         path, cost = tuple(number for number, _ in above), costs[place]
         parts.append(_Part(path, stage, ways, cost.copies, cost.in_flight, time, problem.memory_bytes))
     return _pipeline(problem, parts, [level.bandwidth for level in problem.levels], 1, "planned")
@@ -113,16 +115,16 @@ def _ways_down(stages: tuple[LeveledStage, ...]) -> Iterator[tuple[tuple[int, Le
             yield (here, *below)
 
 
-def _sync_on_levels(problem: StagingProblem, copies: list[int], ways: Ways) -> float:
+def _on_levels(problem: StagingProblem, copies: list[int], ways: Ways) -> float:
     """Between the copies of level 1 first, then, of whole layers, between those of each level above."""
     whole = math.fsum(full_weight(problem.layers[problem.index[node_id]]) for node_id in ways)
     weights = [_weights(ways)] + [whole] * (len(copies) - 1)
     links = (level.bandwidth for level in problem.levels)
-    return math.fsum(_sync(d, held, speed) for d, held, speed in zip(copies, weights, links, strict=True))
+    return math.fsum(_collective(d, held, speed) for d, held, speed in zip(copies, weights, links, strict=True))
 
 
-def _sync(copies: int, weights: float, bandwidth: float) -> float:
-    return SYNC_TRIPS * (copies - 1) / copies * weights / bandwidth
+def _collective(copies: int, weights: float, bandwidth: float) -> float:
+    return COLLECTIVE * (copies - 1) / copies * weights / bandwidth
 
 
 def _weights(ways: Ways) -> float:
@@ -139,22 +141,24 @@ def _pipeline(
 ) -> Pipeline:
     """`bandwidths`: of the levels, the innermost first."""
     count = problem.micro_batches if micro_batches is None else micro_batches
-    stages = tuple(_stage(part, count, count if schedule == "gpipe" else part.in_flight) for part in parts)
+    stages = tuple(_stage(problem, part, count, count if schedule == "gpipe" else part.in_flight) for part in parts)
     return Pipeline(stages, _dependencies(problem, parts, bandwidths), count, problem.name, problem.time_unit)
 
 
-def _stage(part: _Part, count: int, warm_up: int) -> Stage:
+def _stage(problem: StagingProblem, part: _Part, count: int, warm_up: int) -> Stage:
     ways = part.ways.values()
     forward, backward = _passes(part)
+    at_the_end, in_forward, in_backward = COLLECTIVES[problem.zero]
+    gathered = float(gathered_bytes(problem, part.stage.tensor_parallel, part.copies))
     return Stage(
         name="stage " + ".".join(map(str, part.path)),
         micro_batch=1,
-        forward=forward,
-        backward=backward,
+        forward=forward + in_forward * part.collective,
+        backward=backward + in_backward * part.collective,
         orders=replica_orders(count, part.copies, warm_up),
         devices=part.copies * part.stage.tensor_parallel,
-        synchronisation=part.synchronisation,
-        fixed_bytes=math.fsum(way.memory_fixed for way in ways),
+        synchronisation=at_the_end * part.collective,
+        fixed_bytes=math.fsum((gathered, *(float(way.memory_bytes(0, part.copies)) for way in ways))),
         sample_bytes=math.fsum(way.memory_per_batch for way in ways),
         limit_bytes=part.limit_bytes,
     )

@@ -7,11 +7,10 @@ from collections.abc import Hashable, Iterator, Sequence
 from itertools import chain
 
 from ..base.amounts import Amount
-from ..base.errors import UsageError
+from ..base.errors import UsageError, refuse_broken
 from ..schedule.from_plan import LoweredSchedule, schedule_of
 from ..schedule.lowering_options import ScheduleOptions
 from ..schedule.planned_work import PlannedWork, evenly, holders_of, joints_of, notes_on, parts_of, repeated, spread
-from ..timeline.checks import refuse_broken
 from ..timeline.model import Pipeline
 from .leveled_plan import LeveledPlan, LeveledStage
 from .plan import PlannedStage, StagedPlan

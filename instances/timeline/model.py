@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from ..base.errors import unknown_choice
+from ..base.errors import InputError, UsageError, unknown_choice
 from . import SCHEDULES
 
 # The order in which a stage runs its passes: +j is the forward pass of micro-batch j, -j its backward pass.
@@ -113,3 +113,27 @@ class Pipeline:
     def passes(self, stage: int) -> int:
         """Micro-batches of a stage."""
         return self.mini_batch // self.stages[stage].micro_batch
+
+
+# ---- what must hold before a plan is turned into passes, whatever its kind -----------------------------------
+
+# Passes whose start and end are told one by one.
+MAX_TASKS = 2_000_000
+
+
+def check_tasks(micro_batches: Iterable[int]) -> None:
+    """Before the orders of all stages are made: `micro_batches` of each stage."""
+    count = 2 * sum(micro_batches)
+    if count > MAX_TASKS:
+        raise UsageError(
+            f"An iteration of this plan has {count} passes; at most {MAX_TASKS} can be listed one by one."
+        )
+
+
+def given(count: int | None) -> int:
+    """The number of micro-batches, for kinds that do not say it themselves."""
+    if count is None:
+        raise InputError(
+            "micro_batches", "is missing: this kind of problem does not say it", "give how many to run"
+        )
+    return count

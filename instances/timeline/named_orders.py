@@ -7,7 +7,7 @@ its stages are in flight at once, and what it needs of the memory with passes th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 # F, B (the whole backward pass, in one piece or two), I or W; of which stage of the device; of which micro-batch.
 Pass = tuple[str, int, int]
@@ -177,3 +177,15 @@ def dualpipe_v(rank: int, p: int, virtual: int, m: int) -> Iterator[Pass]:
     order.times(order.owed(1), W1)
     order.times(order.owed(0), W0)
     return (one for one in order.passes if one[2] < m)
+
+
+# Every rule by the name that files and frameworks have for it.
+BY_NAME: Mapping[str, PassRule] = {
+    "gpipe": gpipe,
+    "1f1b": one_f_one_b,
+    "interleaved-1f1b": interleaved,
+    "zb-h1": zb_h1,
+    "zb-h2": zb_h2,
+    "zb-v": zb_v,
+    "dualpipe-v": dualpipe_v,
+}

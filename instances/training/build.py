@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.errors import InputError, UsageError, did_you_mean, show
 from ..base.fields import require
+from ..base.gpus import KnownGpu, devices_and_gpu
 from ..base.json_file import parse_json, read_text
 from ..base.quantities import levels as levels_of_text
 from .efficiencies import Efficiencies, check_name, usual_of
-from .gpus import KnownGpu, devices_and_gpu
 from .known_models import MODELS, known_model, with_layers
 from .model import Model
-from .problem import USUAL_RESERVE, Level, TrainingProblem
+from .problem import USUAL_RESERVE, Gpu, Level, TrainingProblem
 
 if TYPE_CHECKING:
     from ..networks.profile.profile import Profile
@@ -53,7 +53,8 @@ def problem_of(
     """
     number, gpu = devices_and_gpu(devices)
     shapes = with_layers(model_of(model), layers, dense_layers)
-    card = gpu.gpu if memory_bytes is None else replace(gpu.gpu, memory_bytes=memory_bytes)
+    memory = gpu.memory_bytes if memory_bytes is None else memory_bytes
+    card = Gpu(gpu.name, memory, gpu.flops, gpu.memory_rate)
     return TrainingProblem(
         model=shapes,
         gpu=card,
@@ -79,7 +80,7 @@ def _efficiencies(given: Efficiencies | Mapping[str, float] | None, gpu: str) ->
 def _levels(given: GivenLevels, devices: int, gpu: KnownGpu) -> tuple[Level, ...]:
     """With the usual latencies where somebody gives counts and bandwidths alone."""
     if given is None:
-        return gpu.levels(devices)
+        return tuple(Level(*level) for level in gpu.levels(devices))
     try:
         entries = levels_of_text(given) if isinstance(given, str) else given
     except ValueError as error:

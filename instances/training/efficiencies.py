@@ -31,6 +31,10 @@ def _number(
     return field(default=default, metadata={"about": About(unit, words, source, most, least)})
 
 
+# Shares by which seconds and bytes may be misjudged, where no runs say more.
+USUAL_ERROR = 0.05
+USUAL_MEMORY_ERROR = 0.03
+
 _SHARE = "share"
 _RUNS = "one number for the eight runs of arXiv 2205.05198 on A100"
 _BALANCE = "of the order of peak over memory rate: 153 operations a byte on A100, 295 on H100"

@@ -6,22 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from ..base.zero import Bytes
+
 if TYPE_CHECKING:
     from .plan import Configuration
     from .problem import TrainingProblem
 
     Check = Callable[[TrainingProblem, Configuration], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class Bytes:
-    """Of one parameter: `whole` bytes on every data-parallel rank, and `shared` bytes divided among them."""
-
-    whole: float = 0
-    shared: float = 0
-
-    def on(self, shards: int) -> float:
-        return self.whole + self.shared / shards
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +55,26 @@ class Framework:
     """Must all chunks recompute the same?"""
     cached_gradients: bool
     """Does it keep a buffer for the gradient of each shape of weights beside the main gradients?"""
+
+
+def even_layout(problem: TrainingProblem, chunks: int) -> tuple[int, ...] | None:
+    """The units of each chunk where nothing is said: as many layers in each, or as many units; None where the
+    framework cannot divide them."""
+    units, layers = len(problem.model.units), problem.model.layers
+    if problem.rules.even_by == "units" or problem.model.own:
+        return spread(units, chunks) if chunks <= units else None
+    if layers % chunks:
+        return None
+    counts = [layers // chunks] * chunks
+    counts[0] += 1
+    counts[-1] += units - layers - 1
+    return tuple(counts)
+
+
+def spread(units: int, chunks: int) -> tuple[int, ...]:
+    """The first chunks have one unit more where they do not divide."""
+    share, more = divmod(units, chunks)
+    return tuple(share + (number < more) for number in range(chunks))
 
 
 # ---- bytes of a parameter ------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ from typing import Any
 from ..base.amounts import exact_sum
 from ..base.cluster import Cluster, refuse_others
 from ..base.errors import UsageError
+from ..registry import TRAINING
 from .files import training_from_json
-from .kind import KIND
 from .plan import Configuration
 from .problem import Level, TrainingProblem
 from .referee.memory import memory_of_ranks
@@ -24,7 +24,7 @@ def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> TrainingProble
 
 def adjusted(problem: TrainingProblem, cluster: Cluster) -> TrainingProblem:
     """The problem with other GPUs of the same sort, another batch, or another memory."""
-    refuse_others(KIND, cluster)
+    refuse_others(TRAINING, cluster)
     if cluster.batch is not None:
         problem = problem.replace(batch=cluster.batch)
     if cluster.memory_bytes is not None:

@@ -7,6 +7,7 @@ r, r + pipeline, ... in the order of the loop; in a V it holds r and 2 pipeline 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 from ..base.checks import check_text, check_whole
@@ -160,16 +161,19 @@ class Configuration:
     def from_json(cls, data: object, where: str = "plan") -> Configuration:
         """Read a plan object; shape and types are checked, merits are not."""
         return read_plan(
-            cls, cls.kind, where, data, EXAMPLE, degrees=_degrees, layout=_layout, recompute=_recomputes
+            cls,
+            cls.kind,
+            where,
+            data,
+            EXAMPLE,
+            degrees=partial(read_record, Degrees),
+            layout=_layout,
+            recompute=_recomputes,
         )
 
 
 # Its name among the public ones, where a staging's configurations have the shorter one.
 TrainingConfiguration = Configuration
-
-
-def _degrees(where: str, value: object) -> Degrees:
-    return read_record(Degrees, where, value)
 
 
 def _layout(where: str, value: object) -> tuple[int, ...]:

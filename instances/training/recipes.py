@@ -54,12 +54,8 @@ RECIPES = (
 )
 
 
-def _named(recipe: Recipe) -> Recipe:
-    return Recipe(recipe.name, recipe.source, lambda: recipe.build().replace(name=recipe.name))
-
-
 PACKAGED = Packaged(
-    recipes=tuple(map(_named, RECIPES)),
+    recipes=tuple(recipe.named() for recipe in RECIPES),
     columns={"units": "{units}", "devices": "{devices}"},
     variants={"configuration": "seconds"},
     note="trainings: best known seconds of an iteration",

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..base.errors import Violation
+from ..base.errors import Violation, refuse_broken
 from ..base.kind import Rules
-from ..timeline.checks import refuse_broken
 from .plan import Configuration
 from .problem import TrainingProblem
 from .referee.evaluate import ConfigurationEvaluation, evaluate_configuration

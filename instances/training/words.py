@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from ..base.errors import InputError, nearest, show
 from ..networks.megatron_layout import expanded
+from .frameworks import even_layout, spread
 from .plan import (
     LARGEST,
     NONE,
@@ -61,15 +62,13 @@ def _pairs(text: str) -> dict[str, str]:
             raise InputError(WHERE, f"holds {show(word)}", "write key=value, as in tensor=4")
         if key not in KEYS:
             close = nearest(key, KEYS)
-            raise InputError(WHERE, f"has the key {show(name)}", f'write "{close}"' if close else _known())
+            raise InputError(
+                WHERE, f"has the key {show(name)}", f'write "{close}"' if close else "use one of " + ", ".join(KEYS)
+            )
         if key in found:
             raise InputError(f"{WHERE}: {key}", "is given twice", "give it once")
         found[key] = value
     return found
-
-
-def _known() -> str:
-    return "use one of " + ", ".join(KEYS)
 
 
 def _whole(given: Mapping[str, str], key: str, usual: int, least: int = 1) -> int:
@@ -114,7 +113,7 @@ def _degrees(problem: TrainingProblem, given: Mapping[str, str]) -> Degrees:
 def _layout(problem: TrainingProblem, given: Mapping[str, str], degrees: Degrees) -> tuple[int, ...]:
     text = given.get("layout")
     if text is None:
-        return even_layout(problem, degrees)
+        return _even(problem, degrees)
     if text and set(text) <= set("0123456789/"):
         counts = [int(part[:9]) if part else 0 for part in text.split("/")]
     else:
@@ -150,32 +149,31 @@ def _by_letters(problem: TrainingProblem, text: str) -> list[int]:
     return [len(stage) for stage in stages]
 
 
-def even_layout(problem: TrainingProblem, degrees: Degrees) -> tuple[int, ...]:
-    """What the framework does where nothing is said: as many layers in each chunk, or as many units."""
-    row, chunks = problem.model.units, degrees.chunks
-    if problem.rules.even_by == "units" or problem.model.own:
-        return as_even_as_can_be(len(row), chunks)
-    layers = problem.model.layers
-    if layers % chunks:
+def _even(problem: TrainingProblem, degrees: Degrees) -> tuple[int, ...]:
+    """What the framework does where nothing is said, or why it cannot."""
+    _check_chunks(len(problem.model.units), degrees.chunks)
+    layout = even_layout(problem, degrees.chunks)
+    if layout is None:
         raise InputError(
             f"{WHERE}: layout",
-            f"is missing, and {layers} layers do not divide among {degrees.pipeline} x {degrees.virtual} chunks",
+            f"is missing, and {problem.model.layers} layers do not divide among {degrees.pipeline} x "
+            f"{degrees.virtual} chunks",
             "choose other degrees, or give a layout such as layout=Et*3|t*4|t*3,L",
         )
-    counts = [layers // chunks] * chunks
-    counts[0] += 1
-    counts[-1] += len(row) - layers - 1
-    return tuple(counts)
+    return layout
 
 
-def as_even_as_can_be(units: int, chunks: int) -> tuple[int, ...]:
-    """The first chunks have one unit more where they do not divide."""
+def _check_chunks(units: int, chunks: int) -> None:
     if chunks > units:
         raise InputError(
             f"{WHERE}: pipeline", f"makes {chunks} chunks of {units} units", "choose fewer stages or chunks"
         )
-    share, more = divmod(units, chunks)
-    return tuple(share + (number < more) for number in range(chunks))
+
+
+def as_even_as_can_be(units: int, chunks: int) -> tuple[int, ...]:
+    """The first chunks have one unit more where they do not divide; an `InputError` where there are too many."""
+    _check_chunks(units, chunks)
+    return spread(units, chunks)
 
 
 def _recompute(text: str, chunks: int) -> tuple[Recompute, ...]:

@@ -120,8 +120,9 @@ def _no_such_option(error: Any) -> str:
     flags = [flag for flag in flags if flag.startswith("--")]
     name, command = error.option_name, error.ctx.command_path
     ours = OTHER_WORDS.get(name)
+    page = "--help-all" if "--help-all" in flags else "--help"
     guess = f" (did you mean {ours!r}?)" if ours in flags else did_you_mean(name, flags)
-    return f"There is no option {show(name)}{guess}; `{command} --help` tells where each is listed."
+    return f"There is no option {show(name)}{guess}; `{command} {page}` lists them."
 
 
 def _say_os_error(error: OSError) -> None:
@@ -151,7 +152,7 @@ def _tell_what_was_caught() -> None:
 
 
 def _say_compiling() -> None:
-    say_note("compiling once on this machine, 10 to 60 s outside every time limit; `plan warm-up` does it ahead.")
+    say_note("compiling once on this machine, 2 to 20 s outside every time limit; `plan warm-up` does it ahead.")
 
 
 def _forget_stdout() -> None:

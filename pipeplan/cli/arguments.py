@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import stat
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -12,23 +13,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..instances.base.cluster import devices_given
 from ..instances.base.errors import InputError, PipeplanError, UsageError, one_of
 from ..instances.base.json_file import STDIN
 from ..instances.base.result import Asked
 from ..instances.lookup import Cluster as Cluster
 from ..instances.lookup import holds_profile, load_with_notes
 from ..instances.registry import kind_of
-from ..show.console import say_note
+from ..show.console import say_note, say_written
 from . import quantities
-from .profile_options import PROFILE_OPTIONS, USUAL, profile_options
-from .signatures import hidden, option, shared
-from .written import watch
+from .signatures import option, shared, with_usual_help
 
 if TYPE_CHECKING:
-    from ..instances.networks.profile.options import Lowered
+    from ..instances.base.kind import Lowered
     from ..instances.registry import Problem
 
 CLUSTER = "Cluster (overrides the file's; required for profiles, which have none)"
+PROFILES = "Profiles and tables of layers (what they become)"
 
 
 def readable(context: typer.Context, path: str | None) -> str | None:
@@ -50,11 +51,118 @@ InstanceArgument = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
+# ---- how a profile or a table of layers becomes a problem ---------------------------------------------------
+
+PROFILE_KINDS = ("placement", "chain", "staging", "graph-pipeline", "training")
+# Written here again, so that a help page imports no problem; a test compares them with the tables.
+OPTIMIZERS = ("sgd", "adam", "adam-mixed")
+
+
+def _degrees(text: str) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and len(part) < 10 for part in parts):
+        raise typer.BadParameter(f"{text!r} is no list of degrees like 1,2,4.")
+    return tuple(map(int, parts))
+
+
+def _efficiency(text: str) -> float | str:
+    """One number, or one for each degree, which is read where degrees are known."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+_profile_option = partial(option, rich_help_panel=PROFILES)
+PROFILE_OPTIONS = (
+    _profile_option(
+        "kind",
+        str,
+        metavar="KIND",
+        help="What to make of them; default: what fits.",
+    ),
+    _profile_option(
+        "optimizer",
+        str,
+        metavar="NAME",
+        autocompletion=lambda: list(OPTIMIZERS),
+        help="Optimizer: sgd, adam or adam-mixed.",
+    ),
+    _profile_option(
+        "in_flight",
+        int,
+        help="Placements: micro-batches whose activations a device holds; default: as many as devices.",
+    ),
+    _profile_option(
+        "recompute",
+        bool,
+        "--recompute",
+        help="Recompute activations (stagings: where).",
+    ),
+    _profile_option("data_parallel", bool, "--data-parallel", help="Allow replicas of stages (staging)."),
+    _profile_option(
+        "tensor_parallel",
+        Any,
+        parser=_degrees,
+        metavar="LIST",
+        help="Devices that may share a layer: 1,2,4.",
+    ),
+    _profile_option(
+        "efficiency",
+        Any,
+        parser=_efficiency,
+        metavar="SHARE",
+        help="What is left of the ideal speed where devices share a layer: 0.9, or by their number 2:0.97,4:0.93; "
+        "default: what they exchange takes the time of their links.",
+    ),
+    _profile_option(
+        "whole_layers",
+        bool,
+        "--whole-layers",
+        help="Keep layers whole, the embedding with the first and the head with the last: every stage then holds a "
+        "layer, as vLLM, SGLang and TensorRT-LLM need.",
+    ),
+    _profile_option("bytes_per_parameter", float, help="Tables with a column parameters_count: the size of one."),
+    _profile_option(
+        "zero",
+        int,
+        metavar="STAGE",
+        help="ZeRO stage of replicas: 1, 2 or 3.",
+    ),
+    _profile_option(
+        "replicas", int, help="Pipelines side by side that train the same weights (chains, with --zero)."
+    ),
+    _profile_option("sequence", int, metavar="TOKENS", help="Tokens of a sample: packaged models."),
+    _profile_option("micro_batch", int, metavar="SAMPLES", help="Samples of a micro-batch: packaged models."),
+)
+
+# Those that stand on every help page; the others are behind `--help-all`.
+USUAL = ("kind", "optimizer", "zero", "recompute", "data_parallel", "tensor_parallel", "sequence")
+
 # ---- the cluster ---------------------------------------------------------------------------------------
+
+
+def _devices(text: str) -> dict[str, Any]:
+    """A number, or GPUs by name; the fields of the cluster."""
+    try:
+        return {"devices": int(text)}
+    except ValueError:
+        pass
+    try:
+        return devices_given(text)
+    except PipeplanError as error:
+        raise typer.BadParameter(str(error)) from None
+
 
 _option = partial(option, rich_help_panel=CLUSTER)
 CLUSTER_OPTIONS = (
-    _option("devices", int, help="Number of accelerators."),
+    _option(
+        "devices",
+        Any,
+        parser=_devices,
+        metavar="N|GPUS",
+        help="Accelerators: 8, or of profiles 2xa100-80gb,2xt4.",
+    ),
     _option("cpus", int, help="Number of CPUs."),
     _option(
         "memory_bytes",
@@ -62,20 +170,18 @@ CLUSTER_OPTIONS = (
         "--memory",
         parser=quantities.size_or_none,
         metavar="SIZE",
-        help="Memory of an accelerator: 8GiB, or none for no limit.",
+        help="Memory of an accelerator: 8GiB, or none.",
     ),
     _option(
         "bandwidth",
         float,
         parser=quantities.rate,
         metavar="RATE",
-        help="Bandwidth of the links, for files that give sizes in bytes: 25GiB/s.",
+        help="Bandwidth of the links: 25GiB/s.",
     ),
     _option("cpu_slowdown", float, help="For profiles: how many times slower a CPU is than an accelerator."),
     _option("inference", bool, "--inference", help="For profiles: leave the backward nodes out."),
-    _option(
-        "batch", int, help="Size of a batch: micro-batches for a staging problem, samples for a graph pipeline."
-    ),
+    _option("batch", int, help="Micro-batches (staging) or samples of a batch."),
     _option(
         "exact_batches",
         bool,
@@ -87,7 +193,7 @@ CLUSTER_OPTIONS = (
         Any,
         parser=quantities.levels,
         metavar="LEVELS",
-        help="For staging problems: devices within devices, innermost first: 8x300GB/s,2x25GB/s; or none.",
+        help="Devices within devices: 8x300GB/s,2x25GB/s.",
     ),
     _option(
         "time_unit",
@@ -100,9 +206,20 @@ CLUSTER_OPTIONS = (
 
 
 def _cluster(given: dict[str, Any]) -> Cluster:
+    devices = given.pop("devices", None)
+    given |= devices if isinstance(devices, dict) else devices_given(devices)
     training = False if given.pop("inference", False) else None
     profile = {known.name: given.pop(known.name) for known in PROFILE_OPTIONS if known.name in given}
-    return Cluster(**given, training=training, profile=profile_options(profile))
+    return Cluster(**given, training=training, profile=_profile_options(profile))
+
+
+def _profile_options(given: dict[str, Any]) -> Any:
+    """The options of a profile that were given; None where none was."""
+    if not given:
+        return None
+    from ..instances.networks.profile.options import ProfileOptions
+
+    return ProfileOptions(**given)
 
 
 def load_instance(text: str, on: Cluster) -> Problem:
@@ -181,19 +298,38 @@ def cluster_for(path: str, on: Cluster) -> Cluster:
 
 
 # Gives a command the options of the cluster, which arrive together as its argument `on`.
-with_cluster = shared("on", CLUSTER_OPTIONS, _cluster)
-
-# Options that commands with many options take but do not list.
+# Options that only `--help-all` lists in commands that take a cluster, which have many.
 RARE = (
-    "cpu_slowdown",
-    "inference",
-    "exact_batches",
-    "time_unit",
+    *("cpus", "cpu_slowdown", "inference", "exact_batches", "time_unit"),
     *(o.name for o in PROFILE_OPTIONS if o.name not in USUAL),
+    *("abs_gap", "memory_limit_bytes", "threads", "seed", "native"),
+    *("warm_start", "log", "progress", "export_model"),
 )
 
-# Gives a command the options of the cluster, without listing the rare ones.
-with_usual_cluster = shared("on", [hidden(o) if o.name in RARE else o for o in CLUSTER_OPTIONS], _cluster)
+_with_options_of_cluster = shared("on", CLUSTER_OPTIONS, _cluster)
+
+
+def with_cluster(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command these options of the cluster, or all; its help page leaves out what is rare."""
+    return lambda command: with_usual_help(*RARE)(_with_options_of_cluster(*names)(command))
+
+
+# Methods for graph pipelines have an option of this name: commands that take methods take it once.
+BESIDE_METHODS = tuple(o.name for o in CLUSTER_OPTIONS if o.name != "micro_batch")
+
+
+def with_micro_batch(text: str | None, on: Cluster, own: dict[str, Any]) -> tuple[Cluster, dict[str, Any]]:
+    """The samples of a micro-batch as what a profile is made for, where its problem is no graph pipeline."""
+    if text is None or "micro_batch" not in own or not holds_profile(text):
+        return on, own
+    if load_with_notes(text, on).problem.kind == "graph-pipeline":
+        return on, own
+    rest = {name: value for name, value in own.items() if name != "micro_batch"}
+    profile = _profile_options({"micro_batch": own["micro_batch"]})
+    return replace(
+        on, profile=profile if on.profile is None else replace(on.profile, micro_batch=own["micro_batch"])
+    ), rest
+
 
 # ---- the output ----------------------------------------------------------------------------------------
 
@@ -218,11 +354,31 @@ def _check_output(option: str, path: str, folder: Path) -> None:
         raise InputError(option, f"{path} lies in a folder that cannot be written", "choose another folder")
 
 
+def watch(context: typer.Context, path: str) -> None:
+    """Say at the end of the command that the file was written, if it was."""
+    before = _state(path)
+
+    def tell() -> None:
+        if _state(path) not in (None, before):
+            say_written(path)
+
+    context.call_on_close(tell)
+
+
+def _state(path: str) -> tuple[int, ...] | None:
+    """What changes whenever a file is written; None where there is no file, or a terminal or a pipe in its place."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return (found.st_ino, found.st_mtime_ns, found.st_size) if stat.S_ISREG(found.st_mode) else None
+
+
 def drawable(context: typer.Context, parameter: typer.CallbackParam, path: str | None) -> str | None:
     """Check that a picture can be written to the path, and that its ending names a format of pictures."""
-    from ..show.pictures.canvas import format_of
-
     if writable(context, parameter, path) is not None:
+        from ..show.pictures.canvas import format_of
+
         format_of(str(path))
     return path
 
@@ -236,9 +392,7 @@ def output_file(
 
 Verbose = Annotated[
     bool,
-    typer.Option(
-        "--verbose", "-v", help="Also print the instance, the model's size, the proof, seconds and options."
-    ),
+    typer.Option("--verbose", "-v", help="Also print instance, model, proof and options."),
 ]
 Picture = Annotated[str | None, output_file("Draw the plan: .svg, .png or .pdf.", "--picture", check=drawable)]
 

@@ -16,7 +16,7 @@ from .arguments import CLUSTER, CLUSTER_OPTIONS, RARE, Json
 from .exits import INTERRUPTED, NO_PLAN, OK
 from .interrupt import graceful
 from .limits import limits_for, with_limits
-from .signatures import hidden, shared
+from .signatures import shared, with_usual_help
 
 if TYPE_CHECKING:
     from ..studies.compare.comparison import Comparison
@@ -69,14 +69,11 @@ _Cite = Annotated[
 _Parquet = Annotated[bool, _where("--parquet", help="Write runs.parquet as well.")]
 
 
-COMMON = [
-    hidden(known) if known.name in RARE else known
-    for known in CLUSTER_OPTIONS
-    if known.name not in ("devices", "memory_bytes")
-]
+COMMON = [known for known in CLUSTER_OPTIONS if known.name not in ("devices", "memory_bytes")]
 """Options of the cluster that have one value in the whole comparison."""
 
 
+@with_usual_help(*RARE)
 @shared("common", COMMON)()
 @with_limits("rel_gap", "time_limit_s", "memory_limit_bytes", "threads")
 def command(

@@ -17,7 +17,7 @@ from ..show.console import print_json
 from . import quantities
 from .arguments import FEW, Json, output_file, writable
 from .arguments import progress as progress_option
-from .exits import INTERRUPTED, NO_PLAN, OK
+from .exits import INTERRUPTED, NO_PLAN, OK, REJECTED
 from .interrupt import graceful
 from .limits import key_and_value, with_limits
 from .progress import reporter
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 FRAMEWORKS, PRECISIONS = ("megatron", "torchtitan", "deepspeed"), ("bf16", "fp16", "fp8")
 MODEL, CLUSTER, SCOPE, RUNS = "Model and batch", "Cluster", "Scope", "Measured runs"
 OUTPUT = "Output"
-ERROR, MEMORY_ERROR = 0.05, 0.03
 MOST_ERROR = 0.9
 """Of a fit that is hardly one: an error of times is below the whole."""
 
@@ -161,6 +160,15 @@ _Template = Annotated[
         "--template", rich_help_panel=RUNS, help="Print an empty table of runs, for --measured, and nothing else."
     ),
 ]
+_CrossCheck = Annotated[
+    bool,
+    typer.Option(
+        "--cross-check",
+        rich_help_panel=SCOPE,
+        help="Find the best configuration with a second exact method as well, and fail if the proofs contradict each "
+        "other; small clusters, or --fix.",
+    ),
+]
 _Output = Annotated[
     str | None, output_file("Write the best configuration as a result.", "--output", "-o", panel=OUTPUT)
 ]
@@ -183,6 +191,7 @@ def command(
     scope: dict[str, Any],
     runs: dict[str, Any],
     template: _Template = False,
+    cross_check: _CrossCheck = False,
     limits: dict[str, Any],
     json: Json = False,
     progress: _Progress = None,
@@ -218,13 +227,16 @@ def command(
     from ..studies.configure.judge import judge as judge_one
 
     judged = tuple(judge_one(problem, text, asked.memory_error) for text in judge or ())
-    wanted = not judged or why_not or output is not None
+    wanted = not judged or why_not or output is not None or cross_check
     begun = now()
     report = _search(problem, asked, limits, progress) if wanted else None
     unmeasured = _search(known, before, limits, progress) if fit is not None and wanted else None
     answer = Answer(problem, asked, judged, report, fit, unmeasured, None if fit is None else before.error)
+    seconds = now() - begun
+    if cross_check:
+        answer = _cross_checked(answer, seconds, limits)
     if output is not None:
-        _save(answer, now() - begun, limits.get("time_limit_s"), output)
+        _save(answer, seconds, limits.get("time_limit_s"), output)
     if json:
         print_json(answer.to_json())
     else:
@@ -242,6 +254,13 @@ def _search(problem: TrainingProblem, asked: Asked, limits: Mapping[str, Any], p
         return search_configurations(problem, asked, limits.get("time_limit_s"), watch)
 
 
+def _cross_checked(answer: Answer, seconds: float, limits: Mapping[str, Any]) -> Answer:
+    from ..planners.options import SolveOptions
+    from ..studies.configure.result import cross_checked
+
+    return cross_checked(answer, seconds, SolveOptions(**limits))
+
+
 def _save(answer: Answer, seconds: float, time_limit_s: float | None, path: str) -> None:
     from ..instances.base.result import Stop
     from ..instances.files import save
@@ -253,6 +272,8 @@ def _save(answer: Answer, seconds: float, time_limit_s: float | None, path: str)
 
 def _exit_code(answer: Answer, time_limit_s: float | None) -> int:
     """Of a search by what was found, else by what was judged; without a limit only a signal ends a search early."""
+    if answer.contradicted:
+        return REJECTED
     if answer.report is not None:
         interrupted = not answer.report.finished and time_limit_s is None and not answer.listed
         return OK if answer.best is not None else INTERRUPTED if interrupted else NO_PLAN
@@ -307,18 +328,18 @@ def _without_limit(problem: TrainingProblem) -> TrainingProblem:
 def _asked(scope: Mapping[str, Any]) -> Asked:
     from ..studies.configure.answer import Asked
 
-    error, memory_error = scope.get("error", ERROR), scope.get("memory_error", MEMORY_ERROR)
-    for name, value in (("--error", error), ("--memory-error", memory_error)):
+    errors = {name: scope[name] for name in ("error", "memory_error") if name in scope}
+    for name, value in errors.items():
         if not 0 <= value < 1:
-            raise UsageError(f"{name} is {value:g}; give a share from 0 to below 1, as 5%.")
-    return Asked(error, memory_error, tuple(scope.get("fix", ())), tuple(scope.get("forbid", ())))
+            raise UsageError(f"{flag_of(name)} is {value:g}; give a share from 0 to below 1, as 5%.")
+    return Asked(**errors, fixed=tuple(scope.get("fix", ())), forbidden=tuple(scope.get("forbid", ())))
 
 
 # ---- runs that were made -------------------------------------------------------------------------------
 
 
 def _print_template() -> None:
-    from ..planners.training.measured import template
+    from ..planners.training.run_tables import template
 
     sys.stdout.write(template())
 

@@ -97,6 +97,13 @@ OPTIONS = (
         help="Look at every operation with torch, a minute for a large model; or calculate from the shapes in the "
         "configuration, in moments, with fused kernels; default: trace where torch is installed.",
     ),
+    option(
+        "activations",
+        str,
+        metavar="fused|eager",
+        help="What layers keep for backward passes: as training frameworks keep it, with fused kernels and flash "
+        "attention; or as PyTorch does, operation by operation; default: fused where the shapes are known.",
+    ),
 )
 
 
@@ -120,7 +127,10 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
 with_arguments = shared("arguments", OPTIONS, _arguments)
 # Samples of a micro-batch where the file does not say.
 MicroBatch = Annotated[
-    int, typer.Option("--micro-batch", metavar="SAMPLES", help="Samples that the amounts of the file are of.")
+    int | None,
+    typer.Option(
+        "--micro-batch", metavar="SAMPLES", help="Samples that the amounts of the file are of.", show_default=False
+    ),
 ]
 
 
@@ -135,7 +145,7 @@ def table(
     template: Annotated[
         bool, typer.Option("--template", help="Print a filled example as CSV: a transformer.")
     ] = False,
-    micro_batch: MicroBatch = 1,
+    micro_batch: MicroBatch = None,
     arguments: dict[str, Any],
     json: Json = False,
 ) -> None:
@@ -164,7 +174,7 @@ def pipedream(
     *,
     file: Annotated[str, input_file("FILE", "A graph of layers with measured times: graph.txt.")],
     output: Output = None,
-    micro_batch: MicroBatch = 1,
+    micro_batch: MicroBatch = None,
     arguments: dict[str, Any],
     json: Json = False,
 ) -> None:
@@ -173,9 +183,12 @@ def pipedream(
     Commands that take an INSTANCE take the file itself, too, with the cluster and --kind beside.
     """
     from ..instances.lowering import load_graph_txt
+    from ..instances.networks.profile.options import SAMPLES
 
     check_output(output, json)
-    profile = load_graph_txt(file, **{"training": True, **arguments}).replace(micro_batch=micro_batch)
+    profile = load_graph_txt(file, **{"training": True, **arguments})
+    if micro_batch is not None:
+        profile = profile.replace(micro_batch=micro_batch, source={**profile.source, SAMPLES: micro_batch})
     hand_over(profile, output, json)
 
 
@@ -229,6 +242,7 @@ def torch(
     "attention",
     "allow_uncounted",
     "trace",
+    "activations",
 )
 def hf(
     *,
@@ -284,6 +298,11 @@ def hand_over(profile: Profile, output: str | None, json: bool, summary: str | N
 
     for warning in profile.source.get("warnings", ()):
         say_note(warning)
+    if profile.training and profile.source.get("activations") == "fused":
+        say_note(
+            "layers keep what fused kernels and flash attention leave, as training frameworks do; --activations eager "
+            "counts what PyTorch keeps operation by operation"
+        )
     if output is not None:
         write_json(output, profile_to_json(profile))
     if json:

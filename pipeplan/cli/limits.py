@@ -23,7 +23,7 @@ LIMITS = (
         "--gap",
         parser=quantities.share,
         metavar="SHARE",
-        help="Stop when the relative gap is at most this: 0.01 or 1%; default: 0, a proof.",
+        help="Stop at this relative gap: 0.01 or 1%.",
     ),
     _option(
         "abs_gap",

@@ -13,7 +13,17 @@ from ..instances.base.errors import UsageError
 from ..instances.lookup import holds_profile
 from ..planners.options import SolveOptions
 from ..show.console import print_json, say_note
-from .arguments import Cluster, InstanceArgument, Json, drawable, load_instance, output_file, with_cluster
+from .arguments import (
+    BESIDE_METHODS,
+    Cluster,
+    InstanceArgument,
+    Json,
+    drawable,
+    load_instance,
+    output_file,
+    with_cluster,
+    with_micro_batch,
+)
 from .exits import INTERRUPTED, NO_PLAN, OK
 from .interrupt import graceful
 from .limits import with_limits
@@ -45,7 +55,7 @@ _Picture = Annotated[
 ]
 
 
-@with_cluster()
+@with_cluster(*BESIDE_METHODS)
 @with_method_options
 @with_limits("rel_gap", "abs_gap", "time_limit_s", "memory_limit_bytes", "threads", "seed")
 def command(
@@ -73,6 +83,7 @@ def command(
         raise UsageError("plan memory asks how much memory is needed, whatever there is; drop --memory.")
     if holds_profile(instance):
         on = replace(on, memory_bytes=math.inf)
+    on, own = with_micro_batch(instance, on, own)
     problem = load_instance(instance, on)
     from ..studies.memory import memory_study
 

@@ -11,9 +11,9 @@ import typer
 
 from ..formulations.contract import OptionSpec
 from ..planners.registry import all_methods, option_owners
+from .arguments import watch
 from .limits import key_and_value
 from .signatures import option, with_options
-from .written import watch
 
 _TYPES: dict[str, type] = {
     "flag": bool, "choice": str, "int": int, "float": float, "time": str, "text": str, "path": str, "allocation": str,

@@ -16,11 +16,19 @@ from ..kinds import SHOWN, shown_kind
 from ..show.command import command_of_curve
 from ..show.console import print_json, say_note
 from . import quantities
-from .arguments import Cluster, Json, drawable, input_file, load_asked, output_file, with_cluster
+from .arguments import (
+    PROFILE_OPTIONS,
+    Cluster,
+    Json,
+    drawable,
+    input_file,
+    load_asked,
+    output_file,
+    with_cluster,
+)
 from .exits import INTERRUPTED, NO_PLAN, OK
 from .interrupt import graceful
 from .limits import limits_for, with_limits
-from .profile_options import PROFILE_OPTIONS
 from .progress import reporter
 from .signatures import option, shared
 from .solve import Progress
@@ -107,8 +115,8 @@ _Report = Annotated[
 ]
 
 
-@with_limits("rel_gap", "abs_gap", "time_limit_s", "threads", "seed")
 @with_cluster(*CLUSTER_OPTIONS)
+@with_limits("rel_gap", "abs_gap", "time_limit_s", "threads", "seed")
 @shared("own", CURVES)()
 def command(
     *,

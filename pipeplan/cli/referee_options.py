@@ -124,10 +124,6 @@ def _rules(problem: Problem, given: Mapping[str, Any], made_for: dict[str, Any])
         raise UsageError(f"--latency-limit says nothing about a {problem.kind} problem; drop it.")
     given = in_units_of(problem, given)
     rules = kind_of(problem).rules(problem, {"contiguity": "none", **made_for, **given})
-    if given.get("objective", rules.objective) != rules.objective:
-        raise UsageError(
-            f"--objective {given['objective']} is for flat networks and this problem has levels; drop it."
-        )
     if "subgraphs_per_device" in given and "subgraphs_per_device" not in rules.to_options():
         raise UsageError(
             "--subgraphs-per-device counts only with --objective latency or --latency-limit; give both or neither."

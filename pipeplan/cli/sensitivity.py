@@ -15,7 +15,15 @@ from ..instances.registry import kind_of
 from ..show.console import clean, out, print_json, say_note
 from ..show.words import several
 from . import quantities
-from .arguments import Cluster, InstanceArgument, Json, load_instance, with_usual_cluster
+from .arguments import (
+    BESIDE_METHODS,
+    Cluster,
+    InstanceArgument,
+    Json,
+    load_instance,
+    with_cluster,
+    with_micro_batch,
+)
 from .arguments import progress as progress_option
 from .exits import exit_code
 from .interrupt import graceful
@@ -68,7 +76,7 @@ _MoreBandwidth = Annotated[
 _Progress = Annotated[str | None, progress_option("How to report progress on stderr, as in `plan solve`.")]
 
 
-@with_usual_cluster()
+@with_cluster(*BESIDE_METHODS)
 @with_method_options
 @with_limits("rel_gap", "abs_gap", "time_limit_s", "memory_limit_bytes", "threads", "seed")
 def command(
@@ -91,6 +99,7 @@ def command(
     cluster, they are its own. Limits apply to each
     solve. `plan planners NAME` and `plan formulations NAME` list the options of a method.
     """
+    on, own = with_micro_batch(instance, on, own)
     problem, questions = _asked(instance, on)
     _check_steps(more_memory, more_bandwidth)
     method: dict[str, Any] = {"formulation": formulation, "planner": planner, "solver": solver, "options": own}
@@ -117,10 +126,12 @@ def command(
 def _asked(instance: str, on: Cluster) -> tuple[Problem, dict[str, Problem]]:
     """The instance on its own cluster, and on those that the user asks for: each option alone and all together."""
     values = {name: value for name in IN_WORDS if (value := getattr(on, name)) is not None}
-    rest = replace(on, **dict.fromkeys(values))
+    rest = replace(on, **dict.fromkeys(values), gpus=None)
     together = load_instance(instance, on)
     itself = _instance_on(instance, rest)
     if itself is None or not values:
+        return together, {}
+    if on.gpus is not None:
         return together, {}
     alone = {
         IN_WORDS[name](value): _instance_on(instance, replace(rest, **{name: value}))

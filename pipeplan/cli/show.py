@@ -13,12 +13,13 @@ from ..instances.networks.profile.options import ProfileOptions
 from ..instances.registry import kind_of
 from ..kinds import shown_kind
 from ..show.console import out, print_json, say_note, styled
-from .arguments import Cluster, InstanceArgument, Json, Picture, input_file, load_for, load_instance, with_cluster
+from .arguments import Cluster, InstanceArgument, Json, Picture, cluster_for, input_file, load_lowered, with_cluster
 from .exits import OK, REJECTED
 from .referee_options import Case, read_case, with_rules
 from .verify import report
 
 if TYPE_CHECKING:
+    from ..instances.base.kind import Samples
     from ..instances.registry import Problem
     from ..show.view import PlanView
 
@@ -53,7 +54,8 @@ def command(
     if bare and holds_profile(instance):
         _show_profile(instance, on, json)
         return
-    problem = load_instance(instance, on) if plan is None else load_for(plan, instance, on)
+    lowered, _ = load_lowered(instance, on if plan is None else cluster_for(plan, on))
+    problem, samples = lowered.problem, lowered.samples
     if unrolled and not kind_of(problem).periodic:
         raise UsageError(f"--unrolled is for patterns of chains; {instance} is a {problem.kind} problem.")
     if plan is None:
@@ -65,11 +67,14 @@ def command(
     violations = case.violations()
     seen = None if json and picture is None else _seen(case)
     if json:
+        from ..show.iteration import iteration_json
+
         found = _latency(case)
         latency = {} if found is None else {"latency": found.latency}
-        print_json({**report(case, violations), **latency})
+        iteration = iteration_json(problem, None if violations else case.plan, samples)
+        print_json({**report(case, violations), **latency, **iteration})
     else:
-        _draw(case, seen, [str(violation) for violation in violations], unrolled)
+        _draw(case, seen, [str(violation) for violation in violations], unrolled, samples)
     if picture is not None:
         _draw_picture(seen, picture)
     raise typer.Exit(REJECTED if violations else OK)
@@ -121,8 +126,15 @@ def _seen(case: Case) -> PlanView | PipeplanError:
         return error
 
 
-def _draw(case: Case, seen: PlanView | PipeplanError | None, violations: list[str], unrolled: bool) -> None:
+def _draw(
+    case: Case,
+    seen: PlanView | PipeplanError | None,
+    violations: list[str],
+    unrolled: bool,
+    samples: Samples | None,
+) -> None:
     from ..show.answer import about_plan
+    from ..show.iteration import describe_iteration
     from ..show.terminal.drawing import say_answer, say_differences, say_verdict
     from ..show.terminal.plan import draw
     from ..show.view import PlanView
@@ -132,6 +144,9 @@ def _draw(case: Case, seen: PlanView | PipeplanError | None, violations: list[st
         if not violations:
             value = case.rules.value(case.problem, case.plan)
             say_answer(about_plan(case.problem, case.plan, seen, case.rules, value))
+            iteration = describe_iteration(case.problem, case.plan, samples)
+            if iteration is not None:
+                out().print(styled(iteration.in_words()))
         draw(seen, unrolled)
         found = _latency(case) if "contiguity" in case.rules.to_options() else None
         if found is not None:

@@ -9,6 +9,7 @@ from copy import copy
 from typing import Annotated, Any, get_args
 
 import typer
+from typer.models import OptionInfo
 
 Command = Callable[..., None]
 
@@ -73,6 +74,43 @@ def hidden(parameter: inspect.Parameter) -> inspect.Parameter:
     unlisted = copy(info)
     unlisted.hidden = True
     return parameter.replace(annotation=Annotated[kind, unlisted])
+
+
+def with_usual_help(*rare: str) -> Callable[[Command], Command]:
+    """The command with a help page that leaves these options out; `--help-all` lists all that it takes."""
+
+    def choose(command: Command) -> Command:
+        def run(**values: Any) -> None:
+            del values[_HELP_ALL.name]
+            command(**values)
+
+        signature = inspect.signature(command)
+        listed = [
+            hidden(parameter) if parameter.name in rare and _is_option(parameter) else parameter
+            for parameter in signature.parameters.values()
+        ]
+        signature = signature.replace(parameters=[*listed, _HELP_ALL])
+        run.__signature__ = signature  # type: ignore[attr-defined]
+        run.__annotations__ = {name: found.annotation for name, found in signature.parameters.items()}
+        run.__doc__, run.__name__ = command.__doc__, command.__name__
+        return run
+
+    return choose
+
+
+def _is_option(parameter: inspect.Parameter) -> bool:
+    return isinstance(get_args(parameter.annotation)[1], OptionInfo)
+
+
+def _show_all(context: typer.Context, parameter: typer.CallbackParam, wanted: bool) -> None:
+    if wanted:
+        for known in context.command.params:
+            known.hidden = False  # type: ignore[attr-defined]
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
+_HELP_ALL = option("help_all", bool, "--help-all", help="List all options.", is_eager=True, callback=_show_all)
 
 
 def flag_of(name: str) -> str:

@@ -8,20 +8,20 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..formulations.registry import FORMULATIONS, find_formulation
 from ..instances.base.errors import UsageError
+from ..instances.base.kind import Lowered
 from ..instances.base.result import Result
 from ..instances.base.stopwatch import part
-from ..instances.networks.profile.options import Samples
 from ..instances.registry import Problem
 from ..planners.registry import EXACT, PLANNERS, example_of, find_planner
 from ..show.console import print_json, say_note, say_written
-from ..studies import export
 from .arguments import (
+    BESIDE_METHODS,
     Cluster,
     Json,
     Picture,
@@ -30,7 +30,8 @@ from .arguments import (
     load_lowered,
     output_file,
     readable,
-    with_usual_cluster,
+    with_cluster,
+    with_micro_batch,
 )
 from .arguments import progress as progress_option
 from .exits import exit_code
@@ -39,14 +40,15 @@ from .limits import limits_for, with_limits
 from .method_options import with_method_options
 from .progress import reporter
 
+if TYPE_CHECKING:
+    from ..instances.networks.profile.profile import Profile
+
 METHOD, OUTPUT = "Method", "Output"
 _method = partial(typer.Option, rich_help_panel=METHOD)
 
 _Instance = Annotated[
     str | None,
-    input_file(
-        "INSTANCE", "A file, - for standard input, or the name of a packaged instance; default: an example."
-    ),
+    input_file("INSTANCE", "A file, - or a packaged name; default: an example."),
 ]
 _Formulation = Annotated[
     str | None,
@@ -54,7 +56,7 @@ _Formulation = Annotated[
         "--formulation",
         metavar="NAME",
         autocompletion=lambda: list(FORMULATIONS),
-        help="The model to solve; `plan formulations` lists them.",
+        help="The model to solve; see `plan formulations`.",
     ),
 ]
 _Planner = Annotated[
@@ -63,12 +65,12 @@ _Planner = Annotated[
         "--planner",
         metavar="NAME",
         autocompletion=lambda: list(PLANNERS),
-        help="The way to a plan; `plan planners` lists them.",
+        help="The way to a plan; see `plan planners`.",
     ),
 ]
 _Solver = Annotated[
     str,
-    _method("--solver", metavar="NAME", help="The solver to use; `plan solvers` lists them."),
+    _method("--solver", metavar="NAME", help="The solver; see `plan solvers`."),
 ]
 _WarmStart = Annotated[
     str,
@@ -83,10 +85,10 @@ _CrossCheck = Annotated[
     bool,
     _method(
         "--cross-check",
-        help="Solve with a second exact method as well, and fail if the proofs contradict each other.",
+        help="Prove it with a second exact method as well.",
     ),
 ]
-_Output = Annotated[str | None, output_file("Write the result as JSON.", "--output", "-o", panel=OUTPUT)]
+_Output = Annotated[str | None, output_file("Write the result as JSON.", "--output", "-o")]
 _Log = Annotated[str | None, output_file("Write the solver's own log to this file.", "--log", panel=OUTPUT)]
 Progress = Annotated[
     str | None, progress_option("How to report progress on stderr; default: a live line on a terminal.", OUTPUT)
@@ -101,7 +103,7 @@ _Export = Annotated[
 ]
 
 
-@with_usual_cluster()
+@with_cluster(*BESIDE_METHODS)
 @with_method_options
 @with_limits()
 def command(
@@ -125,12 +127,14 @@ def command(
 ) -> None:
     """Plan an instance: prove the best plan, or find the best within the limits.
 
-    The options of a method (--objective, --non-contiguous, ...) are listed by `plan planners NAME` and
-    `plan formulations NAME`, rare options of the cluster and of tables by `plan convert --help`.
+    --help-all lists all options; `plan planners NAME` explains a method's.
     """
     if export_model is not None:
+        from ..studies import export
+
         export.check_export(export_model)
     with part("reading"):
+        on, own = with_micro_batch(instance, on, own)
         lowered, asked = load_lowered(instance or _example(formulation, planner), on)
         problem = lowered.problem
     options = limits_for(problem, limits, log_path=log)
@@ -164,7 +168,7 @@ def command(
             verbose=verbose,
             picture=picture,
             named=instance is None,
-            samples=lowered.samples,
+            lowered=lowered,
         )
     raise typer.Exit(exit_code(result))
 
@@ -178,22 +182,24 @@ def show_result(
     verbose: bool,
     picture: str | None,
     named: bool = False,
-    samples: Samples | None = None,
+    lowered: Lowered | None = None,
 ) -> None:
-    """In the terminal, or its facts as JSON, and as a picture where that was asked for."""
+    """In the terminal, or its facts as JSON, and as a picture where that was asked for; `lowered`: the problem with the
+    profile that it was made of."""
     from ..show.view import view_of_result
 
     view = None if json and picture is None else view_of_result(problem, result)
     for message in result.messages:
         say_note(message)
+    samples = None if lowered is None else lowered.samples
     if result.plan is not None and result.verified and not json:
-        from ..show.iteration import unused_devices
-
-        unused = unused_devices(problem, result.plan)
-        if unused is not None:
-            say_note(unused)
+        for note in _about_use(problem, result, None if lowered is None else lowered.profile):
+            say_note(note)
     if json:
-        print_json(facts)
+        from ..show.iteration import iteration_json
+
+        plan = result.plan if result.verified else None
+        print_json({**facts, **iteration_json(problem, plan, samples)})
     else:
         from ..show.terminal.drawing import draw_result
 
@@ -202,6 +208,22 @@ def show_result(
         from ..show.pictures.plans import draw_view
 
         draw_view(view, picture)
+
+
+def _about_use(problem: Problem, result: Result, profile: Profile | None) -> Iterator[str]:
+    """Devices that the plan leaves over, and a framework that cannot run it."""
+    from ..show.iteration import unused_devices
+
+    assert result.plan is not None  # the caller has looked
+    unused = unused_devices(problem, result.plan)
+    if unused is not None:
+        yield unused
+    if profile is not None:
+        from ..models.export.registry import expected_refusal
+
+        refusal = expected_refusal(result, profile)
+        if refusal is not None:
+            yield refusal
 
 
 def _example(formulation: str | None, planner: str | None) -> str:

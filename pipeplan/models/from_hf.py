@@ -12,6 +12,14 @@ from ..instances.base.errors import InputError, UsageError, show, unknown_choice
 from ..instances.base.json_file import read_json
 from ..instances.networks.analytic.hardware import Hardware
 from ..instances.networks.profile.profile import MAX_SAMPLES, Profile
+from ..instances.training.to_profile import (
+    ACTIVATIONS,
+    EAGER,
+    FUSED,
+    has_known_shapes,
+    profile_of_shapes,
+    with_fused_activations,
+)
 from .extras import is_installed, require
 from .from_torch import device_of
 
@@ -33,6 +41,7 @@ def import_hf(
     attention: str = "fused",
     allow_uncounted: bool = False,
     trace: bool | None = None,
+    activations: str | None = None,
     name: str | None = None,
 ) -> Profile:
     """A profile of a model of transformers, from its configuration alone: no weights, and nothing from a hub.
@@ -65,6 +74,10 @@ def import_hf(
         Build the model with torch and look at each of its operations, which takes a minute for a large one. False: the
         shapes in the configuration are enough, for architectures that are known. None: it is traced where torch is
         installed, and calculated from its shapes otherwise.
+    activations : str, optional
+        What layers keep for their backward passes: "fused", as training frameworks with fused kernels and flash
+        attention keep it, or "eager", as PyTorch does operation by operation, which only a trace knows. None: fused for
+        language models whose shapes are known, where nodes are blocks; eager otherwise.
     name : str, optional
         Of the profile. None: the file's folder or name, else the model's class.
 
@@ -87,16 +100,16 @@ def import_hf(
         raise unknown_choice("--dtype", dtype, DTYPES)
     device = device_of(hardware, efficiency, kernel_start_s)
     content, file = _content(config)
+    assert device is not None, "nothing is measured here"
+    enough = _shapes_are_enough(content, granularity, attention)
+    kept = _activations(activations, enough, trace)
     if trace is None:
-        trace = is_installed("torch", "transformers") or not _shapes_are_enough(content, granularity, attention)
+        trace = kept == EAGER or is_installed("torch", "transformers")
+    sizes: dict[str, Any] = {"batch": batch, "sequence": sequence, "dtype": dtype, "training": training}
     if not trace:
         _check_shapes_are_enough(granularity, attention)
-        from .from_shapes import profile_of_shapes
-
-        assert device is not None, "nothing is measured here"
-        sizes = {"batch": batch, "sequence": sequence, "dtype": dtype, "training": training}
         try:
-            return profile_of_shapes(content, device, **sizes, name=name or _name(file))  # type: ignore[arg-type]
+            return profile_of_shapes(content, device, **sizes, name=name or _name(file))
         except InputError as error:
             raise error.in_file(file) if file and not error.file else error from None
     require("torch", "transformers")
@@ -104,16 +117,32 @@ def import_hf(
     from .torch_profile import Costing, torch_profile
 
     try:
-        model = HfModel(content, batch=batch, sequence=sequence, dtype=dtype, training=training)
+        model = HfModel(content, **sizes)
         how = Costing(device, 1, training, granularity, attention, None, allow_uncounted)
-        return torch_profile(lambda _: model.build, (batch,), how, name=name or _name(file), source=model.source)
+        source = {**model.source, "activations": EAGER}
+        traced = torch_profile(lambda _: model.build, (batch,), how, name=name or _name(file), source=source)
+        if kept == EAGER or not training:
+            return traced
+        return with_fused_activations(traced, profile_of_shapes(content, device, **sizes, name=traced.name))
     except InputError as error:
         raise error.in_file(file) if file and not error.file else error from None
 
 
-def _shapes_are_enough(content: Mapping[str, Any], granularity: str, attention: str) -> bool:
-    from .from_shapes import has_known_shapes
+def _activations(asked: str | None, enough: bool, trace: bool | None) -> str:
+    """What is kept, by what is asked for and what is known."""
+    if asked is not None and asked not in ACTIVATIONS:
+        raise unknown_choice("--activations", asked, ACTIVATIONS)
+    if asked == FUSED and not enough:
+        raise UsageError(
+            "--activations fused is for language models of known shapes, their layers whole and attention fused; give "
+            "--activations eager."
+        )
+    if asked == EAGER and trace is False:
+        raise UsageError("--activations eager needs a traced model; drop --no-trace, or give --activations fused.")
+    return asked or (FUSED if enough or trace is False else EAGER)
 
+
+def _shapes_are_enough(content: Mapping[str, Any], granularity: str, attention: str) -> bool:
     return (granularity, attention) == ("block", "fused") and has_known_shapes(content)
 
 

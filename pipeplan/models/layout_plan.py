@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..instances.base.cluster import Cluster
 from ..instances.base.errors import InputError, UsageError
+from ..instances.base.kind import Lowered
 from ..instances.base.result import Found, Result, Stop
 from ..instances.lowering import on_cluster
 from ..instances.networks.megatron_layout import Layout, read_layout
-from ..instances.networks.profile.options import Lowered, ProfileOptions
+from ..instances.networks.profile.options import ProfileOptions
 from ..instances.registry import Plan
 from .export.contract import ToExport
 from .export.names import NodeNames

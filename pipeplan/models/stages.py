@@ -7,20 +7,21 @@ follow each other holds several, so that one stage never waits for a later one. 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..instances.base.errors import InputError, UsageError, show
 from ..instances.base.graph import topological_order
+from ..instances.networks.profile.module_names import runs_backward
 from ..instances.placement.from_profile import BACKWARD_SUFFIX
-from .module_names import runs_backward
 
 if TYPE_CHECKING:
     from ..instances.chain.plan import PatternPlan
     from ..instances.graph_pipeline.plan import StageGraphPlan
     from ..instances.networks.profile.profile import Profile
+    from ..instances.networks.profile.whole_layers import WholeLayers
     from ..instances.placement.plan import Device, PlacementPlan
     from ..instances.registry import Plan
     from ..instances.staging.leveled_plan import LeveledPlan, LeveledStage
@@ -50,6 +51,8 @@ class ModelStage:
     """Samples of one of its micro-batches; None: the plan does not say, and all stages have the same number."""
     configurations: Mapping[str, str] | None = None
     """How nodes run (recomputation and the like) where that is not the usual way."""
+    gpu: str | None = None
+    """The type of its devices, where the plan names one."""
 
 
 @dataclass(frozen=True)
@@ -89,10 +92,47 @@ def stages_of(plan: Plan, profile: Profile | None = None) -> PlanStages:
     }
     if plan.kind not in readers:
         raise UsageError(f"A plan of the kind {plan.kind} has no stages that could be exported or run.")
-    stages = readers[plan.kind](plan, profile)
+    stages = _read(readers[plan.kind], plan, profile)
     if not stages.stages:
         raise InputError("plan", "holds no node", "give a plan that runs something")
     return stages
+
+
+def _read(reader: Callable[[Any, Profile | None], PlanStages], plan: Plan, profile: Profile | None) -> PlanStages:
+    """A plan that fits the profile no more than by its whole layers was made with `--whole-layers`."""
+    try:
+        return reader(plan, profile)
+    except InputError:
+        if profile is None:
+            raise
+        from ..instances.networks.profile.whole_layers import whole_layers
+
+        try:
+            layers = whole_layers(profile)
+            return _in_nodes(reader(plan, layers.profile), layers, profile)
+        except InputError:
+            pass
+        raise
+
+
+def _in_nodes(stages: PlanStages, layers: WholeLayers, profile: Profile) -> PlanStages:
+    """Stages of whole layers, by the nodes that these consist of."""
+    divided = [
+        replace(
+            stage,
+            nodes=tuple(node for layer in stage.nodes for node in layers.members[layer]),
+            configurations=stage.configurations
+            and {
+                node: way
+                for layer, way in stage.configurations.items()
+                for node in layers.members[layer]
+                if node not in layers.joined
+            },
+        )
+        for stage in stages.stages
+    ]
+    stage_of = {node: number for number, stage in enumerate(divided) for node in stage.nodes}
+    return PlanStages(tuple(divided), _reads(stage_of, profile), stages.training)
 
 
 def order_of(profile: Profile) -> tuple[int, ...]:
@@ -197,6 +237,7 @@ def _of_stages(
             replicas=copies,
             tensor_parallel=stage.tensor_parallel,
             configurations=_unusual(stage.configurations),
+            gpu=getattr(stage, "device_type", None),
         )
         for number, (stage, copies) in enumerate(replicated)
     ]
@@ -283,11 +324,15 @@ class _Holder:
     name: str
     replicas: int = 1
     on_cpu: bool = False
+    gpu: str | None = None
 
 
 def _of_placement(plan: PlacementPlan, profile: Profile | None) -> PlanStages:
     owner = _owners([device.nodes for device in plan.devices], profile)
-    holders = {d: _Holder(e.name, _copies(plan, e), e.type == "cpu") for d, e in enumerate(plan.devices)}
+    holders = {
+        d: _Holder(e.name, _copies(plan, e), e.type == "cpu", e.accelerator_type)
+        for d, e in enumerate(plan.devices)
+    }
     backward = any(str(node) not in owner for device in plan.devices for node in device.nodes)
     if profile is not None:
         return _by_device(profile, [owner[node] for node in profile.ids], holders, backward)
@@ -300,6 +345,7 @@ def _of_placement(plan: PlacementPlan, profile: Profile | None) -> PlanStages:
             1,
             replicas=holders[d].replicas,
             on_cpu=holders[d].on_cpu,
+            gpu=holders[d].gpu,
         )
         for rank, d in enumerate(busy)
     ]
@@ -345,7 +391,15 @@ def _by_device(
         holder = holders[device]
         nodes = tuple(profile.nodes[i].id for i in members[number])
         stages.append(
-            ModelStage(nodes, ranks[device], holder.name, at_most, replicas=holder.replicas, on_cpu=holder.on_cpu)
+            ModelStage(
+                nodes,
+                ranks[device],
+                holder.name,
+                at_most,
+                replicas=holder.replicas,
+                on_cpu=holder.on_cpu,
+                gpu=holder.gpu,
+            )
         )
     stage_of = {node: number for number, stage in enumerate(stages) for node in stage.nodes}
     return PlanStages(tuple(stages), _reads(stage_of, profile), training)

@@ -3,14 +3,16 @@ what an even split costs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
+from ..instances.base.amounts import as_written
 from ..instances.base.kind import Rules
 from ..instances.base.result import Found, Result, Stop
-from ..instances.registry import Plan, Problem
-from .even import equal_blocks, even_split
+from ..instances.registry import Plan, Problem, kind_of
+from .even import equal_blocks, even_split, nearest_even_split
 from .view import PlanView, Row, module_of
-from .words import amount, percent
+from .words import IN_BYTES, MemoryUnit, amount, percent
 
 if TYPE_CHECKING:
     from ..planners.referee import Ruling
@@ -44,7 +46,8 @@ def answer(problem: Problem, result: Result, view: PlanView | None, rules: Rules
 
 def about_plan(problem: Problem, plan: Plan, view: PlanView, rules: Rules, value: float, *more: str) -> str:
     """Its value, what limits it, what else is known of it, and an even split to compare with."""
-    parts = [f"{view.value}: {view.limits or limits(view)}", *more, even(problem, plan, rules, value)]
+    compared = even(problem, plan, rules, value, view.memory_unit)
+    parts = [f"{view.value}: {view.limits or limits(view)}", *more, compared]
     return "; ".join(filter(None, parts)) + "."
 
 
@@ -73,20 +76,33 @@ def _full(row: Row) -> str:
     return f", its memory is nearly full ({percent(row.memory_held / row.limit)})"
 
 
-def even(problem: Problem, plan: Plan, rules: Rules, value: float) -> str:
-    """By how much an even split is slower, of all layers and, as frameworks do it, of blocks, or that none fits; empty
-    where nobody has said what is even."""
+def even(problem: Problem, plan: Plan, rules: Rules, value: float, memory: MemoryUnit = IN_BYTES) -> str:
+    """By how much an even split is slower, of all layers and, as frameworks do it, of blocks, or what the nearest lacks
+    where none fits; empty where nobody has said what is even."""
     other, blocks = even_split(problem, rules), equal_blocks(problem, rules)
     words = getattr(module_of(problem), "EVEN", "")
     split = f"an even split ({words})" if words else "an even split"
     parts = []
     if other is None and words:
-        parts.append(f"no even split fits that was tried ({words})")
+        parts.append(f"no even split fits that was tried ({words}){_misfit(problem, rules, memory)}")
     if other is not None:
         parts.append(_compared(split, other, plan, value))
     if blocks is not None and (other is None or blocks.plan != other.plan):
         parts.append(_compared(BLOCKS, blocks, plan, value))
     return "; ".join(filter(None, parts))
+
+
+def _misfit(problem: Problem, rules: Rules, memory: MemoryUnit) -> str:
+    """By how much the nearest one does not fit."""
+    nearest, kind = nearest_even_split(problem, rules), kind_of(problem)
+    if nearest is None or kind.held is None or not nearest.violations:
+        return ""
+    limit = getattr(problem, kind.cluster.get("memory_bytes", ""), None)
+    held = kind.held(problem, nearest.plan, rules.to_options())
+    if limit is None or held <= as_written(limit):
+        return f": {nearest.violations[0].removesuffix('.')}"
+    holds, more = memory.text(float(held)), memory.text(float(held - as_written(limit)))
+    return f": the nearest holds {holds} on its fullest device, {more} more than that has"
 
 
 def _compared(split: str, other: Ruling, plan: Plan, value: float) -> str:
@@ -166,7 +182,7 @@ def run_facts(result: Result, unit: str | None) -> dict[str, str]:
         "wider": result.scope and result.wider and f"{result.wider} asks for more plans",
         "proof": None if result.proof is None else "; ".join(result.proof.checks),
         "start": _start(result),
-        "cross-check": _cross_check(result),
+        "cross-check": None if result.cross_check is None else check_in_words(result.cross_check),
         "seconds": ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items()),
     }
     return {name: text for name, text in facts.items() if text is not None}
@@ -210,12 +226,10 @@ def _start(result: Result) -> str:
     return " ".join(filter(None, [str(start.outcome), *facts]))
 
 
-def _cross_check(result: Result) -> str | None:
-    facts = result.cross_check
-    if facts is None:
-        return None
+def check_in_words(facts: Mapping[str, Any]) -> str:
+    """What a second method said."""
     method = facts.get("planner") or facts.get("formulation")
-    word = "CONTRADICTS" if result.contradicted else "no contradiction"
+    word = "no contradiction" if facts["contradiction"] is None else "CONTRADICTS"
     if "message" in facts:
         return f"{method}: no check, {facts['message']}"
     values = f"value {_value(facts.get('objective'), None)}, bound {_value(facts.get('bound'), None)}"

@@ -4,13 +4,14 @@ many of a network's equal blocks, which is how frameworks divide it."""
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Any
 
 from ..instances.base.errors import PipeplanError
 from ..instances.base.kind import Rules
-from ..instances.registry import Plan, Problem
+from ..instances.registry import Plan, Problem, kind_of
 from ..planners.search import Item, shares
 
 if TYPE_CHECKING:
@@ -34,6 +35,23 @@ def equal_blocks(problem: Problem, rules: Rules) -> Ruling | None:
     """The best plan with as many blocks on each device; None where the network is no row of numbered blocks, or does
     not fit."""
     return _best("block_plans", problem, rules)
+
+
+def nearest_even_split(problem: Problem, rules: Rules) -> Ruling | None:
+    """Where no even split fits: the one whose fullest device holds least, with the rules that it breaks."""
+    from ..planners.referee import rule
+    from .view import module_of
+
+    kind, plans = kind_of(problem), getattr(module_of(problem), "even_plans", None)
+    if plans is None or kind.held is None:
+        return None
+    options = rules.to_options()
+    try:
+        candidates = list(plans(problem)) or list(plans(kind.with_memory(problem, None)))
+        fullest = [(kind.held(problem, plan, options), i) for i, plan in enumerate(candidates)]
+        return rule(problem, candidates[min(fullest)[1]], rules) if fullest else None
+    except PipeplanError:
+        return None
 
 
 def _best(plans_of: str, problem: Problem, rules: Rules) -> Ruling | None:
@@ -72,6 +90,19 @@ def staging_plans(problem: StagingProblem) -> Iterator[Plan]:
     result = solve(problem, planner="equi", limits=SolveOptions(time_limit_s=ENOUGH_S))
     if result.plan is not None:
         yield result.plan
+    else:
+        yield from _tried(problem)
+
+
+def _tried(problem: StagingProblem) -> Iterator[Plan]:
+    """Equal stages that do not fit, as many as there is time for."""
+    from ..planners.staging.equal import equal_plans, equal_trees
+
+    plans: Iterator[Plan] = equal_plans(problem, "paper", True)
+    if problem.levels:
+        plans = equal_trees(problem, "precise", True)
+    end = time.monotonic() + ENOUGH_S
+    yield from takewhile(lambda plan: time.monotonic() < end, plans)
 
 
 def staging_blocks(problem: StagingProblem) -> Iterator[Plan]:

@@ -3,15 +3,18 @@ in which devices idle."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from ..instances.base.cluster import SECONDS
 from ..instances.base.errors import PipeplanError
-from ..instances.networks.profile.options import Samples
+from ..instances.base.fields import plain_fields
+from ..instances.base.kind import Samples
 from ..instances.registry import Plan, Problem, kind_of
 from .words import amount, percent, several
 
 if TYPE_CHECKING:
+    from ..instances.base.kind import Samples
     from ..instances.timeline.timeline import Simulation
 
 # Micro-batches of each stage in an iteration, where neither the plan nor the problem says how many there are.
@@ -46,33 +49,73 @@ def _trains(problem: Problem) -> bool:
     return trains is None or trains(problem)
 
 
-def iteration_in_words(problem: Problem, plan: Plan, samples: Samples | None = None) -> str | None:
-    """The sentence; None where there is no iteration to speak of, as in inference."""
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """One iteration of a training plan, and what passes through it in a second."""
+
+    time: float
+    """In `time_unit`."""
+    time_unit: str | None
+    count: int
+    """How much passes through the pipeline in it: so many of `counted`."""
+    counted: str
+    is_usual_count: bool
+    """Does nothing say how many there are, so that `count` is a usual number?"""
+    idle: float
+    """The share of the time in which the devices of the plan wait."""
+    counted_per_second: float | None
+    """None: the unit of time is no known one."""
+    samples_per_second: float | None
+    """None: nothing says how many samples a micro-batch has."""
+    tokens_per_second: float | None
+
+    def in_words(self) -> str:
+        usual = f" ({FOR_EACH_STAGE} for each stage; plan simulate takes any number)" if self.is_usual_count else ""
+        rates: tuple[tuple[float | None, str], ...] = (
+            (self.samples_per_second, "samples"),
+            (self.tokens_per_second, "tokens"),
+        )
+        if self.samples_per_second is None:
+            rates = ((self.counted_per_second, self.counted),)
+        told = (f"{_in_digits(rate)} {what}/s" for rate, what in rates if rate is not None)
+        facts = ", ".join([amount(self.time, self.time_unit), *told])
+        return (
+            f"one iteration of {several(self.count, self.counted.removesuffix('s'))}{usual}: {facts}; "
+            f"devices of the plan idle {percent(self.idle)} of it"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return plain_fields(self)
+
+
+def describe_iteration(problem: Problem, plan: Plan, samples: Samples | None = None) -> Iteration | None:
+    """Its facts; None where there is no iteration to speak of, as in inference."""
     if samples is not None and not samples.training:
         return None
     found = iteration_of(problem, plan)
     if found is None:
         return None
-    counted = kind_of(problem).counted
-    time = amount(found.iteration, problem.time_unit)
-    facts = ", ".join([time, *_rates(found, counted, samples)])
-    usual = "" if kind_of(problem).batch else f" ({FOR_EACH_STAGE} for each stage; plan simulate takes any number)"
-    return (
-        f"one iteration of {several(found.mini_batch, counted.removesuffix('s'))}{usual}: {facts}; "
-        f"devices of the plan idle {percent(found.bubble)} of it"
+    counted, each = kind_of(problem).counted, None
+    if found.time_unit in SECONDS:
+        each = found.mini_batch / (found.iteration * float(SECONDS[found.time_unit]))
+    in_samples = None
+    if counted == "samples":
+        in_samples = each
+    elif samples is not None and samples.micro_batch is not None and each is not None:
+        in_samples = each * samples.micro_batch
+    tokens = (
+        None if samples is None or samples.tokens is None or in_samples is None else in_samples * samples.tokens
+    )
+    usual = kind_of(problem).batch is None
+    return Iteration(
+        found.iteration, found.time_unit, found.mini_batch, counted, usual, found.bubble, each, in_samples, tokens
     )
 
 
-def _rates(found: Simulation, counted: str, samples: Samples | None) -> list[str]:
-    """How much passes through it in a second, in the largest units that are known."""
-    if found.time_unit not in SECONDS:
-        return []
-    each = found.mini_batch / (found.iteration * float(SECONDS[found.time_unit]))
-    if samples is None:
-        return [f"{_in_digits(each)} {counted}/s"]
-    each *= 1 if counted == "samples" else samples.micro_batch
-    tokens = [] if samples.tokens is None else [f"{each * samples.tokens:,.0f} tokens/s"]
-    return [f"{_in_digits(each)} samples/s", *tokens]
+def iteration_json(problem: Problem, plan: Plan | None, samples: Samples | None = None) -> dict[str, Any]:
+    """The entry `iteration` of a JSON object; empty where there is none to speak of."""
+    iteration = None if plan is None else describe_iteration(problem, plan, samples)
+    return {} if iteration is None else {"iteration": iteration.to_json()}
 
 
 def unused_devices(problem: Problem, plan: Plan) -> str | None:

@@ -40,7 +40,8 @@ def export_model(
 ) -> None:
     """Write the linear model that the formulation builds for `problem`, without any cut-off, and beside it a page that
     says what its rows and columns mean."""
-    from ..planners.backends import compile_pyomo, write_model
+    from ..planners.backends.compiler import compile_pyomo
+    from ..planners.backends.files import write_model
 
     check_export(path)
     method = choose(problem, formulation, planner, solver, options or {})

@@ -110,6 +110,7 @@ NETWORK_PARAMETERS = (
     Parameter(
         "merge", "flag", True, "for stagings: one layer for each block of the network, else for each operator"
     ),
+    Parameter("zero", "int", None, "for stagings: the ZeRO stage by which replicas divide their states"),
     Parameter("batch", "int", None, "samples in a (micro-)batch; default: the usual number of the network"),
     Parameter("hardware", "text", "v100-16gb", "the accelerator: v100-16gb, a100-40gb, ..."),
     Parameter("link", "text", "pcie3-x16", "the link to the host: pcie3-x16, pcie4-x16, ..."),

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..formulations.contract import Plan, Problem
-from ..instances.arguments import problem_of
 from ..instances.base.amounts import as_written
 from ..instances.base.clock import now
 from ..instances.base.errors import InputError
 from ..instances.base.result import PROVEN_TOLERANCE, Result, Stop, relative_gap
 from ..instances.least_memory import SmallestMemory, enough
+from ..instances.lookup import problem_of
 from ..instances.registry import kind_of
 from ..planners.memory.smallest import smallest_memory
 from ..planners.options import Progress, SolveOptions, limits_of

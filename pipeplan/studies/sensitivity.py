@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..formulations.contract import Problem
-from ..instances.arguments import problem_of
 from ..instances.base.errors import InputError, show
 from ..instances.base.result import Result, Stop
+from ..instances.lookup import problem_of
 from ..instances.registry import is_problem
 from ..instances.staging.problem import StagingProblem
 from ..instances.upgrades import GIGABYTE, TENTH, Variant, variants

@@ -6,8 +6,6 @@ The parent process never imports a solver: see `client` for how a model gets to 
 from .client import Job as Job
 from .client import solve as solve
 from .client import submit as submit
-from .compiler import compile_pyomo as compile_pyomo
-from .files import write_model as write_model
 from .model import MatrixModel as MatrixModel
 from .model import from_rows as from_rows
 from .records import Answer as Answer

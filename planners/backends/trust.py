@@ -24,7 +24,6 @@ import numpy as np
 from ...formulations.contract import FLOAT_ROOM
 from .model import FEASIBILITY, MatrixModel
 from .registry import backend_named
-from .scaling import ROUNDED_LIMIT
 from .units import reaches
 
 # Relative: a bound of a float solver counts for so much less. Rows are kept to about 1e-9 of the largest load.
@@ -57,6 +56,8 @@ def claim_rounding(backend: str, model: MatrixModel) -> float:
     A float solver keeps them, and whole numbers, up to a tolerance. Whole numbers of a rounded row are off by at most
     half a step for every column, where the row as a whole reaches so many steps.
     """
+    from .scaling import ROUNDED_LIMIT
+
     priced = (model.costs != 0)[model.col_index] & (model.coefficients != 0)
     sizes = np.abs(model.coefficients) * np.maximum(1.0, reaches(model))[model.col_index]
     size = np.bincount(model.row_of_entry, sizes, minlength=model.rows)

@@ -12,7 +12,7 @@ from ...formulations.beaumont.integer_chain import IntegerChain
 from ...instances.base.compiled import compiled
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
-from ...instances.verdict import violations_of
+from ...instances.registry import violations_of
 from . import anneal_kernel
 from .schedule import longest_period, pattern_at
 

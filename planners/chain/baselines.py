@@ -11,7 +11,7 @@ from ...instances.base.result import Stop
 from ...instances.chain.names import plain
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
-from ...instances.verdict import violations_of
+from ...instances.registry import violations_of
 from ..contract import Outcome, Request
 from .contiguous import Stages, best_contiguous, pipedream_partition
 from .simulation import Trace, simulate

@@ -18,7 +18,7 @@ from ...instances.base.result import StartOutcome, Stop, WarmStart, met
 from ...instances.chain.allocation import given_allocation
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
-from ...instances.verdict import violations_of
+from ...instances.registry import violations_of
 from ..contract import Outcome, Request
 from .allocation import balanced, least_period, packed_pattern
 from .annealing import canonical

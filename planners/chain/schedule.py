@@ -25,7 +25,7 @@ from ...instances.base.amounts import as_written
 from ...instances.base.result import Stop
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
-from ...instances.verdict import violations_of
+from ...instances.registry import violations_of
 from .allocation import least_period
 from .contiguous import one_batch
 from .solver import Solver

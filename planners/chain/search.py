@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
+from time import process_time
 
 from ...formulations.beaumont.fixed_allocation import Known
 from ...formulations.beaumont.integer_chain import IntegerChain
@@ -107,7 +108,8 @@ PATIENCE = 8
 LOWER_BY, RAISE_BY = 0.6, 1.5
 # Where in the gap the allocations are sought that are to give better patterns.
 IMPROVING_SHARES = (0.15, 0.9)
-# Problems that take no longer are not worth loops that have to be compiled or loaded: annealing, and walks.
+# Problems that take no more processor time are not worth loops that have to be compiled or loaded: annealing, and
+# walks. Seconds of the clock would have them compiled for small problems wherever a machine is busy.
 QUICK_S, BRIEF_S = 3.0, 1.0
 # After so many rounds that found nothing, annealing rests for one more step between two rounds,
 ROUNDS_IN_TURN = 4
@@ -160,7 +162,7 @@ class Search:
         self.schedules = 0
         self.steps = count()
         self.rng = random.Random(self.solver.seed)
-        self.started = now()
+        self.started, self.spent_before = now(), process_time()
         self.annealer: Annealer | None = None
         self.annealing = False
         self.walked_s = self.annealed_s = 0.0
@@ -198,10 +200,10 @@ class Search:
 
     def _load_loops(self) -> None:
         """What is not over soon is worth machine code; the workers go on while this thread loads or compiles it."""
-        elapsed = now() - self.started
-        if self.levels.facts is None and repays_loading(elapsed, BRIEF_S) and self.levels.suited:
+        spent = process_time() - self.spent_before
+        if self.levels.facts is None and repays_loading(spent, BRIEF_S) and self.levels.suited:
             self.levels.load(self.ceiling)
-        if self.annealer is None and repays_loading(elapsed, QUICK_S) and self.chain.memory is not None:
+        if self.annealer is None and repays_loading(spent, QUICK_S) and self.chain.memory is not None:
             annealer = Annealer(self.problem, self.chain, self.solver.seed)
             annealer.load()
             self.annealer = annealer

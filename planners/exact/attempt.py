@@ -11,7 +11,7 @@ from ...formulations.contract import BuiltModel, ExtraRow, Formulation, NativeMo
 from ...formulations.native import with_rows
 from ...instances.base.errors import UsageError
 from ...instances.base.result import Stop
-from ..backends import Answer, Event, Incumbent, Job, compile_pyomo, find_backend, submit
+from ..backends import Answer, Event, Incumbent, Job, find_backend, submit
 from ..backends.trust import claim_rounding, cutoff_for, safe_bound
 from ..contract import Board, Request
 from ..options import Progress, SolveOptions
@@ -160,6 +160,8 @@ class Attempt:
         if isinstance(model, NativeModel):
             model = with_rows(model, rows) if rows else model
         else:
+            from ..backends.compiler import compile_pyomo  # native models need none
+
             model = compile_pyomo(model, grids=built.grids, grid_loss=built.grid_loss).with_rows(rows)
             columns, rounding = model.position, rounding + claim_rounding(name, model)
         values = None if start is None else start_values(built, start, columns)

@@ -20,7 +20,7 @@ from ...instances.base.result import Stop, met
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem, micro_batch_sizes
 from ...instances.graph_pipeline.series_parallel import contracted
-from ...instances.verdict import evaluation_of, violations_of
+from ...instances.registry import evaluation_of, violations_of
 from ..contract import Outcome, Request
 from ..referee import rule, rules_of
 from ..search import OutOfTimeError, tick_of
@@ -28,7 +28,6 @@ from .bounds import lower_bound
 from .configurations import menu
 from .even import stage_graphs
 from .iterations import Iterations, OutOfStepsError
-from .options import ROUNDED_MEMORY
 from .search import Answer, Search, chain_tree
 
 Family = Literal["graph", "sequential"]
@@ -38,6 +37,7 @@ NEAR = 1.05
 
 MOST_NEAR = 4
 
+ROUNDED_MEMORY = "memory has more digits than are counted: there is no plan for a hair less of it"
 SHORTER = "every shorter iteration of stages of the decomposition was refuted by a dynamic program"
 
 # Limit on the steps of the program for short iterations, where nobody asks for its bound.

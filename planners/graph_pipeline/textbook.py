@@ -18,11 +18,11 @@ from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.graph_pipeline.series_parallel import Leaf, Parallel, Tree, decompose
 from ..contract import Outcome, Request
+from ..method_options import MAX_GRAPH_DOWNSETS
 from ..placement.dp.lattice import MOST_IDEALS, closed_sets
 from ..search import OutOfTimeError, tick_of
 from .configurations import Menu, menu
 from .costs import Costs
-from .options import MOST_DOWNSETS
 from .planner import bounded, in_a_row, sizes_of, too_full, value_of
 from .search import plan_of
 from .trace import Decision
@@ -141,7 +141,7 @@ class TextbookPlanner:
     def plan(self, request: Request) -> Outcome:
         problem, options, board = request.problem, request.options, request.board
         sizes = sizes_of(request)
-        most = options.get(MOST_DOWNSETS.name)
+        most = options.get(MAX_GRAPH_DOWNSETS.name)
         sets = row_of_operators(problem) if most is None else listed_downsets(problem, most)
         stop = Stop.COMPLETED
         try:

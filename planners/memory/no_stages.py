@@ -35,7 +35,7 @@ def explain(
 def _too_large(problem: StagingProblem, *, remedy: bool) -> Iterator[str]:
     """A layer that fits no device even alone; with what to give for it where nothing better is known."""
     memory = problem.memory_bytes
-    if memory is None or problem.extensions - {"no replicas"}:
+    if memory is None or problem.extensions - {"no replicas", "zero"}:
         return
     layer, needed = max(
         ((layer, least_of_layer(problem, layer)) for layer in problem.layers), key=lambda pair: pair[1]

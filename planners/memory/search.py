@@ -31,6 +31,9 @@ Watch = Callable[[Progress], None] | None
 # Seconds below which no further question is asked.
 LEAST_S = 0.01
 
+# Share of what is enough from which on the question one unit below it is worth more than one in the middle.
+CLOSE = Fraction(1, 1000)
+
 
 @dataclass(frozen=True, slots=True)
 class Floor:
@@ -117,13 +120,13 @@ class Search:
             self._narrow(ask)
 
     def _narrow(self, ask: Ask) -> None:
-        """Bisection, after one question just below what is enough: it may well be the last one.
+        """Bisection, with a question just below what is enough at first and at last: it may well be the last one.
 
         What stays open is left to the next round, and asked for below and above what it was asked for.
         """
         assert self.high is not None
         soft, hard = self.low, self.high
-        amount = self._number(hard - self.questions.unit, soft, hard)
+        amount, last = self._number(hard - self.questions.unit, soft, hard), self.high
         while amount is not None:
             answer, before = self._asked(ask, amount), (self.low, self.high)
             self._take(amount, answer)
@@ -132,7 +135,10 @@ class Search:
             elif (self.low, self.high) == before:
                 hard = min(hard, as_written(amount))
             soft, hard = max(soft, self.low), min(hard, self.high)
-            amount = self._number((soft + hard) / 2, soft, hard)
+            middle = (soft + hard) / 2
+            if hard == self.high != last and hard - soft <= hard * CLOSE:
+                middle, last = hard - self.questions.unit, hard
+            amount = self._number(middle, soft, hard)
 
     def _asked(self, ask: Ask, amount: float | None) -> Answer:
         """With half of the time that is left, so that a hard question does not cost the easier ones."""

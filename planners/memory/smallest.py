@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, overload
 
 from ...formulations.contract import Problem
-from ...instances.arguments import problem_of
 from ...instances.base.errors import UsageError, show
 from ...instances.least_memory import SmallestMemory
+from ...instances.lookup import problem_of
 from ..kinds import planned_kind
 from ..options import Progress, SolveOptions, check_asked, limits_of
 from ..registry import methods_of

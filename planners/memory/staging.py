@@ -20,6 +20,8 @@ from ..staging.quick_trees import widest_degree
 from .search import Answer, Floor, Questions, Search, Watch, accepted, of_mine, outcome_of, whole
 
 DP = "dp-piper"
+# Bytes per unit of time: nothing takes any time to send.
+ENDLESS = 1e100
 
 
 def least_memory(
@@ -31,9 +33,9 @@ def least_memory(
         as_written(amount)
         for layer in problem.layers
         for way in _ways(problem, layer)
-        for amount in (way.memory_per_batch, way.memory_fixed)
+        for amount in (way.memory_per_batch, way.memory_fixed, way.memory_divided)
     )
-    unit = common_unit(amounts) or Fraction(1)
+    unit = common_unit([*amounts, *([Fraction(1)] if problem.zero else [])]) or Fraction(1)
     ask = partial(_ask, problem, rules, problem)
     thrifty = _thrifty(problem)
     quick = ask if thrifty is None else partial(of_mine, partial(_ask, problem, rules, thrifty))
@@ -54,7 +56,12 @@ def _ways(problem: StagingProblem, layer: Layer) -> Iterable[Configuration]:
 
 def least_of_layer(problem: StagingProblem, layer: Layer) -> Fraction:
     """What a layer takes of a device at least, with one micro-batch in flight."""
-    return min((way.memory_bytes(1) for way in _ways(problem, layer)), default=Fraction(0))
+    return min((way.memory_bytes(1, most_copies(problem)) for way in _ways(problem, layer)), default=Fraction(0))
+
+
+def most_copies(problem: StagingProblem) -> int:
+    """Copies of a stage that may divide what they hold."""
+    return min(problem.devices, problem.micro_batches) if problem.zero and problem.replication else 1
 
 
 def _floor(problem: StagingProblem, unit: Fraction) -> Floor:
@@ -78,13 +85,12 @@ def _least_together(problem: StagingProblem, layer: Layer) -> Fraction:
 
 def _timeless(problem: StagingProblem, memory_bytes: float | None) -> StagingProblem:
     """Nothing takes any time, so that a search ends with its first plan; so much memory everywhere."""
-    free: dict[str, Any] = {
-        "time": 0.0,
-        "forward_time": None,
-        "weight_bytes": 0.0,
-        "gather_in": {},
-        "gather_out": {},
-    }
+    free: dict[str, Any] = {"time": 0.0, "forward_time": None, "gather_in": {}, "gather_out": {}}
+    if problem.zero < 3:
+        free["weight_bytes"] = 0.0
+    else:  # the weights say what is gathered
+        levels = tuple(replace(level, bandwidth=ENDLESS) for level in problem.levels)
+        problem = problem.replace(bandwidth=ENDLESS, levels=levels)
     layers = tuple(
         replace(
             layer,

@@ -11,14 +11,14 @@ from ...instances.base.amounts import as_written
 from ...instances.least_memory import SmallestMemory
 from ...instances.training.kind_functions import held, with_memory
 from ...instances.training.problem import GIB, TrainingProblem
+from ...instances.training.scope import scope_of
 from ..options import SolveOptions
-from ..training.scope import scope_of
 from ..training.search import Search, Settings
 from .search import Answer, Floor, Questions, Watch, accepted
 from .search import Search as MemorySearch
 
-UNIT = Fraction(2**20)
-"""Bytes: configurations are told apart by mebibytes."""
+UNIT = Fraction(1)
+"""A byte: a GPU has a whole number of them."""
 
 
 def least_memory(

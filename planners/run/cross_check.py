@@ -11,20 +11,22 @@ own stages; and the first checks a model with plans of the decomposition.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ...formulations.contract import Plan, Problem
 from ...formulations.family import Family
-from ...formulations.registry import FORMULATIONS, Entry
+from ...formulations.registry import FORMULATIONS, SCOPE_OPTIONS, Entry
 from ...instances.base.errors import TooLargeError, UsageError
 from ...instances.base.kind import Rules
-from ...instances.base.result import PROVEN_TOLERANCE, Result, Stop
+from ...instances.base.result import PROVEN_TOLERANCE, Found, Result, Stop
 from ..referee import as_judged, is_above, rules_of
 from ..registry import cross_check_of, questions, usual_objective
 from .choose import Method, lacks, resolve_options
 
 # Options that change the question; others are a method's own affair.
 ASKED = {"objective", "semantics", "hierarchy", "micro_batch", "mixed_micro_batches", "k", "degrees"}
+ASKED |= {spec.name for spec in SCOPE_OPTIONS}
 
 Solve = Callable[..., Result]
 
@@ -40,7 +42,7 @@ def other_method(problem: Problem, method: Method) -> Entry:
         flag = "--" + limited.replace("_", "-")
         raise UsageError(f"There is no cross-check with {flag}; drop --cross-check.")
     able = _objectives(entry)
-    if objective not in able:
+    if able and objective not in able:
         raise UsageError(
             f"There is no cross-check for {objective}; drop --cross-check, or minimise {' or '.join(map(str, able))}."
         )
@@ -52,10 +54,11 @@ def other_method(problem: Problem, method: Method) -> Entry:
     return entry
 
 
-def _objectives(entry: Entry) -> tuple[str | None, ...]:
-    """By which it can plan."""
+def _objectives(entry: Entry) -> tuple[str, ...]:
+    """By which it can plan; empty where its kind has but one."""
     choices = [spec.choices for spec in entry.options if spec.name == "objective"]
-    return choices[0] if choices else (usual_objective(entry.problem_kind),)
+    usual = usual_objective(entry.problem_kind)
+    return choices[0] if choices else () if usual is None else (usual,)
 
 
 def cross_check(
@@ -97,6 +100,16 @@ def facts_of(result: Result) -> dict[str, Any]:
         "bound": result.bound,
         "seconds": result.seconds.get("total"),
     }
+
+
+def with_check(result: Result, facts: dict[str, Any]) -> Result:
+    """Where the proofs contradict each other, nothing is proven."""
+    if facts["contradiction"] is None:
+        return replace(result, cross_check=facts)
+    message = f"the proofs contradict each other: {facts['contradiction']}"
+    found = Found.FEASIBLE if result.found == Found.OPTIMAL else result.found
+    messages = (*result.messages, message)
+    return replace(result.unproven(), stop=Stop.ERROR, found=found, cross_check=facts, messages=messages)
 
 
 def contradiction(result: Result, other: Result, same_plans: bool, common: bool = True) -> str | None:

@@ -16,10 +16,10 @@ from typing import Any
 
 from ...formulations.contract import Problem
 from ...formulations.registry import FORMULATIONS, Entry
-from ...instances.arguments import problem_of, result_of
 from ...instances.base.clock import now
 from ...instances.base.errors import PipeplanError
 from ...instances.base.result import PROVEN_TOLERANCE, Result, Stop
+from ...instances.lookup import problem_of, result_of
 from ..backends.registry import STANDARD
 from ..options import Progress, SolveOptions, check_asked, limits_of
 from ..referee import as_judged, rules_of

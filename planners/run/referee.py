@@ -6,7 +6,6 @@ import os
 from typing import overload
 
 from ...formulations.contract import Plan, Problem
-from ...instances.arguments import misfit, plan_of, problem_of
 from ...instances.base.errors import UsageError, Violation, unknown_name
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
@@ -14,6 +13,7 @@ from ...instances.chain.referee.evaluate import PatternEvaluation
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.graph_pipeline.referee.evaluate import StageGraphEvaluation
+from ...instances.lookup import misfit, plan_of, problem_of
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ...instances.placement.referee.evaluate import PlacementEvaluation

@@ -12,20 +12,16 @@ from typing import Any
 from ...formulations.contract import Problem
 from ...formulations.family import Family
 from ...formulations.plugins import PluginMistakeError, mistake_in
-from ...instances.arguments import problem_of
 from ...instances.base.errors import PipeplanError, UsageError
 from ...instances.base.kind import Rules
 from ...instances.base.result import PROVEN_TOLERANCE, Found, History, Result, Stop
+from ...instances.lookup import problem_of
 from ...instances.registry import kind_of
 from ..contract import Board, Outcome, Request
-from ..kinds import planned_kind
 from ..options import Progress, SolveOptions, check_asked, limits_of
 from ..referee import is_above, rules_of
 from .choose import Method, check_native, choose
-from .cross_check import cross_check as check
-from .cross_check import other_method
 from .judge import judge
-from .remarks import remarks
 from .warm_start import AskedStart, Outsider, Start, plan_instead, prepare, start_of
 
 _log = logging.getLogger("pipeplan")
@@ -98,6 +94,8 @@ def solve(
     method = choose(problem, formulation, planner, solver, options or {})
     check_native(solver, limits)
     if cross_check:
+        from .cross_check import other_method
+
         other_method(problem, method)  # refused before any work is done
     rules, family = _rules(problem, method), method.family(problem)
     request = Request(problem, method.request_options(), limits, board=Board(on_progress, method.name))
@@ -122,6 +120,7 @@ def _result(method: Method, start: Start, rules: Rules, family: Family | None, o
     planned = request.board.seconds
     judged = judge(request, rules, method.name, family, outcome)
     why = () if judged.plan is not None else reasons(request, method, judged.stop)
+    odd = kind_of(request.problem).remarks
     return replace(
         judged,
         problem=describe(request.problem),
@@ -132,7 +131,7 @@ def _result(method: Method, start: Start, rules: Rules, family: Family | None, o
         options=_echo(method, rules, start),
         seconds=_seconds(outcome, planned, request.board),
         model_size=outcome.model_size,
-        messages=(*start.messages, *remarks(request.problem), *judged.messages, *why),
+        messages=(*start.messages, *(odd(request.problem) if odd else ()), *judged.messages, *why),
         history=History(request.board.history),
         subject=request.problem,
     )
@@ -186,19 +185,18 @@ def _cross_checked(start: Start, method: Method, result: Result, limits: SolveOp
 
     A plan of the other that the first does not plan is kept as a start from outside is.
     """
+    from .cross_check import cross_check, with_check
+
     problem, limits = start.request.problem, replace(limits, native={}, log_path=None)
     try:
-        facts, plan = check(problem, method, start.rules, result, partial(solve, limits=limits, warm_start="none"))
+        facts, plan = cross_check(
+            problem, method, start.rules, result, partial(solve, limits=limits, warm_start="none")
+        )
     except KeyboardInterrupt:
         return _not_cross_checked(result)
     if plan is not None:
         start.look_outside(plan, "the cross-check")
-    if facts["contradiction"] is None:
-        return replace(result, cross_check=facts)
-    message = f"the proofs contradict each other: {facts['contradiction']}"
-    found = Found.FEASIBLE if result.found == Found.OPTIMAL else result.found
-    messages = (*result.messages, message)
-    return replace(result.unproven(), stop=Stop.ERROR, found=found, cross_check=facts, messages=messages)
+    return with_check(result, facts)
 
 
 def _not_cross_checked(result: Result) -> Result:
@@ -284,6 +282,8 @@ ENOUGH_S = 10.0
 
 def reasons(request: Request, method: Method, stop: Stop) -> tuple[str, ...]:
     """Sentences for a run that ended without a plan because none exists, or none of the method's own kind."""
+    from ..kinds import planned_kind  # what planners know of kinds is for questions about memory
+
     explain = planned_kind(request.problem).why_none
     if explain is None or stop not in (Stop.INFEASIBLE, Stop.COMPLETED):
         return ()

@@ -9,10 +9,10 @@ from typing import Literal
 from ...formulations.contract import Plan
 from ...formulations.family import Family, Outside
 from ...formulations.registry import Entry
-from ...instances.arguments import plan_of
 from ...instances.base.errors import TooLargeError, UsageError, show
 from ...instances.base.kind import Rules
 from ...instances.base.result import StartOutcome, WarmStart
+from ...instances.lookup import plan_of
 from ..contract import Board, Request
 from ..referee import Ruling, rule, rules_of
 from ..registry import PLANNERS, all_methods, quick_planners

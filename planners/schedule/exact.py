@@ -19,22 +19,21 @@ from ...instances.base.compiled import repays_loading
 from ...instances.base.errors import TooLargeError, UsageError
 from ...instances.base.kind import load_address
 from ...instances.base.result import StartOutcome, Stop, WarmStart, met
+from ...instances.registry import evaluation_of, violations_of
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
-from ...instances.verdict import evaluation_of, violations_of
 from ..backends import Answer, Event, Incumbent
 from ..chain.solver import Solver
 from ..contract import Board, Outcome, Planner, Request
 from ..options import Progress
 from .annealing import Annealer
+from .list_schedule import PERIOD, better_and_better, by_period
 from .list_schedule import PLANNER as LIST_SCHEDULE
-from .list_schedule import better_and_better
 from .listing import why_none
 from .named import ZB_GREEDY, rule_schedules
 from .periodic_list import periodic_list_schedule
 
 NAME = "exact-schedule"
-PERIOD = "period"
 
 BOUNDS = "work, paths and memory of the devices take no less: a bound without a search"
 REFUTED = "cp-sat refuted every schedule of less, in whole parts of a step"
@@ -72,7 +71,7 @@ PLAIN = {"cp_model_probing_level": 0, "linearization_level": 0}
 class ExactSchedule:
     def plan(self, request: Request) -> Outcome:
         problem: ScheduleProblem = request.problem
-        if problem.micro_batches is None or request.options["objective"] == PERIOD:
+        if by_period(problem, request.options["objective"]):
             return _by_period(problem, request)
         return _Run(problem, request).outcome()
 

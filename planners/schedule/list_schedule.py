@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import chain
 
+from ...instances.base.errors import UsageError
 from ...instances.base.result import Stop
+from ...instances.registry import evaluation_of, violations_of
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
-from ...instances.verdict import evaluation_of, violations_of
 from ..contract import Outcome, Request
 from .alone import order_alone
 from .listing import Rule, Starts, as_plan, cost, late, listed, mirrored, rules, why_none
@@ -121,14 +122,21 @@ class _Search:
 
 # ---- List schedules as a planner: of all micro-batches, or of the steady state -----------------------------
 
-PERIOD = "period"
+SPAN, PERIOD = "span", "period"
+
+
+def by_period(problem: ScheduleProblem, objective: str) -> bool:
+    """Is the steady state planned: for want of a number of micro-batches, or as the objective?"""
+    if problem.micro_batches is None and objective == SPAN:
+        raise UsageError("--objective span counts given micro-batches, and the problem has none: give --batch.")
+    return problem.micro_batches is None or objective == PERIOD
 
 
 class ListSchedule:
     def plan(self, request: Request) -> Outcome:
         """The best of several rules; each plan is posted as soon as it is there."""
         problem, objective = request.problem, str(request.options["objective"])
-        if problem.micro_batches is None or objective == PERIOD:
+        if by_period(problem, objective):
             periodic = periodic_list_schedule(problem, request.out_of_time)
             stop = Stop.TIME if request.out_of_time() else Stop.COMPLETED
             if periodic is None:

@@ -9,6 +9,7 @@ from fractions import Fraction
 from ...instances.base.amounts import in_digits
 from ...instances.base.errors import UsageError, show
 from ...instances.base.result import Stop
+from ...instances.registry import evaluation_of, violations_of
 from ...instances.schedule.order import Deadlock, Run, earliest_starts
 from ...instances.schedule.pipelines import LOOP, V_SHAPE
 from ...instances.schedule.plan import SchedulePlan
@@ -23,7 +24,6 @@ from ...instances.timeline.named_orders import (
     zb_h2,
     zb_v,
 )
-from ...instances.verdict import evaluation_of, violations_of
 from ..contract import Outcome, Request
 from .alone import order_alone
 from .chain_shape import ChainShape, chain_shape

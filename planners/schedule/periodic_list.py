@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
+from ...instances.registry import violations_of
 from ...instances.schedule.plan import PeriodicSchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
-from ...instances.verdict import violations_of
 from .alone import order_alone
 from .whole import WholeProblem, in_whole_numbers
 

@@ -1,8 +1,7 @@
 """`dp-piper` beyond the paper: pipelines that are flushed behind every batch, and devices of several types.
 
-With a flush a batch of N micro-batches in S stages takes N + S - 1 slots as long as the largest load. Fewer stages may
-be better than a smaller load: from the plan of the least load on, every smaller number of stages is asked for a load
-that would make up for the difference, and the answers are proofs.
+With a flush a batch of N micro-batches takes as many slots more as stages have copies, but for those of the stage with
+the fewest (`flushes`): fewer copies may be better than a smaller load.
 """
 
 from __future__ import annotations
@@ -16,19 +15,20 @@ import numpy as np
 
 from ...instances.base.errors import InputError
 from ...instances.base.result import Stop
+from ...instances.registry import evaluation_of, violations_of
 from ...instances.staging.plan import PlannedStage, StagedPlan
 from ...instances.staging.problem import StagingProblem
-from ...instances.verdict import evaluation_of, violations_of
 from ..contract import Outcome, Request
+from ..referee import rules_of
 from ..search import OutOfTimeError, tick_of
+from .flushes import least_flushed
 from .hierarchy import downsets
-from .memory import StagingMemory, whole_memory
+from .memory import ROUNDED_MEMORY, StagingMemory, whole_memory
 from .model import ROUNDING, build
-from .options import ROUNDED_MEMORY
-from .search import STRICT, Found, Search, least_load
+from .search import Found, Search, least_load
 from .stage_costs import Shape, StageCosts
 
-CHECKS = ("the dynamic program decided over all downsets, for each number of stages and of devices",)
+CHECKS = ("the dynamic program decided over all downsets, for each number of copies and of devices",)
 
 
 def is_extended(problem: Any, options: Any) -> bool:
@@ -79,11 +79,8 @@ class _Run:
         return self.memory.exact or not violations_of(self.problem, found.plan, semantics=self.semantics)
 
     def value(self, found: Found[StagedPlan]) -> float:
-        return found.load * (self.slots(len(found.plan.stages)) / self.problem.micro_batches if self.flush else 1.0)
-
-    def slots(self, stages: int) -> int:
-        """Slots of one batch, until the pipeline is empty again."""
-        return int(self.problem.micro_batches) + stages - 1
+        rules = rules_of(self.problem, self.request.options)
+        return rules.value(self.problem, found.plan)
 
     def fastest(self) -> Found[StagedPlan] | None:
         """The plan of the least load."""
@@ -98,21 +95,13 @@ class _Run:
         best = self.fastest()
         if best is None:
             return None
-        batches = self.problem.micro_batches
-        # More stages than those of the least load have no smaller load: they are out.
-        bound, low = self.slots(len(best.plan.stages)) * self.low / batches, self.low
-        for stages in range(len(best.plan.stages) - 1, 0, -1):
-            limit = self.value(best) * batches / self.slots(stages) * (1 - STRICT)
-            if limit <= low:
-                continue
-            better = self.counted.best(stages, low, limit, lambda better, _: self.post(better, None))
-            best, low = (best, limit) if better is None else (better, better.load)
-        self.post(best, min(bound, self.value(best)))
-        return best
+        most = max(self.counted.counts) if self.problem.replication else 1
+        numbers = range(1, min(most, self.problem.micro_batches) + 1)
+        return least_flushed(self.problem, self.counted.decide, best, self.low, numbers, self.post)
 
     def _counted(self) -> Found[StagedPlan] | None:
         """By the program that tells types of devices apart."""
-        best = self.counted.best(None, self.counted.lower_bound(), math.inf, self._hear)
+        best = self.counted.best(self.counted.lower_bound(), self._hear)
         if best is not None:
             self.low = best.load
         return best
@@ -143,11 +132,11 @@ class _Run:
         self.request.board.post(plan, value, bound, nodes=self.counted.decisions)
 
 
-# ---- Stages counted, and devices by type: the least load of at most so many stages -------------------------
+# ---- Devices by type, and stages with no fewer than so many copies: plans within a limit ------------------
 # For a limit on all loads and every downset D (what is left to do behind a stage is one),
 #
-#     least[D][n, k_1, k_2, ...] = the least sum of data-parallel degrees with which D is done in at most n stages on at
-#                                  most k_i devices of type i,
+#     least[D][k_1, k_2, ...] = the least sum of data-parallel degrees with which D is done on at most k_i devices of
+#                               type i,
 #
 # infinite where it cannot be. The least sum is all that the stages before need to know: fewer micro-batches in flight
 # never need more memory. For the same reason a stage takes the fewest replicas that stay within the limit: more cost
@@ -174,12 +163,12 @@ class Counted:
     ) -> None:
         _check(problem)
         self.problem, self.semantics, self.tick = problem, semantics, tick
-        self.sets = downsets(problem, MAX_DOWNSETS, "for small graphs, where stages or types are counted")
+        self.sets = downsets(problem, MAX_DOWNSETS, "for small graphs, where copies or types are counted")
         self.costs = StageCosts(problem, semantics, memory)
-        self.most_stages = min(len(problem.layers), problem.devices, problem.micro_batches)
         self.counts = tuple(kind.devices for kind in problem.types)
         self.decisions = 0
-        self.counts_stages = False
+        self.fewest_copies = 1
+        """Of each stage, in the last decision."""
         self.least: list[Any] = []
         """The table `least` of the last decision, for each downset."""
 
@@ -194,24 +183,17 @@ class Counted:
     # ---- the least load ----------------------------------------------------------------------------------
 
     def best(
-        self,
-        most_stages: int | None,
-        low: float,
-        high: float,
-        hear: Callable[[Found[StagedPlan], float], None] = lambda found, low: None,
+        self, low: float, hear: Callable[[Found[StagedPlan], float], None] = lambda found, low: None
     ) -> Found[StagedPlan] | None:
-        """The plan of the least load up to `high` in at most so many stages (None: any number); `low` is a bound.
+        """The plan of the least load; `low` is a bound. `hear` gets each better plan and the bound at that time."""
+        best = self.decide(math.inf)
+        return best and least_load(best, low, self.decide, hear)
 
-        `hear` gets each better plan and the bound at that time.
-        """
-        best = self.decide(high, most_stages)
-        return best and least_load(best, low, lambda limit: self.decide(limit, most_stages), hear)
-
-    def decide(self, limit: float, most_stages: int | None) -> Found[StagedPlan] | None:
-        """A plan with all loads within the limit; where the number of stages is no matter it is not counted."""
+    def decide(self, limit: float, fewest_copies: int = 1) -> Found[StagedPlan] | None:
+        """A plan with all loads within the limit, and at least so many copies of each stage; the fewest in all."""
         self.decisions += 1
-        self.counts_stages = most_stages is not None
-        shape = ((most_stages or 0) + 1, *(count + 1 for count in self.counts))
+        self.fewest_copies = fewest_copies
+        shape = tuple(count + 1 for count in self.counts)
         if math.prod(shape) * len(self.sets) > MAX_ENTRIES:
             raise InputError(
                 "devices", f"need a table of {math.prod(shape) * len(self.sets):.3g} numbers", "give fewer"
@@ -225,9 +207,9 @@ class Counted:
                 for stage, fewest in self._stages(j, i, limit):
                     self._relax(values, self.least[i], stage, fewest)
             self.least.append(values)
-        if self.least[-1][(-1, *self.counts)] >= beyond:
+        if self.least[-1][self.counts] >= beyond:
             return None
-        plan = StagedPlan(tuple(self._back(limit, most_stages or 0)))
+        plan = StagedPlan(tuple(self._back(limit)))
         return Found(plan, evaluation_of(self.problem, plan, semantics=self.semantics).time_per_micro_batch)
 
     def _below(self, j: int) -> Iterator[int]:
@@ -250,7 +232,7 @@ class Counted:
         done = 0  # sums below this have their number
         least = self.costs.floor(shape) * (1 - ROUNDING)
         for d in self.costs.replicas(shape):
-            if least > limit * d:
+            if least > limit * d or d < self.fewest_copies:
                 continue
             reach = min(d * (self.costs.most_in_flight(shape, d, limit) - 1) + 1, self.costs.most + 1 - d)
             if reach > done:
@@ -263,19 +245,19 @@ class Counted:
     def _relax(self, values: Any, rest: Any, shape: Shape, fewest: Any) -> None:
         """Put the stage before the rest, with as many replicas as what is behind it asks for."""
         replicas = fewest[rest]
-        axis = shape.kind + 1
+        axis = shape.kind
         for d in np.unique(replicas):
             devices = int(d) * shape.tensor_parallel
             if d and devices < values.shape[axis]:
-                before, target = _shifted(values.ndim, {0: int(self.counts_stages), axis: devices})
+                before, target = _shifted(values.ndim, axis, devices)
                 total = np.where(replicas == d, rest + d, self.costs.most + 1)
                 np.minimum(values[target], total[before], out=values[target])
 
     # ---- back --------------------------------------------------------------------------------------------
 
-    def _back(self, limit: float, most_stages: int) -> Iterator[PlannedStage]:
+    def _back(self, limit: float) -> Iterator[PlannedStage]:
         """The stages of the plan, first in execution order first: the same numbers as on the way forward."""
-        j, at = len(self.sets) - 1, [most_stages, *self.counts]
+        j, at = len(self.sets) - 1, list(self.counts)
         while j:
             i, shape, d = self._step(j, at, limit)
             suffix = int(self.least[j][tuple(at)])
@@ -283,8 +265,7 @@ class Counted:
             kind = self.problem.device_types[shape.kind].name if self.problem.device_types else None
             yield PlannedStage(tuple(ways), d, shape.tensor_parallel, ways, kind)
             j = i
-            at[0] -= self.counts_stages
-            at[shape.kind + 1] -= d * shape.tensor_parallel
+            at[shape.kind] -= d * shape.tensor_parallel
 
     def _step(self, j: int, at: list[int], limit: float) -> tuple[int, Shape, int]:
         value = int(self.least[j][tuple(at)])
@@ -292,9 +273,8 @@ class Counted:
             for shape, fewest in self._stages(j, i, limit):
                 for d in self.costs.replicas(shape):
                     before = list(at)
-                    before[0] -= self.counts_stages
-                    before[shape.kind + 1] -= d * shape.tensor_parallel
-                    if min(before) < 0:
+                    before[shape.kind] -= d * shape.tensor_parallel
+                    if before[shape.kind] < 0:
                         break
                     behind = int(self.least[i][tuple(before)])
                     if fewest[behind] == d and behind + d == value:
@@ -302,19 +282,17 @@ class Counted:
         raise AssertionError("every finite entry has been reached by a stage")
 
 
-def _shifted(dimensions: int, steps: dict[int, int]) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-    """Where the rest is, and where it comes to be with a stage more: so many steps further on each axis."""
+def _shifted(dimensions: int, axis: int, step: int) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+    """Where the rest is, and where it comes to be with a stage more: so many devices of its type further on."""
     before, target = [slice(None)] * dimensions, [slice(None)] * dimensions
-    for axis, step in steps.items():
-        if step:
-            before[axis], target[axis] = slice(None, -step), slice(step, None)
+    before[axis], target[axis] = slice(None, -step), slice(step, None)
     return tuple(before), tuple(target)
 
 
 def _check(problem: StagingProblem) -> None:
     if problem.exact_batches:
         raise InputError(
-            "exact_batches", "is not planned where stages or types are counted", "plan for at most N micro-batches"
+            "exact_batches", "is not planned where copies or types are counted", "plan for at most N micro-batches"
         )
     if len(problem.device_types) > MAX_TYPES:
         raise InputError("device_types", f"are {len(problem.device_types)}", f"give at most {MAX_TYPES}")

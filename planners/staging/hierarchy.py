@@ -72,7 +72,14 @@ def plan_levels(
     check_levels(problem, variant)
     memory = whole_memory(problem, problem.devices)
     program = _Hierarchy(problem, variant, memory.inside() if inside else memory, tick)
-    if variant == "precise" and not problem.exact_batches and program.entries() > MANY_ENTRIES:
+    if problem.zero and problem.exact_batches:
+        raise InputError(
+            "exact_batches",
+            "is not planned with ZeRO on levels",
+            "plan for at most N, or give --formulation mip-piper",
+        )
+    many = problem.zero or program.entries() > MANY_ENTRIES  # decisions know the copies that divide what they hold
+    if variant == "precise" and not problem.exact_batches and many:
         return LevelDecisions(problem, program.sets, program.memory, tick).best(hear)
     return program.solve()
 

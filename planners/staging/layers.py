@@ -38,13 +38,18 @@ def option_rows(model: PiperModel) -> list[tuple[int, int]]:
     return [(tau, n) for tau in degrees for n in range(len(model.replicas))]
 
 
+def _copies(model: PiperModel, n: int) -> int:
+    """Replicas of a row of options; where they do not matter, one."""
+    return int(model.replicas[n]) if model.problem.zero else 1
+
+
 def layers_of(model: PiperModel, rows: list[tuple[int, int]], sync: Any, most: int) -> Layers:
     """What the loops know about layers, options and edges."""
     from . import kernel
 
     return kernel.Layers(
         bits=model.bits,
-        memory=model.limit,
+        memory=np.array([model.limit(tau, _copies(model, n)) for tau, n in rows]),
         sync=np.array([0.0 if n < 0 else sync[n] for _, n in rows]),
         only=np.array([n for _, n in rows], dtype=np.int64),
         most=most,
@@ -65,20 +70,24 @@ def _options(model: PiperModel, rows: list[tuple[int, int]]) -> dict[str, Any]:
     starts: list[list[int]] = []
     chosen: list[Configuration] = []
     gathers: list[list[float]] = []
-    for row in model.ways:
+    amounts: list[Bytes] = []
+    # What is held depends on the replicas where they divide it, and then every row has options of its own.
+    listed = rows if model.problem.zero else [(tau, 0) for tau in range(len(model.ways))]
+    for tau, n in listed:
         begin = []
-        for v, options in enumerate(row):
+        for v, options in enumerate(model.ways[tau]):
             begin.append(len(chosen))
             chosen += options
+            amounts += model.bytes(tau, v, _copies(model, n))
             gathers += [[getattr(way, side).get(end, 0.0) for _, _, side, end in near[v]] for way in options]
         starts.append([*begin, len(chosen)])
-    amounts = [pair for row in model.bytes for pairs in row for pair in pairs]
+    own = range(len(rows)) if model.problem.zero else [tau for tau, _ in rows]
 
     def column(name: str) -> Any:
         return np.array([getattr(way, name) for way in chosen], dtype=float)
 
     return {
-        "option_start": np.array(starts, dtype=np.int64).reshape(-1, model.layers + 1)[[tau for tau, _ in rows]],
+        "option_start": np.array(starts, dtype=np.int64).reshape(-1, model.layers + 1)[own],
         "time": column("time"),
         "weight": column("weight_bytes"),
         "per_batch": np.array([each for each, _ in amounts], dtype=float),
@@ -117,8 +126,8 @@ def _prefixes(model: PiperModel, rows: list[tuple[int, int]], sync: Any) -> dict
     for r, (tau, n) in enumerate(rows):
         if alike[tau]:
             price = 0.0 if n < 0 else float(sync[n])
-            pairs = zip(model.ways[tau], model.bytes[tau], strict=True)
-            columns = [_fastest(ways, amounts, price) for ways, amounts in pairs]
+            copies = _copies(model, n)
+            columns = [_fastest(ways, model.bytes(tau, v, copies), price) for v, ways in enumerate(model.ways[tau])]
             for q, values in enumerate(zip(*columns, strict=True)):
                 prefix[r, q] = sums(model.bits, values)
             dearest = float(sync.max(initial=0.0))

@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...instances.registry import evaluation_of
 from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from ...instances.staging.problem import StagingProblem
-from ...instances.verdict import evaluation_of
 from .links import upper_load
 from .memory import StagingMemory
 from .model import ROUNDING
@@ -82,6 +82,8 @@ class LevelDecisions:
             lambda members, level, d: upper_load(problem, members, d, problem.levels[level].bandwidth)
         )
         self.decisions = 0
+        self.fewest_copies = 1
+        """Of each stage on all levels together, in the last decision."""
 
     def may_have(self, level: int, d: int, t: int = 0) -> bool:
         """May a stage of that level have d replicas and, on the innermost, the tensor-parallel degree t?"""
@@ -107,9 +109,10 @@ class LevelDecisions:
             above *= FASTER
         return self.decide(math.inf)
 
-    def decide(self, limit: float) -> Found[LeveledPlan] | None:
-        """A plan with all loads within the limit."""
+    def decide(self, limit: float, fewest_copies: int = 1) -> Found[LeveledPlan] | None:
+        """A plan with all loads within the limit, and at least so many copies of each stage; the fewest in all."""
         self.decisions += 1
+        self.fewest_copies = fewest_copies
         stages = _Decision(self, limit).stages()
         if stages is None:
             return None
@@ -163,25 +166,32 @@ class _Decision:
         """Stages between two downsets on at most so many devices of a level, in groups with so many copies."""
         self.known.tick()
         members, limit = self.sets[j] & ~self.sets[i], self.limit * above
-        copies = -(-self.known.most // above)
-        found = self._innermost(members, limit, copies, most)
         if level:
             found = self._higher(level, above, i, j, most)
+        else:
+            copies, fewest = -(-self.known.most // above), -(-self.known.fewest_copies // above)
+            found = self._innermost(self._shared(above), members, limit, copies, most, fewest)
         kept: list[_Option] = []
         for option in sorted(found, key=lambda option: (option.devices, option.copies, -option.reach)):
             if not any(other.copies <= option.copies and other.reach >= option.reach for other in kept):
                 kept.append(option)
         yield from kept
 
-    def _innermost(self, members: int, limit: float, copies: int, most: int) -> Iterator[_Option]:
+    def _shared(self, above: int) -> int:
+        """Copies around a stage, where they matter to what it holds."""
+        return above if self.problem.zero else 1
+
+    def _innermost(
+        self, above: int, members: int, limit: float, copies: int, most: int, fewest: int
+    ) -> Iterator[_Option]:
         costs = self.known.costs
         for t in self.problem.degrees:
-            shape = Shape(members, 0, t)
+            shape = Shape(members, 0, t, above)
             if t > most or not costs.possible(shape):
                 continue
             largest = min(most // t, copies if self.problem.replication else 1)
             least = costs.floor(shape) * (1 - ROUNDING) / limit
-            for d in range(max(1, math.ceil(min(least, largest + 1) - ROUNDING)), largest + 1):
+            for d in range(max(fewest, math.ceil(min(least, largest + 1) - ROUNDING)), largest + 1):
                 if not self.known.may_have(0, d, t):
                     continue
                 in_flight = costs.most_in_flight(shape, d, limit, -(-copies // d))
@@ -266,7 +276,8 @@ class _Decision:
         members, d = self.sets[j] & ~self.sets[i], option.data_parallel
         ids = tuple(self.known.costs.ids(members))
         if level == 0:
-            ways = self.known.costs.ways(Shape(members, 0, option.tensor_parallel), d, -(-suffix // d))
+            shape = Shape(members, 0, option.tensor_parallel, self._shared(above))
+            ways = self.known.costs.ways(shape, d, -(-suffix // d))
             return LeveledStage(ids, d, option.tensor_parallel, ways)
         copies = option.copies // d
         children = self._inside(level - 1, above * d, i, j, -(-suffix // d) - copies, copies)

@@ -7,8 +7,20 @@ from ...instances.staging.problem import Layer, StagingProblem
 # Each edge is crossed twice: by its activation, and later by the gradient.
 TRIPS = 2.0
 
-# Weights are scattered and gathered; each time they leave one device and enter another.
-SYNC_TRIPS = 4.0
+# A scatter or a gather: each time they leave one device and enter another.
+ROUND = 2.0
+
+
+def sync_seconds(problem: StagingProblem, replicas: int, samples: int, bandwidth: float) -> float:
+    """Time per byte of weights, times the replicas.
+
+    Gradients are scattered once for so many micro-batches, and then weights gathered; with ZeRO 2 gradients are for
+    every micro-batch, with ZeRO 3 weights are gathered twice for each besides, and not in the end.
+    """
+    at_updates = {2: 1, 3: 0}.get(problem.zero, 2)
+    in_passes = {2: 1, 3: 3}.get(problem.zero, 0)
+    sent = ROUND * at_updates * (replicas - 1) / samples / bandwidth
+    return sent + ROUND * in_passes * (replicas - 1) / replicas / bandwidth if in_passes else sent
 
 
 def upper_load(problem: StagingProblem, inside: int, copies: int, bandwidth: float) -> float:
@@ -21,7 +33,8 @@ def upper_load(problem: StagingProblem, inside: int, copies: int, bandwidth: flo
     if copies == 1:
         return TRIPS * crossing / bandwidth
     weights = sum(_whole(layer) for v, layer in enumerate(problem.layers) if inside >> v & 1)
-    return (TRIPS * crossing + SYNC_TRIPS * weights * (copies - 1) / copies) / (copies * bandwidth)
+    rounds = 3 if problem.zero == 3 else 2
+    return (TRIPS * crossing + ROUND * rounds * weights * (copies - 1) / copies) / (copies * bandwidth)
 
 
 def _whole(layer: Layer) -> float:

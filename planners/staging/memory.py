@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from ...instances.base.amounts import MOST_EXACT, whole_amounts
+from ...instances.base.amounts import MOST_EXACT, as_written, whole_amounts
 from ...instances.staging.problem import Configuration, StagingProblem
+
+ROUNDED_MEMORY = "memory has more digits than are counted: bounds are for a hair more of it, plans for a hair less"
 
 # For each micro-batch in flight, and whatever is in flight; in a unit of our own.
 Bytes = tuple[int, int]
@@ -24,6 +26,23 @@ class StagingMemory:
     exact: bool
     hair: int
     """More than rounding has taken off what any stage holds."""
+    divided: tuple[Mapping[int, tuple[Mapping[int, int], ...]], ...] = ()
+    """Like `ways`, by the copies of a stage the part that each of them holds of what they divide; empty: nothing is."""
+    gathered: Mapping[int, int] = field(default_factory=dict)
+    """By degree what a device needs besides where copies have divided their weights."""
+
+    def held(self, v: int, t: int, copies: int) -> tuple[Bytes, ...]:
+        """Of a layer's configurations, in their order, in a stage in so many copies."""
+        ways = self.ways[v].get(t, ())
+        if not self.divided:
+            return ways
+        parts = self.divided[v].get(t, ())
+        return tuple((each, fixed + part[copies]) for (each, fixed), part in zip(ways, parts, strict=True))
+
+    def limit(self, kind: int, t: int, copies: int) -> int | None:
+        """What layers may take of a device; None: there is no limit."""
+        limit = self.limits[kind]
+        return limit if limit is None or copies == 1 else limit - self.gathered.get(t, 0)
 
     def inside(self) -> StagingMemory:
         """The memory less that hair: what fits into this one fits in truth."""
@@ -40,19 +59,24 @@ def whole_memory(problem: StagingProblem, in_flight: int, most: int = MOST_EXACT
             {t: ((0, 0),) * len(ways) for t, ways in layer.configurations.items()} for layer in problem.layers
         )
         return StagingMemory(nothing, (None,) * len(limits), True, 0)
+    every = [way for layer in problem.layers for ways in layer.configurations.values() for way in ways]
+    parts = _parts({way.memory_divided for way in every}, problem)
+    gathered = _gathered(problem)
     amounts = sorted(
-        {amount for layer in problem.layers for ways in layer.configurations.values() for way in ways
-         for amount in (way.memory_per_batch, way.memory_fixed)}
-    )  # fmt: skip
+        {amount for way in every for amount in (way.memory_per_batch, way.memory_fixed)}.union(
+            *(of.values() for of in parts.values()), gathered.values()
+        )
+    )
     # What is above all limits is cut, so that "forbidden" written as a huge number costs no digits.
     ceiling = max(finite)
     worst = sum(_worst(layer.configurations, in_flight, ceiling) for layer in problem.layers)
-    copies = len(problem.layers) * (in_flight + 1)
+    copies = len(problem.layers) * (in_flight + 1) + (len(problem.layers) + 1) * bool(problem.zero)
     total = copies * sum(Fraction(min(amount, ceiling)) for amount in amounts)
     # `whole_amounts` bounds `total`, whose share `worst` is what can come together; half of it, for rounding.
     room = int(most * total / worst / 2) if worst else most
     whole = whole_amounts(amounts, finite, room, copies)
     unit_of = dict(zip(amounts, whole.amounts, strict=True))
+    units = {amount: {n: unit_of[part] for n, part in of.items()} for amount, of in parts.items()}
     bounds = iter(whole.limits)
     return StagingMemory(
         tuple(
@@ -65,13 +89,45 @@ def whole_memory(problem: StagingProblem, in_flight: int, most: int = MOST_EXACT
         tuple(None if limit is None else _cut(next(bounds), most) for limit in limits),
         whole.exact,
         copies,
+        tuple(
+            {t: tuple(units[way.memory_divided] for way in ways) for t, ways in layer.configurations.items()}
+            for layer in problem.layers
+            if problem.zero
+        ),
+        {t: unit_of[amount] for t, amount in gathered.items()},
     )
+
+
+def _parts(amounts: set[float], problem: StagingProblem) -> dict[float, dict[int, Fraction]]:
+    """What each of so many copies holds of an amount that they divide: equal parts in whole bytes."""
+    if not problem.zero:
+        return {}
+    return {amount: {n: _part(as_written(amount), n) for n in range(1, problem.devices + 1)} for amount in amounts}
+
+
+def _part(amount: Fraction, copies: int) -> Fraction:
+    return amount if copies == 1 else min(amount, Fraction(-(-amount // copies)))
+
+
+def _gathered(problem: StagingProblem) -> dict[int, Fraction]:
+    """Of the largest layer three times the weights, where they are divided: its own, the next ones and a gradient."""
+    if problem.zero != 3:
+        return {}
+    weights = [
+        (t, way.weight_bytes)
+        for layer in problem.layers
+        for t, ways in layer.configurations.items()
+        for way in ways
+    ]
+    return {t: 3 * as_written(max(size for degree, size in weights if degree == t)) for t, _ in weights}
 
 
 def _worst(configurations: Mapping[int, tuple[Configuration, ...]], in_flight: int, ceiling: float) -> Fraction:
     """The most that a layer can hold; larger amounts than the ceiling count as much."""
     return max(
-        Fraction(min(way.memory_per_batch, ceiling)) * in_flight + Fraction(min(way.memory_fixed, ceiling))
+        Fraction(min(way.memory_per_batch, ceiling)) * in_flight
+        + Fraction(min(way.memory_fixed, ceiling))
+        + Fraction(min(way.memory_divided, ceiling))
         for ways in configurations.values()
         for way in ways
     )

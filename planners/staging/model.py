@@ -16,10 +16,10 @@ import numpy as np
 from ...instances.base.checks import check_whole
 from ...instances.base.errors import InputError
 from ...instances.staging.problem import Configuration, StagingProblem
+from ..method_options import MAX_DOWNSETS
 from ..placement.dp.lattice import MOST_IDEALS, TooManyIdealsError, ideal_bits, sums
-from .links import SYNC_TRIPS
+from .links import sync_seconds
 from .memory import Bytes, StagingMemory, whole_memory
-from .options import MAX_DOWNSETS
 
 # Relative: bounds on sums of work are relaxed by this.
 ROUNDING = 1e-11
@@ -34,8 +34,8 @@ class PiperModel:
     order: tuple[int, ...]
     degrees: tuple[int, ...]
     ways: tuple[tuple[tuple[Configuration, ...], ...], ...]
-    bytes: tuple[tuple[tuple[Bytes, ...], ...], ...]
-    """what each of the ways holds, in whole units"""
+    places: tuple[tuple[tuple[int, ...], ...], ...]
+    """where each of the ways stands among its layer's, by which `memory` knows what it holds"""
     memory: StagingMemory
     bits: Any
     """uint64[downsets, words], by growing inclusion: 0 is empty, the last is everything"""
@@ -44,7 +44,8 @@ class PiperModel:
     replicas: Any
     """data-parallel degrees that may be chosen, ascending"""
     uniform: bool
-    """Do all options of a layer and degree have the same weights? Then one table serves all replica counts."""
+    """Do all options of a layer and degree have the same weights, and hold the same in any number of replicas? Then one
+    table serves all of them."""
 
     @property
     def layers(self) -> int:
@@ -54,11 +55,15 @@ class PiperModel:
     def downsets(self) -> int:
         return len(self.bits)
 
-    @property
-    def limit(self) -> float:
-        """Memory of a device in whole units."""
-        limit = self.memory.limits[0]
+    def limit(self, tau: int, copies: int) -> float:
+        """What the layers of a stage may take of a device, in whole units."""
+        limit = self.memory.limit(0, self.degrees[tau], copies)
         return math.inf if limit is None else float(limit)
+
+    def bytes(self, tau: int, v: int, copies: int) -> tuple[Bytes, ...]:
+        """What each way of a layer holds in so many copies, in whole units."""
+        held = self.memory.held(self.order[v], self.degrees[tau], copies)
+        return tuple(held[place] for place in self.places[tau][v])
 
     def inside(self) -> PiperModel:
         """With a memory so much smaller that rounding cannot have made anything fit."""
@@ -67,7 +72,7 @@ class PiperModel:
     def sync_time(self, replicas: int) -> float:
         """Time per byte of weights, times the number of replicas: what d replicas add to d times the load."""
         samples = replicas if self.semantics == "paper" else self.problem.micro_batches
-        return SYNC_TRIPS * (replicas - 1) / samples / self.problem.bandwidth
+        return sync_seconds(self.problem, replicas, samples, self.problem.bandwidth)
 
 
 # (degree, configuration): may it be chosen?
@@ -109,9 +114,9 @@ def _model(
     order = tuple(reversed(problem.topological_order))
     degrees = problem.degrees
     memory = whole_memory(problem, min(problem.devices, problem.micro_batches))
-    kept = [[_kept(problem, memory, i, t, allowed) for i in order] for t in degrees]
+    kept = [[_kept(problem, i, t, allowed) for i in order] for t in degrees]
     ways = tuple(tuple(tuple(way for way, _ in pairs) for pairs in row) for row in kept)
-    held = tuple(tuple(tuple(amounts for _, amounts in pairs) for pairs in row) for row in kept)
+    places = tuple(tuple(tuple(place for _, place in pairs) for pairs in row) for row in kept)
     work = [
         min((t * way.time for t, row in zip(degrees, ways, strict=True) for way in row[v]), default=np.inf)
         for v in range(len(order))
@@ -125,7 +130,7 @@ def _model(
         order,
         degrees,
         ways,
-        held,
+        places,
         memory,
         bits,
         _rest(bits, finite),
@@ -139,7 +144,7 @@ def _model(
             ],
             dtype=np.int64,
         ),
-        all(len({way.weight_bytes for way in row}) <= 1 for rows in ways for row in rows),
+        not problem.zero and all(len({way.weight_bytes for way in row}) <= 1 for rows in ways for row in rows),
     )
 
 
@@ -149,12 +154,9 @@ def _rest(bits: Any, work: list[float]) -> Any:
     return np.maximum(inside[-1] - inside - ROUNDING * inside[-1], 0.0)
 
 
-def _kept(
-    problem: StagingProblem, memory: StagingMemory, i: int, degree: int, allowed: Allowed
-) -> list[tuple[Configuration, Bytes]]:
+def _kept(problem: StagingProblem, i: int, degree: int, allowed: Allowed) -> list[tuple[Configuration, int]]:
     ways = problem.layers[i].configurations.get(degree, ())
-    pairs = zip(ways, memory.ways[i].get(degree, ()), strict=True)
-    return [(way, amounts) for way, amounts in pairs if allowed(degree, way)]
+    return [(way, place) for place, way in enumerate(ways) if allowed(degree, way)]
 
 
 # ---- Which degrees and configurations a planner may choose from, and the model that they leave -------------

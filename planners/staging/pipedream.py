@@ -12,8 +12,8 @@ from typing import Any
 
 from ...instances.base.errors import InputError
 from ...instances.base.result import Stop
+from ...instances.registry import violations_of
 from ...instances.staging.problem import StagingProblem
-from ...instances.verdict import violations_of
 from ..contract import Outcome, Request
 from ..placement.heuristics.pipedream import contract_to_path
 from ..search import OutOfTimeError, tick_of

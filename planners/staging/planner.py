@@ -11,19 +11,23 @@ from dataclasses import dataclass
 
 from ...instances.base.errors import UsageError
 from ...instances.base.result import Stop, met
+from ...instances.registry import evaluation_of, violations_of
 from ...instances.staging.leveled_plan import LeveledPlan
 from ...instances.staging.plan import StagedPlan
-from ...instances.staging.question import check_question
-from ...instances.verdict import evaluation_of, violations_of
+from ...instances.staging.problem import StagingProblem
+from ...instances.staging.question import FLUSH, check_question
 from ..contract import Outcome, Request
+from ..method_options import TABLE
 from ..referee import rules_of
 from ..search import OutOfTimeError, tick_of
 from .degree_table import check_size, check_table, table_of, write_table
 from .equal import recomputes
 from .extended import is_extended, plan_extended
-from .hierarchy import plan_levels
+from .flushes import flushed_value, least_flushed
+from .hierarchy import downsets, plan_levels
+from .level_decisions import LevelDecisions
+from .memory import ROUNDED_MEMORY, StagingMemory, whole_memory
 from .model import Restriction, model_of
-from .options import ROUNDED_MEMORY, TABLE
 from .quick_trees import best_quick_tree
 from .search import Found, Search, Step, TooManySumsError
 from .tables import TooManyPairsError
@@ -38,7 +42,8 @@ class PiperPlanner:
         check_question(request.problem, request.options)
         if request.problem.levels:
             _refuse_table(request, "devices within devices")
-            return plan_with_levels(request)
+            flush = request.options.get("objective") == FLUSH
+            return plan_flushed_levels(request) if flush else plan_with_levels(request)
         if is_extended(request.problem, request.options):
             _refuse_table(request, "flushes and several types of devices")
             return plan_extended(request)
@@ -181,3 +186,51 @@ def plan_with_levels(request: Request) -> Outcome:
     request.board.post(found.plan, value, bound)
     stop = Stop.COMPLETED if messages else Stop.PROVEN
     return Outcome(stop, found.plan, value, bound, messages=messages, checks=CHECKS)
+
+
+def plan_flushed_levels(request: Request) -> Outcome:
+    """The best tree of stages with a flush behind every batch, proven; the best until then where time runs out."""
+    problem, board, tick = request.problem, request.board, tick_of(request)
+    if problem.exact_batches:
+        raise UsageError("--objective flush plans trees for at most --batch replicas; drop --exact-batches.")
+
+    def post(found: Found[LeveledPlan], low: float | None) -> None:
+        fits = not violations_of(problem, found.plan)
+        board.post(found.plan if fits else None, flushed_value(problem, found) if fits else None, low)
+
+    def best(memory: StagingMemory, bounds: bool) -> Found[LeveledPlan] | None:
+        least = 0.0
+
+        def hear(found: Found[LeveledPlan], low: float) -> None:
+            nonlocal least
+            least = low
+            post(found, low if bounds else None)
+
+        search = LevelDecisions(problem, downsets(problem), memory, tick)
+        fastest = search.best(hear)  # a flush only adds to the largest load, so that bounds on it hold here, too
+        if fastest is None:
+            return None
+        numbers = _copies(problem) if problem.replication else {1}
+        return least_flushed(problem, search.decide, fastest, least, numbers, hear)
+
+    messages: tuple[str, ...] = ()
+    try:
+        memory = whole_memory(problem, problem.devices)
+        found = best(memory, bounds=True)
+        if found is None:
+            return Outcome(Stop.INFEASIBLE, checks=CHECKS)
+        if violations_of(problem, found.plan):
+            messages = (ROUNDED_MEMORY,)
+            best(memory.inside(), bounds=False)
+    except OutOfTimeError:
+        return Outcome(Stop.TIME, board.plan, board.value, board.bound)
+    stop = Stop.PROVEN if met(board.value, board.bound) else Stop.COMPLETED
+    return Outcome(stop, board.plan, board.value, board.bound, messages=messages, checks=CHECKS)
+
+
+def _copies(problem: StagingProblem) -> set[int]:
+    """Numbers of copies that a stage may have: so many on each level."""
+    numbers = {1}
+    for level in problem.levels:
+        numbers = {above * d for above in numbers for d in range(1, level.devices + 1)}
+    return {number for number in numbers if number <= problem.micro_batches}

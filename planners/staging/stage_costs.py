@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...instances.staging.problem import Configuration, StagingProblem
-from .links import SYNC_TRIPS, TRIPS
+from .links import TRIPS, sync_seconds
 from .memory import Bytes, StagingMemory
 
 
@@ -20,6 +20,8 @@ class Shape(NamedTuple):
     inside: int
     kind: int
     tensor_parallel: int
+    above: int = 1
+    """Copies of what is around it, which divide with its replicas what they hold alike (ZeRO)."""
 
 
 class _Row(NamedTuple):
@@ -27,7 +29,6 @@ class _Row(NamedTuple):
 
     ways: tuple[Configuration, ...]
     times: tuple[float, ...]
-    held: tuple[Bytes, ...]
 
 
 class _Span(NamedTuple):
@@ -57,6 +58,7 @@ class StageCosts:
             self._near[u].append((number, v))
             self._near[v].append((number, u))
         self._of = cache(self._rows)
+        self._held = cache(self._bytes)
         self._solved = cache(self._solve)
         self.floor = cache(self._floor)
         self.load = cache(self._load)
@@ -64,8 +66,9 @@ class StageCosts:
         weights = (
             {way.weight_bytes for way in ways} for layer in problem.layers for ways in layer.configurations.values()
         )
-        self._uniform = all(len(known) < 2 for known in weights)
-        """Do configurations of a layer and degree have the same weights? Then the choice is the same for every d."""
+        self._uniform = not problem.zero and all(len(known) < 2 for known in weights)
+        """Do configurations of a layer and degree have the same weights, and hold the same in any number of replicas?
+        Then the choice is the same for every d."""
 
     def possible(self, shape: Shape) -> bool:
         """Is there a configuration of the degree for each layer?"""
@@ -130,25 +133,25 @@ class StageCosts:
 
     def _span(self, shape: Shape, d: int) -> _Span:
         """By what single ways hold, without a knapsack."""
-        rows, limit = self._of(shape), self.memory.limits[shape.kind]
+        rows, limit, held = self._of(shape), self._limit(shape, d), self._held(shape, d)
         if rows is None:
             return _Span(0, 0, math.inf, 0.0)
         sync = self._sync(d)
         free = [
-            min(range(len(row.ways)), key=lambda x: (row.times[x] + sync * row.ways[x].weight_bytes, row.held[x]))
-            for row in rows
+            min(range(len(row.ways)), key=lambda x: (row.times[x] + sync * row.ways[x].weight_bytes, of[x]))
+            for row, of in zip(rows, held, strict=True)
         ]
         chosen = list(zip(rows, free, strict=True))
         cost, weights = sum(row.times[x] for row, x in chosen), sum(row.ways[x].weight_bytes for row, x in chosen)
         if limit is None:
             return _Span(self.most, self.most, cost, weights)
-        each, fixed = (sum(row.held[x][part] for row, x in chosen) for part in (0, 1))
+        each, fixed = (sum(of[x][part] for of, x in zip(held, free, strict=True)) for part in (0, 1))
         until = (limit - fixed) // each if each else self.most * (fixed <= limit)
         low, high = 0, self.most + 1
         while high - low > 1:
             middle = (low + high) // 2
-            held = sum(min(a * middle + b for a, b in row.held) for row in rows)
-            low, high = (middle, high) if held <= limit else (low, middle)
+            least = sum(min(a * middle + b for a, b in of) for of in held)
+            low, high = (middle, high) if least <= limit else (low, middle)
         return _Span(max(0, min(until, self.most)), low, cost, weights)
 
     def _within(self, shape: Shape, d: int, in_flight: int, limit: float) -> bool:
@@ -158,7 +161,15 @@ class StageCosts:
     def _sync(self, d: int) -> float:
         """Time per byte of weights, times d."""
         samples = d if self.semantics == "paper" else self.problem.micro_batches
-        return SYNC_TRIPS * (d - 1) / samples / self.problem.bandwidth
+        return sync_seconds(self.problem, d, samples, self.problem.bandwidth)
+
+    def _limit(self, shape: Shape, d: int) -> int | None:
+        """What the layers of the stage may take of a device."""
+        return self.memory.limit(shape.kind, shape.tensor_parallel, d * shape.above)
+
+    def _bytes(self, shape: Shape, d: int) -> list[tuple[Bytes, ...]]:
+        """What the configurations of each layer hold with d replicas."""
+        return [self.memory.held(v, shape.tensor_parallel, d * shape.above) for v in self._positions(shape.inside)]
 
     def _choice(self, shape: Shape, d: int, in_flight: int) -> Choice | None:
         return self._solved(shape, 1 if self._uniform else d, in_flight)
@@ -171,8 +182,8 @@ class StageCosts:
         costs = [
             [time + sync * way.weight_bytes for way, time in zip(row.ways, row.times, strict=True)] for row in rows
         ]
-        memories = [[each * in_flight + fixed for each, fixed in row.held] for row in rows]
-        return choose(costs, memories, self.memory.limits[shape.kind])
+        memories = [[each * in_flight + fixed for each, fixed in of] for of in self._held(shape, d)]
+        return choose(costs, memories, self._limit(shape, d))
 
     def _rows(self, shape: Shape) -> list[_Row] | None:
         speed = self.problem.types[shape.kind].speed
@@ -180,7 +191,7 @@ class StageCosts:
         for v in self._positions(shape.inside):
             ways = tuple(self.problem.layers[v].configurations.get(shape.tensor_parallel, ()))
             times = tuple(way.time / speed + self._crossing(way, v, shape.inside) for way in ways)
-            rows.append(_Row(ways, times, self.memory.ways[v].get(shape.tensor_parallel, ())))
+            rows.append(_Row(ways, times))
         return rows if all(row.ways for row in rows) else None
 
     def _crossing(self, way: Configuration, v: int, inside: int) -> float:

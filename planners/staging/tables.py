@@ -15,8 +15,9 @@ from .model import PiperModel
 if TYPE_CHECKING:
     from .kernel import Cluster, Layers, Table
 
-# Downsets times layers; up to these the loops run as plain Python.
-COMPILED_FROM = 151
+# Pairs of downsets times options times devices; with fewer the loops run as plain Python, in about a second or less.
+# Machine code takes half a second to load, and a quarter of a minute to make where it is not on disk yet.
+COMPILED_FROM = 25_000
 
 # Pairs of nested downsets: 4 bytes each, 8 where some need a knapsack.
 MAX_PAIRS = 200_000_000
@@ -63,7 +64,9 @@ def loop(model: PiperModel, name: str) -> Callable[..., Any]:
     from . import kernel
 
     plain: Callable[..., Any] = getattr(kernel, name)
-    return compiled(kernel, name) if repays_loading(model.downsets * model.layers, COMPILED_FROM) else plain
+    pairs = model.downsets * (model.downsets - 1) // 2
+    work = pairs * len(option_rows(model)) * model.problem.devices
+    return compiled(kernel, name) if repays_loading(work, COMPILED_FROM) else plain
 
 
 def _cluster_of(model: PiperModel, rows: list[tuple[int, int]]) -> Cluster:

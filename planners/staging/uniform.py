@@ -2,7 +2,8 @@
 
 For each tensor-parallel degree and each number of replicas of every level, whether some plan is faster than the best so
 far is decided by the program of `level_decisions` with these degrees alone; a flat network is one level. Where even
-perfectly shared work would take longer than the best plan, nothing is asked.
+perfectly shared work would take longer than the best plan, nothing is asked. With flushes (`flushes`), the best of each
+is sought.
 """
 
 from __future__ import annotations
@@ -13,17 +14,18 @@ from itertools import product
 
 from ...instances.base.errors import UsageError
 from ...instances.base.result import Stop
+from ...instances.registry import violations_of
 from ...instances.staging.leveled_plan import LeveledPlan
 from ...instances.staging.plan import PlannedStage, StagedPlan
 from ...instances.staging.problem import StagingLevel, StagingProblem
-from ...instances.staging.question import check_question
-from ...instances.verdict import violations_of
+from ...instances.staging.question import FLUSH, check_question
 from ..contract import Outcome, Request
 from ..search import OutOfTimeError, tick_of
+from .flushes import flushed_value, least_flushed
 from .hierarchy import downsets
 from .level_decisions import LevelDecisions
 from .memory import whole_memory
-from .search import STRICT
+from .search import STRICT, Found
 
 NONE_FITS = "no plan with the same degrees on every stage fits"
 # Up to so many replicas of a stage on one level every number is tried, and above it those that divide the level.
@@ -54,7 +56,10 @@ class UniformPlanner:
                 if board.value is not None and _ideal(leveled, degrees) >= board.value:
                     break
                 search = LevelDecisions(leveled, sets, memory, tick, degrees)
-                _improve(request, problem, search)
+                if request.options.get("objective") == FLUSH:
+                    _improve_flushed(request, problem, search, _ideal(leveled, degrees))
+                else:
+                    _improve(request, problem, search)
         except OutOfTimeError:
             return Outcome(Stop.TIME, board.plan, board.value)
         messages = () if board.plan is not None else (NONE_FITS,)
@@ -105,6 +110,22 @@ def _improve(request: Request, problem: StagingProblem, search: LevelDecisions) 
         if violations_of(problem, plan):  # memory has more digits than are counted
             return
         board.post(plan, found.load)
+
+
+def _improve_flushed(request: Request, problem: StagingProblem, search: LevelDecisions, ideal: float) -> None:
+    """The best plan of these degrees with a flush behind every batch, if it is better than the best so far."""
+    board = request.board
+
+    def hear(found: Found[LeveledPlan], low: float) -> None:
+        plan = found.plan if problem.levels else _flat(found.plan)
+        if not violations_of(problem, plan):
+            board.post(plan, flushed_value(search.problem, found))
+
+    # A flush only adds to the largest load.
+    first = search.decide(math.inf if board.value is None else board.value * (1 - STRICT))
+    if first is not None and search.degrees is not None:
+        copies = math.prod(search.degrees[1])
+        least_flushed(search.problem, search.decide, first, ideal, [copies], hear)
 
 
 def _flat(plan: LeveledPlan) -> StagedPlan:

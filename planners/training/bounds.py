@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 from typing import Any
 
@@ -13,7 +13,7 @@ from ...instances.training.plan import DIVIDED
 from ...instances.training.problem import TrainingProblem
 from . import loads_kernel
 from .cases import NONE, Case
-from .judging import Judge
+from .judging import Judge, loop_of
 
 MOST_STATES = 300
 """Divisions of minor units that are told apart; where there are more, only sums are compared."""
@@ -80,6 +80,12 @@ class Shape:
         return np.array(sums, np.int64).reshape(len(rows), len(rows))
 
 
+@lru_cache(maxsize=2000)
+def in_flight(schedule: str, p: int, v: int, m: int, units: int) -> Any:
+    order, _, chunks = loop_of(schedule, p, v, m)
+    return compiled(loads_kernel, "in_flight")(order, chunks, m, units)
+
+
 class Loads:
     """Of one choice, for all words."""
 
@@ -93,11 +99,11 @@ class Loads:
         self.passes = plain.forward + plain.inputs + plain.weights
         self.tails = self._tails()
         self.homes = case.gamma.homes
-        forth_and_back = plain.forward if case.gamma.schedule in DIVIDED else self.passes
         # While a rank updates its weights the ranks before it still run backward: after its last pass comes the longer
-        # of both, and not their sum.
+        # of both, and not their sum. Divided passes may come after those of the ranks before.
         tails, first = float(self.tails.sum()) / self.p, float(self.tails[0])
-        down, whole = self._ramps(plain.forward), self._ramps(forth_and_back) + first
+        down = self._ramps(plain.forward)
+        whole = down if case.gamma.schedule in DIVIDED else self._ramps(self.passes) + first
         self.ramp = max(float(np.mean(down)) + tails, float(np.mean(whole)))
         self.with_tails = float(np.mean(down)) + tails >= float(np.mean(whole))
         self.ramps = down if self.with_tails else whole
@@ -124,23 +130,36 @@ class Loads:
         least = float(seconds[self.shape.inner].min())
         return (ranks > 0) * float(seconds[0]) + np.maximum(0, ranks - 1) * least
 
-    @property
-    def flights(self) -> Any:
-        """[rank]: micro-batches of which each of its units keeps the stash at least."""
-        return self.in_flight[0]
-
     @cached_property
     def in_flight(self) -> Any:
-        order, _, chunks = Judge(self.case, NONE).loop
-        return compiled(loads_kernel, "in_flight")(order, chunks, self.m)
+        """[rank, units]: how often stashes of so many units are there at least: together, and each of them."""
+        return in_flight(self.gamma.schedule, self.p, self.v, self.m, self.shape.units)
 
     def seconds(self, again_seconds: float = 0.0) -> float:
         """By time alone, where all ranks together compute so much of one micro-batch again."""
         plain = self.plain + again_seconds
-        if self.row:
-            stages = plain + (self.m - 1) * max(plain / self.p, self.longest)
-            return max(stages, plain * (1 + (self.m - 1) / self.p))
-        return max(self.m * plain / self.p + self.ramp, self.m * self.longest)
+        found = max(self.m * plain / self.p + self.ramp, self.m * self.longest)
+        return max(found, self._row_seconds(plain)) if self.row else found
+
+    def _row_seconds(self, plain: float) -> float:
+        """With one chunk on a rank under 1F1B: the first micro-batch goes down and up, then others follow.
+
+        Stage k has p - k micro-batches in flight. With m > p - k a path goes down to stage k and on to the last one and
+        back, stays on stage k for m - 1 - (p - k) micro-batches, and then the last goes down from there and up again:
+        T >= S + S_k + (m - 1 - (p - k)) tau_k, where S is all of one micro-batch, and S_k that of the stages from k on.
+        With weights whose sums up to stage k, from 0 on, are (k + 1) (m - 1) / (p (m - p + k)), the mean of these is
+        S (1 + (m - 1) / p) for m > p.
+        """
+        import numpy as np
+
+        later = self.m - 1 - self.p
+        found = plain + (self.m - 1) * float(self.passes[-1])
+        if later >= 0:
+            behind = np.cumsum(self.passes[::-1])[::-1]
+            found = max(
+                found, plain * (1 + (self.m - 1) / self.p), plain + float((behind + later * self.passes).max())
+            )
+        return found
 
 
 class LoadBound:
@@ -167,19 +186,20 @@ class LoadBound:
         loads, shape = self.loads, self.loads.shape
         if shape.states is None or not shape.groups:
             return loads.seconds()
-        seconds, held = self._unit_seconds, self._held
-        ends_seconds, ends_bytes = np.zeros(loads.p), self._beside()
+        seconds, stash = self._unit_seconds, self.costs.stash
+        kept = np.stack([self.case.standing, stash], axis=1)
+        ends_seconds, ends_bytes = np.zeros(loads.p), np.stack([self._beside(), np.zeros(loads.p)], axis=1)
         for u in shape.ends:
             rank = loads.homes[0 if u == 0 else -1]
             ends_seconds[rank] += seconds[u]
-            ends_bytes[rank] += held[rank, u]
+            ends_bytes[rank] += kept[u]
         again, saved, count, most = self._again()
         caps, least_units = shape.caps(loads.homes, loads.p)
         # Each chunk with a layer computes one again at least, and one of them so many as the word says or all.
         least = (count - 1 + np.maximum(1, least_units)) * (count > 0)
         self.counts = np.zeros((loads.p, 2), np.int64)
         low = loads.m * float(seconds.sum()) / loads.p
-        high = 2 * loads.m * (float(seconds.sum()) + again * shape.units) + float(loads.ramps.sum())
+        high = 2 * loads.m * (float(seconds.sum()) + float(again.max()) * shape.units) + float(loads.ramps.sum())
         answer = compiled(loads_kernel, "least_seconds")(
             loads.p,
             shape.states,
@@ -191,10 +211,10 @@ class LoadBound:
             loads.ramps,
             ends_seconds,
             ends_bytes,
-            float(seconds[shape.firsts[0]]),
-            held[:, shape.firsts[0]].copy(),
-            seconds[shape.firsts[1:]],
-            held[:, shape.firsts[1:]].copy(),
+            seconds[shape.firsts],
+            kept[shape.firsts],
+            *loads.in_flight,
+            float(min(stash[shape.inner].min(), self.case.by_word[self.judge.modules].stash[shape.inner].min())),
             limit,
             again,
             saved,
@@ -206,48 +226,36 @@ class LoadBound:
         )
         return max(float(answer), loads.seconds())
 
-    def _again(self) -> tuple[float, Any, int, int]:
-        """Of a word for the first layers: seconds and saved bytes of one layer, and how many there are on a rank."""
+    def _again(self) -> tuple[Any, float, int, int]:
+        """Of a word for the first layers: seconds of a layer of each group, by how much one stash is smaller, and how
+        many there are on a rank."""
         import numpy as np
 
         loads = self.loads
         if not self.counted:
-            return 0.0, np.zeros(loads.p), 0, 0
+            return np.zeros(len(loads.shape.firsts)), 0.0, 0, 0
         own = self.case.by_word[self.judge.modules]
         less = float((self.case.by_word[NONE].stash - own.stash).max())
-        again = float(own.again[self.case.timed_layers].min())
+        again = (own.again * self.case.timed_layers)[loads.shape.firsts]
         if self.least_count is not None:
-            return again, loads.flights * less, self.least_count, loads.shape.units
+            return again, less, self.least_count, loads.shape.units
         assert self.judge.count is not None, "one of both"
-        return again, loads.flights * less, self.judge.count, self.judge.count * loads.v
+        return again, less, self.judge.count, self.judge.count * loads.v
 
     def _beside(self) -> Any:
-        """[rank]: what is there besides units.
-
-        With several chunks each rank has a layer, which runs backward while most is in flight.
-        """
+        """[rank]: what is there besides units."""
         import numpy as np
 
         case, shape = self.case, self.loads.shape
         found = np.full(self.loads.p, float(case.beside_bytes))
         found[1:] += case.received_bytes
-        if shape.inner:
-            # Every chunk has a unit, of which more micro-batches may be in flight.
-            stashes = [
-                case.by_word[word].stash[shape.inner]
-                for word in {self.judge.modules, NONE if self.counted else self.judge.modules}
-            ]
-            found += self.loads.in_flight[1] * min(float(own.min()) for own in stashes)
         if self.loads.gamma.schedule == "interleaved-1f1b" and not shape.own:
             words = [case.by_word[word] for word in {self.judge.modules, NONE}]
-            found += max(0.0, min(float((own.moment - own.stash)[1:].min()) for own in words))
+            # A chunk runs backward while most is in flight; on the first rank it may be the embedding alone.
+            found[1:] += max(0.0, min(float((own.moment - own.stash)[1:].min()) for own in words))
+            found[0] += max(0.0, min(float((own.moment - own.stash).min()) for own in words))
             found += min(float(case.masks[case.types[u]]) for u in shape.firsts)
         return found
-
-    @cached_property
-    def _held(self) -> Any:
-        """[rank, unit]: what it takes there at least; nothing is computed again where a word holds for some layers."""
-        return self.case.standing[None] + self.loads.flights[:, None] * self.costs.stash[None]
 
     # ---- layouts to begin with ------------------------------------------------------------------------------
 

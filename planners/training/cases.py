@@ -54,11 +54,14 @@ class Gamma:
 
     @property
     def homes(self) -> tuple[int, ...]:
-        """The rank of each chunk."""
-        p, v = self.degrees.pipeline, self.degrees.virtual
-        if self.schedule in V_SHAPES:
-            return (*range(p), *range(p - 1, -1, -1))
-        return tuple(j % p for j in range(p * v))
+        return homes_of(self.schedule, self.degrees.pipeline, self.degrees.virtual)
+
+
+def homes_of(schedule: str, p: int, v: int) -> tuple[int, ...]:
+    """The rank of each chunk."""
+    if schedule in V_SHAPES:
+        return (*range(p), *range(p - 1, -1, -1))
+    return tuple(j % p for j in range(p * v))
 
 
 def all_words(problem: TrainingProblem) -> tuple[Modules, ...]:
@@ -247,7 +250,7 @@ class CaseMaker:
         each = self.state_bytes(states, shards)
         standing = usual * each[0] + experts * each[1]
         rates = self.update_rates(gamma, states, shards)
-        hidden = HALF * float(self.keys.tokens_between(problem)[row]) * self.model.hidden
+        hidden = HALF * float(self._tokens_between[row]) * self.model.hidden
         given = self.words if words is None else tuple(words)
         columns = {word: self._columns(gamma, states, row, word, sent, tail) for word in given}
         return Case(
@@ -339,19 +342,34 @@ class CaseMaker:
 
     def _masks(self, row: int, each: float) -> Any:
         """For every set of types: cached gradients, and a copy of the table of words without the embedding."""
+        if row not in self._known_masks:
+            self._known_masks[row] = self._two_masks(row)
+        gradients, tables = self._known_masks[row]
+        return gradients + tables * each
+
+    def _two_masks(self, row: int) -> tuple[Any, Any]:
+        """Bytes of cached gradients, and parameters of copied tables."""
         import numpy as np
 
-        found = np.zeros(1 << len(self.names))
+        gradients, tables = np.zeros(1 << len(self.names)), np.zeros(1 << len(self.names))
         table = self.model.vocabulary / self.keys.tensor[row] * (self.model.embedding_size or self.model.hidden)
-        for mask in range(1, len(found)):
+        for mask in range(1, len(gradients)):
             names = [name for i, name in enumerate(self.names) if mask >> i & 1]
             if self.problem.rules.cached_gradients:
                 shapes = [(_at(a, row), _at(b, row)) for name in names for a, b in self.bytes[name].shapes]
-                found[mask] += cached_gradients(shapes)
+                gradients[mask] = cached_gradients(shapes)
             reads = ("head" in names and self.model.tied) or "prediction" in names
             if reads and "embedding" not in names:
-                found[mask] += table * each
-        return found
+                tables[mask] = table
+        return gradients, tables
+
+    @cached_property
+    def _known_masks(self) -> dict[int, tuple[Any, Any]]:
+        return {}
+
+    @cached_property
+    def _tokens_between(self) -> Any:
+        return self.keys.tokens_between(self.problem)
 
     def sends(self, gamma: Gamma) -> tuple[tuple[float, float], ...]:
         """Between chunks that follow each other."""

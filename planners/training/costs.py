@@ -83,14 +83,17 @@ class Seconds:
         self.gradient_bytes = gradient_bytes
         modules = self._modules(name)
         known: dict[tuple[str, ...], Any] = {}
+        sums: dict[tuple[int, ...], Any] = {}
         for word in self.words:
             inner = {one for name_ in word for one in ALONG.get(name_, (name_,))}
-            again = [
-                own
-                for key, own in modules
+            again = tuple(
+                at
+                for at, (key, _) in enumerate(modules)
                 if name in ("dense", "experts", "own") and (FULL in word or key in inner)
-            ]
-            known[word] = self._seen(own.forward for own in again)
+            )
+            if again not in sums:
+                sums[again] = self._seen(modules[at][1].forward for at in again)
+            known[word] = sums[again]
         forward = self._seen(own.forward for _, own in modules)
         inputs = self._seen(own.inputs for _, own in modules)
         return UnitSeconds(forward, inputs, sum(own.weights for _, own in modules) + self._zero(), known)

@@ -71,11 +71,15 @@ class Bytes:
         kept = self._kept(name)
         tops = self._tops(name)
         stash, moment, for_weights = {}, {}, {}
+        # Most words say the same of a unit: what they drop in it is worked out and kept once.
+        modules = {module for dropped_by, *_ in kept.tensors for module in dropped_by} | {FULL}
+        known: dict[tuple[str, ...], tuple[Any, Any, Any]] = {}
         for word in self.words:
-            own = word if name in WITH_WORDS else ()
-            stash[word] = self._left(kept, own)
-            for_weights[word] = self._left(kept, own, for_weights=True)
-            moment[word] = self._fullest(name, kept, tops, own)
+            own = tuple(module for module in word if module in modules) if name in WITH_WORDS else ()
+            if own not in known:
+                left, for_weight = self._left(kept, own), self._left(kept, own, for_weights=True)
+                known[own] = left, for_weight, self._fullest(name, kept, tops, own)
+            stash[word], for_weights[word], moment[word] = known[own]
         usual, experts, shapes = self._weights(name)
         return UnitBytes(usual, experts, stash, moment, for_weights, shapes)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -13,7 +13,7 @@ from ...instances.timeline.named_orders import PassRule, dualpipe_v, zb_h1, zb_h
 from ...instances.training.plan import V_SHAPES, Configuration, Recompute
 from ...instances.training.problem import TrainingProblem
 from . import tables_kernel
-from .cases import NONE, Case, CaseMaker, Gamma, Modules
+from .cases import NONE, Case, CaseMaker, Gamma, Modules, homes_of
 from .inner import Intervals, Pipeline
 
 BY_FORMULA = {"gpipe": 0, "1f1b": 1, "interleaved-1f1b": 2}
@@ -21,7 +21,19 @@ BY_RULE: dict[str, PassRule] = {"zb-h1": zb_h1, "zb-h2": zb_h2, "zb-v": zb_v, "d
 KINDS = {"F": 0, "B": 1, "I": 2, "W": 3}
 
 
-@cache
+@lru_cache(maxsize=20)
+def loop_of(schedule: str, p: int, v: int, m: int) -> tuple[Any, Any, Any]:
+    """Order of each rank's passes, rank of each chunk, chunks of each rank; some megabytes where m is large."""
+    import numpy as np
+
+    homes = np.array(homes_of(schedule, p, v))
+    if schedule in V_SHAPES:
+        chunks = np.array([(r, 2 * p - 1 - r) for r in range(p)])
+    else:
+        chunks = np.array([range(r, p * v, p) for r in range(p)])
+    return order_of(schedule, p, v, m), homes, chunks
+
+
 def order_of(schedule: str, p: int, v: int, m: int) -> Any:
     """Each rank's passes in their order."""
     import numpy as np
@@ -93,17 +105,9 @@ class Judge:
 
     @cached_property
     def loop(self) -> tuple[Any, ...]:
-        """Order, rank of each chunk, chunks of each rank."""
-        import numpy as np
-
         gamma = self.case.gamma
         d = gamma.degrees
-        homes = np.array(gamma.homes)
-        if gamma.schedule in V_SHAPES:
-            chunks = np.array([(r, 2 * d.pipeline - 1 - r) for r in range(d.pipeline)])
-        else:
-            chunks = np.array([range(r, d.chunks, d.pipeline) for r in range(d.pipeline)])
-        return order_of(gamma.schedule, d.pipeline, d.virtual, self.case.micro_batches), homes, chunks
+        return loop_of(gamma.schedule, d.pipeline, d.virtual, self.case.micro_batches)
 
     def delays(self, layout: Sequence[int]) -> Any:
         """Between chunks; layers of its own have outputs of different sizes."""

@@ -11,32 +11,42 @@ from typing import Any
 import numpy as np
 
 
-def in_flight(order: Any, chunks: Any, m: int) -> Any:
-    """Of each rank, at the moment with the most micro-batches in flight, the least of any of its chunks.
+def in_flight(order: Any, chunks: Any, m: int, units: int) -> Any:
+    """How often stashes are there together on a rank, at the moment that is worst for so many units: `[rank, units]`.
 
-    And how many more there are of the others together, those with an end of the row apart.
+    Whatever moment it is, each unit's stash is there so often as its chunk is in flight. Every chunk has a unit, the
+    others may all be in the chunk that is there least; a chunk with an end of the row may have none besides it. The
+    first table has the least sum of all units, the second one how often any unit is there at least.
     """
     p, v = chunks.shape[0], chunks.shape[1]
     last = p * v - 1
-    least, more = np.zeros(p), np.zeros(p)
+    together, each = np.zeros((p, units + 1)), np.zeros((p, units + 1))
     for r in range(p):
         live = np.zeros(v, np.int64)
-        total, most = 0, 0
+        # For each number that all chunks are there at least, the most that chunks without an end are there together.
+        most = np.full(m + 1, -1)
+        filled, greatest = 0, 0
+        for k in range(v):
+            filled += chunks[r, k] > 0 and chunks[r, k] < last
         for place in range(order.shape[1]):
             kind, own = order[r, place, 0], order[r, place, 1]
             if kind == 0:
                 live[own] += 1
-                total += 1
-                if total > most:
-                    most = total
-                    least[r], more[r] = live.min(), 0
-                    for k in range(v):
-                        if chunks[r, k] > 0 and chunks[r, k] < last:
-                            more[r] += live[k] - live.min()
+                total, least = 0, live[0]
+                for k in range(v):
+                    least = min(least, live[k])
+                    if chunks[r, k] > 0 and chunks[r, k] < last:
+                        total += live[k]
+                most[least] = max(most[least], total)
+                greatest = max(greatest, least)
             elif kind == 1 or kind == 2:
                 live[own] -= 1
-                total -= 1
-    return least, more
+        for least in range(greatest + 1):
+            for count in range(filled, units + 1):
+                found = most[least] + (count - filled) * least
+                if most[least] >= 0 and found >= together[r, count]:
+                    together[r, count], each[r, count] = found, least
+    return together, each
 
 
 def room(
@@ -47,13 +57,14 @@ def room(
     m: int,
     ramp: float,
     ends_seconds: float,
-    ends_bytes: float,
-    major_seconds: float,
-    major_bytes: float,
-    minor_seconds: Any,
-    minor_bytes: Any,
+    ends_bytes: Any,
+    unit_seconds: Any,
+    unit_bytes: Any,
+    together: Any,
+    each: Any,
+    low_stash: float,
     limit: float,
-    again: float,
+    again: Any,
     saved: float,
     least_again: int,
     most_again: int,
@@ -62,29 +73,66 @@ def room(
 ) -> int:
     """How many units of the major type a rank takes besides its minor ones; -1 where not even these.
 
-    As few layers as memory asks for compute again, each of them for `again` seconds and with `saved` bytes less. `caps`
-    says how many units of each group, the major one first, can come to this rank at all, and it has at least so many.
+    Columns of units have a row for each group, the major one first; of bytes, and of those of the ends, there are two:
+    what stands, and one stash. As few layers as memory asks for compute again, those first that take least, and each
+    stash is then `saved` bytes smaller, but none smaller than `low_stash`. `caps` says how many units of each group can
+    come to this rank at all, and it has at least so many. `together` and `each` are its rows of `in_flight`.
     """
     for k in range(states.shape[1]):
         if states[state, k] > caps[k + 1]:
             return -1
-    busy, held, units = ends_seconds, ends_bytes, 0
+    busy, standing, stash, units, low = ends_seconds, ends_bytes[0], ends_bytes[1], 0, np.inf
     for k in range(states.shape[1]):
-        busy += states[state, k] * minor_seconds[k]
-        held += states[state, k] * minor_bytes[k]
+        busy += states[state, k] * unit_seconds[k + 1]
+        standing += states[state, k] * unit_bytes[k + 1, 0]
+        stash += states[state, k] * unit_bytes[k + 1, 1]
         units += states[state, k]
+        if states[state, k] > 0:
+            low = min(low, unit_bytes[k + 1, 1])
     for n in range(min(most, caps[0]), max(-1, least_units - units - 1), -1):
-        need = held + n * major_bytes - limit
-        repeated = min(least_again, n + units)
-        if need > repeated * saved:
-            if saved <= 0:
+        count = n + units
+        more = together[count] - count * each[count]
+        need = standing + n * unit_bytes[0, 0] + each[count] * (stash + n * unit_bytes[0, 1]) - limit
+        repeated = min(least_again, count)
+        least = 0.0
+        if count > 0:
+            least = more * (min(low, unit_bytes[0, 1]) if n > 0 else low)
+        if repeated > 0 or need + least > 0:
+            if most_again == 0:
                 continue
-            repeated = int(np.ceil(need / saved - 1e-9))
-        if repeated > most_again or repeated > n + units:
-            continue
-        if m * (busy + n * major_seconds + repeated * again) + ramp <= seconds:
+            less = each[count] * saved
+            need += more * low_stash
+            repeated = max(repeated, 1)
+            if need > repeated * less:
+                if less <= 0:
+                    continue
+                repeated = int(np.ceil(need / less - 1e-9))
+            if repeated > most_again or repeated > count:
+                continue
+        if m * (busy + n * unit_seconds[0] + least_sum(repeated, again, n, states[state])) + ramp <= seconds:
             return n
     return -1
+
+
+def least_sum(count: int, each: Any, majors: int, minors: Any) -> float:
+    """The least that so many units take together, of so many of each group; the major one comes first."""
+    total, beyond = 0.0, -np.inf
+    while count > 0:
+        # The next dearer group; those that are alike are taken together.
+        cheapest, there = np.inf, 0
+        for k in range(each.shape[0]):
+            if each[k] <= beyond or each[k] > cheapest:
+                continue
+            if each[k] < cheapest:
+                cheapest, there = each[k], 0
+            there += majors if k == 0 else minors[k - 1]
+        if cheapest == np.inf:
+            break
+        taken = min(count, there)
+        total += taken * cheapest
+        count -= taken
+        beyond = cheapest
+    return total
 
 
 def divides(
@@ -97,13 +145,14 @@ def divides(
     ramps: Any,
     ends_seconds: Any,
     ends_bytes: Any,
-    major_seconds: float,
-    major_bytes: Any,
-    minor_seconds: Any,
-    minor_bytes: Any,
+    unit_seconds: Any,
+    unit_bytes: Any,
+    together: Any,
+    each: Any,
+    low_stash: float,
     limit: float,
-    again: float,
-    saved: Any,
+    again: Any,
+    saved: float,
     least_again: Any,
     most_again: int,
     caps: Any,
@@ -119,8 +168,8 @@ def divides(
     for r in range(p):
         for own in range(size):
             rooms[r, own] = room(
-                states, own, majors, seconds, m, ramps[r], ends_seconds[r], ends_bytes[r], major_seconds,
-                major_bytes[r], minor_seconds, minor_bytes[r], limit, again, saved[r], least_again[r], most_again,
+                states, own, majors, seconds, m, ramps[r], ends_seconds[r], ends_bytes[r], unit_seconds,
+                unit_bytes, together[r], each[r], low_stash, limit, again, saved, least_again[r], most_again,
                 caps[r], least_units[r],
             )  # fmt: skip
         for before in range(size):
@@ -159,13 +208,14 @@ def least_seconds(
     ramps: Any,
     ends_seconds: Any,
     ends_bytes: Any,
-    major_seconds: float,
-    major_bytes: Any,
-    minor_seconds: Any,
-    minor_bytes: Any,
+    unit_seconds: Any,
+    unit_bytes: Any,
+    together: Any,
+    each: Any,
+    low_stash: float,
     limit: float,
-    again: float,
-    saved: Any,
+    again: Any,
+    saved: float,
     least_again: Any,
     most_again: int,
     caps: Any,
@@ -174,26 +224,26 @@ def least_seconds(
 ) -> float:
     """The least time in which every rank is done, a little less at most; infinite where no division fits."""
     if not divides(
-        p, states, steps, majors, high, m, ramps, ends_seconds, ends_bytes, major_seconds, major_bytes,
-        minor_seconds, minor_bytes, limit, again, saved, least_again, most_again, caps, least_units, counts,
+        p, states, steps, majors, high, m, ramps, ends_seconds, ends_bytes, unit_seconds, unit_bytes,
+        together, each, low_stash, limit, again, saved, least_again, most_again, caps, least_units, counts,
     ):  # fmt: skip
         return np.inf
     if divides(
-        p, states, steps, majors, low, m, ramps, ends_seconds, ends_bytes, major_seconds, major_bytes,
-        minor_seconds, minor_bytes, limit, again, saved, least_again, most_again, caps, least_units, counts,
+        p, states, steps, majors, low, m, ramps, ends_seconds, ends_bytes, unit_seconds, unit_bytes,
+        together, each, low_stash, limit, again, saved, least_again, most_again, caps, least_units, counts,
     ):  # fmt: skip
         return low
     while high - low > 1e-6 * high:
         middle = (low + high) / 2
         if divides(
-            p, states, steps, majors, middle, m, ramps, ends_seconds, ends_bytes, major_seconds, major_bytes,
-            minor_seconds, minor_bytes, limit, again, saved, least_again, most_again, caps, least_units, counts,
+            p, states, steps, majors, middle, m, ramps, ends_seconds, ends_bytes, unit_seconds, unit_bytes,
+            together, each, low_stash, limit, again, saved, least_again, most_again, caps, least_units, counts,
         ):  # fmt: skip
             high = middle
         else:
             low = middle
     divides(
-        p, states, steps, majors, high, m, ramps, ends_seconds, ends_bytes, major_seconds, major_bytes,
-        minor_seconds, minor_bytes, limit, again, saved, least_again, most_again, caps, least_units, counts,
+        p, states, steps, majors, high, m, ramps, ends_seconds, ends_bytes, unit_seconds, unit_bytes,
+        together, each, low_stash, limit, again, saved, least_again, most_again, caps, least_units, counts,
     )  # fmt: skip
     return low

@@ -21,7 +21,7 @@ from ...instances.training.referee.memory import memory_of_ranks
 from ...instances.training.referee.seconds import timing_of
 from .fit import Fit, Run, fit
 from .run_logs import run_of_log
-from .run_tables import runs_of_table, template
+from .run_tables import runs_of_table
 from .runs import MeasuredRun
 
 SCHEMA = "pipeplan.efficiencies/1"
@@ -29,18 +29,6 @@ MOST_TURNS = 12
 """Fits with runs left out; of more runs several are left out at a time."""
 SAYS = 0.002
 """Relative change of a run's time from which on it says something of an efficiency."""
-
-__all__ = [
-    "Fitted",
-    "LeftOut",
-    "MeasuredRun",
-    "Saved",
-    "fitted",
-    "measured_runs",
-    "save_fit",
-    "saved_fit",
-    "template",
-]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ...instances.base.result import Stop, met
+from ...instances.registry import violations_of
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
-from ...instances.verdict import violations_of
+from ...instances.training.scope import Scope, scope_of
 from ..contract import Outcome, Request
-from .scope import scope_of
 from .search import Report, Search, Settings
-from .space import Scope
 
 CHECKS = ("the search discarded every other choice of degrees by a bound on its time or its memory",)
 NARROW = 1e-10

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...instances.base.errors import InputError, PipeplanError, UsageError, nearest, show
+from ...instances.base.gpus import devices_and_gpu
 from ...instances.base.json_file import read_text
 from ...instances.training.build import model_of
-from ...instances.training.gpus import devices_and_gpu
 from ...instances.training.kind_functions import with_devices
 from ...instances.training.known_models import with_layers
 from ...instances.training.problem import GIB, TrainingProblem

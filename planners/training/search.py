@@ -23,16 +23,17 @@ from functools import cached_property
 from typing import Any
 
 from ...instances.base.errors import InputError
-from ...instances.training.efficiencies import USUAL_MEMORY_ERROR
+from ...instances.training.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
+from ...instances.training.frameworks import even_layout
 from ...instances.training.plan import V_SHAPES, Configuration, Degrees, Recompute, read_recompute
 from ...instances.training.problem import TrainingProblem
+from ...instances.training.scope import Scope, read_scope
 from .bounds import LoadBound, Loads, Shape
 from .cases import NONE, WHOLE, Case, Gamma, Modules
 from .inner import Best, solve
 from .judging import Judge
-from .space import Scope, Space, configuration, even_layout
+from .space import Space, configuration
 
-USUAL_ERROR = 0.05
 TOLERANCE = 1e-9
 """Relative: values and bounds that differ by less are the same."""
 NODE_WORK, LOOK_WORK = 1_000_000, 500_000
@@ -328,8 +329,8 @@ class Search:
         entry, most = self.entries[gamma], self._most_layers(gamma)
         entry.left -= 1
         if self.scope.layouts != "even":
-            own = LoadBound(self.loads(gamma), self._judge(word), count)
-            least = own.seconds(self.maybe) + self.step
+            loads = LoadBound(self.loads(gamma), self._judge(word), count)
+            least = loads.seconds(self.maybe) + self.step
             if least == math.inf:
                 self._close(gamma, CANNOT_FIT)
                 return
@@ -343,11 +344,15 @@ class Search:
         if count > most:
             self._close(gamma, CANNOT_FIT)
             return
-        entry.left += 1
-        self._push(bound, WORD, _Word(gamma, WHOLE, count if count < most else None))
+        own = _Word(gamma, WHOLE, count if count < most else None)
+        if self.scope.takes_word(Recompute(own.modules, own.count)):
+            entry.left += 1
+            self._push(bound, WORD, own)
         if count < most:
             entry.left += 1
             self._push(bound, COUNTS, _Word(gamma, WHOLE, count + 1))
+        if entry.left == 0:  # its last word is not in the scope
+            self._close(gamma, CHOICE)
 
     def _least_count(self, gamma: Gamma, most: int) -> int:
         """The fewest layers of each chunk that may fit, since more never hold more; above `most` where none do."""
@@ -630,6 +635,4 @@ def search(
     settings: Settings | None = None,
 ) -> Report:
     """The whole search, from words."""
-    from .space import read_scope
-
     return Search(problem, read_scope(fix, forbid, layouts), settings).run()

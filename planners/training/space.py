@@ -5,14 +5,22 @@ A *family* is one such choice without the number of chunks on a rank and without
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ...instances.base.errors import InputError, nearest, show
-from ...instances.training.plan import DIVIDED, NOTHING, SCHEDULES, V_SHAPES, Configuration, Degrees, read_recompute
+from ...instances.training.plan import (
+    DIVIDED,
+    NOTHING,
+    V_SHAPES,
+    Configuration,
+    Degrees,
+    Recompute,
+    read_recompute,
+)
 from ...instances.training.problem import TrainingProblem
+from ...instances.training.scope import Scope
 from .cases import NONE, UPDATE_BYTES, CaseMaker, Gamma, Modules, all_words, gradient_bytes_of
 from .holds import HALF, WORKSPACE_BYTES
 
@@ -21,73 +29,7 @@ if TYPE_CHECKING:
 
     Column = np.ndarray[Any, np.dtype[Any]]
 
-DEGREE_KEYS = {
-    "tensor": "tensor",
-    "context": "context",
-    "pipeline": "pipeline",
-    "virtual": "virtual",
-    "data": "data",
-    "expert": "expert",
-    "expert-tensor": "expert_tensor",
-}
-KEYS = (*DEGREE_KEYS, "micro-batch", "zero", "schedule", "recompute")
 INTERLEAVED = "interleaved-1f1b"
-
-
-@dataclass(frozen=True)
-class Scope:
-    """Which configurations are asked for; checked where it enters."""
-
-    fix: Mapping[str, str] = field(default_factory=dict)
-    forbid: tuple[tuple[str, str], ...] = ()
-    layouts: str = "any"
-    """`any`, or `even`: those that the framework makes by itself."""
-
-    def __post_init__(self) -> None:
-        if self.layouts not in ("any", "even"):
-            raise InputError("layouts", f"is {show(self.layouts)}", "give any or even")
-        for key, value in (*self.fix.items(), *self.forbid):
-            check_choice(key, value)
-
-    def takes(self, key: str, value: object) -> bool:
-        """Is this value in the scope?"""
-        text = str(value)
-        return self.fix.get(key, text) == text and (key, text) not in self.forbid
-
-    def takes_degrees(self, degrees: Degrees) -> bool:
-        return all(self.takes(key, getattr(degrees, name)) for key, name in DEGREE_KEYS.items())
-
-
-def check_choice(key: str, value: str) -> None:
-    """Is it a key of a configuration, with a value that it can have?"""
-    if key not in KEYS:
-        close = nearest(key, KEYS)
-        raise InputError(
-            "scope", f"has the key {show(key)}", f'write "{close}"' if close else f"use {', '.join(KEYS)}"
-        )
-    if key == "recompute":
-        read_recompute("scope: recompute", value)
-    elif key == "schedule":
-        if value not in SCHEDULES:
-            raise InputError("scope: schedule", f"is {show(value)}", "give one of " + ", ".join(SCHEDULES))
-    elif not (value.isascii() and value.isdecimal()):
-        raise InputError(f"scope: {key}", f"is {show(value)}", "give a whole number")
-
-
-def read_scope(fix: Iterable[str] = (), forbid: Iterable[str] = (), layouts: str = "any") -> Scope:
-    """From words KEY=VALUE."""
-    fixed: dict[str, str] = {}
-    for key, value in map(_pair, fix):
-        if fixed.setdefault(key, value) != value:
-            raise InputError("scope", f"fixes {key} twice", "give one value, or forbid others")
-    return Scope(fixed, tuple(map(_pair, forbid)), layouts)
-
-
-def _pair(word: str) -> tuple[str, str]:
-    key, equals, value = word.partition("=")
-    if not equals:
-        raise InputError("scope", f"holds {show(word)}", "write KEY=VALUE, as in tensor=4")
-    return key.strip().replace("_", "-"), value.strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +71,7 @@ class Space:
             yield read_recompute("scope: recompute", fixed).modules
             return
         for word in all_words(self.problem):
-            if self.scope.takes("recompute", ",".join(word) or "none"):
+            if self.scope.takes_word(Recompute(word)):
                 yield word
 
     # ---- what can be run ------------------------------------------------------------------------------------
@@ -358,23 +300,6 @@ class Space:
 
 def divisors(number: int) -> list[int]:
     return [i for i in range(1, number + 1) if number % i == 0]
-
-
-def even_layout(problem: TrainingProblem, chunks: int) -> tuple[int, ...] | None:
-    """What the framework does where no layout is given; None where it cannot."""
-    units = len(problem.model.units)
-    if chunks > units:
-        return None
-    if problem.rules.even_by == "units" or problem.model.own:
-        share, more = divmod(units, chunks)
-        return tuple(share + (number < more) for number in range(chunks))
-    layers = problem.model.layers
-    if layers % chunks:
-        return None
-    counts = [layers // chunks] * chunks
-    counts[0] += 1
-    counts[-1] += units - layers - 1
-    return tuple(counts)
 
 
 def configuration(gamma: Gamma, layout: tuple[int, ...], recompute: Any = NOTHING) -> Configuration:

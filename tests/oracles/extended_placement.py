@@ -14,9 +14,8 @@ from fractions import Fraction
 from oracles.placement_definitions import chain_constraints
 
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.placement.cluster import AcceleratorType, Level
 from pipeplan.instances.placement.plan import Device, DeviceGroup, PlacementPlan
-from pipeplan.instances.placement.problem import Node, NodeId, PlacementProblem
+from pipeplan.instances.placement.problem import AcceleratorType, Level, Node, NodeId, PlacementProblem
 from pipeplan.instances.placement.referee.evaluate import evaluate
 from pipeplan.instances.placement.referee.verify import verify
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
-from oracles.staging import bytes_held
+from oracles.staging import bytes_held, gathered
 
 from pipeplan.instances.base.amounts import fits
 from pipeplan.instances.staging.leveled_plan import LeveledPlan, LeveledStage
@@ -14,9 +14,10 @@ from pipeplan.instances.staging.problem import StagingProblem
 from pipeplan.instances.staging.referee.levels import evaluate_leveled, verify_leveled
 
 
-def best_leveled(problem: StagingProblem, variant: str) -> tuple[float, LeveledPlan] | None:
+def best_leveled(problem: StagingProblem, variant: str, flush: bool = False) -> tuple[float, LeveledPlan] | None:
     """The least time per micro-batch and a plan that takes it; None where no plan obeys the variant's rules.
 
+    `flush`: filling and draining the pipeline is part of the time.
     Loads and memory of a stage of level 1 depend on its own configurations and on the degrees alone, so its
     configurations are chosen stage by stage, with everything else fixed.
     """
@@ -27,9 +28,21 @@ def best_leveled(problem: StagingProblem, variant: str) -> tuple[float, LeveledP
         if plan is None or any(fault.rule != "memory" for fault in verify_leveled(problem, plan, variant)):
             continue
         value = evaluate_leveled(problem, plan, variant).time_per_micro_batch
+        if flush:
+            copies = list(_copies_of(plan.stages, 1))
+            value *= (problem.micro_batches + sum(copies) - min(copies)) / problem.micro_batches
         if best is None or value < best[0]:
             best = (value, plan)
     return best
+
+
+def _copies_of(stages: tuple[LeveledStage, ...], above: int) -> Iterator[int]:
+    """Copies of each stage of level 1, on all levels."""
+    for stage in stages:
+        if stage.children:
+            yield from _copies_of(stage.children, above * stage.data_parallel)
+        else:
+            yield above * stage.data_parallel
 
 
 def _divisions(problem: StagingProblem, layers: tuple[int, ...], level: int) -> Iterator[tuple[LeveledStage, ...]]:
@@ -75,7 +88,7 @@ def _with_best_configurations(problem: StagingProblem, plan: LeveledPlan, varian
         for names in _choices(problem, leaf):
             changed = LeveledPlan(tuple(_changed(plan.stages, [number], names)))
             cost = evaluate_leveled(problem, changed, variant).leaves[number]
-            if variant == "basic" or _fits(problem, leaf, names, cost.in_flight):
+            if variant == "basic" or _fits(problem, leaf, names, cost.in_flight, cost.copies):
                 options.append((cost.load, len(options), changed))
         if not options:
             return None
@@ -83,12 +96,15 @@ def _with_best_configurations(problem: StagingProblem, plan: LeveledPlan, varian
     return plan
 
 
-def _fits(problem: StagingProblem, leaf: LeveledStage, names: dict[int | str, str], in_flight: int) -> bool:
+def _fits(
+    problem: StagingProblem, leaf: LeveledStage, names: dict[int | str, str], in_flight: int, copies: int
+) -> bool:
     rows = (
         (problem.layers[problem.index[v]].configurations[leaf.tensor_parallel], name) for v, name in names.items()
     )
     ways = (next(way for way in row if way.id == name) for row, name in rows)
-    return fits((bytes_held(way, in_flight) for way in ways), problem.memory_bytes)
+    held = [bytes_held(way, in_flight, copies) for way in ways]
+    return fits((*held, gathered(problem, copies, leaf.tensor_parallel)), problem.memory_bytes)
 
 
 def _choices(problem: StagingProblem, leaf: LeveledStage) -> Iterator[dict[int | str, str]]:

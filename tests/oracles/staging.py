@@ -55,7 +55,9 @@ class _Enumeration:
     ) -> None:
         batches = self.problem.micro_batches
         if not left:
-            count = batches + len(after) - 1 if self.flush else batches
+            copies = [shape[1] for shape, _ in after]
+            # A micro-batch takes as many slots in a stage as the stage has copies; one stage is busy all the time.
+            count = batches + sum(copies) - min(copies) if self.flush else batches
             value = load * count / batches
             if value < self.value and not (self.problem.exact_batches and degrees != batches):
                 self.value, self.stages = value, after[::-1]
@@ -97,7 +99,8 @@ class _Enumeration:
         nodes, d, t, kind = stage
         rows = [self.problem.layers[v].configurations.get(t, ()) for v in nodes]
         for ways in itertools.product(*rows):
-            if fits((bytes_held(way, in_flight) for way in ways), kind.memory_bytes):
+            held = [bytes_held(way, in_flight, d) for way in ways]
+            if fits((*held, gathered(self.problem, d, t)), kind.memory_bytes):
                 samples = d if self.semantics == "paper" else self.problem.micro_batches
                 yield stage_load(self.problem, nodes, ways, d, samples, self.problem.bandwidth, kind.speed), ways
 
@@ -117,9 +120,20 @@ class _Enumeration:
         )
 
 
-def bytes_held(way: Configuration, in_flight: int) -> Fraction:
-    """Of one layer on one device."""
-    return in_flight * as_written(way.memory_per_batch) + as_written(way.memory_fixed)
+def bytes_held(way: Configuration, in_flight: int, copies: int = 1) -> Fraction:
+    """Of one layer on one device; a part of what copies divide is rounded up to a whole byte, if that is not more."""
+    whole = in_flight * as_written(way.memory_per_batch) + as_written(way.memory_fixed)
+    part = divided = as_written(way.memory_divided)
+    if copies > 1:
+        part = min(divided, Fraction(-((-divided) // copies)))
+    return whole + part
+
+
+def gathered(problem: StagingProblem, copies: int, t: int) -> Fraction:
+    """With ZeRO 3, beside what layers hold: three times the weights of the largest layer of the model."""
+    if problem.zero < 3 or copies == 1:
+        return Fraction(0)
+    return 3 * max(as_written(way.weight_bytes) for x in problem.layers for way in x.configurations.get(t, ()))
 
 
 def stage_load(
@@ -141,4 +155,8 @@ def stage_load(
             moved += [edge.bytes, chosen[edge.source].gather_out.get(edge.target, 0.0)]
     work = math.fsum(way.time for way in ways) / speed / d
     weights = math.fsum(way.weight_bytes for way in ways)
-    return work + 2 * math.fsum(moved) / d / bandwidth + 4 * (d - 1) / d * weights / samples / bandwidth
+    # Each scatter of gradients and each gather of weights moves 2 (d - 1) / d of them; a replica gets every d-th of the
+    # micro-batches. ZeRO 0 and 1: one of both at each update; 2: the scatter in every pass; 3: two gathers as well.
+    once = 2 * (d - 1) / d * weights / bandwidth
+    per_update, per_pass = ((2, 0), (2, 0), (1, 1), (0, 3))[problem.zero]
+    return work + 2 * math.fsum(moved) / d / bandwidth + once * per_update / samples + once * per_pass / d

@@ -8,7 +8,8 @@ planners.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from fractions import Fraction
 
 from problems.trainings import modules_of
@@ -19,11 +20,17 @@ from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.referee.verify import framework_faults, shape_faults
 
+NOTHING_FIXED: Mapping[str, str] = {}
+Fixed = Mapping[str, str]
+"""Values that are asked for, by the keys of `plan configure`."""
 
-def best_configuration(problem: TrainingProblem, share: float = 0.0) -> tuple[float, Configuration] | None:
+
+def best_configuration(
+    problem: TrainingProblem, share: float = 0.0, fixed: Fixed = NOTHING_FIXED
+) -> tuple[float, Configuration] | None:
     """The least seconds of a configuration that fits although so much more is held, and that configuration."""
     best = None
-    for plan in configurations(problem):
+    for plan in configurations(problem, fixed):
         evaluation = evaluate_configuration(problem, plan)
         held = as_written(max(rank.bytes for rank in evaluation.memory)) * (1 + Fraction(str(share)))
         if problem.memory_bytes is not None and held > as_written(problem.memory_bytes):
@@ -33,20 +40,35 @@ def best_configuration(problem: TrainingProblem, share: float = 0.0) -> tuple[fl
     return best
 
 
-def configurations(problem: TrainingProblem) -> Iterator[Configuration]:
+def values(plan: Configuration) -> dict[str, str]:
+    """Of a configuration whose chunks all compute the same again."""
+    degrees = {name.replace("_", "-"): str(value) for name, value in asdict(plan.degrees).items()}
+    rest = {"micro-batch": str(plan.micro_batch), "zero": str(plan.zero), "schedule": plan.schedule}
+    return degrees | rest | {"recompute": plan.recompute[0].word}
+
+
+def configurations(problem: TrainingProblem, fixed: Fixed = NOTHING_FIXED) -> Iterator[Configuration]:
     """Those that the framework can run, whether they fit or not."""
     units = len(problem.model.units)
-    words = list(_words(problem))
+    words = [word for word in _words(problem) if fixed.get("recompute", word.word) == word.word]
     for degrees in _degrees(problem):
+        own = {name.replace("_", "-"): str(value) for name, value in asdict(degrees).items()}
+        if any(own[name] != value for name, value in fixed.items() if name in own):
+            continue
         for b, zero, schedule in itertools.product(
             _divisors(problem.batch // degrees.data), problem.rules.states, problem.rules.schedules
         ):
+            rest = {"micro-batch": str(b), "zero": str(zero), "schedule": schedule}
+            if any(rest[name] != value for name, value in fixed.items() if name in rest):
+                continue
             first = (units - degrees.chunks + 1, *[1] * (degrees.chunks - 1))
             probe = Configuration(degrees, b, zero, schedule, first, (Recompute(),) * degrees.chunks)
             if any(shape_faults(problem, probe)) or any(framework_faults(problem, probe)):
                 continue
             for layout in _layouts(units, degrees.chunks):
-                for word in [Recompute()] if schedule in DIVIDED else words:
+                for word in words:
+                    if schedule in DIVIDED and word.modules:
+                        continue
                     yield Configuration(degrees, b, zero, schedule, layout, (word,) * degrees.chunks)
 
 
@@ -85,4 +107,4 @@ def _divisors(number: int) -> list[int]:
     return [i for i in range(1, number + 1) if number % i == 0]
 
 
-__all__ = ["V_SHAPES", "best_configuration", "configurations"]
+__all__ = ["V_SHAPES", "best_configuration", "configurations", "values"]

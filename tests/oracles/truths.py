@@ -160,6 +160,8 @@ def _schedules() -> Iterator[Method]:
 def _trainings() -> Iterator[Method]:
     for share in (0.0, 0.03):
         yield Method("training", planner="exact-configuration", options={"memory_error": share})
+        for solver in SOLVERS:
+            yield Method("training", "mip-configuration", solver=solver, options={"memory_error": share})
 
 
 METHODS: Mapping[str, tuple[Method, ...]] = {
@@ -219,7 +221,7 @@ def _answer(question: _Question) -> float | None:
     if question.kind == "graph-pipeline":
         return _graph_truth(problem, options)
     if question.kind == "levels":
-        tree = best_leveled(problem, options["hierarchy"])
+        tree = best_leveled(problem, options["hierarchy"], options.get("objective") == "flush")
         return None if tree is None else tree[0]
     stages = best_stages(problem, options["semantics"], options.get("objective") == "flush")
     return None if stages is None else stages[0]

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 import pipeplan
-from pipeplan.instances.placement.cluster import AcceleratorType, Level
 from pipeplan.instances.placement.plan import Device, DeviceGroup, PlacementPlan
-from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.placement.problem import AcceleratorType, Level, Node, PlacementProblem
 
 Plan = Callable[..., Any]
 

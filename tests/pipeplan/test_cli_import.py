@@ -78,9 +78,9 @@ def test_the_report_of_a_table_repeats_its_command_and_what_was_assumed(plan: Pl
     [
         (None, ()),
         ("staging", ()),
-        ("chain", ()),
         ("placement", ()),
         ("graph-pipeline", ("--formulation", "cp-graphpipe")),
+        pytest.param("chain", (), marks=pytest.mark.sweeps),
     ],
 )
 def test_four_devices_in_every_kind(plan: Plan, table: Path, kind: str | None, method: tuple[str, ...]) -> None:

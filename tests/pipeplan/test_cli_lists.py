@@ -15,8 +15,7 @@ import pipeplan
 from pipeplan.cli.app import app
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.planners.registry import PLANNERS, all_methods
-from pipeplan.show.console import clean
-from pipeplan.show.terminal.shapes import bar
+from pipeplan.show.console import bar, clean
 from pipeplan.show.words import size
 
 Plan = Callable[..., Any]

@@ -8,13 +8,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from signals import hear_ctrl_c
+from signals import after_work, hear_ctrl_c
 
 import pipeplan
 from pipeplan.studies.memory import MemoryPoint, settled
@@ -120,7 +119,7 @@ def test_an_interrupt_shows_what_is_known(tmp_path: Path) -> None:
         preexec_fn=hear_ctrl_c,
     )
     try:
-        time.sleep(8)
+        after_work(process.pid, seconds=2.0)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE_S)
     finally:

@@ -195,6 +195,7 @@ def test_a_killed_solver_costs_itself_only(hard: Path) -> None:
     assert "Traceback" not in err
 
 
+@pytest.mark.sweeps
 def test_a_named_solver_that_is_killed_ends_the_run_with_the_best_plan(hard: Path) -> None:
     with started("solve", hard, *HARD, "--solver", "highs", "--time-limit", "60s") as process:
         wait_for_incumbent(process)

@@ -41,7 +41,7 @@ def test_a_flush_is_named_and_remembered(plan: Plan, tmp_path: Path) -> None:
     ("instance", "objective", "said"),
     [
         ("tiny-stages", "gpipe", "--objective is 'gpipe'; give one of throughput, flush."),
-        ("tiny-levels", "flush", "--objective flush is for flat networks and this problem has levels; drop it."),
+        ("tiny-levels", "gpipe", "--objective is 'gpipe'; give one of throughput, flush."),
     ],
 )
 def test_objectives_belong_to_kinds(plan: Plan, tmp_path: Path, instance: str, objective: str, said: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 import pipeplan
 
 pytest.importorskip("mypy", reason="the extra lint has it")
+pytestmark = pytest.mark.xdist_group("types")  # one worker asks mypy, once for each way to install
 ROOT = Path(__file__).resolve().parents[2]
 
 RIGHT = """
@@ -61,7 +62,7 @@ def scripts() -> dict[str, str]:
     return {"right": RIGHT, "readme": readme, **{name: "\n".join(lines) + "\n" for name, lines in texts.items()}}
 
 
-@pytest.fixture(params=["plain", "editable"], scope="module")
+@pytest.fixture(params=["plain", pytest.param("editable", marks=pytest.mark.sweeps)], scope="module")
 def said(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Of all scripts with pipeplan alone installed: its files, as in a wheel, or the path of an editable install."""
     folder = tmp_path_factory.mktemp(request.param)

@@ -3,10 +3,33 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
 
 DEGREES = (1, 2, 3, 4)
+
+
+def with_zero(problem: StagingProblem, zero: int) -> StagingProblem:
+    """The problem where copies divide what it says is fixed, all but a byte of each layer."""
+    if not zero:
+        return problem
+    layers = tuple(
+        Layer(
+            layer.id,
+            {
+                t: tuple(
+                    replace(
+                        way, memory_fixed=min(1.0, way.memory_fixed), memory_divided=max(0.0, way.memory_fixed - 1)
+                    )
+                    for way in ways
+                )
+                for t, ways in layer.configurations.items()
+            },
+        )
+        for layer in problem.layers
+    )
+    return problem.replace(layers=layers, zero=zero, name=f"{problem.name}, ZeRO {zero}")
 
 
 def random_staging(

@@ -51,6 +51,7 @@ def test_the_divided_path_comes_close_without_a_solver(workloads: Path, name: st
     assert BEST[name] * (1 - BOUND_GAP[name]) <= bound <= BEST[name] * (1 + 1e-9)
 
 
+@pytest.mark.sweeps
 def test_bert_24_is_proven_by_the_divided_path_and_list_scheduling(workloads: Path) -> None:
     problem = problem_of(workloads, "bert24_inference")
     result = solve(problem, formulation="ip-tarnawski-latency", limits=SolveOptions(threads=2))
@@ -58,6 +59,7 @@ def test_bert_24_is_proven_by_the_divided_path_and_list_scheduling(workloads: Pa
     assert not verify_latency(problem, result.plan, 1)  # type: ignore[arg-type]
 
 
+@pytest.mark.at_once(1)
 @pytest.mark.parametrize("pieces", [2, 3])
 def test_more_subgraphs_per_device_do_not_help_bert_3(workloads: Path, pieces: int) -> None:
     """The divided path alone says so, to 0.1 %."""

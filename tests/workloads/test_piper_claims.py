@@ -52,6 +52,7 @@ def test_piper_is_best_in_every_cell(workloads: Path, gib: float) -> None:
             assert theirs is None or (best is not None and best <= theirs * (1 + 1e-12)), (name, devices)
 
 
+@pytest.mark.sweeps
 def test_one_gibibyte_is_too_little_for_few_devices(workloads: Path) -> None:
     for devices in DEVICES:
         assert without_a_plan(workloads, devices, 1) == {"dp-piper", *BASELINES}
@@ -64,17 +65,20 @@ def test_one_gibibyte_needs_tensor_parallelism_and_recomputation(workloads: Path
     assert fits == {"dp-piper", "piper-no-dp"}
 
 
+@pytest.mark.sweeps
 def test_two_gibibytes_leave_few_baselines(workloads: Path) -> None:
     assert without_a_plan(workloads, 8, 2) == {"dp-piper", *BASELINES}
     assert without_a_plan(workloads, 32, 2) == set(BASELINES) - {"piper-no-dp"}
     assert without_a_plan(workloads, 64, 2) == {"equi-no-tp", "piper-pipedream"}
 
 
+@pytest.mark.sweeps
 def test_at_eight_gibibytes_all_fit_but_the_one_that_ignores_memory(workloads: Path) -> None:
     for devices in DEVICES:
         assert without_a_plan(workloads, devices, 8) == {"piper-pipedream"}
 
 
+@pytest.mark.sweeps
 def test_with_eighty_gibibytes_recomputation_is_not_needed(workloads: Path) -> None:
     for devices in DEVICES:
         assert not without_a_plan(workloads, devices, 80)
@@ -119,6 +123,7 @@ TABLE_1: list[tuple[int, float, float, float | None]] = [
 """Devices, GiB, the printed times of Piper and of equal stages (None: out of memory), 7680 micro-batches."""
 
 
+@pytest.mark.at_once(3)
 @pytest.mark.parametrize(
     ("devices", "gib", "piper", "equi"),
     [pytest.param(*row, marks=[pytest.mark.sweeps] * (row[0] >= 32)) for row in TABLE_1],

@@ -29,6 +29,7 @@ NON_CONTIGUOUS = {
 """The paper's Table 1, found there within a gap of 1 %."""
 
 
+@pytest.mark.at_once(4)
 @pytest.mark.parametrize("name", CONTIGUOUS)
 def test_contiguous_optimum_to_all_printed_digits(workloads: Path, name: str) -> None:
     problem = load(workloads / "tarnawski" / "throughput" / f"{name}.json")
@@ -39,6 +40,7 @@ def test_contiguous_optimum_to_all_printed_digits(workloads: Path, name: str) ->
     assert not verify(problem, result.plan, contiguity="chain")
 
 
+@pytest.mark.at_once(1)
 @pytest.mark.parametrize("name", ["layer/gnmt_inference", "operator/bert_l-6_inference"])
 def test_cp_sat_proves_the_optimum_without_any_start(workloads: Path, name: str) -> None:
     """Large integer costs met a false proof in the solver's presolve once; nothing but the model is used here."""

@@ -99,7 +99,10 @@ def evaluate_pattern(problem: ChainProblem, plan: PatternPlan) -> PatternEvaluat
     links = tuple(_link_use(layout, link) for link in layout.links)
     period, batches = Fraction(layout.period, layout.ticks_per_unit), len(plan.starts)
     spans = _batch_spans(layout, range(problem.tasks))
-    busiest = max([(use.busy, f"gpu{use.gpu}") for use in devices] + [(use.busy, _name(use)) for use in links])
+    busiest = max(
+        [(use.busy, f"gpu{use.gpu}") for use in devices]
+        + [(use.busy, f"link{use.gpus[0]}-{use.gpus[1]}") for use in links]
+    )
     return PatternEvaluation(
         period=plain(period),
         batches_per_period=batches,
@@ -165,10 +168,6 @@ def _link_use(layout: Layout, link: tuple[int, int]) -> LinkUse:
     edges = tuple(edge for edge in layout.cut_edges if layout.link(edge) == link)
     busy = len(layout.rows) * sum(layout.edge_times[edge - 1] for edge in edges)
     return LinkUse(link, edges, layout.time(busy), layout.time(layout.period - busy))
-
-
-def _name(link: LinkUse) -> str:
-    return f"link{link.gpus[0]}-{link.gpus[1]}"
 
 
 def _batch_spans(layout: Layout, tasks: range | list[int]) -> list[tuple[int, int]]:

@@ -1,13 +1,17 @@
 """Named devices and links with their makers' figures; times by the roofline rule.
 
-A layer takes max(operations / (peak x efficiency), bytes / memory bandwidth) plus a launch overhead. Peaks are those of
-the datasheets, for numbers of 4 bytes and of 2; the efficiency is our assumption for large dense kernels.
+GPUs are those of `instances/base/gpus.py`. The packaged instances were made of the five that are written here, with the
+memory of their names, and keep them. A layer takes max(operations / (peak x efficiency), bytes / memory bandwidth) plus
+a launch overhead. Peaks are those of the datasheets, for numbers of 4 bytes and of 2; the efficiency is our assumption
+for large dense kernels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from ...base.gpus import GPUS, KnownGpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,7 @@ class Link:
 
 GIB = 2.0**30
 
-DEVICES: Mapping[str, Hardware] = {
+_PACKAGED: Mapping[str, Hardware] = {
     device.name: device
     for device in (
         # NVIDIA V100 datasheet (PCIe): 14 TFLOP/s single, 112 TFLOP/s tensor, 900 GB/s, 16 GB.
@@ -56,6 +60,18 @@ DEVICES: Mapping[str, Hardware] = {
         # gain nothing: this generation has no arithmetic for them.
         Hardware("xeon-8380", 5.9e12, 5.9e12, 204.8e9, 512 * GIB, launch_s=1e-6),
     )
+}
+
+
+def hardware_of(known: KnownGpu) -> Hardware:
+    """A GPU with the figures of the common table."""
+    half = max(known.flops[precision] for precision in ("bf16", "fp16") if precision in known.flops)
+    return Hardware(known.name, known.single_flops, half, known.memory_rate, known.memory_bytes)
+
+
+DEVICES: Mapping[str, Hardware] = {
+    **_PACKAGED,
+    **{name: hardware_of(known) for name, known in GPUS.items() if name not in _PACKAGED},
 }
 
 LINKS: Mapping[str, Link] = {

@@ -1,4 +1,4 @@
-"""What a caller may say of how a profile becomes a problem, and what comes of it."""
+"""What a caller may say of how a profile becomes a problem."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...base.amounts import as_written, exact_sum
 from ...base.checks import check_amount, check_whole
-from ...base.errors import InputError, show
+from ...base.errors import InputError, UsageError, show
+from ...base.kind import Samples
+from ...base.zero import WITHOUT_REPLICAS, Bytes, check_zero, copies_by
 
 if TYPE_CHECKING:
     from ...base.cluster import Cluster
@@ -23,6 +25,7 @@ COPIES = {"sgd": 2, "adam": 4, "adam-mixed": 8}
 
 MAX_DEGREE = 65_536
 MAX_IN_FLIGHT = 10_000_000
+MAX_TOKENS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,16 @@ class ProfileOptions:
     None: what they exchange takes the time that links need."""
     bytes_per_parameter: float | None = None
     """Size of one parameter, for tables that count parameters."""
+    zero: int | None = None
+    """The ZeRO stage by which replicas divide what they hold alike; None: they do not."""
+    replicas: int | None = None
+    """Pipelines side by side that train the same weights, for kinds without replicas of stages; None: one."""
+    sequence: int | None = None
+    """Tokens of a sample, for models that are known by their shapes; None, here and below: as the profile was made."""
+    micro_batch: int | None = None
+    """Samples of a micro-batch, for the same models."""
+    whole_layers: bool = False
+    """Nodes are whole layers, the embedding with the first and the head with the last."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensor_parallel", tuple(sorted(set(self.tensor_parallel))))
@@ -85,6 +98,11 @@ def _check(options: ProfileOptions) -> None:
         _check_share(options.efficiency)
     if options.bytes_per_parameter is not None:
         _check_above_zero("--bytes-per-parameter", options.bytes_per_parameter, "give a size, such as 2")
+    if options.zero is not None:
+        check_zero("--zero", options.zero)
+    for name, most in (("replicas", MAX_DEGREE), ("sequence", MAX_TOKENS), ("micro_batch", MAX_IN_FLIGHT)):
+        if getattr(options, name) is not None:
+            check_whole(option_of(name), getattr(options, name), most)
 
 
 def efficiencies_of(text: str) -> dict[int, float]:
@@ -110,25 +128,17 @@ def _check_above_zero(field: str, value: object, remedy: str) -> None:
         raise InputError(field, "is 0", remedy)
 
 
-@dataclass(frozen=True, slots=True)
-class Samples:
-    """What a micro-batch of a profile is, which a problem made of it does not say."""
-
-    micro_batch: int
-    """How many samples it has."""
-    training: bool
-    tokens: int | None = None
-    """Of each sample; None: it is no text, or its length is not known."""
+# Sources of profiles that say nothing of the samples of a micro-batch, unless this field does.
+SILENT, SAMPLES = ("table", "pipedream"), "samples"
 
 
-@dataclass(frozen=True, slots=True)
-class Lowered:
-    """A problem that a profile became, with sentences on what was chosen for it and what it cannot say."""
-
-    problem: Any
-    notes: tuple[str, ...] = ()
-    samples: Samples | None = None
-    """None: the problem was none of a profile."""
+def samples_of(profile: Profile) -> Samples:
+    """What the profile and its source tell."""
+    silent = profile.source.get("how") in SILENT and SAMPLES not in profile.source
+    tokens = profile.source.get("sequence")
+    return Samples(
+        None if silent else profile.micro_batch, profile.training, tokens if isinstance(tokens, int) else None
+    )
 
 
 # ---- what several lowerings need -----------------------------------------------------------------------
@@ -157,6 +167,17 @@ def require_cluster(cluster: Cluster) -> tuple[int, float]:
 def copies_of(profile: Profile, options: ProfileOptions) -> int:
     """Copies of the parameters in memory; one where nothing is trained."""
     return COPIES[options.optimizer or "sgd"] if profile.training else 1
+
+
+def divided_copies(profile: Profile, options: ProfileOptions, *, replicas: bool) -> Bytes:
+    """Copies of the parameters that every replica holds, and those that they divide among them."""
+    if options.zero is None:
+        return Bytes(copies_of(profile, options))
+    if not profile.training:
+        raise UsageError("--zero is for training, and nothing is trained here; drop --zero.")
+    if not replicas:
+        raise UsageError(WITHOUT_REPLICAS)
+    return copies_by(options.zero, copies_of(profile, options))
 
 
 def about_copies(profile: Profile, options: ProfileOptions) -> tuple[str, ...]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import named
 from ...base.json_file import parse_json
-from .files import profile_from_json
-from .profile import Profile
+
+if TYPE_CHECKING:
+    from .profile import Profile
 
 
 @cache
@@ -27,6 +28,8 @@ def packaged_profile_names() -> tuple[str, ...]:
 @cache
 def load_packaged_profile(name: str) -> Profile:
     """The packaged profile of that name; every call returns the same one."""
+    from .files import profile_from_json  # lists of names do without
+
     text = named(name, _found(), "packaged profile").read_text("utf-8")
     return profile_from_json(parse_json(text, f"{name}.json"))
 

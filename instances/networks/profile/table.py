@@ -21,6 +21,7 @@ from ...base.checks import MAX_AMOUNT, MAX_ID_CHARACTERS
 from ...base.errors import InputError, show
 from ...base.graph import find_cycle, topological_order
 from .header import EXPECTED, Column, read_header
+from .options import SAMPLES
 from .profile import Profile, ProfileNode, ProfileTensor
 from .sheet import Cell, Row, Sheet, read_sheet
 
@@ -43,7 +44,7 @@ def read_table(
     *,
     training: bool = True,
     bytes_per_parameter: float | None = None,
-    micro_batch: int = 1,
+    micro_batch: int | None = None,
 ) -> Profile:
     """The profile in a table; errors name row and column as a spreadsheet does."""
     try:
@@ -59,9 +60,14 @@ def read_table(
         tensors=tensors,
         name=Path(path).stem,
         training=training,
-        micro_batch=micro_batch,
+        micro_batch=1 if micro_batch is None else micro_batch,
         time_unit="us" if unit in ("µs", "μs") else unit,
-        source={"how": "table", "file": Path(path).name, "header": list(sheet.header)},
+        source={
+            "how": "table",
+            "file": Path(path).name,
+            "header": list(sheet.header),
+            **({} if micro_batch is None else {SAMPLES: micro_batch}),
+        },
     )
 
 

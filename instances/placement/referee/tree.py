@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 from ...base.checks import MAX_DEVICES
 from ...base.errors import show
-from ..cluster import Level
 from ..plan import Device, DeviceGroup, PlacementPlan
-from ..problem import PlacementProblem
+from ..problem import Level, PlacementProblem
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,13 +33,15 @@ from ..plan import PlannedStage
 from ..problem import Layer, StagingProblem
 from ..question import check_levels
 from .stages import (
-    SYNC_TRIPS,
+    COLLECTIVE,
+    COLLECTIVES,
     TRIPS,
     NotAStagingError,
     Share,
     chosen,
     held_bytes,
     share_of,
+    slots_of,
     too_many_bytes,
     ways_of,
 )
@@ -87,6 +89,10 @@ class LeveledEvaluation:
     leaves: tuple[LeafCost, ...]
     degrees: int
     """Copies on all levels, summed over the stages of level 1."""
+    slots: int
+    """Slots that a batch of N micro-batches takes with a flush behind it (`slots_of`)."""
+    flushed_time_per_micro_batch: float
+    """The largest load, times slots, divided by N: filling and draining the pipeline is part of it."""
 
     @property
     def loads(self) -> tuple[float, ...]:
@@ -108,7 +114,8 @@ def upper_load(problem: StagingProblem, nodes: Sequence[NodeId], copies: int, ba
     inside = set(nodes)
     crossing = math.fsum(e.bytes for e in problem.edges if (e.source in inside) != (e.target in inside))
     weights = math.fsum(full_weight(problem.layers[problem.index[node_id]]) for node_id in nodes)
-    return (SYNC_TRIPS * weights * (copies - 1) / copies + TRIPS * crossing) / copies / bandwidth
+    exchanged = sum(COLLECTIVES[problem.zero]) * COLLECTIVE * weights * (copies - 1) / copies
+    return (exchanged + TRIPS * crossing) / copies / bandwidth
 
 
 def evaluate_leveled(problem: StagingProblem, plan: LeveledPlan, variant: str = "precise") -> LeveledEvaluation:
@@ -124,7 +131,9 @@ def evaluate_leveled(problem: StagingProblem, plan: LeveledPlan, variant: str = 
     )
     remaining = iter(leaves)
     stages = tuple(_cost(problem, stage, len(problem.levels), remaining) for stage in plan.stages)
-    return LeveledEvaluation(max(stage.load for stage in stages), stages, leaves, sum(copies))
+    largest, slots = max(stage.load for stage in stages), slots_of(problem.micro_batches, copies)
+    flushed = largest * slots / problem.micro_batches
+    return LeveledEvaluation(largest, stages, leaves, sum(copies), slots, flushed)
 
 
 def _copies(stage: LeveledStage, above: int) -> Iterator[int]:
@@ -151,7 +160,7 @@ def _leaf(problem: StagingProblem, leaf: LeveledStage, copies: int, suffix: int,
     d = leaf.data_parallel
     share, ways = share_of(problem, _planned(leaf), 1.0, d, problem.levels[0].bandwidth)
     in_flight = -(-problem.devices // d) if variant == "crude" else -(-suffix // copies)
-    memory = float(held_bytes(ways.values(), in_flight))
+    memory = float(held_bytes(problem, ways.values(), leaf.tensor_parallel, copies, in_flight))
     return LeafCost(
         **asdict(share),
         load=share.total,
@@ -282,7 +291,8 @@ def _memory(problem: StagingProblem, plan: LeveledPlan, variant: str) -> Iterato
     if limit is None:
         return
     for leaf, cost in zip(plan.leaves(), evaluate_leveled(problem, plan, variant).leaves, strict=True):
-        bytes_held = held_bytes(ways_of(problem, _planned(leaf)).values(), cost.in_flight)
+        ways = ways_of(problem, _planned(leaf)).values()
+        bytes_held = held_bytes(problem, ways, leaf.tensor_parallel, cost.copies, cost.in_flight)
         if bytes_held > as_written(limit):
             yield too_many_bytes(
                 f"the stage that begins with layer {show(leaf.nodes[0])}", bytes_held, cost.in_flight, limit

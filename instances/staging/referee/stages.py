@@ -1,14 +1,15 @@
 """What a staged plan costs, from the definitions, and what is wrong with it.
 
 Two semantics: `paper` synchronises the weights once per d micro-batches of a stage with d replicas; `reference`, the
-published program, once per batch of N micro-batches, and asks that d divides N.
+published program, once per batch of N micro-batches, and asks that d divides N. With ZeRO from stage 2 on, part of
+that or all of it happens in every pass instead.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
@@ -17,6 +18,7 @@ from ...base.amounts import as_written, in_digits
 from ...base.checks import NodeId, check_known
 from ...base.errors import PipeplanError, Violation, show
 from ...base.fields import plain_fields
+from ...base.zero import GATHERED_UNITS
 from ..plan import PlannedStage, StagedPlan
 from ..problem import Configuration, DeviceType, StagingProblem
 
@@ -24,8 +26,10 @@ SEMANTICS = ("paper", "reference")
 # A tensor crosses an edge forward, its gradient backward.
 TRIPS = 2.0
 
-# Reduce-scatter and all-gather, each in and out.
-SYNC_TRIPS = 4.0
+# One scatter of gradients or gather of weights among copies: in and out.
+COLLECTIVE = 2.0
+# Of ZeRO stages: collectives once for all micro-batches that share an update, in forward passes, in backward passes.
+COLLECTIVES = {0: (2, 0, 0), 1: (2, 0, 0), 2: (1, 0, 1), 3: (0, 1, 2)}
 
 # Memory binds where this share of it is taken.
 FULL = 0.95
@@ -83,7 +87,7 @@ class StagedEvaluation:
     degrees: int
     """Sum of the data-parallel degrees."""
     slots: int
-    """Slots of the bottleneck that a batch of N micro-batches takes with a flush behind it: N + stages - 1."""
+    """Slots of the bottleneck that a batch of N micro-batches takes with a flush behind it (`slots_of`)."""
     flushed_time_per_micro_batch: float
     """The largest load, times slots, divided by N: filling and draining the pipeline is part of it."""
 
@@ -101,7 +105,7 @@ def evaluate_stages(problem: StagingProblem, plan: StagedPlan, semantics: str = 
     stages = tuple(_cost(problem, stage, s, semantics) for stage, s in zip(plan.stages, suffix, strict=True))
     bottleneck = max(range(len(stages)), key=lambda i: stages[i].load)
     largest, batches = stages[bottleneck].load, problem.micro_batches
-    slots = batches + len(stages) - 1
+    slots = slots_of(batches, [stage.data_parallel for stage in plan.stages])
     return StagedEvaluation(
         stages,
         largest,
@@ -111,6 +115,13 @@ def evaluate_stages(problem: StagingProblem, plan: StagedPlan, semantics: str = 
         slots,
         largest * slots / batches,
     )
+
+
+def slots_of(batches: int, copies: Sequence[int]) -> int:
+    """Slots as long as the largest load in which a batch passes stages with so many copies, and the pipeline is empty
+    again: a micro-batch takes as many in a stage as the stage has copies, and only one stage is busy with the whole
+    batch, at best the one with the fewest."""
+    return batches + sum(copies) - min(copies)
 
 
 def _suffix_sums(plan: StagedPlan) -> list[int]:
@@ -137,9 +148,27 @@ def ways_of(problem: StagingProblem, stage: PlannedStage) -> dict[NodeId, Config
     return {node_id: way for node_id in stage.nodes if (way := chosen(problem, stage, node_id)) is not None}
 
 
-def held_bytes(ways: Iterable[Configuration], in_flight: int) -> Fraction:
-    """What a device of a stage holds, exactly."""
-    return sum((way.memory_bytes(in_flight) for way in ways), Fraction(0))
+def held_bytes(
+    problem: StagingProblem, ways: Iterable[Configuration], tensor_parallel: int, copies: int, in_flight: int
+) -> Fraction:
+    """What a device of a stage in so many copies holds, exactly."""
+    held = sum((way.memory_bytes(in_flight, copies) for way in ways), Fraction(0))
+    return held + gathered_bytes(problem, tensor_parallel, copies)
+
+
+def gathered_bytes(problem: StagingProblem, tensor_parallel: int, copies: int) -> Fraction:
+    """Room for weights that copies have divided and gather to run them: as the largest layer of the model needs it."""
+    if problem.zero < 3 or copies == 1:
+        return Fraction(0)
+    ways = [way for layer in problem.layers for way in layer.configurations.get(tensor_parallel, ())]
+    return GATHERED_UNITS * max((as_written(way.weight_bytes) for way in ways), default=Fraction(0))
+
+
+def exchanged_bytes(zero: int, copies: int, weight_bytes: float, samples: int) -> float:
+    """In and out of a device per micro-batch of the stage, whose copies take turns and update every so many of them."""
+    update, forward, backward = COLLECTIVES[zero]
+    each = COLLECTIVE * (copies - 1) / copies * weight_bytes
+    return update * each / samples + (forward + backward) * each / copies
 
 
 def too_many_bytes(where: str, held: Fraction, in_flight: int, limit: float) -> Violation:
@@ -168,7 +197,7 @@ def share_of(
     share = Share(
         compute=math.fsum(way.time for way in ways.values()) / speed / d,
         transfers=TRIPS * math.fsum(moved) / d / bandwidth,
-        synchronisation=SYNC_TRIPS * (d - 1) / d * weights / samples / bandwidth,
+        synchronisation=exchanged_bytes(problem.zero, d, weights, samples) / bandwidth,
     )
     return share, ways
 
@@ -180,7 +209,7 @@ def _cost(problem: StagingProblem, stage: PlannedStage, suffix: int, semantics: 
     samples = d if semantics == "paper" else problem.micro_batches
     share, ways = share_of(problem, stage, kind.speed, samples, problem.bandwidth)
     in_flight = -(-suffix // d)
-    memory = float(held_bytes(ways.values(), in_flight))
+    memory = float(held_bytes(problem, ways.values(), stage.tensor_parallel, d, in_flight))
     return StageCost(
         **asdict(share),
         load=share.total,
@@ -296,6 +325,7 @@ def _memory(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
         limit = None if kind is None else kind.memory_bytes
         if limit is not None:
             in_flight = -(-suffix // stage.data_parallel)
-            bytes_held = held_bytes(ways_of(problem, stage).values(), in_flight)
+            ways, t, d = ways_of(problem, stage).values(), stage.tensor_parallel, stage.data_parallel
+            bytes_held = held_bytes(problem, ways, t, d, in_flight)
             if bytes_held > as_written(limit):
                 yield too_many_bytes(f"stage {number}", bytes_held, in_flight, limit)

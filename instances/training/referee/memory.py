@@ -10,22 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from ...timeline.named_orders import dualpipe_v, gpipe, interleaved, one_f_one_b, zb_h1, zb_h2, zb_v
+from ...base.zero import GATHERED_UNITS
+from ...timeline.named_orders import BY_NAME
 from ..frameworks import StateBytes
 from ..plan import FULL as WHOLE_LAYER
 from ..plan import Configuration, Recompute
 from ..problem import TrainingProblem
 from .shapes import FULL, HALF, Kept, Sizes, Weight, kept_by, weights_of
 
-ORDERS = {
-    "gpipe": gpipe,
-    "1f1b": one_f_one_b,
-    "interleaved-1f1b": interleaved,
-    "zb-h1": zb_h1,
-    "zb-h2": zb_h2,
-    "zb-v": zb_v,
-    "dualpipe-v": dualpipe_v,
-}
 WORKSPACE_BYTES = 64 * 2**20
 """Of the libraries for products of matrices: 32 MiB each of cuBLAS and of the layers that call it."""
 TOKEN_COPIES = 5
@@ -34,8 +26,6 @@ sides of the exchange; measured on three stages of DeepSeek-V2."""
 OWN_MOMENT = 2
 """Of what a measured layer keeps: its gradients, and what its backward pass makes on the way; as much as published runs
 of one, two and four stages with 1 to 8 sequences hold."""
-GATHERED_UNITS = 3
-"""Where weights are divided: those of the unit that runs, of the next one, and a gradient."""
 
 PARTS = ("weights", "gradients", "optimizer", "activations", "transient", "reserve")
 
@@ -265,7 +255,7 @@ def _attention_moment(sizes: Sizes) -> float:
 def passes_of(plan: Configuration, rank: int, micro_batches: int) -> Iterator[tuple[str, int, int]]:
     """What a pipeline rank runs, in its order: the sort of the pass, the chunk of the rank, the micro-batch."""
     degrees = plan.degrees
-    return ORDERS[plan.schedule](rank, degrees.pipeline, degrees.virtual, micro_batches)
+    return BY_NAME[plan.schedule](rank, degrees.pipeline, degrees.virtual, micro_batches)
 
 
 def _fullest(sizes: Sizes, rank: int, stashes: Sequence[Stash]) -> tuple[float, float]:

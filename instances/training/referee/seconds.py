@@ -40,16 +40,7 @@ from functools import lru_cache
 from ...timeline.engine import run
 from ...timeline.model import Dependency, Pipeline, Stage
 from ...timeline.model import Pass as StagePass
-from ...timeline.named_orders import (
-    PassRule,
-    dualpipe_v,
-    gpipe,
-    interleaved,
-    one_f_one_b,
-    zb_h1,
-    zb_h2,
-    zb_v,
-)
+from ...timeline.named_orders import BY_NAME
 from ..model import UnitType
 from ..plan import DIVIDED, Configuration, Degrees
 from ..plan import NOTHING as NO_RECOMPUTATION
@@ -69,15 +60,6 @@ from .work import (
     sum_of,
 )
 
-RULES: Mapping[str, PassRule] = {
-    "gpipe": gpipe,
-    "1f1b": one_f_one_b,
-    "interleaved-1f1b": interleaved,
-    "zb-h1": zb_h1,
-    "zb-h2": zb_h2,
-    "zb-v": zb_v,
-    "dualpipe-v": dualpipe_v,
-}
 UPDATE_BYTES = 34
 """Of a parameter: its gradient read twice, three numbers of four bytes read and written, one of two bytes written."""
 
@@ -121,6 +103,10 @@ class Timing:
     """Of each pipeline stage."""
     chunks: tuple[PassTimes, ...]
     """One micro-batch through each chunk."""
+    delays: tuple[float, ...]
+    """Seconds of a message from each chunk but the last to the next."""
+    tails: tuple[float, ...]
+    """Seconds of each pipeline stage after its last pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +202,8 @@ def timing_of(problem: TrainingProblem, plan: Configuration) -> Timing:
     tokens = problem.batch * problem.sequence / (seconds * problem.devices)
     operations = model_operations(problem)
     mfu = None if operations is None else operations / (seconds * problem.devices * problem.peak)
-    return Timing(seconds, tokens, mfu, ranks, chunks)
+    tails = tuple(sum(tail) for tail in own.tails)
+    return Timing(seconds, tokens, mfu, ranks, chunks, own.delays, tails)
 
 
 def model_operations(problem: TrainingProblem) -> float | None:
@@ -431,7 +418,7 @@ def _orders(
     orders: dict[int, list[int]] = {}
     for rank, own in enumerate(chunks_of_ranks):
         order = []
-        for kind, stage, batch in RULES[schedule](rank, degrees.pipeline, degrees.virtual, micro_batches):
+        for kind, stage, batch in BY_NAME[schedule](rank, degrees.pipeline, degrees.virtual, micro_batches):
             x = own[stage] + (degrees.chunks if kind == "W" else 0)
             j = batch + 1 if kind in "FW" else -batch - 1
             order.append((x, j))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ...instances.base.errors import InputError, UsageError
+from ...instances.base.errors import UsageError
+from ...instances.training.frameworks import even_layout
 from ...instances.training.plan import FULL, Configuration, Recompute
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.verify import framework_faults, shape_faults
-from ...instances.training.words import even_layout
 from .contract import ExportOptions
 
 
@@ -28,7 +28,8 @@ def checked(target: str, problem: TrainingProblem, plan: Configuration, options:
 
 def refused(target: str, why: str) -> UsageError:
     """One sentence: what the framework has no words for, and what to do."""
-    return UsageError(f"{target} cannot say this configuration: {why}.")
+    found = f"plan configure --framework {target} finds one that it can"
+    return UsageError(f"{target} cannot say this configuration ({found}): {why}.")
 
 
 def word_of_all(plan: Configuration) -> Recompute:
@@ -42,10 +43,7 @@ def is_whole(word: Recompute) -> bool:
 
 def is_even(problem: TrainingProblem, plan: Configuration) -> bool:
     """Is it the layout that the framework takes where nothing is said?"""
-    try:
-        return plan.layout == even_layout(problem, plan.degrees)
-    except InputError:
-        return False
+    return plan.layout == even_layout(problem, plan.degrees.chunks)
 
 
 def ranks_in_words(problem: TrainingProblem, plan: Configuration) -> str:

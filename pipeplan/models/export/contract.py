@@ -25,6 +25,10 @@ class ExportOptions:
     """Micro-batches in one iteration, for targets that are told the order of all passes."""
 
 
+class PlanRefusalError(UsageError):
+    """A framework has no words for a plan, though it may have some for others of the same model."""
+
+
 @dataclass(frozen=True)
 class ToExport:
     """A plan on its way to a target."""
@@ -40,9 +44,9 @@ class ToExport:
     def stages(self) -> tuple[ModelStage, ...]:
         return self.plan.stages
 
-    def refusal(self, why: str, remedy: str) -> UsageError:
+    def refusal(self, why: str, remedy: str) -> PlanRefusalError:
         """That the target has no words for this plan: the node and the rule, and what to do."""
-        return UsageError(f"{self.target} cannot say this plan: {why}; {remedy}.")
+        return PlanRefusalError(f"{self.target} cannot say this plan: {why}; {remedy}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,7 @@ class Exported:
         return next(iter(self.files.values()))
 
 
+CONTIGUOUS = "plan with --planner dp, and chains with --planner contiguous"
 RUN_IT = "`plan run` runs every plan that has stages"
 
 # ---- rules that several targets have -------------------------------------------------------------------
@@ -93,7 +98,7 @@ def check_one_stage_per_rank(job: ToExport) -> None:
                 f"{show(stage.device)} holds stages {seen[stage.rank]} and {number}, with the node {show(between)} "
                 f"elsewhere between {show(job.stages[seen[stage.rank]].nodes[-1])} and {show(stage.nodes[0])}, and "
                 "ranks hold one row of layers each",
-                "ask for a contiguous plan",
+                CONTIGUOUS,
             )
         seen[stage.rank] = number
 
@@ -227,6 +232,8 @@ class Target:
     """A phrase that says what is written."""
     options: tuple[str, ...] = ()
     """Fields of `ExportOptions` that it knows."""
+    expected_for: str | None = None
+    """"training" or "inference" where readers of such plans are told beforehand that it cannot say one."""
 
 
 TARGETS: Mapping[str, Target] = {
@@ -240,9 +247,9 @@ TARGETS: Mapping[str, Target] = {
         "module_fqns_per_model_part and schedule",
         ("rename", "micro_batches", "legacy"),
     ),
-    "megatron": Target("megatron:export", "--pipeline-model-parallel-layout", ("legacy",)),
+    "megatron": Target("megatron:export", "--pipeline-model-parallel-layout", ("legacy",), "training"),
     "deepspeed": Target("deepspeed:export", "a PipelineModule with the planned parts"),
-    "vllm": Target("serving:vllm", "VLLM_PP_LAYER_PARTITION"),
+    "vllm": Target("serving:vllm", "VLLM_PP_LAYER_PARTITION", expected_for="inference"),
     "sglang": Target("serving:sglang", "SGLANG_PP_LAYER_PARTITION"),
     "trtllm": Target("serving:trtllm", "pp_partition"),
     "accelerate": Target("accelerate:export", "a device_map, one device at a time", ("rename",)),

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ...instances.base.errors import UsageError, show
+from ...instances.networks.profile.module_names import number_in
 from ...instances.networks.profile.profile import Profile
-from ..module_names import number_in
 from ..stages import order_of
 from .contract import (
+    CONTIGUOUS,
     ToExport,
     check_accelerators,
     check_neighbours,
@@ -171,7 +172,7 @@ def layers_by_stage(job: ToExport, *, interleaved: bool = False) -> list[StageOf
                 raise job.refusal(
                     f"the layer of the node {show(layer[0])} is on stage {number} and an earlier layer on stage {at}, "
                     "and layers follow each other along the stages",
-                    "ask for a contiguous plan",
+                    CONTIGUOUS,
                 )
             at = number
             counts[number] += 1
@@ -190,7 +191,7 @@ def _check_whole(job: ToExport, layers: Sequence[tuple[str, ...]]) -> None:
                 raise job.refusal(
                     f"the node {show(layer[0])} is on stage {first} and {show(node)}, a part of the same layer, on "
                     f"stage {job.plan.stage_of[node]}, and layers are moved whole",
-                    "import the model with --granularity block and plan again",
+                    "plan with --whole-layers",
                 )
 
 
@@ -213,7 +214,7 @@ def _check_ends(job: ToExport, parts: Parts) -> None:
         )
 
 
-RETRY = "`plan run` runs it as it is"
+RETRY = "plan with --whole-layers"
 
 
 def _misplaced(after: Sequence[str], stage_of: dict[str, int], final: int, last: int) -> Iterator[str]:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ...instances.arguments import PLAN
 from ...instances.base.checks import check_whole
-from ...instances.base.errors import InputError, UsageError, show, unknown_choice, wrong_argument
+from ...instances.base.errors import InputError, PipeplanError, UsageError, show, unknown_choice, wrong_argument
 from ...instances.base.kind import load_address
 from ...instances.base.result import Found, Result
 from ...instances.files import problem_from_json
+from ...instances.lookup import PLAN
 from ...instances.networks.profile.profile import Profile
 from ...instances.registry import Plan, Problem, is_plan, is_problem, kind_of, kind_of_plan
 from ...instances.simulate import MAX_MICRO_BATCHES
 from ...kinds import SHOWN
 from ..stages import stages_of
-from .contract import TARGETS, Exported, ExportOptions, ToExport
+from .contract import TARGETS, Exported, ExportOptions, PlanRefusalError, ToExport
 
 _FLAGS = {"rename": "--rename", "micro_batches": "--micro-batches"}
 WHOLE = "whole"
@@ -99,6 +99,21 @@ def export_files(
         unused = _about_devices(job)
         exported = load_address(f"{__package__}.{TARGETS[to].address}")(job)
     return replace(exported, notes=(*_about_names(planned, profile), *unused, *exported.notes))
+
+
+def expected_refusal(planned: Plan | Result, profile: Profile) -> str | None:
+    """Why a framework that many train or serve with has no words for this plan, as its export says it; None where it
+    has, and for models that it does not run."""
+    use = "training" if profile.training else "inference"
+    for to, target in TARGETS.items():
+        if target.expected_for == use:
+            try:
+                export_files(planned, profile, to=to)
+            except PlanRefusalError as refusal:
+                return str(refusal).removesuffix(".")
+            except PipeplanError:
+                pass
+    return None
 
 
 def _by_problem(plan: Plan, problem: object, to: str, options: ExportOptions) -> Exported:

@@ -10,6 +10,7 @@ from fractions import Fraction
 from itertools import accumulate
 
 from ...instances.base.errors import show
+from ...instances.base.gpus import GPUS
 from .contract import Exported, ToExport, degrees_of, usual_notes
 from .parts import layers_by_stage
 
@@ -69,16 +70,39 @@ def _counts(job: ToExport, *, tensor: bool = True) -> tuple[list[int], tuple[str
             raise job.refusal(
                 f"stage {number}, with the node {show(job.stages[number].nodes[0])}, holds no layer, and every rank "
                 "must hold one",
-                "plan for fewer --devices",
+                "plan with --whole-layers, or for fewer --devices",
             )
     notes = usual_notes(job)
     if degree > 1:
         notes.append(f"stages are {degree} devices each: give that tensor-parallel size as well")
     if replicas > 1:
         notes.append(f"{replicas} replicas are so many servers")
+    notes += _about_gpus(job)
     if job.plan.training:
         notes.append(TRAINED)
     return counts, (*notes, NO_CACHE)
+
+
+def _about_gpus(job: ToExport) -> list[str]:
+    """Which rank is on which GPU, where a plan has several types of them, and how a server is told."""
+    first = str(job.asked.get("devices", "")).partition(",")[0].partition("x")[2] or "the first type of devices"
+    of_rank = {stage.rank: stage.gpu or first for stage in job.stages}
+    types = list(dict.fromkeys(of_rank[rank] for rank in sorted(of_rank)))
+    if len(types) < 2:
+        return []
+    told = "; ".join(
+        f"{_ranks([rank for rank in sorted(of_rank) if of_rank[rank] == name])} on {name}" for name in types
+    )
+    short = [name for name in types if name in GPUS and "bf16" not in GPUS[name].flops]
+    return [
+        f"GPUs by pipeline rank: {told}; name the GPUs of one machine in this order in CUDA_VISIBLE_DEVICES, with "
+        "CUDA_DEVICE_ORDER=PCI_BUS_ID, and start several machines in it",
+        *(f"{name} has no bfloat16: serve with --dtype half" for name in short),
+    ]
+
+
+def _ranks(numbers: list[int]) -> str:
+    return f"{'rank' if len(numbers) == 1 else 'ranks'} {', '.join(map(str, numbers))}"
 
 
 def _listed(counts: list[int]) -> str:

@@ -20,9 +20,8 @@ from ...instances.base.errors import UsageError, show
 from ...instances.networks.profile.profile import Profile, ProfileTensor
 from ...instances.registry import Plan
 from ...instances.simulate import MAX_MICRO_BATCHES
-from ...instances.timeline.checks import check_tasks
 from ...instances.timeline.engine import run
-from ...instances.timeline.model import Dependency, Order, Pipeline, Stage, kfkb_order, replica_orders
+from ...instances.timeline.model import Dependency, Order, Pipeline, Stage, check_tasks, kfkb_order, replica_orders
 from ...instances.timeline.sharing import share_devices
 from ...instances.timeline.timeline import Simulation
 from ..stages import ModelStage, stages_of

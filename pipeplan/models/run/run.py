@@ -8,9 +8,9 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from ...instances.arguments import plan_of
 from ...instances.base.checks import check_positive, check_whole
 from ...instances.base.errors import UsageError, show, unknown_choice, wrong_argument
+from ...instances.lookup import plan_of
 from ...instances.lowering import load_profile, lower
 from ...instances.networks.profile.profile import Profile
 from ...instances.registry import Plan

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from xml.etree.ElementTree import Element
 
 from ...instances.base.errors import InputError
-from ...instances.base.kind import Rules
+from ...instances.base.kind import Rules, Samples
 from ...instances.base.result import Asked, Moment, Result
 from ...instances.chain.allocation import unknown_allocation
 from ...instances.networks.profile.options import COPIES
@@ -16,6 +16,7 @@ from ...planners.referee import rules_of
 from ...planners.run.claims import Recomputed, check_same_problem, recompute
 from ..answer import answer, options_of, run_facts
 from ..command import command_of
+from ..iteration import describe_iteration
 from ..view import PlanView, assumptions, module_of, view_of
 from ..words import amount, measured
 from .axes import from_zero, number
@@ -25,14 +26,15 @@ from .page import details, facts, page, published, section, table
 from .plan import sections
 
 
-def result_page(problem: Problem, result: Result) -> str:
-    """One HTML page, of recomputed figures. The plan must be of the problem: a result about another one is refused."""
+def result_page(problem: Problem, result: Result, samples: Samples | None = None) -> str:
+    """One HTML page, of recomputed figures. The plan must be of the problem: a result about another one is refused.
+    `samples`: what a micro-batch is, where that is known."""
     _check(problem, result)
     rules = rules_of(problem, result.options)
     unit = problem.time_unit or ""
     anew = recompute(problem, result)
     view = None if result.plan is None or not anew.result.verified else view_of(problem, result.plan, rules)
-    parts = [_head(problem, anew, view, rules)]
+    parts = [_head(problem, anew, view, rules, samples)]
     if result.plan is not None and view is not None:
         parts += sections(problem, result.plan, view)
     parts += _choices(problem, anew.result)
@@ -88,10 +90,15 @@ def _data(result: Result) -> Element:
     return section("Data", details("The result as JSON", tag("pre", None, json.dumps(result.to_json(), indent=1))))
 
 
-def _head(problem: Problem, anew: Recomputed, view: PlanView | None, rules: Rules) -> Element:
+def _head(
+    problem: Problem, anew: Recomputed, view: PlanView | None, rules: Rules, samples: Samples | None
+) -> Element:
     """What a reader came for: the answer in words, whether the referee agrees, and where it is from."""
     words, result = [tag("h1", None, problem.name)], anew.result
     words.append(tag("p", {"class": "answer"}, answer(problem, result, view, rules)))
+    iteration = None if view is None or result.plan is None else describe_iteration(problem, result.plan, samples)
+    if iteration is not None:
+        words.append(tag("p", {"class": "note"}, iteration.in_words()))
     if result.plan is None:
         words.append(tag("p", {"class": "verdict no"}, f"No plan: {result.stop}{_among(result)}"))
     elif result.objective is None:

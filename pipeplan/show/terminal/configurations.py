@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...instances.training.problem import GIB
 from ...instances.training.words import layout_word, recompute_word
+from ..answer import check_in_words
 from ..configurations import (
     LETTERS,
     SPENT,
@@ -16,9 +17,8 @@ from ..configurations import (
     measured_in_words,
     told,
 )
-from ..console import out, styled
+from ..console import MAX_DEVICES_DRAWN, columns, new_table, out, styled
 from ..words import percent, plain
-from .shapes import MAX_DEVICES_DRAWN, columns, new_table
 
 if TYPE_CHECKING:
     from ...instances.training.referee.evaluate import ConfigurationEvaluation
@@ -38,6 +38,8 @@ def draw_answer(answer: Answer) -> None:
         _draw_best(answer)
         _draw_list(answer)
         out().print(styled(counted_in_words(answer)))
+    if answer.checked is not None:
+        out().print(styled(f"cross-check: {check_in_words(answer.checked)}"))
     for sentence in measured_in_words(answer):
         out().print(styled(sentence))
     for judged in answer.judged:

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from ...instances.base.kind import Rules
 from ...instances.base.result import Result
-from ...instances.networks.profile.options import Samples
 from ...instances.registry import Plan, Problem
 from ...planners.referee import rules_of
 from ..answer import answer, options_of, run_facts
 from ..console import out, styled
-from ..iteration import iteration_in_words
+from ..iteration import describe_iteration
 from ..view import About, PlanView, module_of
 from ..words import amount, several
 from .plan import draw
 
 if TYPE_CHECKING:
+    from ...instances.base.kind import Samples
     from ...planners.run.proof_check import ProofCheck
 
 MAX_LINES_SHOWN = 64
@@ -58,9 +58,9 @@ def draw_result(
     what = f"{problem.name} on {_devices(problem)}: " if named else ""
     say_answer(what + answer(problem, result, view, rules))
     if view is not None and result.plan is not None and result.verified:
-        iteration = iteration_in_words(problem, result.plan, samples)
+        iteration = describe_iteration(problem, result.plan, samples)
         if iteration is not None:
-            out().print(styled(iteration))
+            out().print(styled(iteration.in_words()))
     if verbose:
         draw_instance(problem, About({}))
         if result.model_size:

@@ -8,11 +8,10 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ..console import can_draw, number, styled
+from ..console import MAX_DEVICES_DRAWN, can_draw, number, styled
 from ..palette import ink_on
 from ..view import Bar, Curve, PlanView, Timeline
 from ..words import MemoryUnit, amount
-from .shapes import MAX_DEVICES_DRAWN
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from ...instances.least_memory import at_least, option, said, sufficient
 from ...studies.memory import MemoryPoint, MemoryStudy, worse
-from ..console import clean, out
+from ..console import clean, columns, new_table, out
 from ..front import value_of
 from ..words import Times
-from .shapes import columns, new_table
 
 
 def draw_memory_study(study: MemoryStudy) -> None:

@@ -8,9 +8,8 @@ from ...instances.base.result import met
 from ...studies.pareto.chains import EXACT_METHODS
 from ...studies.pareto.curve import Curve, CurvePoint, Ends
 from ...studies.pareto.export import by_memory, verdict
-from ..console import clean, out
+from ..console import clean, columns, new_table, out
 from ..words import IN_BYTES, MemoryUnit, Times, amount_or, memory_unit, percent, several
-from .shapes import columns, new_table
 
 # One fewer than elsewhere, so that the usual methods of chains fit into 80 columns.
 DIGITS = 6

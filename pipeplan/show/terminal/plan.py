@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..console import can_draw, out, styled
+from ..console import BAR_WIDTH, MAX_DEVICES_DRAWN, bar, can_draw, new_table, out, styled
 from ..view import COUNT, PlanView, Row, Table
-from .gantt import gantt, memory_lines
-from .shapes import BAR_WIDTH, MAX_DEVICES_DRAWN, bar, new_table
 
 if TYPE_CHECKING:
     from rich.table import Table as Drawn
+    from rich.text import Text
 
 SHORT_BAR = 5
 LONGEST_NAME = 12
@@ -49,11 +48,18 @@ def draw(view: PlanView, unrolled: bool = False, briefly: bool = False) -> None:
     in_full = list(_in_full(view, console.width))
     for sentence in filter(None, [view.legend, "full names:" if in_full else "", *in_full, *sentences]):
         console.print(styled(sentence))
-    lines = [line for timeline in view.timelines[:1] for line in gantt(timeline, view.time_unit)]
-    lines += map(styled, memory_lines(view))
-    lines += [line for timeline in view.timelines[1:] if unrolled for line in gantt(timeline, view.time_unit)]
-    for line in lines:
+    for line in _over_time(view, unrolled) if view.timelines else ():
         console.print(line, soft_wrap=True)
+
+
+def _over_time(view: PlanView, unrolled: bool) -> Iterator[Text]:
+    """The first timeline, memory below it, and the other timelines where they are asked for."""
+    from .gantt import gantt, memory_lines  # many plans have no timeline
+
+    yield from gantt(view.timelines[0], view.time_unit)
+    yield from map(styled, memory_lines(view))
+    for timeline in view.timelines[1:] if unrolled else ():
+        yield from gantt(timeline, view.time_unit)
 
 
 def _in_full(view: PlanView, width: int) -> Iterator[str]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..console import clean, out, styled
+from ..console import clean, new_table, out, styled
 from ..views import run as view_of_run
 from .gantt import gantt
-from .shapes import new_table
 
 if TYPE_CHECKING:
     from ...models.run.report import RunReport

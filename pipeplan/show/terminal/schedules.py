@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ...studies.schedule_comparison import Row, ScheduleComparison
-from ..console import out, styled
+from ..console import columns, new_table, out, styled
 from ..words import amount, memory_unit, percent
-from .shapes import columns, new_table
 
 TITLES = {
     "gpipe": "GPipe",

@@ -9,15 +9,15 @@ from collections.abc import Iterator, Sequence
 from ...instances.base.checks import NodeId
 from ...instances.base.errors import UsageError
 from ...instances.base.kind import Rules
-from ...instances.placement.each_device import limit_of
-from ...instances.placement.plan import PlacementPlan
+from ...instances.placement.plan import PlacementPlan, limit_of
 from ...instances.placement.problem import PlacementProblem
 from ...instances.placement.referee.evaluate import NotAnAssignmentError
 from ...instances.placement.referee.latency import LatencyEvaluation, Piece
 from ...instances.placement.rules import LatencyRules
 from ..names import Order, order_of
-from ..view import Bar, Graph, PlanView, Row, Table, Timeline
+from ..view import Bar, PlanView, Row, Table, Timeline
 from ..words import IN_BYTES, amount, several
+from .placement import graph_of
 
 MARKS = "123456789abcdefghijklmnopqrstuvwxyz"
 MOST_NAMED = 40
@@ -71,13 +71,6 @@ def of_one_sample(problem: PlacementProblem, plan: PlacementPlan) -> LatencyEval
         return LatencyRules().evaluation(problem, plan)
     except NotAnAssignmentError as error:
         return LatencyEvaluation(None, {}, (), str(error))
-
-
-def graph_of(problem: PlacementProblem, plan: PlacementPlan) -> Graph:
-    labels = {node.id: str(node.name or node.id) for node in problem.nodes}
-    return Graph.of(
-        "Nodes by device", labels, problem.edges, {device.name: device.nodes for device in plan.devices}
-    )
 
 
 def _rows(problem: PlacementProblem, plan: PlacementPlan, pieces: Sequence[Piece], nodes: Order) -> Iterator[Row]:

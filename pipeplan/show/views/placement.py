@@ -6,17 +6,15 @@ from typing import Any
 
 from ...instances.base.checks import NodeId
 from ...instances.base.kind import Rules
-from ...instances.placement.each_device import limit_of
-from ...instances.placement.plan import Device, PlacementPlan
+from ...instances.placement.plan import Device, PlacementPlan, limit_of
 from ...instances.placement.problem import PlacementProblem
 from ...instances.placement.referee.contiguity import stage_order
 from ...instances.placement.referee.evaluate import DeviceLoad, PlacementEvaluation
 from ...instances.placement.rules import LATENCY
 from ..even import placed_blocks, placements
 from ..names import Order, order_of
-from ..view import MOST_TOLD, PlanView, Row, Table
+from ..view import MOST_TOLD, Graph, PlanView, Row, Table
 from ..words import amount, rate, several, with_memory
-from . import latency
 
 even_plans, block_plans = placements, placed_blocks
 """(problem) -> what anyone would try first, to compare with."""
@@ -54,7 +52,9 @@ def _cluster_facts(problem: PlacementProblem) -> dict[str, str]:
 
 def assumptions(problem: PlacementProblem, rules: Rules) -> tuple[str, ...]:
     if rules.objective == LATENCY:
-        return latency.ASSUMPTIONS
+        from .latency import ASSUMPTIONS
+
+        return ASSUMPTIONS
     passes = "All forward passes come first, then all backward passes." if rules.objective == "gpipe" else ""
     return tuple(
         filter(
@@ -80,6 +80,8 @@ def value_name(rules: Rules) -> str:
 def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanView:
     """Devices that hold something, then groups; plans for latency are shown as a schedule."""
     if rules.objective == LATENCY:
+        from . import latency
+
         return latency.view(problem, plan, rules)
     evaluation: PlacementEvaluation = rules.evaluation(problem, plan)
     order, unit = stage_order(problem, plan), problem.time_unit
@@ -111,7 +113,14 @@ def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanVi
         if any(_implied(problem, device) for device in devices.values())
         else "",
         time_unit=unit,
-        graph=latency.graph_of(problem, plan),
+        graph=graph_of(problem, plan),
+    )
+
+
+def graph_of(problem: PlacementProblem, plan: PlacementPlan) -> Graph:
+    labels = {node.id: str(node.name or node.id) for node in problem.nodes}
+    return Graph.of(
+        "Nodes by device", labels, problem.edges, {device.name: device.nodes for device in plan.devices}
     )
 
 

@@ -11,7 +11,7 @@ from ...instances.staging.plan import PlannedStage, StagedPlan, counted
 from ...instances.staging.problem import StagingProblem
 from ...instances.staging.question import FLUSH
 from ...instances.staging.referee.levels import LeafCost, LeveledEvaluation, LeveledRow, leveled_rows
-from ...instances.staging.referee.stages import StageCost, StagedEvaluation, type_of
+from ...instances.staging.referee.stages import StageCost, StagedEvaluation, gathered_bytes, type_of
 from ...planners.staging.equal import RECOMPUTATION
 from ..even import staging_blocks, staging_plans
 from ..names import Order, order_of
@@ -92,13 +92,12 @@ def view(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) 
     unit, largest = problem.time_unit, evaluation.time_per_micro_batch
     layers = order_of(problem, problem.layers)
     rows = tuple(_stage_row(problem, i, stage, evaluation, layers) for i, stage in enumerate(plan.stages))
-    slots = [f"a batch of {problem.micro_batches} micro-batches takes {evaluation.slots} slots"]
     labels = {layer.id: str(layer.id) for layer in problem.layers}
     edges = [(edge.source, edge.target) for edge in problem.edges]
     groups = {f"stage {i}": stage.nodes for i, stage in enumerate(plan.stages)}
     return PlanView(
         name=problem.name,
-        value=f"{amount(rules.value(problem, plan), unit)} per micro-batch",
+        value=_value(problem, plan, rules),
         headline=f"{amount(largest, unit, 6)} per micro-batch, {evaluation.devices} of {problem.devices} devices "
         "(data x tensor parallel)",
         tables=(Table("stage", rows),),
@@ -106,7 +105,7 @@ def view(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) 
         full_load=largest,
         sentences=(
             f"devices: {evaluation.devices} of {problem.devices}; degrees sum to {evaluation.degrees}",
-            *(slots if rules.objective == FLUSH else ()),
+            *_slots(problem, evaluation, rules),
             f"bottleneck: stage {evaluation.bottleneck} with load {amount(largest, unit)}",
             *(_told(row, cost) for row, cost in list(zip(rows, evaluation.stages, strict=True))[:MOST_TOLD]),
         ),
@@ -117,14 +116,24 @@ def view(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) 
     )
 
 
+def _value(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) -> str:
+    flushes = ", flushes included" if rules.objective == FLUSH else ""
+    return f"{amount(rules.value(problem, plan), problem.time_unit)} per micro-batch{flushes}"
+
+
+def _slots(
+    problem: StagingProblem, evaluation: StagedEvaluation | LeveledEvaluation, rules: Rules
+) -> tuple[str, ...]:
+    """Where flushes are part of the value, what they add."""
+    batch = f"a batch of {problem.micro_batches} micro-batches takes {evaluation.slots} slots"
+    return (batch,) if rules.objective == FLUSH else ()
+
+
 def _legend(rows: Iterable[Row], problem: StagingProblem) -> str:
     """What columns mean whose titles do not say it."""
     again = any("again" in row.cells for row in rows)
-    return _held(problem) + ("; again: layers that recompute their activations" if again else "")
-
-
-def _held(problem: StagingProblem) -> str:
-    return f"held: micro-batches in flight, of {problem.micro_batches} in a batch"
+    held = f"held: micro-batches in flight, of {problem.micro_batches} in a batch"
+    return held + ("; again: layers that recompute their activations" if again else "")
 
 
 def _stage_row(
@@ -175,10 +184,13 @@ def _memory(
     problem: StagingProblem, stage: PlannedStage | LeveledStage, cost: StageCost | LeafCost
 ) -> dict[str, float]:
     """What is left of it are the micro-batches."""
-    degree, fixed = stage.tensor_parallel, 0.0
+    degree = stage.tensor_parallel
+    copies = cost.copies if isinstance(cost, LeafCost) else stage.data_parallel
+    fixed = float(gathered_bytes(problem, degree, copies))
     for node in stage.nodes:
         ways = problem.layers[problem.index[node]].configurations.get(degree, ())
-        fixed += sum(way.memory_fixed for way in ways if way.id == stage.configurations.get(node))
+        chosen = (way for way in ways if way.id == stage.configurations.get(node))
+        fixed += sum(float(way.memory_bytes(0, copies)) for way in chosen)
     return {"fixed": fixed, "micro-batches in flight": max(0.0, cost.memory_bytes - fixed)}
 
 
@@ -216,7 +228,7 @@ def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> PlanVi
     told = [_told(row, of.leaf) for row, of in zip(rows, leveled, strict=True) if of.leaf is not None]
     return PlanView(
         name=problem.name,
-        value=f"{amount(largest, unit)} per micro-batch",
+        value=_value(problem, plan, rules),
         headline=f"{amount(largest, unit, 6)} per micro-batch, the largest over {len(problem.levels)} levels",
         tables=(Table("stage", rows),),
         unit=unit,
@@ -224,6 +236,7 @@ def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> PlanVi
         sentences=(
             f"a load is the largest over its levels: {amount(largest, unit)}",
             f"{several(len(evaluation.leaves), 'stage')} of level 1; copies sum to {evaluation.degrees}",
+            *_slots(problem, evaluation, rules),
             *told[:MOST_TOLD],
         ),
         each="stage of each level",

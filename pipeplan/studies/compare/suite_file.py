@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ...instances.base.cluster import STAGING_OPTIONS
+from ...instances.base.cluster import STAGING_OPTIONS, devices_given
 from ...instances.base.errors import InputError, PipeplanError, UsageError, did_you_mean, show
 from ...instances.base.fields import as_list, as_object, join, refuse_unknown, require
 from ...instances.base.json_file import read_text
@@ -177,6 +177,11 @@ def cluster_of(where: str, entry: Mapping[str, Any]) -> dict[str, Any]:
         given["memory_bytes"] = quantity(join(where, "memory"), given.pop("memory"), size_or_none)
     if "bandwidth" in given:
         given["bandwidth"] = quantity(join(where, "bandwidth"), given["bandwidth"], rate)
+    if isinstance(given.get("devices"), str):
+        try:
+            given |= devices_given(given["devices"])
+        except InputError as error:
+            raise InputError(join(where, error.field), error.problem, error.remedy) from None
     for key in ("devices", "cpus", "batch"):
         if key in given and (isinstance(given[key], bool) or not isinstance(given[key], int)):
             raise InputError(join(where, key), f"is {show(given[key])}", "give a whole number")

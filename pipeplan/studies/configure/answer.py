@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ...instances.base.display import Displayed
+from ...instances.training.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
 from ...instances.training.fits import fit_of
 from ...instances.training.kind_functions import facts
 from ...instances.training.problem import GIB, TrainingProblem
@@ -32,8 +33,8 @@ MOST_JUDGED = 20
 class Asked:
     """What narrows the scope, and by which shares the model may be wrong."""
 
-    error: float
-    memory_error: float
+    error: float = USUAL_ERROR
+    memory_error: float = USUAL_MEMORY_ERROR
     fixed: tuple[str, ...] = ()
     forbidden: tuple[str, ...] = ()
 
@@ -69,6 +70,8 @@ class Answer(Displayed):
     """The error of times that it allowed for then."""
     seconds: float = 0.0
     """How long the search took."""
+    checked: dict[str, Any] | None = None
+    """What a second exact method said of the best configuration; None: it was not asked."""
 
     @cached_property
     def best(self) -> ConfigurationEvaluation | None:
@@ -103,6 +106,10 @@ class Answer(Displayed):
         plan = nearest_miss(self.problem, self.asked)
         return None if plan is None else evaluate_configuration(self.problem, plan)
 
+    @property
+    def contradicted(self) -> bool:
+        return self.checked is not None and self.checked["contradiction"] is not None
+
     def lost(self, own: Judged) -> dict[str, float] | None:
         """Against the best one, by part."""
         return None if self.best is None else lost(own.evaluation, self.best)
@@ -128,6 +135,7 @@ class Answer(Displayed):
             "bound": None if report is None or report.best is None else report.bound,
             "gap": None if report is None else report.gap,
             **self._measured(),
+            **({} if self.checked is None else {"cross_check": self.checked}),
         }
 
     def _measured(self) -> dict[str, Any]:

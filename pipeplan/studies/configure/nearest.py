@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...instances.base.errors import InputError
+from ...instances.training.frameworks import even_layout
 from ...instances.training.plan import DIVIDED, FULL, NOTHING, Configuration, Recompute
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.verify import framework_faults, shape_faults
+from ...instances.training.scope import read_scope
 from ...instances.training.words import as_even_as_can_be
-from ...planners.training.space import Space, configuration, even_layout, read_scope
+from ...planners.training.space import Space, configuration
 from .least_change import emptied, memory_of_few
 
 if TYPE_CHECKING:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from ...formulations.training.scope import family
 from ...instances.base.result import PROVEN_TOLERANCE, Found, Proof, Result, Stop, met
 from ...instances.registry import kind_of
 from ...instances.training.rules import IterationRules
+from ...planners.options import SolveOptions
 from ...planners.referee import rule
+from ...planners.run.choose import choose
+from ...planners.run.cross_check import cross_check, with_check
 from ...planners.run.judge import RECOMPUTED, settle
-from ...planners.run.solve import describe
+from ...planners.run.solve import describe, solve
 from ...planners.training.planner import CHECKS
-from ...planners.training.scope import family
-from .answer import Answer
+from .answer import Answer, Asked
 from .choices import choices_of
 
 METHOD = "exact-configuration"
@@ -20,15 +27,9 @@ WHOLE = "whole"
 
 def result_of(answer: Answer, seconds: float, cut_by: Stop = Stop.TIME) -> Result:
     """Judged anew by the referee; a search that was cut short, by whatever it was, has a bound all the same."""
-    problem, report, asked = answer.problem, answer.report, answer.asked
+    problem, report = answer.problem, answer.report
     assert report is not None, "asked of a search"
-    best = report.best
-    options = {
-        "fix": " ".join(asked.fixed) or None,
-        "forbid": " ".join(asked.forbidden) or None,
-        "layouts": "any",
-        "memory_error": asked.memory_error,
-    }
+    best, options = report.best, options_of(answer.asked)
     scope = family(problem, options).scope
     claim = Result(
         problem={**describe(problem), WHOLE: kind_of(problem).write(problem)},
@@ -46,7 +47,27 @@ def result_of(answer: Answer, seconds: float, cut_by: Stop = Stop.TIME) -> Resul
         subject=problem,
         model_size={"considered": report.considered, "fit": report.fit, "listed": len(report.listed)},
     )
-    return settle(claim, None if best is None else rule(problem, best.plan, IterationRules()))
+    result = settle(claim, None if best is None else rule(problem, best.plan, IterationRules()))
+    return result if answer.checked is None else with_check(result, answer.checked)
+
+
+def options_of(asked: Asked) -> dict[str, Any]:
+    """Of the methods that plan the same scope."""
+    return {
+        "fix": " ".join(asked.fixed) or None,
+        "forbid": " ".join(asked.forbidden) or None,
+        "layouts": "any",
+        "memory_error": asked.memory_error,
+    }
+
+
+def cross_checked(answer: Answer, seconds: float, limits: SolveOptions) -> Answer:
+    """The same question to a second exact method, under the same limits and with no plan of the first."""
+    problem = answer.problem
+    method = choose(problem, None, METHOD, "auto", options_of(answer.asked))
+    asked = partial(solve, limits=limits, warm_start="none")
+    facts, _ = cross_check(problem, method, IterationRules(), result_of(answer, seconds), asked)
+    return replace(answer, checked=facts)
 
 
 def _stop(answer: Answer, cut_by: Stop) -> Stop:

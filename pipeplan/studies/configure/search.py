@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from ...instances.base.clock import now
 from ...instances.training.problem import TrainingProblem
+from ...instances.training.scope import read_scope
 from ...planners.options import Progress
 from ...planners.training.search import Report, Search, Settings
-from ...planners.training.space import read_scope
 
 if TYPE_CHECKING:
     from .answer import Asked

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ....instances.placement.cluster import Level
+from ....instances.placement.problem import Level
 from .lattice import Lattice
 from .model import Kind
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ....instances.placement.cluster import Level
+from ....instances.placement.problem import Level
 from ..groups import FAR
 from .lattice import Lattice
 from .model import Kind, Model, weighed

@@ -22,11 +22,11 @@ from ....instances.base.errors import UsageError
 from ....instances.base.result import StartOutcome, Stop, WarmStart, met
 from ....instances.placement.plan import PlacementPlan
 from ....instances.placement.problem import PlacementProblem
-from ....instances.verdict import evaluation_of, violations_of
+from ....instances.registry import evaluation_of, violations_of
 from ...contract import Outcome, Request
+from ...method_options import MAX_IDEALS
 from ...referee import BOUND_SLACK, rule, rules_of
 from ...search import OutOfTimeError, tick_of
-from ..options import MAX_IDEALS
 from ..orders import various_orders
 from .lattice import Lattice, TooManyIdealsError, all_ideals, bytes_per_ideal, cheapest
 from .limits import Absorption

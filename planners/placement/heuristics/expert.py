@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ....instances.base.errors import UsageError
 from ....instances.base.result import Stop
 from ....instances.placement.plan import NotAnAssignmentError, PlacementPlan
+from ....instances.registry import evaluation_of
 from ....instances.stored_results import load_plan
-from ....instances.verdict import evaluation_of
 from ...contract import Outcome, Request
 from ..groups import objective_of
 

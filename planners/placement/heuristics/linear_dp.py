@@ -14,10 +14,10 @@ import numpy as np
 
 from ....instances.base.errors import UsageError
 from ....instances.base.result import Stop
-from ....instances.verdict import violations_of
+from ....instances.registry import violations_of
 from ...contract import Outcome, Request
+from ...method_options import ORDERS
 from ..groups import FAR, Groups, Incumbent, capped, groups_of, lower_bound
-from ..options import ORDERS
 from ..orders import various_orders
 
 # Interval loads take 8 bytes for each pair of groups.

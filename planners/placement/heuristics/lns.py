@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 from ....instances.placement.plan import PlacementPlan
 from ...contract import Outcome, Request
+from ...method_options import CYCLES, STEPS
 from ..groups import FAR, Groups, Incumbent, capped, groups_of, is_contiguous, objective_of
-from ..options import CYCLES, STEPS
 from .kernel import Kernel
 from .linear_dp import PLANNER as LINEAR_DP
 from .neighbourhood import LargeNeighbourhoodSearch, Run

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ...contract import Outcome, Request
+from ...method_options import RESTARTS
 from ..groups import FAR, Groups, Incumbent, capped, groups_of, is_contiguous
-from ..options import RESTARTS
 from ..orders import random_order
 
 

@@ -11,10 +11,10 @@ from ....instances.base.kind import load_address
 from ....instances.base.result import Stop
 from ....instances.placement.plan import PlacementPlan
 from ....instances.placement.problem import PlacementProblem
-from ....instances.verdict import evaluation_of
+from ....instances.registry import evaluation_of
 from ...contract import Board, Outcome, Request
+from ...method_options import IDEALS_OPTIONS, PLACEMENT_OPTIONS
 from ..heuristics.expert import Expert
-from ..options import DP_OPTIONS, OPTIONS
 from ..orders import in_turn
 from .world import UNPLACED, Incumbent, World, world_of
 
@@ -57,9 +57,13 @@ CPU = LatencyCpu()
 EXPERT = Expert(
     "latency-expert", lambda request, plan: evaluation_of(request.problem, plan, objective="latency").latency
 )
-DP = _Borrowed("dp", "pipeplan.planners.placement.dp.planner:PLANNER", DP_OPTIONS)
-LINEAR_DP = _Borrowed("linear-dp", "pipeplan.planners.placement.heuristics.linear_dp:PLANNER", OPTIONS["linear-dp"])
-PARTITION = _Borrowed("partition", "pipeplan.planners.placement.heuristics.partition:PLANNER", OPTIONS["partition"])
+DP = _Borrowed("dp", "pipeplan.planners.placement.dp.planner:PLANNER", IDEALS_OPTIONS)
+LINEAR_DP = _Borrowed(
+    "linear-dp", "pipeplan.planners.placement.heuristics.linear_dp:PLANNER", PLACEMENT_OPTIONS["linear-dp"]
+)
+PARTITION = _Borrowed(
+    "partition", "pipeplan.planners.placement.heuristics.partition:PLANNER", PLACEMENT_OPTIONS["partition"]
+)
 
 
 # Greedy list scheduling: nodes in topological order, each where its result is there first; or pieces filled up.

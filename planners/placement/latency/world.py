@@ -12,7 +12,7 @@ from ....instances.base.compiled import compiled, repays_loading
 from ....instances.base.errors import InputError
 from ....instances.placement.plan import Device, NotAnAssignmentError, PlacementPlan
 from ....instances.placement.problem import PlacementProblem
-from ....instances.verdict import evaluation_of
+from ....instances.registry import evaluation_of
 from ... import search as incumbent
 from ...contract import Request
 from ...search import SAFETY

@@ -33,7 +33,8 @@ class Layers(NamedTuple):
     edge_layer: Any
     """the layer at the other end"""
     edge_time: Any
-    memory: float
+    memory: Any
+    """float[degrees]: what layers may take of a device, in whole units"""
     sync: Any
     """float[degrees]: time per byte of weights that is part of an option's cost; 0 where all options weigh the same"""
     only: Any

@@ -67,7 +67,7 @@ def exact_knapsack(x: Layers, i: int, j: int, tau: int, y: int, budget: float, c
     scratch = new_scratch(x, layers)
     fastest_stage(x, held, count, tau, cost, scratch)
     fast = scratch.fast
-    need = -x.memory
+    need = -x.memory[tau]
     for h in range(count):
         need += x.per_batch[fast[h]] * y + x.fixed[fast[h]]
         choice[held[h]] = fast[h]

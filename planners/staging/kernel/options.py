@@ -88,9 +88,9 @@ def fastest_stage(
         for o in range(x.option_start[tau, v], x.option_start[tau, v + 1]):
             leanest = min(leanest, x.per_batch[o] + x.fixed[o])
         least += leanest
-    if least > x.memory:
+    if least > x.memory[tau]:
         return base, weight, -1
     y = 0
-    if fixed + per_batch <= x.memory:
-        y = x.most if per_batch <= 0.0 else int(min(float(x.most), (x.memory - fixed) / per_batch))
+    if fixed + per_batch <= x.memory[tau]:
+        y = x.most if per_batch <= 0.0 else int(min(float(x.most), (x.memory[tau] - fixed) / per_batch))
     return base, weight, y

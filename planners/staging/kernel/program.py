@@ -36,7 +36,7 @@ def nested_pairs(bits: Any, room: int, pair_start: Any, pair_source: Any) -> int
 def number_rows(x: Layers, pair_start: Any, pair_source: Any, row: Any) -> int:
     """Count the pairs that may need a knapsack, and write into `row`, unless it is empty, their numbers, or -1 for
     other pairs."""
-    prefix, simple, memory, most = x.prefix, x.simple, x.memory, x.most
+    prefix, simple, most = x.prefix, x.simple, x.most
     degrees, noted = prefix.shape[0], row.shape[0] > 0
     rows = 0
     for j in range(pair_start.shape[0] - 1):
@@ -49,7 +49,7 @@ def number_rows(x: Layers, pair_start: Any, pair_source: Any, row: Any) -> int:
                     break
                 if prefix[tau, MISSING, j] - prefix[tau, MISSING, i] > 0.5:
                     continue
-                fixed = prefix[tau, FIXED, j] - prefix[tau, FIXED, i]
+                memory, fixed = x.memory[tau], prefix[tau, FIXED, j] - prefix[tau, FIXED, i]
                 each = prefix[tau, PER_BATCH, j] - prefix[tau, PER_BATCH, i]
                 if fixed + each * most <= memory or prefix[tau, SEVERAL, j] - prefix[tau, SEVERAL, i] < 0.5:
                     continue

@@ -42,11 +42,11 @@ def quick_last(x: Layers, i: int, j: int, tau: int) -> int:
     if sums[MISSING, j] - sums[MISSING, i] > 0.5:
         return 0
     fixed, each = sums[FIXED, j] - sums[FIXED, i], sums[PER_BATCH, j] - sums[PER_BATCH, i]
-    if fixed + each * x.most <= x.memory:
+    if fixed + each * x.most <= x.memory[tau]:
         return x.most
-    if sums[SEVERAL, j] - sums[SEVERAL, i] > 0.5 or fixed + each > x.memory:
+    if sums[SEVERAL, j] - sums[SEVERAL, i] > 0.5 or fixed + each > x.memory[tau]:
         return 0
-    return int((x.memory - fixed) / each)
+    return int((x.memory[tau] - fixed) / each)
 
 
 def passing_tables(x: Layers, j: int, table: Any, active: Any) -> int:

@@ -19,7 +19,7 @@ def greedy_knapsack(
     steps of all chains by falling saving per time until the rest fits. Infinite: nothing fits.
     """
     fast, ratio, drop, rise, order = scratch
-    need = -x.memory
+    need = -x.memory[tau]
     steps = 0
     # Not by `chains`: this is called so often that handing on all arrays once more would take a fifth of the time.
     for h in range(count):

@@ -60,6 +60,7 @@ LONG = "corrected-no-split"
 """To refute a shorter period takes seconds, and HiGHS most of a minute; `cp-beaumont` alone is quick."""
 
 
+@pytest.mark.at_once(2)
 @pytest.mark.parametrize(
     ("known", "method"),
     [

@@ -21,6 +21,7 @@ def planned(name: str, held: str, **more: object) -> tuple[StageGraphPlan, float
     return result.plan, result.objective
 
 
+@pytest.mark.at_once(1)
 @pytest.mark.parametrize("name", NAMES)
 def test_transfers_are_hidden_by_what_is_held_beyond_the_rule(name: str) -> None:
     assert planned(name, "more")[1] < 0.995 * planned(name, "rule")[1]

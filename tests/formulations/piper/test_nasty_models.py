@@ -21,8 +21,8 @@ from pipeplan.instances.base.result import Found, Stop
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
 from pipeplan.instances.staging.referee.stages import evaluate_stages, verify_stages
-from pipeplan.planners.backends import compile_pyomo
 from pipeplan.planners.backends import solve as run
+from pipeplan.planners.backends.compiler import compile_pyomo
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
 

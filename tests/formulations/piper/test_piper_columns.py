@@ -250,6 +250,7 @@ def test_a_plan_of_other_layers_is_no_start() -> None:
 # ---- the published network -------------------------------------------------------------------------------
 
 
+@pytest.mark.at_once(1)
 @pytest.mark.workloads
 @pytest.mark.parametrize(
     ("devices", "micro_batches", "gibibytes", "optimum"),

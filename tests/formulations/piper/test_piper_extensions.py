@@ -78,12 +78,15 @@ def leveled_cases(seed: int) -> Iterator[Case]:
         yield nested(tiny(seed, exact_batches=False), seed), {"hierarchy": hierarchy}
     yield nested(tiny(seed), seed).replace(exact_batches=True, micro_batches=2 + seed % 3), {"hierarchy": "precise"}
     yield nested(tiny(seed, exact_batches=False, replication=False), seed), {"hierarchy": "precise"}
+    flush = {"hierarchy": "precise", "objective": "flush"}
+    yield nested(tiny(seed, exact_batches=False), seed), flush
+    yield nested(tiny(seed, exact_batches=False, replication=False), seed), flush
 
 
 def least(problem: StagingProblem, asked: Mapping[str, Any]) -> tuple[float, Any] | None:
     """By looking at every plan."""
     if problem.levels:
-        return best_leveled(problem, asked["hierarchy"])
+        return best_leveled(problem, asked["hierarchy"], asked.get("objective") == "flush")
     return best_stages(problem, asked["semantics"], asked.get("objective") == "flush")
 
 
@@ -174,14 +177,15 @@ def test_the_rows_of_each_extension_have_their_numbers() -> None:
     assert numbers(flat, objective="flush", variant="compact") >= {9, 10, 11, 12}
     levels = load_packaged("tiny-levels")
     assert numbers(levels, hierarchy="precise") == plain | {13, 14, 15, 16, 17, 18}
+    assert numbers(levels, hierarchy="precise", objective="flush") == plain | set(range(10, 19))
     assert numbers(levels, hierarchy="crude") == (plain | {13, 14, 15, 16, 17, 18}) - {3, 4, 5}
 
 
-def test_a_cut_off_bounds_the_number_of_stages() -> None:
-    """N = 4, no load below 1: within 2 there may be 4 + S - 1 <= 8 slots; the more, the smaller the loads."""
+def test_a_cut_off_bounds_the_number_of_slots() -> None:
+    """N = 4, no load below 1: within 2 there may be 8 slots; the more, the smaller the loads."""
     counts = counts_of(9, 4, 1.0, 2.0, 1.0, 0.25)
-    assert [count.stages for count in counts] == [1, 2, 3, 4, 5]
-    assert [count.factor for count in counts] == [1.0, 1.25, 1.5, 1.75, 2.0]
+    assert [count.more for count in counts] == [0, 1, 2, 3, 4]
+    assert [count.slots for count in counts] == [4, 5, 6, 7, 8]
     assert [count.most for count in counts] == [2.0, 1.75, 1.5, 1.25, 1.0]
     assert len(counts_of(9, 4, 1.0, None, 1.0, 0.25)) == 9
 
@@ -203,7 +207,10 @@ def test_exactly_n_on_types_is_planned_by_the_model_alone() -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"objective": "flush"}, "option objective is flush and the problem has levels"),
+        (
+            {"objective": "flush", "hierarchy": "crude"},
+            "the crude variant counts no copies; give --hierarchy precise",
+        ),
         ({"semantics": "reference"}, "option semantics is reference and the problem has levels"),
         ({"variant": "compact"}, "compact form is for a flat network"),
     ],

@@ -10,8 +10,7 @@ import pytest
 from problems.nasty import nasty
 from problems.small import random_problem
 
-from pipeplan.formulations.contract import Refuted
-from pipeplan.formulations.far_costs import near_cutoff
+from pipeplan.formulations.contract import Refuted, near_cutoff
 from pipeplan.formulations.tarnawski.bounds import average_load_bound
 from pipeplan.formulations.tarnawski.groups import GroupProblem, capped, contract, merge, transitive_reduction
 from pipeplan.formulations.tarnawski.reductions import CutNetwork, absorb_free_groups, reduce_groups

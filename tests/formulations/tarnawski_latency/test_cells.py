@@ -148,7 +148,8 @@ def test_the_plan_that_the_bound_has_in_mind_runs_branches_at_the_same_time() ->
     assert path_bound(atoms_of(problem, 1)) < bound
 
 
-@pytest.mark.parametrize("family", ["series-parallel", "blocks"])
+@pytest.mark.sweeps
+@pytest.mark.parametrize("family", ["blocks", "series-parallel"])
 def test_larger_rows_are_nearly_solved_without_a_search(family: str) -> None:
     arguments = {"length": 4} if family == "blocks" else {}
     problem = GENERATORS[family](nodes=120, accelerators=6, cpus=8, seed=1, **arguments)

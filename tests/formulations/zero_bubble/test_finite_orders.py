@@ -31,6 +31,7 @@ def _one_after_the_other(problem: ScheduleProblem) -> tuple[tuple[tuple[int, int
     return tuple(tuple((b, n) for n in range(2) for b in blocks) for blocks in problem.on_device)
 
 
+@pytest.mark.at_once(1)
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("objective", ["makespan", "span"])
 def test_times_of_given_orders_are_never_worse(seed: int, objective: str) -> None:

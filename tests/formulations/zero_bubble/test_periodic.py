@@ -198,6 +198,7 @@ def test_periods_of_shapes(name: str, devices: int) -> None:
     assert shortest(problem, formulation="cp-periodic") == PERIODS[name, devices]
 
 
+@pytest.mark.sweeps
 def test_two_chains_on_eight_devices_with_six_units() -> None:
     """A plain model leaves it open."""
     assert shortest(shape("nn", 8, 6), formulation="cp-periodic") == 22

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from oracles.extended_placement import all_plans, best_value, tiny_extended, tiny_levels, value_by_definition
 
-from pipeplan.instances.placement.cluster import AcceleratorType, Level
 from pipeplan.instances.placement.plan import Device, DeviceGroup, PlacementPlan
-from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.placement.problem import AcceleratorType, Level, Node, PlacementProblem
 from pipeplan.instances.placement.referee.contiguity import stage_order
 from pipeplan.instances.placement.referee.evaluate import OBJECTIVES, NotAnAssignmentError, evaluate
 from pipeplan.instances.placement.referee.latency import evaluate_latency

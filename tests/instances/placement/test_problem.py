@@ -10,8 +10,7 @@ from hypothesis import given
 from problems.strategies_of_problems import placement_problems
 
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.placement.cluster import AcceleratorType
-from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.placement.problem import AcceleratorType, Node, PlacementProblem
 
 
 def node(node_id: Any, **fields: Any) -> Node:

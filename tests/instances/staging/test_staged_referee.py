@@ -279,6 +279,7 @@ def test_every_published_plan_is_recomputed(workloads: Path) -> None:
     assert count > 200
 
 
+@pytest.mark.sweeps
 @pytest.mark.workloads
 def test_a_published_plan_one_batch_of_memory_short_is_caught(workloads: Path) -> None:
     """The memory that every published plan needs is what the referee says: not a byte less will do."""

@@ -19,9 +19,8 @@ from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import Link
 from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
-from pipeplan.instances.placement.cluster import Level
 from pipeplan.instances.placement.plan import Device, PlacementPlan
-from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.placement.problem import Level, Node, PlacementProblem
 from pipeplan.instances.registry import Plan, Problem
 from pipeplan.instances.simulate import simulate
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan

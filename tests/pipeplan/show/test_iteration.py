@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,8 +11,8 @@ from typing import Any
 import pytest
 
 import pipeplan
-from pipeplan.instances.networks.profile.options import Samples
-from pipeplan.show.iteration import iteration_in_words, iteration_of
+from pipeplan.instances.base.kind import Samples
+from pipeplan.show.iteration import describe_iteration, iteration_of
 
 Plan = Callable[..., Any]
 CLUSTER = ("--devices", 4, "--memory", "40GB", "--bandwidth", "12GB/s")
@@ -22,7 +24,9 @@ def test_the_time_is_that_of_the_simulator() -> None:
     assert result.plan is not None
     found = pipeplan.simulate(problem, result.plan)
     assert iteration_of(problem, result.plan) == found
-    assert iteration_in_words(problem, result.plan) == (
+    said = describe_iteration(problem, result.plan)
+    assert said is not None
+    assert said.in_words() == (
         f"one iteration of 8 micro-batches: {found.iteration:.7g} s, {8 / found.iteration:.4g} micro-batches/s; "
         f"devices of the plan idle {100 * found.bubble:.3g} % of it"
     )
@@ -33,10 +37,10 @@ def test_a_micro_batch_of_four_is_four_samples() -> None:
     result = pipeplan.solve(problem)
     assert result.plan is not None
     found = pipeplan.simulate(problem, result.plan)
-    said = iteration_in_words(problem, result.plan, Samples(4, training=True, tokens=1000))
+    said = describe_iteration(problem, result.plan, Samples(4, training=True, tokens=1000))
     assert said is not None
     each = 4 * 8 / found.iteration
-    assert f", {each:.4g} samples/s, {1000 * each:,.0f} tokens/s; " in said
+    assert f", {each:.4g} samples/s, {1000 * each:.4g} tokens/s; " in said.in_words()
 
 
 def test_inference_and_schedules_have_no_iteration_to_speak_of() -> None:
@@ -44,16 +48,16 @@ def test_inference_and_schedules_have_no_iteration_to_speak_of() -> None:
         problem = pipeplan.load_packaged(name)
         result = pipeplan.solve(problem, **options)
         assert result.plan is not None
-        assert iteration_in_words(problem, result.plan) is None
+        assert describe_iteration(problem, result.plan) is None
 
 
 def test_plans_that_do_not_say_how_many_micro_batches_are_simulated_with_some() -> None:
     problem = pipeplan.load_packaged("golden-4")
     result = pipeplan.solve(problem)
     assert result.plan is not None
-    said = iteration_in_words(problem, result.plan)
+    said = describe_iteration(problem, result.plan)
     assert said is not None
-    assert said.startswith(
+    assert said.in_words().startswith(
         "one iteration of 8 micro-batches (4 for each stage; plan simulate takes any number): 109;"
     )
 
@@ -68,7 +72,30 @@ def table(plan: Plan, tmp_path: Path) -> Path:
 def test_solve_says_it_behind_the_answer(plan: Plan, table: Path) -> None:
     said = " ".join(plan("solve", table, *CLUSTER).out.split())
     assert "one iteration of 4 micro-batches: 1.060" in said
-    assert "samples/s; devices of the plan idle" in said
+    assert "micro-batches/s; devices of the plan idle" in said
+
+
+def test_solve_show_and_report_say_the_same(plan: Plan, table: Path, tmp_path: Path) -> None:
+    result, page = tmp_path / "r.json", tmp_path / "r.html"
+    told = json.loads(plan("solve", table, *CLUSTER, "--json", "-o", result).out)["iteration"]
+    assert told["count"] == 4
+    assert told["counted"] == "micro-batches"
+    assert told["samples_per_second"] is None  # nobody has said what a micro-batch of the table is
+    assert told["tokens_per_second"] is None
+    assert 0 < told["idle"] < 1
+    assert json.loads(plan("show", table, result, "--json").out)["iteration"] == told
+    sentence = f"one iteration of 4 micro-batches: {told['time'] / 1000:.7g} s"
+    assert sentence in " ".join(plan("show", table, result).out.split())
+    plan("report", result, "-o", page)
+    assert sentence in page.read_text(encoding="utf-8")
+
+
+def test_a_table_has_samples_where_somebody_says_how_many(plan: Plan, table: Path, tmp_path: Path) -> None:
+    profile = tmp_path / "p.json"
+    for count in (1, 4):
+        plan("import", "table", table, "--micro-batch", count, "-o", profile)
+        told = json.loads(plan("solve", profile, *CLUSTER, "--json").out)["iteration"]
+        assert told["samples_per_second"] == pytest.approx(count * told["counted_per_second"])
 
 
 def test_stages_say_how_many_of_their_layers_recompute(plan: Plan, table: Path) -> None:
@@ -79,6 +106,7 @@ def test_stages_say_how_many_of_their_layers_recompute(plan: Plan, table: Path) 
     assert " again " not in plan("solve", table, *CLUSTER, "--recompute").out
 
 
+@pytest.mark.sweeps
 def test_the_comparison_with_the_even_split_never_vanishes(plan: Plan, table: Path) -> None:
     """There may be more even splits than can be tried, or none that fits."""
     on = ("--devices", 64, "--levels", "8x450GB/s,8x50GB/s", "--memory", "80GB", "--data-parallel")
@@ -86,4 +114,21 @@ def test_the_comparison_with_the_even_split_never_vanishes(plan: Plan, table: Pa
     many = plan("solve", "llama-3-8b", *on, *degrees)
     assert "even split" in many.out
     none = plan("solve", "memory-tight", "--planner", "dp")
-    assert "no even split fits that was tried (as many nodes on each accelerator)" in " ".join(none.out.split())
+    said = " ".join(none.out.split())
+    assert (
+        "no even split fits that was tried (as many nodes on each accelerator): the nearest holds 335 MiB" in said
+    )
+    assert "on its fullest device, 35 MiB more than that has" in said
+
+
+@pytest.mark.parametrize(
+    "on",
+    [
+        ("--bandwidth", "12GB/s"),
+        ("--levels", "2x12GB/s,2x1GB/s"),
+        ("--bandwidth", "12GB/s", "--kind", "graph-pipeline", "--batch", 8),
+    ],
+)
+def test_an_even_split_that_does_not_fit_says_by_how_much(plan: Plan, table: Path, on: tuple[Any, ...]) -> None:
+    said = " ".join(plan("solve", table, "--devices", 4, "--memory", "14GB", *on).out.split())
+    assert re.search(r"the nearest holds 1\d\.\d GB on its fullest device, [\d.]+ [MG]B more than that has\.", said)

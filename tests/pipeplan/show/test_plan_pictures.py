@@ -25,10 +25,10 @@ from pipeplan.show.view import view_of
 
 QUICK = {
     "placement": ("bert-large-training", "greedy"),
-    "chain": ("golden-4", None),
+    "chain": ("golden-4", "contiguous"),
     "staging": ("tiny-stages", None),
     "graph-pipeline": ("tiny-graph", "graphpipe"),
-    "schedule": ("zero-bubble-4x12", "list-schedule"),
+    "schedule": ("zero-bubble-4x12", "1f1b"),
     "training": ("tiny-training", "guide"),
 }
 
@@ -180,6 +180,7 @@ def test_odd_names_are_drawn_as_they_are(tmp_path: Path) -> None:
     assert "x" * 60 not in text
 
 
+@pytest.mark.sweeps
 def test_a_wide_pattern_is_drawn(tmp_path: Path) -> None:
     """C_4 has 37 layers on 9 GPUs, all of them with links."""
     problem = theory.family(4).problem

@@ -21,13 +21,13 @@ QUICK = {
     "chain": "contiguous",
     "staging": "equi",
     "graph-pipeline": "spp-pipedream",
-    "schedule": "list-schedule",
+    "schedule": "1f1b",
 }
 """A planner of each kind that takes a moment."""
 RAW = re.compile(r"\bus\b|(?<![\d.])\d{7,}|\d+e\+\d+")
 """The unit as files spell it, and numbers that nobody reads at a glance."""
 NAMES = [(kind, name) for kind in QUICK for name in packaged_names(kind)]
-FEW = ("resnet18-training-chain", "measured-even-8x32", "bert-large-stages", "memory-tight", "case-study")
+FEW = ("resnet18-training-chain", "zero-bubble-4x12", "bert-large-stages", "memory-tight", "tiny-graph")
 
 
 def seen(text: str) -> str:
@@ -64,6 +64,7 @@ def test_units_suit_eyes_wherever_a_packaged_instance_is_shown(
     assert {where: RAW.findall(text) for where, text in shown.items() if RAW.search(text)} == {}
 
 
+@pytest.mark.sweeps
 def test_the_catalogue_and_curves_are_told_in_such_units_too(plan: Any, tmp_path: Path) -> None:
     page, picture = tmp_path / "curve.html", tmp_path / "curve.svg"
     methods = ("--method", "contiguous", "--method", "gpipe", "--memory", "1GiB", "--memory", "2GiB")

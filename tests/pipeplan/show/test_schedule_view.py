@@ -197,6 +197,7 @@ def test_the_picture_has_numbers_kinds_and_memory_below(tmp_path: Path) -> None:
     assert "from here on everything repeats" in path.read_text("utf-8")
 
 
+@pytest.mark.sweeps
 def test_many_micro_batches_are_shown_in_windows_as_well(tmp_path: Path) -> None:
     problem = pipeline(4, 64)
     plan = one_after_the_other(problem)

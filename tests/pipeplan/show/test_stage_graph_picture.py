@@ -64,6 +64,7 @@ def test_branches_keep_their_rows() -> None:
     assert lanes_of((0, 0, 1, 1), ((1, 2), (0, 3))) == [0, 1, 1, 0]
 
 
+@pytest.mark.sweeps
 def test_a_long_iteration_stays_a_small_file(tmp_path: Path) -> None:
     problem, plan = chain_problem(8, 512), chain_plan(8, 1, 512)
     assert sum(len(stage.tasks) for stage in simulate(problem, plan).stages) > MOST_SHAPES

@@ -32,6 +32,7 @@ def test_times_are_told_in_the_unit_that_suits_them(value: float, unit: str | No
     assert amount(value, unit) == said
 
 
+@pytest.mark.at_once(7)
 @pytest.mark.parametrize(
     ("name", "planner"),
     [

@@ -16,7 +16,7 @@ from pipeplan.planners.options import SolveOptions
 from pipeplan.studies.schedule_comparison import ScheduleComparison, compare_schedules
 
 Plan = Callable[..., Any]
-QUICKLY = SolveOptions(time_limit_s=4.0, threads=1)
+QUICKLY = SolveOptions(time_limit_s=1.0, threads=1)
 NAMED = ("gpipe", "1f1b", "interleaved-1f1b", "zb-h1", "zb-h2", "zb-greedy", "zb-v", "dualpipe-v")
 
 
@@ -50,6 +50,7 @@ def check(found: ScheduleComparison) -> None:
         assert all(row.time <= r.time * (1 + 1e-9) for r in rivals), row.cut
 
 
+@pytest.mark.sweeps
 def test_uneven_stages_on_levels_have_all_schedules() -> None:
     found = compare_schedules(*uneven_levels(), limits=QUICKLY)
     check(found)
@@ -59,13 +60,14 @@ def test_uneven_stages_on_levels_have_all_schedules() -> None:
     assert "a third" not in " ".join(found.notes)
 
 
-@pytest.mark.parametrize("name", ["vgg16-training", "golden-4", "tiny-stages", "tiny-levels"])
+@pytest.mark.at_once(2)
+@pytest.mark.parametrize("name", ["golden-4", "tiny-levels", "tiny-stages", "vgg16-training"])
 def test_every_kind_has_a_table(name: str) -> None:
     """Where a schedule is not for the plan, a row says why."""
     problem = pipeplan.load_packaged(name)
     result = pipeplan.solve(problem)
     assert result.plan is not None
-    found = compare_schedules(problem, result.plan, micro_batches=4, limits=SolveOptions(time_limit_s=2, threads=1))
+    found = compare_schedules(problem, result.plan, micro_batches=4, limits=QUICKLY)
     check(found)
     assert {row.name for row in found.rows} >= {*NAMED} - {"zb-greedy"}
 
@@ -92,12 +94,12 @@ def test_chunks_of_levels_pay_for_the_links_between_their_devices() -> None:
 def test_the_command_prints_the_table_and_refuses_what_is_for_one_schedule(plan: Plan, tmp_path: Path) -> None:
     target = tmp_path / "r.json"
     assert plan("solve", "tiny-stages", "-o", target).code == 0
-    said = plan("schedule", "tiny-stages", target, "--compare", "--micro-batches", 4, "--time-limit", "2s")
+    said = plan("schedule", "tiny-stages", target, "--compare", "--micro-batches", 4, "--time-limit", "1s")
     assert said.code == 0, said.err
     assert "is the shortest that fits: 4 micro-batches in" in " ".join(said.out.split())
     assert "verified: yes, every row" in said.out
     data = plan(
-        "schedule", "tiny-stages", target, "--compare", "--micro-batches", 4, "--time-limit", "2s", "--json"
+        "schedule", "tiny-stages", target, "--compare", "--micro-batches", 4, "--time-limit", "1s", "--json"
     ).json
     assert {row["name"] for row in data["rows"]} == {*NAMED, "best"}
     said = plan("schedule", "tiny-stages", target, "--compare", "--virtual", 2)

@@ -101,6 +101,7 @@ def test_the_command_says_what_each_change_is_worth(plan: Callable[..., Any], tm
         assert f"{float(optimum):.7g}" in said.out
 
 
+@pytest.mark.sweeps
 def test_no_change_makes_the_optimum_worse() -> None:
     base = pipeplan.solve(SMALL, limits=LIMITS).objective
     assert base is not None

@@ -12,8 +12,7 @@ from problems.stagings import random_staging
 import pipeplan
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.placement.cluster import AcceleratorType, Level
-from pipeplan.instances.placement.problem import PlacementProblem
+from pipeplan.instances.placement.problem import AcceleratorType, Level, PlacementProblem
 from pipeplan.instances.staging.problem import DeviceType, StagingProblem
 from pipeplan.instances.upgrades import variants
 from pipeplan.studies import sensitivity as module

@@ -70,6 +70,7 @@ def test_local_edges_need_no_slots_and_no_transfers() -> None:
     assert_optimal(ChainProblem((1, 1, 1), (1, 1, 1), (1,) * 4, (0,) * 3, gpus=1, memory_bytes=5, bandwidth=0.5), 6)
 
 
+@pytest.mark.sweeps
 def test_no_three_partition_no_short_pattern() -> None:
     """E6: with the sizes shifted, 80 would need six numbers that split into triples; these do not."""
     known = theory.theorem_3((6, 6, 6, 6, 7, 9))

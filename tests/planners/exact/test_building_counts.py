@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import pipeplan
+from pipeplan.planners.backends import compiler
 from pipeplan.planners.exact import attempt
 from pipeplan.planners.options import SolveOptions
 
@@ -16,13 +17,13 @@ BUILDING_S = 0.4
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    compile_pyomo = attempt.compile_pyomo
+    compile_pyomo = compiler.compile_pyomo
 
     def slowly(*given: Any, **named: Any) -> Any:
         time.sleep(BUILDING_S)
         return compile_pyomo(*given, **named)
 
-    monkeypatch.setattr(attempt, "compile_pyomo", slowly)
+    monkeypatch.setattr(compiler, "compile_pyomo", slowly)
 
 
 def solved(limit: float, solver: str = "highs") -> pipeplan.Result:

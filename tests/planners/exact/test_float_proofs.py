@@ -69,6 +69,7 @@ def billions() -> PlacementProblem:
     return placement(nodes, [[0, 1]], accelerators=3, cpus=1, memory_bytes=5.0)
 
 
+@pytest.mark.at_once(6)
 @pytest.mark.parametrize("solver", ["highs", "scip", "cp-sat"])
 @pytest.mark.parametrize("warm_start", ["auto", "none"])
 @pytest.mark.parametrize(

@@ -217,6 +217,7 @@ def published_gain(problem: GraphPipelineProblem) -> float:
     return row / (planned(problem, "graphpipe", depth="fastest", cuts="tree", samples_held="rule").objective or 0.0)
 
 
+@pytest.mark.at_once(1)
 @pytest.mark.parametrize("devices", [None, 8])
 def test_more_branches_gain_more(devices: int | None) -> None:
     """With a device for each branch, as in the published figure, and on eight; the network takes no time."""
@@ -229,6 +230,7 @@ def test_more_branches_gain_more(devices: int | None) -> None:
     assert gains[-1] > 1.4
 
 
+@pytest.mark.sweeps
 @pytest.mark.parametrize("build", [mmt, candle_uno])
 def test_more_devices_gain_more(build: Any) -> None:
     gains = [published_gain(build(devices=n, cluster="summit-v100-ideal")) for n in (4, 8, 16)]

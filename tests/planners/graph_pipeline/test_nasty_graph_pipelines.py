@@ -14,7 +14,7 @@ from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link
 from pipeplan.planners.graph_pipeline import bounds, search
 from pipeplan.planners.graph_pipeline.configurations import menu
 from pipeplan.planners.graph_pipeline.costs import Costs
-from pipeplan.planners.graph_pipeline.options import ROUNDED_MEMORY
+from pipeplan.planners.graph_pipeline.planner import ROUNDED_MEMORY
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
 

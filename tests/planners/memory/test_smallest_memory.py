@@ -19,6 +19,7 @@ from problems.nasty import nasty
 
 import pipeplan
 from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.graph_pipeline.problem import micro_batch_sizes
 from pipeplan.instances.registry import kind_of
 from pipeplan.planners.memory.smallest import smallest_memory
@@ -132,3 +133,15 @@ def test_more_options_never_cost_the_answer() -> None:
     found = smallest_memory(problem, SolveOptions(time_limit_s=30))
     assert found.memory_bytes is not None
     assert found.memory_bytes < 25 * 2**30
+
+
+@pytest.mark.parametrize("name", ["tiny-training", "tiny-experts-training"])
+def test_a_training_has_its_least_memory_to_the_byte(name: str) -> None:
+    """The steps of its curve show no plan below it, and one byte less has none."""
+    problem = load_packaged(name)
+    found = smallest_memory(problem, LIMITS)
+    assert found.proven
+    assert found.lower_bytes == found.memory_bytes
+    for less, there in ((0, True), (1, False)):
+        asked = kind_of(problem).each_memory(problem, found.memory_bytes - less)
+        assert (pipeplan.solve(asked, limits=LIMITS).plan is not None) == there

@@ -67,7 +67,8 @@ def test_a_good_start_is_kept_and_told(name: str) -> None:
 @pytest.mark.parametrize("name", CHAIN_FORMULATIONS)
 def test_solvers_accept_a_valid_plan_as_it_is(known: Any, name: str) -> None:
     """Its values are a solution of the model: hence whatever the referee accepts here, the model knows as well."""
-    from pipeplan.planners.backends import compile_pyomo, submit
+    from pipeplan.planners.backends import submit
+    from pipeplan.planners.backends.compiler import compile_pyomo
     from pipeplan.planners.exact.attempt import start_values
 
     problem: ChainProblem = known.problem

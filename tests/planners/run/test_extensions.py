@@ -10,8 +10,7 @@ from oracles.extended_placement import tiny_levels, tiny_replicated, tiny_types
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.base.result import Found, StartOutcome
-from pipeplan.instances.placement.cluster import AcceleratorType, Level
-from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.placement.problem import AcceleratorType, Level, Node, PlacementProblem
 from pipeplan.instances.stored_results import result_from_json
 from pipeplan.planners import registry
 from pipeplan.planners.registry import PLANNERS

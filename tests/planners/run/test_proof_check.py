@@ -63,6 +63,7 @@ def test_who_confirms_whom(name: str, asked: dict[str, Any], by: str, other: boo
     assert json.loads(json.dumps(check.to_json()))["answer"] == "confirmed"
 
 
+@pytest.mark.at_once(3)
 @pytest.mark.parametrize(("name", "asked", "by", "other"), CASES, ids=IDS)
 def test_a_bound_that_is_too_high_is_contradicted(name: str, asked: dict[str, Any], by: str, other: bool) -> None:
     """A bound above the optimum, and no plan beside it that would give it away."""

@@ -28,6 +28,7 @@ from pipeplan.instances.schedule.pipelines import V_SHAPE, divided_pipeline, equ
 from pipeplan.instances.stored_results import result_from_json
 from pipeplan.planners.registry import PLANNERS
 from pipeplan.planners.run import choose as choice
+from pipeplan.planners.run import cross_check as checking
 from pipeplan.planners.run import solve as solving
 from pipeplan.planners.run.choose import choose
 from pipeplan.planners.run.judge import NO_FAMILY, RECOMPUTED
@@ -379,7 +380,9 @@ def test_what_a_method_checked_is_told_with_its_solver(monkeypatch: pytest.Monke
 
 
 def test_proofs_that_contradict_each_other_prove_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solving, "check", lambda *facts: ({"contradiction": "the sum does not add up"}, None))
+    monkeypatch.setattr(
+        checking, "cross_check", lambda *facts: ({"contradiction": "the sum does not add up"}, None)
+    )
     result = solve(SMALL["placement"], planner="dp", cross_check=True)
     assert (result.stop, result.found, result.bound, result.proof) == (Stop.ERROR, Found.FEASIBLE, None, None)
 

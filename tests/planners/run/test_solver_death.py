@@ -34,6 +34,7 @@ PROBLEMS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "cp-schedule": ("zero-bubble-4x12", "auto", {"objective": "makespan"}),
     "ilp-zero-bubble": ("zero-bubble-4x12", "auto", {"objective": "span"}),
     "cp-periodic": ("nn-shape-4", "auto", {}),
+    "mip-configuration": ("tiny-training", "none", {"fix": "tensor=1 pipeline=2"}),
     "mip-periodic": ("nn-shape-4", "auto", {}),
 }
 DEATHS = {"memory": Stop.MEMORY, "killed": Stop.ERROR}
@@ -97,6 +98,7 @@ def test_the_death_of_solvers_leaves_the_plan_of_a_heuristic(
     check(result, jobs, death, has_plan=start == "auto")
 
 
+@pytest.mark.at_once(2)
 @pytest.mark.parametrize("death", DEATHS)
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_search_that_asks_solvers_itself_keeps_its_best_plan(name: str, death: str, jobs: list[str]) -> None:

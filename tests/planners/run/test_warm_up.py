@@ -7,10 +7,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import ModuleType
+from typing import NoReturn
 
 import pytest
 
+from pipeplan import solve
 from pipeplan.instances.base import clock
+from pipeplan.instances.base.result import Stop
+from pipeplan.instances.catalogue import load_packaged
 from pipeplan.planners.contract import Board
 from pipeplan.planners.registry import all_methods
 
@@ -70,3 +75,14 @@ def test_a_cold_cache_costs_no_time_limit(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "plan warm-up" in done.stderr
     assert '"compile"' in done.stdout
+
+
+@pytest.mark.parametrize("name", ["bert-large-stages", "gpt2-medium-stages", "resnet50-stages", "figure-4"])
+def test_a_small_problem_is_planned_without_machine_code(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With nothing on disk yet its making took a quarter of a minute, where plain loops take less than a second."""
+
+    def refuse(unit: ModuleType, entry: str) -> NoReturn:
+        raise AssertionError(f"{unit.__name__}.{entry} was compiled")
+
+    monkeypatch.setattr("pipeplan.instances.base.compiled._compiled", refuse)
+    assert solve(load_packaged(name)).stop == Stop.PROVEN

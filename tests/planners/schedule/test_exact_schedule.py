@@ -53,6 +53,7 @@ def test_the_measured_even_pipeline_is_close_to_its_bound() -> None:
     assert result.gap <= 0.001
 
 
+@pytest.mark.at_once(1)
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("objective", ["makespan", "span"])
 def test_uneven_pipelines_are_proven_and_no_rule_is_better(seed: int, objective: str) -> None:

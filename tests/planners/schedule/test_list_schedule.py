@@ -10,6 +10,7 @@ from oracles.schedule import least_makespan, least_span, tiny_problem
 from problems.schedule_tables import list_schedule
 
 from pipeplan import solve
+from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages, measured_even, measured_uneven
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.random_schedules import random_pipeline, random_schedule
@@ -159,6 +160,7 @@ KNOWN = [(4, 12, 8, 201), (4, 12, 10, 193), (4, 12, 12, 188), (4, 12, 14, 183), 
 """Devices, micro-batches and memory of pipelines with times 5, 6 and 4, and their least span."""
 
 
+@pytest.mark.at_once(1)
 @pytest.mark.parametrize(("p", "m", "memory", "least"), KNOWN)
 def test_published_pipelines_within_two_percent_of_their_optimum(p: int, m: int, memory: float, least: int) -> None:
     plan = list_schedule(problem := divided_pipeline(equal_stages(p, 5, 6, 4), m, memory), "span")
@@ -194,3 +196,9 @@ def test_the_first_plan_of_many_blocks_is_there_at_once() -> None:
 def test_the_same_seed_gives_the_same_plan() -> None:
     problem = random_pipeline(4, 6, 6, 0, 5)
     assert list_schedule(problem, seed=3) == list_schedule(problem, seed=3)
+
+
+@pytest.mark.parametrize("planner", ["exact-schedule", "list-schedule"])
+def test_a_span_of_no_given_micro_batches_is_refused(planner: str) -> None:
+    with pytest.raises(UsageError, match="--objective span counts given micro-batches"):
+        solve("v-shape-4", planner=planner, options={"objective": "span"})

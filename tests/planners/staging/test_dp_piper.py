@@ -221,6 +221,7 @@ def test_every_published_value_of_equal_stages_on_many_devices(workloads: Path) 
     assert reproduce(workloads, "bert32", {"equi", "equi-noTP"}, large=True) > 0
 
 
+@pytest.mark.sweeps
 @pytest.mark.workloads
 def test_exact_knapsacks_are_never_worse_and_somewhere_better(workloads: Path) -> None:
     """And every other published value, of other knapsacks and of linear relaxations, is respected as a bound."""

@@ -179,7 +179,7 @@ def test_the_slow_device_gets_the_small_stage() -> None:
 
 def test_exactly_n_is_refused() -> None:
     problem = pair(2).replace(exact_batches=True)
-    with pytest.raises(InputError, match="exact_batches is not planned where stages or types are counted"):
+    with pytest.raises(InputError, match="exact_batches is not planned where copies or types are counted"):
         pipeplan.solve(problem, options=FLUSH)
 
 
@@ -204,9 +204,9 @@ def test_others_refuse_types_and_flushes_in_one_sentence(method: dict[str, str])
 
 @pytest.mark.parametrize("seed", range(10))
 def test_decisions_are_monotone(seed: int) -> None:
-    """What is possible stays so with a greater limit or more stages."""
+    """What is possible stays so with a greater limit or fewer copies that each stage must have."""
     problem = random_staging(seed, layers=(3, 5), exact_batches=False)
     counted = Counted(problem, "paper", whole_memory(problem, problem.devices))
-    answers = [[counted.decide(limit, n) is not None for n in (1, 2, 3)] for limit in (4.0, 8.0, 16.0, 64.0)]
+    answers = [[counted.decide(limit, m) is not None for m in (3, 2, 1)] for limit in (4.0, 8.0, 16.0, 64.0)]
     assert answers == sorted(answers)
     assert all(row == sorted(row) for row in answers)

@@ -133,6 +133,7 @@ def test_basic_is_a_bound_and_crude_is_safe(seed: int) -> None:
         assert basic.load <= precise.load * (1 + 1e-12)
 
 
+@pytest.mark.sweeps
 @pytest.mark.workloads
 def test_bert32_on_two_servers_of_four(workloads: Path) -> None:
     """8 GiB, fast links inside a server: plans obey the rules, and levels matter."""

@@ -111,9 +111,7 @@ def test_other_planners_refuse_levels(planner: str) -> None:
         pipeplan.solve(tiny(), planner=planner)
 
 
-@pytest.mark.parametrize(
-    ("option", "value"), [("semantics", "reference"), ("knapsack", "greedy"), ("objective", "flush")]
-)
+@pytest.mark.parametrize(("option", "value"), [("semantics", "reference"), ("knapsack", "greedy")])
 def test_options_of_flat_networks_are_refused(option: str, value: str) -> None:
     with pytest.raises(InputError, match=f"option {option} is {value} and the problem has levels"):
         pipeplan.solve(tiny(), options={option: value})

@@ -19,7 +19,7 @@ from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, 
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
 from pipeplan.planners.staging import tables
-from pipeplan.planners.staging.options import ROUNDED_MEMORY
+from pipeplan.planners.staging.memory import ROUNDED_MEMORY
 
 UNITS = ((0, 0), (-9, 0), (9, 9), (0, -9), (-6, 6))
 """Powers of ten for times and for memory."""

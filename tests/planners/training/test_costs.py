@@ -23,6 +23,7 @@ def compare(seed: int, own: bool) -> None:
     assert seconds == pytest.approx(timing_of(problem, plan).seconds, rel=CLOSE), plan
 
 
+@pytest.mark.at_once(1)
 @pytest.mark.parametrize("start", [0, 60])
 def test_memory_and_time_are_the_referees(start: int) -> None:
     for seed in range(start, start + 60):

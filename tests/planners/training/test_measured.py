@@ -17,14 +17,14 @@ from pipeplan.instances.training.referee.seconds import timing_of
 from pipeplan.instances.training.words import configuration_from_words
 from pipeplan.planners.training.measured import (
     Fitted,
-    MeasuredRun,
     fitted,
     measured_runs,
     save_fit,
     saved_fit,
-    template,
     with_fit,
 )
+from pipeplan.planners.training.run_tables import template
+from pipeplan.planners.training.runs import MeasuredRun
 
 
 @cache

@@ -208,12 +208,11 @@ def test_what_makes_no_sense_is_refused(given: dict[str, Any], words: str) -> No
 
 def test_every_option_is_known_to_some_lowering() -> None:
     known = {name for kind in KINDS.values() for name in kind.profile_options} | set(FOR_ALL)
-    assert known == set(ProfileOptions.__dataclass_fields__)
-    from pipeplan.cli.profile_options import KINDS as SHOWN_KINDS
-    from pipeplan.cli.profile_options import OPTIMIZERS, PROFILE_OPTIONS
+    assert known == {*ProfileOptions.__dataclass_fields__, "gpus"}  # GPUs by name are what --devices says
+    from pipeplan.cli.arguments import OPTIMIZERS, PROFILE_KINDS, PROFILE_OPTIONS
 
     assert {option.name for option in PROFILE_OPTIONS} == set(ProfileOptions.__dataclass_fields__)
-    assert set(SHOWN_KINDS) == {kind.name for kind in KINDS.values() if kind.from_profile}
+    assert set(PROFILE_KINDS) == {kind.name for kind in KINDS.values() if kind.from_profile}
     assert tuple(COPIES) == OPTIMIZERS
 
 

@@ -202,3 +202,49 @@ def test_bad_input_is_one_sentence(plan: Plan, folder: Path, name: str) -> None:
     assert len(errors) == 1
     assert sentence in errors[0]
     assert said.out == ""
+
+
+TABLE = """layer,forward [ms],backward [ms],parameters [MB],activation [MB],output [MB]
+embedding,1,1,10,1,1
+block 1,2,4,10,1,1
+block 2,2,4,10,1,1
+block 3,2,4,10,1,1
+block 4,2,4,10,1,1
+head,3,7,10,1,1
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "counts"), [("staging", (2, 1, 1)), ("placement", (1, 1, 1, 1)), ("chain", (1, 2, 1))]
+)
+def test_every_rank_holds_a_layer_where_that_is_asked_for(
+    plan: Plan, tmp_path: Path, kind: str, counts: tuple[int, ...]
+) -> None:
+    """The refusal names the option, and solve finds the best plan of whole layers."""
+    table, result = tmp_path / "t.csv", tmp_path / "r.json"
+    table.write_text(TABLE, encoding="utf-8")
+    on = ("--kind", kind, "--devices", 5, "--memory", "1GB", "--bandwidth", "100GB/s", "-o", result)
+    assert plan("solve", table, *on).code == 0
+    refused = plan("export", result, table, "--to", "vllm")
+    assert refused.code == 2
+    assert "every rank must hold one; plan with --whole-layers, or for fewer --devices." in refused.err
+    assert plan("solve", table, *on, "--whole-layers").code == 0
+    told = plan("export", result, table, "--to", "vllm")
+    assert told.out == f"VLLM_PP_LAYER_PARTITION={','.join(map(str, counts))}\n"
+    layout = plan("export", result, table, "--to", "megatron")
+    assert layout.code == 0
+    assert '"Et' in layout.out  # the embedding is with the first layer, as it was before
+
+
+def test_solve_says_which_framework_cannot_run_a_plan_as_its_export_does(plan: Plan, tmp_path: Path) -> None:
+    table, result = tmp_path / "t.csv", tmp_path / "r.json"
+    table.write_text(TABLE, encoding="utf-8")
+    on = ("--devices", 5, "--memory", "1GB", "--bandwidth", "100GB/s", "-o", result)
+    served = plan("solve", table, "--inference", *on).err
+    refused = plan("export", result, table, "--inference", "--to", "vllm").err
+    assert refused.removeprefix("Error: ").removesuffix(".\n") in served
+    assert "Note: vllm cannot say this plan: stage 4, with the node 'head', holds no layer" in served
+    trained = plan("solve", table, *on, "--data-parallel", "--memory", "80MB").err
+    assert "Note: megatron cannot say this plan: stage 1, with the node 'block 3', has 3 replicas" in trained
+    assert "plan with --uniform" in trained
+    assert "cannot say" not in plan("solve", table, *on).err

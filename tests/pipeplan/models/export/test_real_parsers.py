@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 from export_samples import cut, llama, on_stages, placed, row, staged
+from problems.exported_plans import PLANS, outcome
 
 import pipeplan
+from pipeplan.models.export.contract import Exported
 from pipeplan.models.export.registry import export, export_files
 
 torch = pytest.importorskip("torch")
@@ -49,6 +51,17 @@ def test_torch_runs_the_order_of_the_plan(
     assert runtime.stage_index_to_group_rank == {stage: stage % ranks for stage in range(len(layers))}
     computed = [action for row in runtime.pipeline_order.values() for action in row]
     assert len(computed) == 2 * len(layers) * micro_batches
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_torch_reads_the_schedules_of_plans_of_all_kinds(tmp_path: Path, name: str) -> None:
+    found = outcome(name, "torch")
+    if isinstance(found, Exported) and "schedule.csv" in found.files and name != "a schedule":
+        path, text = tmp_path / "schedule.csv", found.files["schedule.csv"]
+        path.write_text(text, "utf-8")
+        stages = len(json.loads(found.text)["stages"])
+        runtime = loaded(path, stages, len(text.splitlines()), 4)
+        assert set(runtime.stage_index_to_group_rank) == set(range(stages))
 
 
 def test_torch_trains_by_the_texts_alone(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from pipeplan.models.export.registry import export, export_files
 Plan = Callable[..., Any]
 
 
+@pytest.mark.at_once(1)
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_order_comes_back_and_is_no_later(name: str) -> None:
     problem, plan = planned(name)

@@ -64,7 +64,7 @@ def test_random_configurations_come_back_or_are_refused_in_one_sentence(first: i
         for to in FRAMEWORKS:
             text, why = exported_or_why(problem, plan, to)
             if why:
-                assert why.startswith(f"{to} cannot say this configuration: ")
+                assert why.startswith(f"{to} cannot say this configuration (plan configure --framework {to} finds ")
                 assert why.endswith(".")
                 assert "\n" not in why
                 continue

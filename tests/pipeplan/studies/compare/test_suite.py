@@ -184,7 +184,7 @@ def test_what_cannot_be_meant_is_refused(suite: Suite, words: str) -> None:
         ),
         ("non_contiguous = true", "noncontiguous = true", r"There is no option --noncontiguous"),
         ('memory = "none"', 'memory = "much"', r"settings\[0\].memory cannot be read"),
-        ("devices = 2", 'devices = "two"', r"settings\[0\].devices is"),
+        ("devices = 2", 'devices = "two"', r"settings\[0\].devices are"),
         ("devices = 2", 'levels = "two"', r"settings\[0\].levels cannot be read"),
         ("seeds = [0, 1]", "seeds = []", "seeds is"),
         ('methods = ["local-search"]', 'methods = ["other"]', r"quick.methods names 'other'"),

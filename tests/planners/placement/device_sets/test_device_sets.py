@@ -138,6 +138,7 @@ def operators(nodes: int, accelerators: int, **more: object) -> PlacementProblem
     return GENERATORS["transformer"](nodes=nodes, accelerators=accelerators, **more)
 
 
+@pytest.mark.sweeps
 def test_dear_transfers_are_proven_where_work_alone_says_little() -> None:
     problem = operators(250, 4, seed=8, transfers=24.0)
     found = solve(
@@ -149,6 +150,7 @@ def test_dear_transfers_are_proven_where_work_alone_says_little() -> None:
     assert found.bound > 1.1 * spread
 
 
+@pytest.mark.sweeps
 def test_the_integer_program_uses_it() -> None:
     problem = operators(200, 4, seed=2, transfers=24.0)
     found = solve(

@@ -10,8 +10,7 @@ from problems.limited_placements import optimum
 from problems.nasty import nasty
 
 from pipeplan.instances.base.result import Result, Stop
-from pipeplan.instances.placement.cluster import AcceleratorType, Level
-from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.placement.problem import AcceleratorType, Level, Node, PlacementProblem
 from pipeplan.instances.placement.referee.evaluate import evaluate
 from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.planners.options import SolveOptions

@@ -13,9 +13,8 @@ from problems.placements import random_placement
 
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.base.result import Found, Result, Stop
-from pipeplan.instances.placement.cluster import AcceleratorType, Level
 from pipeplan.instances.placement.generators import GENERATORS
-from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.placement.problem import AcceleratorType, Level, Node, PlacementProblem
 from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.placement.dp import planner as dp
@@ -46,6 +45,7 @@ def test_equals_the_best_of_all_plans(name: str) -> None:
     assert sum(check(MAKERS[name](seed)) for seed in range(60)) >= 30
 
 
+@pytest.mark.at_once(1)
 @pytest.mark.parametrize("name", ["replicated", "types"])
 def test_the_pruned_program_does_too(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dp, "SMALL_IDEALS", 0)
@@ -79,6 +79,7 @@ def with_forbidden(problem: PlacementProblem, seed: int) -> PlacementProblem:
     )
 
 
+@pytest.mark.at_once(1)
 @pytest.mark.parametrize("objective", ["max-load", "gpipe"])
 @pytest.mark.parametrize("name", MAKERS)
 def test_costs_that_mean_forbidden(name: str, objective: str) -> None:

@@ -62,6 +62,7 @@ def test_the_pruned_program_equals_brute_force(seeds: range) -> None:
         assert_equals(plan(problem), problem, optimum(problem))
 
 
+@pytest.mark.sweeps
 def test_in_at_least_half_of_these_problems_a_limit_decides() -> None:
     """Feasible, and better without the limits on memory, support and CPUs; and all hard things occur."""
     problems = [limited_placement(seed) for seed in CASES]

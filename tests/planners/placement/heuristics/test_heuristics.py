@@ -18,9 +18,9 @@ from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.referee.evaluate import evaluate
 from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.planners.contract import Board, Outcome, Request
+from pipeplan.planners.method_options import PLACEMENT_OPTIONS
 from pipeplan.planners.options import Progress, SolveOptions
 from pipeplan.planners.placement.heuristics import linear_dp
-from pipeplan.planners.placement.options import OPTIONS
 from pipeplan.planners.registry import PLANNERS
 
 MANY = ("greedy", "one-device", "pipedream", "partition", "linear-dp", "local-search", "lns")
@@ -32,8 +32,8 @@ OBJECTIVE = pytest.mark.parametrize("objective", ["max-load", "gpipe"])
 
 def run(name: str, problem: PlacementProblem, board: Board | None = None, **options: Any) -> Outcome:
     limits = SolveOptions(seed=options.pop("seed", 0), time_limit_s=options.pop("time_limit_s", None))
-    own = {spec.name: spec.default for spec in OPTIONS[name]} | {"objective": "max-load"} | options
-    own = {key: value for key, value in own.items() if key in {spec.name for spec in OPTIONS[name]}}
+    own = {spec.name: spec.default for spec in PLACEMENT_OPTIONS[name]} | {"objective": "max-load"} | options
+    own = {key: value for key, value in own.items() if key in {spec.name for spec in PLACEMENT_OPTIONS[name]}}
     if name == "lns":
         own.update(cycles=2, steps=2_000)
     return PLANNERS[name].load().plan(Request(problem, own, limits, board=board or Board()))
@@ -165,7 +165,7 @@ def test_nothing_fits_is_said() -> None:
 
 
 def test_the_table_of_options_is_what_the_planners_obey() -> None:
-    for name, specs in OPTIONS.items():
+    for name, specs in PLACEMENT_OPTIONS.items():
         assert PLANNERS[name].options == specs
 
 

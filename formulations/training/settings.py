@@ -1,0 +1,135 @@
+"""All choices of degrees, micro-batch, ZeRO stage and schedule, and all words for recomputation, of a scope.
+
+Which of them a framework can run is asked of the referee: nothing of its rules is known here.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...instances.base.errors import TooLargeError
+from ...instances.registry import violations_of
+from ...instances.training.model import Model
+from ...instances.training.plan import (
+    DIVIDED,
+    FULL,
+    MODULES,
+    NOTHING,
+    Configuration,
+    Degrees,
+    Recompute,
+    read_recompute,
+)
+from ...instances.training.problem import TrainingProblem
+from ...instances.training.scope import Scope
+
+MOST_ASKED = 4_000
+"""Choices that the referee is asked about: half a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """All of a configuration but its layout and what is computed again."""
+
+    degrees: Degrees
+    micro_batch: int
+    zero: int
+    schedule: str
+
+    def plan(self, layout: tuple[int, ...], word: Recompute = NOTHING) -> Configuration:
+        words = (word,) * len(layout)
+        return Configuration(self.degrees, self.micro_batch, self.zero, self.schedule, layout, words)
+
+    @classmethod
+    def of(cls, plan: Configuration) -> Setting:
+        return cls(plan.degrees, plan.micro_batch, plan.zero, plan.schedule)
+
+
+def settings_of(problem: TrainingProblem, scope: Scope) -> Iterator[Setting]:
+    """Those that the framework can run, whether they fit or not."""
+    found = list(itertools.islice(_all(problem, scope), MOST_ASKED + 1))
+    if len(found) > MOST_ASKED:
+        raise TooLargeError(
+            "devices",
+            f"allow more than {MOST_ASKED:,} choices of degrees, too many for mip-configuration",
+            'narrow the scope, as in --fix "tensor=4 pipeline=2"',
+        )
+    for setting in found:
+        broken = violations_of(problem, setting.plan(_some_layout(problem, setting)))
+        if all(violation.rule == "memory" for violation in broken):
+            yield setting
+
+
+def _all(problem: TrainingProblem, scope: Scope) -> Iterator[Setting]:
+    for degrees in _degrees(problem, scope):
+        sizes = [b for b in _divisors(problem.batch // degrees.data) if scope.takes("micro-batch", b)]
+        zeros = [zero for zero in problem.rules.states if scope.takes("zero", zero)]
+        schedules = [name for name in problem.rules.schedules if scope.takes("schedule", name)]
+        for b, zero, schedule in itertools.product(sizes, zeros, schedules):
+            yield Setting(degrees, b, zero, schedule)
+
+
+def _degrees(problem: TrainingProblem, scope: Scope) -> Iterator[Degrees]:
+    devices, units = problem.devices, len(problem.model.units)
+    for t, c, p in itertools.product(_divisors(devices), repeat=3):
+        d, rest = divmod(devices, t * c * p)
+        if rest or p > units or problem.batch % d:
+            continue
+        ranks = t * c * d if problem.model.experts is not None else 1
+        pairs = [(e, s) for e in _divisors(ranks) for s in _divisors(ranks // e)]
+        for (e, s), v in itertools.product(pairs, range(1, units // p + 1)):
+            degrees = Degrees(t, c, p, v, d, e, s)
+            if scope.takes_degrees(degrees):
+                yield degrees
+
+
+def _some_layout(problem: TrainingProblem, setting: Setting) -> tuple[int, ...]:
+    chunks = setting.degrees.chunks
+    return (len(problem.model.units) - chunks + 1, *[1] * (chunks - 1))
+
+
+def _divisors(number: int) -> list[int]:
+    return [i for i in range(1, number + 1) if number % i == 0]
+
+
+# ---- what is computed again ------------------------------------------------------------------------------
+
+
+def words_of(problem: TrainingProblem, scope: Scope, schedule: str) -> Iterator[Recompute]:
+    """The same in every chunk: sets of modules in all layers, whole layers in all or in the first ones of a chunk.
+
+    A word that is fixed may say more than that: as many layers as there are, or modules that no layer has.
+    """
+    fixed = scope.fix.get("recompute")
+    for word in _words(problem) if fixed is None else (read_recompute("scope: recompute", fixed),):
+        if scope.takes_word(word) and not (word.modules and schedule in DIVIDED):
+            yield word
+
+
+def _words(problem: TrainingProblem) -> Iterator[Recompute]:
+    names = _modules(problem.model)
+    for size in range(len(names) + 1):
+        for chosen in itertools.combinations(names, size):
+            if not ("moe" in chosen and {"moe_act", "shared_experts"} & {*chosen}):  # these are a part of it
+                yield Recompute(chosen)
+    yield Recompute((FULL,))
+    layers = problem.model.layers or len(problem.model.own)
+    for count in range(1, layers):
+        yield Recompute((FULL,), count)
+
+
+def _modules(model: Model) -> tuple[str, ...]:
+    """What some layer of the model has to compute again."""
+    if model.own:
+        return ()
+    experts = model.experts
+    absent = {
+        "mla_up_proj": model.attention is None or not model.attention.latent,
+        "mlp": model.mlp is None,
+        "moe": experts is None,
+        "moe_act": experts is None,
+        "shared_experts": experts is None or not experts.shared_hidden,
+    }
+    return tuple(name for name in MODULES if not absent.get(name))

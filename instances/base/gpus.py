@@ -1,0 +1,319 @@
+"""GPUs by name: memory, peak rates and usual links, each figure with its source.
+
+Peaks of numbers of 4 bytes are those of the same sheets, which state them as TF32 where there is such.
+
+Memory is what the driver reports (`nvidia-smi`, `rocm-smi`), which is less than the name says. Peaks are dense: data
+sheets that count zeros state twice as much. Bandwidths are for one direction; data sheets of NVLink add up both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from .checks import MAX_DEVICES
+from .errors import InputError, UsageError, show, unknown_name
+
+MIB = 2**20
+_G, _T = 1e9, 1e12
+
+# The steps of a ring as NVIDIA's library of collectives estimates them (NCCL 2.27, src/graph/tuning.cc): inside a node
+# over NVLink 1.9 us, over PCIe 2.5 us, and between nodes 4 us, all with its protocol of 128 bytes a line.
+NVLINK_SECONDS, PCIE_SECONDS, NETWORK_SECONDS = 1.9e-6, 2.5e-6, 4e-6
+
+
+@dataclass(frozen=True, slots=True)
+class KnownGpu:
+    """One GPU with the node that it usually stands in."""
+
+    name: str
+    memory_mib: float
+    """Usable, as the driver reports it."""
+    flops: Mapping[str, float]
+    """Dense operations a second, by number format."""
+    single_flops: float
+    """The same for numbers of 4 bytes: as TF32 in tensor cores where there are such for them."""
+    memory_rate: float
+    """Bytes a second."""
+    node: int
+    """GPUs that are linked as closely as possible."""
+    inside: float
+    """Bytes a second inside the node, for each GPU and direction."""
+    between: float
+    """The same between nodes: the network card's share of each GPU."""
+    sources: Mapping[str, str]
+    """Of memory, flops, memory_rate and links, in words."""
+    inside_seconds: float = NVLINK_SECONDS
+    between_seconds: float = NETWORK_SECONDS
+    tray: int | None = None
+    """Part of a node that a job may leave out; None: jobs take whole nodes."""
+
+    @property
+    def memory_bytes(self) -> float:
+        """Usable."""
+        return self.memory_mib * MIB
+
+    def levels(self, devices: int) -> tuple[tuple[int, float, float], ...]:
+        """The usual links among so many GPUs: how many, bytes a second, seconds of a step; what is no whole number of
+        nodes is refused."""
+        count = self._in_node(devices)
+        found = [(count, self.inside, self.inside_seconds)]
+        if devices > count:
+            found.append((devices // count, self.between, self.between_seconds))
+        return tuple(found)
+
+    def _in_node(self, devices: int) -> int:
+        """How many GPUs of each node take part."""
+        if devices <= self.node:
+            return devices
+        # With less than half of every node the slow links between nodes would be the usual ones.
+        sizes = range(self.node, self.node // 2, -(self.tray or self.node))
+        count = next((size for size in sizes if devices % size == 0), None)
+        if count is None:
+            raise InputError(
+                "devices",
+                f"are {devices} {self.name}, which is no product of nodes with {self.node} GPUs",
+                f"give a multiple of {self.node}, or say with --levels which GPUs are linked how",
+            )
+        return count
+
+
+def _smi(mib: str, of: str) -> str:
+    return f"nvidia-smi reports {mib} MiB for {of}"
+
+
+def _known() -> Iterable[KnownGpu]:
+    for gib, mib in ((16, 16_160), (32, 32_510)):
+        yield KnownGpu(
+            f"v100-{gib}gb",
+            mib,
+            {"fp16": 125 * _T},
+            15.7 * _T,
+            900 * _G,
+            node=8,
+            inside=150 * _G,
+            between=6.25 * _G,
+            sources={
+                "memory": _smi(f"{mib}", f"Tesla V100-SXM2-{gib}GB (driver 450 to 510)"),
+                "flops": "NVIDIA V100 data sheet (2020): 125 TFLOP/s in tensor cores; no bf16",
+                "memory_rate": "the same: 900 GB/s",
+                "links": "the same: NVLink 300 GB/s both ways; DGX-1 data sheet: four EDR ports of 100 Gb/s for 8 GPUs",
+            },
+        )
+    for gib, mib, rate in ((40, 40_536, 1_555), (80, 81_251, 2_039)):
+        yield KnownGpu(
+            f"a100-{gib}gb",
+            mib,
+            {"bf16": 312 * _T, "fp16": 312 * _T},
+            156 * _T,
+            rate * _G,
+            node=8,
+            inside=300 * _G,
+            between=25 * _G,
+            sources={
+                "memory": _smi(f"{mib}", f"A100-SXM4-{gib}GB (driver 450 to 510)"),
+                "flops": "NVIDIA A100 data sheet (2021): 312 TFLOP/s dense",
+                "memory_rate": f"the same: {rate:,} GB/s",
+                "links": "the same: NVLink 600 GB/s both ways; DGX A100 data sheet: eight HDR ports of 200 Gb/s",
+            },
+        )
+    hopper = {"bf16": 989.4 * _T, "fp16": 989.4 * _T, "fp8": 1_978.9 * _T}
+    peaks = "NVIDIA H100 white paper (2022), SXM5: 989.4 TFLOP/s dense, fp8 1,978.9"
+    yield KnownGpu(
+        "h100-80gb",
+        81_559,
+        hopper,
+        494.7 * _T,
+        3_350 * _G,
+        node=8,
+        inside=450 * _G,
+        between=50 * _G,
+        sources={
+            "memory": _smi("81559", "NVIDIA H100 80GB HBM3"),
+            "flops": peaks,
+            "memory_rate": "NVIDIA H100 data sheet, SXM: 3.35 TB/s",
+            "links": "the same: NVLink 900 GB/s both ways; DGX H100 data sheet: eight NDR ports of 400 Gb/s",
+        },
+    )
+    yield KnownGpu(
+        "h200-141gb",
+        143_771,
+        hopper,
+        494.7 * _T,
+        4_800 * _G,
+        node=8,
+        inside=450 * _G,
+        between=50 * _G,
+        sources={
+            "memory": _smi("143771", "NVIDIA H200"),
+            "flops": f"the chip of the H100; {peaks}",
+            "memory_rate": "NVIDIA H200 data sheet: 4.8 TB/s",
+            "links": "the same: NVLink 900 GB/s both ways; DGX H200 data sheet: eight NDR ports of 400 Gb/s",
+        },
+    )
+    yield KnownGpu(
+        "gh200-96gb",
+        97_871,
+        hopper,
+        494.7 * _T,
+        4_000 * _G,
+        node=4,
+        inside=450 * _G,
+        between=25 * _G,
+        sources={
+            "memory": _smi("97871", "NVIDIA GH200 with 96 GB of HBM3"),
+            "flops": f"the chip of the H100; {peaks}",
+            "memory_rate": "NVIDIA GH200 data sheet: 4 TB/s with HBM3",
+            "links": "Fusco et al., arXiv 2408.11556: nodes of four, 150 GB/s between any two; Slingshot 200 Gb/s each",
+        },
+    )
+    blackwell = (
+        ("b200-180gb", 183_359, 2_250, 4_500, 7_700, 8, None, 50, "NVIDIA B200", "Blackwell", "HGX B200"),
+        ("gb200-186gb", 189_471, 2_500, 5_000, 8_000, 72, 4, 50, "NVIDIA GB200", "Blackwell", "GB200 NVL72"),
+        ("b300", 275_040, 2_250, 4_500, 7_700, 8, None, 100, "NVIDIA B300 SXM6", "Blackwell Ultra", "HGX B300"),
+        ("gb300", 284_208, 2_500, 5_000, 8_000, 72, 4, 100, "NVIDIA GB300", "Blackwell Ultra", "GB300 NVL72"),
+    )
+    for name, mib, dense, fp8, rate, node, tray, network, chip, sheet, system in blackwell:
+        card = "ConnectX-8, 800 Gb/s each" if network == 100 else "ConnectX-7, 400 Gb/s each"
+        yield KnownGpu(
+            name,
+            mib,
+            {"bf16": dense * _T, "fp16": dense * _T, "fp8": fp8 * _T},
+            dense / 2 * _T,
+            rate * _G,
+            node=node,
+            inside=900 * _G,
+            between=network * _G,
+            tray=tray,
+            sources={
+                "memory": _smi(f"{mib}", chip),
+                "flops": f"NVIDIA {sheet} data sheet, {system}: half of what it states with zeros, for one GPU",
+                "memory_rate": f"the same: {rate / 1000:g} TB/s",
+                "links": f"the same: NVLink 1.8 TB/s both ways; {card}",
+            },
+        )
+    yield KnownGpu(
+        "l4",
+        23_034,
+        {"bf16": 121 * _T, "fp16": 121 * _T, "fp8": 242.5 * _T},
+        60 * _T,
+        300 * _G,
+        node=8,
+        inside=32 * _G,
+        between=1.5625 * _G,
+        inside_seconds=PCIE_SECONDS,
+        sources={
+            "memory": _smi("23034", "NVIDIA L4"),
+            "flops": "NVIDIA L4 data sheet (2023): 242 TFLOP/s with zeros, 485 in fp8; half of these",
+            "memory_rate": "the same: 300 GB/s",
+            "links": "the same: PCIe Gen4 x16, 64 GB/s both ways; AWS g6.48xlarge: 100 Gb/s for 8 GPUs",
+        },
+    )
+    yield KnownGpu(
+        "t4",
+        15_109,
+        {"fp16": 65 * _T},
+        8.1 * _T,
+        320 * _G,
+        node=8,
+        inside=16 * _G,
+        between=1.5625 * _G,
+        inside_seconds=PCIE_SECONDS,
+        sources={
+            "memory": _smi("15109", "Tesla T4 (driver 450 to 510)"),
+            "flops": "NVIDIA T4 data sheet (2019): 65 TFLOP/s mixed precision; no bf16",
+            "memory_rate": "NVIDIA Turing architecture white paper: 320 GB/s",
+            "links": "the data sheet: PCIe Gen3 x16, 32 GB/s both ways; AWS g4dn.metal: 100 Gb/s for 8 GPUs",
+        },
+    )
+    yield KnownGpu(
+        "rtx-3090",
+        24_268,
+        {"bf16": 71 * _T, "fp16": 71 * _T},
+        35.6 * _T,
+        936 * _G,
+        node=8,
+        inside=32 * _G,
+        between=1.5625 * _G,
+        inside_seconds=PCIE_SECONDS,
+        sources={
+            "memory": _smi("24268", "GeForce RTX 3090 (driver 455 to 510)"),
+            "flops": "NVIDIA GA102 white paper, appendix A: 71 TFLOP/s dense with fp32 sums",
+            "memory_rate": "the same: 936 GB/s",
+            "links": "PCIe Gen4 x16, 64 GB/s both ways; servers of 8 GPUs with one port of 100 Gb/s, an assumption",
+        },
+    )
+    yield KnownGpu(
+        "mi300x",
+        206_141_652_992 / MIB,
+        {"bf16": 1_307.4 * _T, "fp16": 1_307.4 * _T, "fp8": 2_614.9 * _T},
+        653.7 * _T,
+        5_300 * _G,
+        node=8,
+        inside=448 * _G,
+        between=50 * _G,
+        sources={
+            "memory": "rocm-smi reports 206,141,652,992 bytes",
+            "flops": "AMD Instinct MI300X data sheet (2023): 1,307.4 TFLOP/s dense, fp8 2,614.9",
+            "memory_rate": "the same: 5.3 TB/s",
+            "links": "AMD MI300X platform data sheet: seven links of 64 GB/s each way; eight ports of 400 Gb/s",
+        },
+    )
+
+
+GPUS: Mapping[str, KnownGpu] = {gpu.name: gpu for gpu in _known()}
+
+# What people add to a name without another GPU being meant.
+_NOISE = re.compile(r"\b(nvidia|amd|tesla|geforce|instinct|dgx|hgx|sxm[0-9]?|hbm[0-9]?e?|nvl[0-9]*)\b")
+_OTHER_SIZES = {
+    "b200-192gb": "b200-180gb",
+    "gb200-192gb": "gb200-186gb",
+    "b300-288gb": "b300",
+    "b300-270gb": "b300",
+    "gb300-288gb": "gb300",
+    "gb300-279gb": "gb300",
+    "l4-24gb": "l4",
+    "t4-16gb": "t4",
+    "3090": "rtx-3090",
+    "rtx3090": "rtx-3090",
+    "rtx-3090-24gb": "rtx-3090",
+    "mi300x-192gb": "mi300x",
+}
+
+
+def known_gpu(name: str) -> KnownGpu:
+    """The GPU that somebody means: capitals, the maker's name and a missing memory size do not matter."""
+    word = re.sub(r"[\s_-]+", "-", _NOISE.sub(" ", name.lower().replace("-", " ").replace("_", " ")).strip())
+    meant = [own for own in GPUS if word and own.startswith(word) and own[len(word) :][:1] in ("", "-", "g")]
+    meant = [word] if word in GPUS else [_OTHER_SIZES[word]] if word in _OTHER_SIZES else meant
+    if len(meant) > 1:
+        raise UsageError(f"The GPU {show(name)} has several sizes; say {' or '.join(meant)}.")
+    if not meant:
+        raise unknown_name("GPU named", name, GPUS)
+    return GPUS[meant[0]]
+
+
+def devices_by_gpu(text: str) -> tuple[tuple[int, KnownGpu], ...]:
+    """From `2xa100-80gb,2xt4`: how many GPUs of which kind, each kind once."""
+    found = tuple(devices_and_gpu(part) for part in text.split(","))
+    names = [gpu.name for _, gpu in found]
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        raise InputError(
+            "devices",
+            f"name {twice} twice",
+            f"add them up, as in {sum(n for n, g in found if g.name == twice)}x{twice}",
+        )
+    return found
+
+
+def devices_and_gpu(text: str) -> tuple[int, KnownGpu]:
+    """From `64xh100-80gb`: how many GPUs, and which."""
+    count, cross, name = text.strip().partition("x")
+    if not cross or not count.strip().isdecimal() or len(count.strip()) > 9 or not name.strip():
+        raise InputError("devices", f"are {show(text)}", 'give their number and name, as in "64xh100-80gb"')
+    number = int(count)
+    if not 0 < number <= MAX_DEVICES:
+        raise InputError("devices", f"are {number}", f"give a number from 1 to {MAX_DEVICES}")
+    return number, known_gpu(name)

@@ -1,0 +1,32 @@
+"""What the name of a module tells: the list of layers that it is in, and its number there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+_NUMBERED = re.compile(r"(?P<list>[^\[]+?)(?:\.(?P<dot>\d+)|\[(?P<bracket>\d+)\]| (?P<space>\d+))(?=\.|$|@)")
+
+
+def number_in(name: str) -> tuple[str, int] | None:
+    """The list and the number, from the outermost number in the name: `h`, 7 of `h.7.mlp`, `h[7]` and `h 7`."""
+    found = _NUMBERED.match(name)
+    if found is None:
+        return None
+    return found["list"], int(found["dot"] or found["bracket"] or found["space"])
+
+
+def numbered_part(name: str) -> str | None:
+    """The name up to its outermost number: `h.7` of `h.7.mlp`."""
+    found = _NUMBERED.match(name)
+    return None if found is None else found[0]
+
+
+def runs_backward(lists: Sequence[Sequence[str]]) -> bool:
+    """Do the numbers fall along these lists of names more often than they rise?"""
+    steps = 0
+    for names in lists:
+        homes = [home for name in names if (home := number_in(name)) is not None]
+        steps += sum((b[1] > a[1]) - (b[1] < a[1]) for a, b in pairwise(homes) if a[0] == b[0])
+    return steps < 0

@@ -1,0 +1,91 @@
+"""Which configurations a user asks for, in words KEY=VALUE: values that are fixed or forbidden, and layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..base.errors import InputError, nearest, show
+from .plan import FULL, SCHEDULES, Degrees, Recompute, read_recompute
+
+DEGREE_KEYS = {
+    "tensor": "tensor",
+    "context": "context",
+    "pipeline": "pipeline",
+    "virtual": "virtual",
+    "data": "data",
+    "expert": "expert",
+    "expert-tensor": "expert_tensor",
+}
+KEYS = (*DEGREE_KEYS, "micro-batch", "zero", "schedule", "recompute")
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Which configurations are asked for; checked where it enters."""
+
+    fix: Mapping[str, str] = field(default_factory=dict)
+    forbid: tuple[tuple[str, str], ...] = ()
+    layouts: str = "any"
+    """`any`, or `even`: those that the framework makes by itself."""
+
+    def __post_init__(self) -> None:
+        if self.layouts not in ("any", "even"):
+            raise InputError("layouts", f"is {show(self.layouts)}", "give any or even")
+        object.__setattr__(self, "fix", {key: check_choice(key, value) for key, value in self.fix.items()})
+        object.__setattr__(self, "forbid", tuple((key, check_choice(key, value)) for key, value in self.forbid))
+
+    def takes(self, key: str, value: object) -> bool:
+        """Is this value in the scope?"""
+        text = str(value)
+        return self.fix.get(key, text) == text and (key, text) not in self.forbid
+
+    def takes_degrees(self, degrees: Degrees) -> bool:
+        return all(self.takes(key, getattr(degrees, name)) for key, name in DEGREE_KEYS.items())
+
+    def takes_word(self, own: Recompute) -> bool:
+        """Who forbids `full` forbids `full:2` as well."""
+        return self.takes("recompute", own.word) and (
+            own.modules != (FULL,) or ("recompute", FULL) not in self.forbid
+        )
+
+
+def check_choice(key: str, value: str) -> str:
+    """The value as configurations write it; refused where it is none, or the key is none of a configuration."""
+    if key not in KEYS:
+        close = nearest(key, KEYS)
+        raise InputError(
+            "scope", f"has the key {show(key)}", f'write "{close}"' if close else f"use {', '.join(KEYS)}"
+        )
+    if key == "recompute":
+        return read_recompute("scope: recompute", value).word
+    if key == "schedule":
+        if value not in SCHEDULES:
+            raise InputError("scope: schedule", f"is {show(value)}", "give one of " + ", ".join(SCHEDULES))
+        return value
+    if not (value.isascii() and value.isdecimal()):
+        raise InputError(f"scope: {key}", f"is {show(value)}", "give a whole number")
+    return str(int(value))
+
+
+def read_scope(fix: Iterable[str] = (), forbid: Iterable[str] = (), layouts: str = "any") -> Scope:
+    """From words KEY=VALUE."""
+    fixed: dict[str, str] = {}
+    for key, value in map(_pair, fix):
+        if fixed.setdefault(key, value) != value:
+            raise InputError("scope", f"fixes {key} twice", "give one value, or forbid others")
+    return Scope(fixed, tuple(map(_pair, forbid)), layouts)
+
+
+def _pair(word: str) -> tuple[str, str]:
+    key, equals, value = word.partition("=")
+    if not equals:
+        raise InputError("scope", f"holds {show(word)}", "write KEY=VALUE, as in tensor=4")
+    return key.strip().replace("_", "-"), value.strip()
+
+
+def scope_of(options: Mapping[str, Any]) -> Scope:
+    """From the options of a method."""
+    fix, forbid = ((options.get(name) or "").split() for name in ("fix", "forbid"))
+    return read_scope(fix, forbid, options.get("layouts") or "any")

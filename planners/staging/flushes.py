@@ -1,0 +1,90 @@
+"""The least time with a flush behind every batch, from decisions on loads: on flat networks and on levels alike.
+
+A plan whose stages have X copies in all, and none fewer than m, takes N + X - m slots as long as its largest load for a
+batch of N micro-batches. For each m, the least X within a limit on all loads never grows with the limit. So between two
+limits every plan takes at least the lower one, times the slots of the upper one; the interval with the least such bound
+is divided first, until it is no better than the best plan.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from ...instances.base.errors import UsageError
+from ...instances.registry import evaluation_of
+from ...instances.staging.problem import StagingProblem
+from .search import NEAR, STRICT, Found, Planned
+
+# A plan with all loads within the limit, of stages with at least so many copies, with the least sum of copies.
+Decide = Callable[[float, int], Found[Planned] | None]
+
+
+class _Interval(NamedTuple):
+    """Plans with at least `fewest` copies of every stage and a largest load above `low`, up to `high`."""
+
+    bound: float
+    """No such plan takes less."""
+    fewest: int
+    low: float
+    high: float
+    more: int
+    """Slots beyond the micro-batches that every such plan has at least."""
+
+
+def flushed_value(problem: StagingProblem, found: Found[Planned]) -> float:
+    """Time per micro-batch, filling and draining included."""
+    return float(found.load * evaluation_of(problem, found.plan).slots / problem.micro_batches)
+
+
+def least_flushed(
+    problem: StagingProblem,
+    decide: Decide[Planned],
+    first: Found[Planned],
+    low: float,
+    numbers: Iterable[int],
+    hear: Callable[[Found[Planned], float], None],
+) -> Found[Planned]:
+    """The best plan, from any one and a bound on all loads; `numbers` of copies that a stage may have.
+
+    `hear` gets the best plan and the bound at that time, and at last both equal but for rounding.
+    """
+    if problem.exact_batches:
+        raise UsageError("--objective flush plans for at most --batch replicas; drop --exact-batches.")
+    batches = problem.micro_batches
+    best, value = first, flushed_value(problem, first)
+    open_intervals = [_Interval(low, fewest, low, math.inf, 0) for fewest in sorted(numbers)]
+    heapq.heapify(open_intervals)
+    while open_intervals:
+        now = heapq.heappop(open_intervals)
+        hear(best, min(now.bound, value))
+        if now.bound >= value * (1 - 2 * STRICT):
+            break
+        highest = value * batches / (batches + now.more)  # no plan above is better
+        limit = _limit(now, highest)
+        if limit <= now.low:
+            continue
+        found = decide(limit, now.fewest)
+        more = math.inf
+        if found is not None:
+            if flushed_value(problem, found) < value:
+                best, value = found, flushed_value(problem, found)
+            more = evaluation_of(problem, found.plan).degrees - now.fewest
+            if found.load > now.low:
+                bound = now.low * (batches + more) / batches
+                heapq.heappush(open_intervals, _Interval(bound, now.fewest, now.low, found.load, more))
+        if now.high <= highest and more > now.more:
+            heapq.heappush(open_intervals, now._replace(bound=limit * (batches + now.more) / batches, low=limit))
+    hear(best, value)
+    return best
+
+
+def _limit(now: _Interval, highest: float) -> float:
+    """What is asked next: all that can be better, then the middle, at last whether anything is below the upper end."""
+    if now.high > highest:
+        return highest * (1 - STRICT)
+    if now.high - now.low <= NEAR * now.high or now.low <= 0:
+        return now.high * (1 - STRICT)
+    return math.sqrt(now.low * now.high)

@@ -1,0 +1,132 @@
+"""GPUs are found by the names that people use, have plausible figures, and links for any usual cluster."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.base.gpus import GPUS, devices_and_gpu, known_gpu
+from pipeplan.instances.training.problem import GIB
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("h100", "h100-80gb"),
+        ("H100-80", "h100-80gb"),
+        ("NVIDIA-H100-SXM5-80GB", "h100-80gb"),
+        ("NVIDIA H100 80GB HBM3", "h100-80gb"),
+        ("h200", "h200-141gb"),
+        ("b200", "b200-180gb"),
+        ("B200-192GB", "b200-180gb"),
+        ("GB200", "gb200-186gb"),
+        ("gb300-nvl72", "gb300"),
+        ("B300-288GB", "b300"),
+        ("Tesla V100-SXM2-16GB", "v100-16gb"),
+        ("a100_80", "a100-80gb"),
+        ("RTX3090", "rtx-3090"),
+        ("GeForce RTX 3090", "rtx-3090"),
+        ("MI300X", "mi300x"),
+        ("gh200", "gh200-96gb"),
+    ],
+)
+def test_a_gpu_is_found_by_what_people_call_it(said: str, meant: str) -> None:
+    assert known_gpu(said).name == meant
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_every_name_finds_its_gpu(name: str) -> None:
+    assert known_gpu(name).name == name
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("a100", "The GPU 'a100' has several sizes; say a100-40gb or a100-80gb."),
+        ("h101", "There is no GPU named 'h101'"),
+        ("h1000", "There is no GPU named 'h1000' (did you mean 'h100-80gb'?)"),
+        ("b", "There is no GPU named 'b'"),
+        ("", "There is no GPU named ''"),
+    ],
+)
+def test_an_unknown_gpu_is_refused_with_those_that_are_near(said: str, answer: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        known_gpu(said)
+    assert str(caught.value).startswith(answer)
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_figures_are_of_the_size_that_their_name_says_and_have_sources(name: str) -> None:
+    known = GPUS[name]
+    assert set(known.sources) == {"memory", "flops", "memory_rate", "links"}
+    assert all(known.sources.values())
+    _, _, size = name.rpartition("-")
+    if size.endswith("gb"):
+        assert 0.92 * float(size[:-2]) * 1e9 < known.memory_bytes <= 1.08 * float(size[:-2]) * 1e9
+    assert known.flops["fp16"] > 1e13
+    assert known.flops.get("fp8", 2 * known.flops["fp16"]) == pytest.approx(2 * known.flops["fp16"], rel=0.01)
+    assert known.inside >= known.between
+    assert known.memory_rate > known.inside
+
+
+def test_chips_without_bf16_say_so() -> None:
+    assert {name for name, known in GPUS.items() if "bf16" not in known.flops} == {"v100-16gb", "v100-32gb", "t4"}
+
+
+def test_memory_is_what_the_driver_reports() -> None:
+    """81,559 MiB of an H100, and 183,359 MiB of a B200 with 192 GB on the chip."""
+    assert known_gpu("h100").memory_bytes == 81_559 * 2**20
+    assert known_gpu("b200").memory_bytes / GIB == pytest.approx(179.06, abs=0.01)
+
+
+# ---- links ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("devices", "counts"),
+    [
+        ("64xh100-80gb", [8, 8]),
+        ("8xh100", [8]),
+        ("4xh100", [4]),
+        ("1xh100", [1]),
+        ("64xgb200", [64]),
+        ("144xgb200", [72, 2]),
+        ("128xgb200", [64, 2]),
+        ("1024xgb300", [64, 16]),
+        ("8xgh200", [4, 2]),
+    ],
+)
+def test_the_usual_node_is_cut_or_repeated(devices: str, counts: list[int]) -> None:
+    """Jobs leave trays of a rack out so that their number is a power of two."""
+    count, gpu = devices_and_gpu(devices)
+    levels = gpu.levels(count)
+    assert [many for many, _, _ in levels] == counts
+    assert math.prod(counts) == count
+    assert levels[0][1] == gpu.inside
+
+
+def test_gpus_that_are_no_product_are_refused() -> None:
+    with pytest.raises(InputError) as caught:
+        devices_and_gpu("12xh100")[1].levels(12)
+    assert str(caught.value) == (
+        "devices are 12 h100-80gb, which is no product of nodes with 8 GPUs; "
+        "give a multiple of 8, or say with --levels which GPUs are linked how."
+    )
+    with pytest.raises(InputError, match="148 gb200-186gb, which is no product of nodes with 72"):
+        known_gpu("gb200").levels(148)  # 37 racks with four GPUs of each would be one
+
+
+@pytest.mark.parametrize(
+    "text", ["h100", "xh100", "8x", "8 h100", "-8xh100", "1.5xh100", "0xh100", "9" * 40 + "xh100", ""]
+)
+def test_what_names_no_devices_is_refused(text: str) -> None:
+    with pytest.raises(InputError) as caught:
+        devices_and_gpu(text)
+    assert caught.value.field == "devices"
+
+
+def test_spaces_around_the_cross_do_not_matter() -> None:
+    count, gpu = devices_and_gpu(" 8 x H100 ")
+    assert (count, gpu.name) == (8, "h100-80gb")
