@@ -13,8 +13,8 @@ from pipeplan.formulations.training.formulation import FORMULATION
 from pipeplan.instances.base.errors import TooLargeError
 from pipeplan.instances.base.result import Result, Stop
 from pipeplan.instances.training.build import problem_of
-from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.frameworks import even_layout
+from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.planners.options import SolveOptions
 
 from ...oracles.training import configurations
