@@ -171,8 +171,8 @@ def _check_other(method: Method, quick: list[Entry]) -> None:
     if method.name in [entry.name for entry in quick]:
         raise UsageError(f"--warm-start {DP} starts {method.name} from itself; drop it.")
     if not quick:
-        kinds = dict.fromkeys(entry.problem_kind for entry in all_methods() if entry.starts.get(DP))
-        raise UsageError(f"--warm-start {DP} is for {' and '.join(kinds)} problems; drop it.")
+        *kinds, last = dict.fromkeys(entry.problem_kind for entry in all_methods() if entry.starts.get(DP))
+        raise UsageError(f"--warm-start {DP} is for {', '.join(kinds)} and {last} problems; drop it.")
 
 
 def _take_from_user(start: Start, plan: Plan) -> None:

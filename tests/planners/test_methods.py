@@ -51,9 +51,6 @@ def test_every_kind_has_one_default_method_with_an_example(kind: str) -> None:
     assert default_method(kind) is default
     assert default.example is not None
     formulation = default_formulation(kind)
-    if kind == "training":  # its program decides layouts for given degrees, and checks the search from within tests
-        assert formulation is None
-        return
     assert formulation is not None
     assert formulation.problem_kind == kind
 
@@ -95,6 +92,7 @@ def test_cross_checks_go_both_ways() -> None:
         "graphpipe": "cp-graphpipe",
         "ilp-zero-bubble": "cp-schedule",
         "mip-periodic": "cp-periodic",
+        "exact-configuration": "mip-configuration",
     }
     asked = ("dp", "greedy", "equi", "graphpipe", "spp-pipedream", "cp-graphpipe", "piper-downsets", "cp-beaumont")
     checks = {name: cross_check_of({**PLANNERS, **FORMULATIONS}[name]) for name in asked}
