@@ -38,12 +38,16 @@ _GROUPS = {
 }
 _PIPER = {
     "T": "the largest load of a stage, in units: the objective has the unit's length as its coefficient",
-    "y": "[n] has the plan the n-th number of stages?",
-    "P": "[n] the largest load if the plan has the n-th number of stages, else 0",
-    "eq_10_one_number": "the plan has one number of stages",
-    "eq_10_stages": "that number is the number of its stages",
-    "eq_11": "(n) P is 0 for other numbers of stages",
-    "eq_12": "the sum of P is T",
+    "y": "[n] does a batch take the n-th number of slots?",
+    "P": "[n] the largest load if it does, else 0",
+    "m": "the fewest copies of a stage, or fewer",
+    "Z": "the time of a batch, in units",
+    "eq_10_one_number": "a batch takes one number of slots",
+    "eq_10_fewest": "(s) no stage has fewer copies than m",
+    "eq_10_slots": "the slots beyond the micro-batches are the copies of all stages, less m",
+    "eq_11": "(n) P is 0 for other numbers of slots",
+    "eq_12_largest": "the sum of P is T",
+    "eq_12_batch": "the P, each as often as it has slots, are Z",
     "cut_least": "(n) P is at least the bound that is known for T",
     "cut_devices": "implied: the time of all devices together is enough",
 }

@@ -15,8 +15,6 @@ from .base.json_file import MAX_FILE_BYTES, check_path, dump_json, parse_json, r
 from .base.kind import Kind, Lowered
 from .base.result import SCHEMA as RESULT_SCHEMA
 from .base.result import Result
-from .foreign import refuse_foreign_file, refuse_model_configuration
-from .networks.profile.marks import is_profile, looks_like_graph_txt, looks_like_table
 from .registry import DEFAULT_KIND, KINDS, Plan, Problem, is_plan, is_problem
 
 if TYPE_CHECKING:
@@ -49,6 +47,9 @@ def load_on(
         guess = did_you_mean(format, FORMATS)
         raise UsageError(f"The format {show(format)} is unknown{guess}; give one of {', '.join(FORMATS)}.")
     check_path(path)
+    from .foreign import refuse_foreign_file, refuse_model_configuration
+    from .networks.profile.marks import is_profile, looks_like_graph_txt, looks_like_table
+
     refuse_foreign_file(path)
     if looks_like_table(path):
         return _profiled(path, cluster, asked, format)
