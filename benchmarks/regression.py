@@ -192,8 +192,8 @@ CASES: tuple[Case, ...] = (
     Model("tiny-chain", "ip-tarnawski-latency", "highs"),
     Model("tiny-chain", "cp-tarnawski", "cp-sat", {"latency_limit": 20.0}),
     # Stages: knapsacks in machine code, and columns that are left after pruning.
-    Plan("bert-large-stages", "dp-piper"),
-    Plan("gpt2-medium-stages", "dp-piper"),
+    Plan("bert-large-stages", "dp-piper", compiled=True),
+    Plan("gpt2-medium-stages", "dp-piper", compiled=True),
     Plan("tiny-stages", "dp-piper", {"semantics": "reference"}),
     Plan("bert-large-stages", "equi"),
     Model("gpt2-medium-stages", "mip-piper", "highs", cutoff=0.00505),

@@ -77,7 +77,8 @@ def executions(own: TrainingProblem) -> Iterator[Configuration]:
             for v in factors(layers // p) if p > 1 else [1]:
                 for word, sharded, b in itertools.product(WORDS.values(), {0, int(d > 1)}, factors(BATCH // d)):
                     layout = [layers // (p * v)] * (p * v)
-                    layout[0], layout[-1] = layout[0] + 1, layout[-1] + 1
+                    layout[0] += 1
+                    layout[-1] += 1  # of the same chunk where there is one
                     schedule = "interleaved-1f1b" if v > 1 else "1f1b"
                     plan = Configuration(
                         Degrees(t, 1, p, v, d), b, sharded, schedule, tuple(layout), (word,) * (p * v)
