@@ -197,8 +197,8 @@ def methods() -> str:
         for entry in (entry for one in table.values() for entry in one.all_kinds):
             lines += [f"### {entry.name}", "", plain(entry.title) + ".", ""]
             lines += [f"- plans: {entry.problem_kind}", f"- exact: {'yes' if entry.exact else 'no'}"]
-            if entry.paper:
-                lines.append(f"- paper: {plain(entry.paper)}")
+            if words := entry.paper_words:
+                lines.append(f"- paper: {plain(words)}")
             lines.append("")
             for spec in entry.options:
                 values = " or ".join(f"`{choice}`" for choice in spec.choices) if spec.choices else spec.type

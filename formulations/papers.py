@@ -228,13 +228,13 @@ SCIP = Paper(
 )
 
 PAPERS: Mapping[str, Paper] = {
-    paper.words: paper
+    paper.key: paper
     for paper in (
         *(TARNAWSKI, PIPER, BEAUMONT, GRAPHPIPE, ZERO_BUBBLE, V_SHAPES, DUALPIPE),
         *(GPIPE, PIPEDREAM, MEGATRON, METIS, PROFILES, HIGHS, CP_SAT, SCIP),
     )
 }
-"""By their words, as methods name them."""
+"""By their keys, as methods name them."""
 SOLVERS: Mapping[str, Paper] = {"highs": HIGHS, "cp-sat": CP_SAT, "scip": SCIP}
 
 

@@ -16,7 +16,6 @@ from ..instances.base.fields import plain
 from ..instances.base.kind import load_address
 from .contract import LATENCY_LIMIT, OptionSpec
 from .family import Describe, Family
-from .papers import BEAUMONT, GRAPHPIPE, PIPER, TARNAWSKI, ZERO_BUBBLE
 from .plugins import OURS, PluginError, blamed, blamed_method, installed, is_address, load_installed, load_named
 
 
@@ -173,10 +172,6 @@ FINITE_MODELS = frozenset({"models of given micro-batches"})
 PERIODIC_MODELS = frozenset({"models of periods"})
 SCHEDULE_PROGRAMS = frozenset({"times of given orders, rows of long amounts"})
 
-_ZERO_BUBBLE, _TARNAWSKI, _PIPER, _GRAPHPIPE, _BEAUMONT = (
-    paper.words for paper in (ZERO_BUBBLE, TARNAWSKI, PIPER, GRAPHPIPE, BEAUMONT)
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -191,6 +186,7 @@ class Entry:
     address: str
     options: tuple[OptionSpec, ...] = ()
     paper: str | None = None
+    """Key of a paper in `papers.PAPERS`; what another package's method says in words stands as it is."""
     exact: bool = True
     """Does the method prove a bound?"""
     seeded: bool = True
@@ -287,10 +283,23 @@ class Entry:
         describe: Describe = load_address(self.scope)
         return blamed(describe, self.name, self.scope.partition(":")[0])(problem, options)
 
+    @property
+    def paper_words(self) -> str | None:
+        """Its paper, in one line of text."""
+        from .papers import PAPERS
+
+        paper = PAPERS.get(self.paper or "")
+        return self.paper if paper is None else paper.words
+
     def to_json(self) -> dict[str, Any]:
-        told = ("name", "title", "problem_kind", "paper", "exact", "takes_start")
         options = [_told(spec, "name", "type", "default", "choices", "help") for spec in self.options]
-        facts = {**_told(self, *told), "extensions": sorted(self.extensions), "options": options}
+        facts = {
+            **_told(self, "name", "title", "problem_kind"),
+            "paper": self.paper_words,
+            **_told(self, "exact", "takes_start"),
+            "extensions": sorted(self.extensions),
+            "options": options,
+        }
         return {**facts, "other_kinds": [twin.to_json() for twin in self.twins]} if self.twins else facts
 
 
@@ -307,7 +316,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             "placement",
             "pipeplan.formulations.tarnawski:FORMULATION",
             (NON_CONTIGUOUS, VARIANT, OBJECTIVE),
-            paper=_TARNAWSKI,
+            paper="tarnawski2020placement",
             takes_start=True,
             scope="pipeplan.formulations.tarnawski.formulation:family",
             default=True,
@@ -322,7 +331,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             "placement",
             "pipeplan.formulations.tarnawski_latency.formulation:FORMULATION",
             (SUBGRAPHS_PER_DEVICE, VARIANT, LATENCY),
-            paper=_TARNAWSKI,
+            paper="tarnawski2020placement",
             takes_start=True,
             scope="pipeplan.formulations.tarnawski_latency.formulation:family",
             starts={"auto": ("latency-greedy", "latency-lns"), "dp": ("latency-dp",)},
@@ -334,7 +343,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             "placement",
             "pipeplan.formulations.tarnawski_latency.limited:FORMULATION",
             (LATENCY_LIMIT, NON_CONTIGUOUS, SUBGRAPHS_PER_DEVICE, MAX_LOAD),
-            paper=_TARNAWSKI,
+            paper="tarnawski2020placement",
             takes_start=True,
             scope="pipeplan.formulations.tarnawski_latency.limited:family",
             starts={"auto": ("linear-dp", "linear-dp-limited", "one-device", "latency-greedy"), "dp": ("dp",)},
@@ -347,7 +356,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             "chain",
             "pipeplan.formulations.beaumont.ilp:FORMULATION",
             (CHAIN_VARIANT, ALLOCATION),
-            paper=_BEAUMONT,
+            paper="beaumont2020pipelined",
             takes_start=True,
             scope="pipeplan.formulations.beaumont.scope:family",
             starts={"instead": ("contiguous",)},
@@ -362,7 +371,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             "chain",
             "pipeplan.formulations.beaumont.cp:FORMULATION",
             (BATCHES_PER_PERIOD, ALLOCATION),
-            paper=_BEAUMONT,
+            paper="beaumont2020pipelined",
             takes_start=True,
             scope="pipeplan.formulations.beaumont.scope:family",
             starts={"instead": ("contiguous",)},
@@ -376,7 +385,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             "staging",
             "pipeplan.formulations.piper.formulation:FORMULATION",
             (PIPER_VARIANT, SEMANTICS, FLUSHED, HIERARCHY),
-            paper=_PIPER,
+            paper="tarnawski2021piper",
             takes_start=True,
             extensions=frozenset({"levels", "types", "no replicas", "zero"}),
             scope="pipeplan.formulations.piper.scope:family",
@@ -390,7 +399,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             "graph-pipeline",
             "pipeplan.formulations.graphpipe.formulation:FORMULATION",
             GRAPHPIPE_OPTIONS,
-            paper=_GRAPHPIPE,
+            paper="jeon2025graphpipe",
             takes_start=True,
             scope="pipeplan.formulations.graphpipe.scope:family",
             starts={"auto": ("graphpipe",)},
@@ -418,7 +427,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             "schedule",
             "pipeplan.formulations.zero_bubble.ilp:FORMULATION",
             (SCHEDULE_OBJECTIVE,),
-            paper=_ZERO_BUBBLE,
+            paper="qi2024zero",
             takes_start=True,
             scope="pipeplan.formulations.zero_bubble.finite_scope:family",
             checked_by="cp-schedule",

@@ -24,7 +24,7 @@ if not (_folder / "planners").is_dir():
     # A checkout without symbolic links: the packages to which they lead stand beside this folder.
     __path__.append(str(_folder.parent))
 
-from .instances.base.display import shown_by  # noqa: E402
+from .instances.base.kind import shown_by  # noqa: E402
 
 shown_by(f"{__name__}.show.display")
 

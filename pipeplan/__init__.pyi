@@ -1,7 +1,7 @@
 # The public names, each once, with its home: type checkers read this file, and the package itself does.
 from .formulations.contract import Formulation as Formulation
 from .formulations.contract import OptionSpec as OptionSpec
-from .instances.base.display import Picture as Picture
+from .instances.base.kind import Picture as Picture
 from .instances.base.errors import InputError as InputError
 from .instances.base.errors import PipeplanError as PipeplanError
 from .instances.base.errors import UsageError as UsageError

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..formulations import papers
 from ..formulations.contract import OptionSpec
 from ..formulations.plugins import is_address, load_named
 from ..formulations.registry import (
@@ -72,7 +71,7 @@ def _of(kind: str, folder: str, *usual: OptionSpec, **facts: Any) -> Callable[..
 _placed = {"scope": f"{_SCOPES}:all_placements", "arithmetic": _GROUPS}
 _latency = _of("placement", "placement.latency", *LATENCY_OPTIONS, **_placed)
 _chain = _of("chain", "chain")
-_piper = _of("staging", "staging", *RESTRICTED_OPTIONS, paper=papers.PIPER.words, extensions=frozenset({"zero"}))
+_piper = _of("staging", "staging", *RESTRICTED_OPTIONS, paper="tarnawski2021piper", extensions=frozenset({"zero"}))
 _equal = _of("staging", "staging", *EQUI_OPTIONS, extensions=frozenset({"levels", "no replicas", "zero"}))
 _graph = _of("graph-pipeline", "graph_pipeline", scope=f"{_GRAPH_SCOPES}:stage_graphs", arithmetic=_GRAPHPIPE)
 _schedule = _of("schedule", "schedule", SCHEDULE_OBJECTIVE)
@@ -91,20 +90,6 @@ BATCHES = OptionSpec(
     "batches_per_flush", "int", None, "Batches between two flushes; default: the best number up to 4 per GPU."
 )
 
-_GPIPE, _1F1B, _MEGATRON, _ZERO_BUBBLE, _V_SHAPES, _DUALPIPE, _METIS = (
-    papers.GPIPE.words,
-    papers.PIPEDREAM.words,
-    papers.MEGATRON.words,
-    papers.ZERO_BUBBLE.words,
-    papers.V_SHAPES.words,
-    papers.DUALPIPE.words,
-    papers.METIS.words,
-)
-_TARNAWSKI, _PIPER, _BEAUMONT, _GRAPHPIPE_PAPER = (
-    paper.words for paper in (papers.TARNAWSKI, papers.PIPER, papers.BEAUMONT, papers.GRAPHPIPE)
-)
-
-
 PLANNERS: Mapping[str, Entry] = {
     entry.name: entry
     for entry in (
@@ -122,7 +107,7 @@ PLANNERS: Mapping[str, Entry] = {
             "placement",
             "pipeplan.planners.placement.dp.planner:PLANNER",
             IDEALS_OPTIONS,
-            paper=_TARNAWSKI,
+            paper="tarnawski2020placement",
             takes_start=True,
             extensions=frozenset({"levels", "types"}),
             scope=f"{_SCOPES}:chains_of_stages",
@@ -145,22 +130,27 @@ PLANNERS: Mapping[str, Entry] = {
         _heuristic("greedy", "Nodes in topological order, device after device"),
         _heuristic("one-device", "Everything on one device", address=f"{_PLACEMENT}.heuristics.greedy:ONE_DEVICE"),
         _heuristic("expert", "A split given in a file"),
-        _heuristic("pipedream", "PipeDream's partitioner", paper=_1F1B),
+        _heuristic("pipedream", "PipeDream's partitioner", paper="narayanan2019pipedream"),
         _heuristic(
             "partition",
             "Balanced graph partition",
-            paper=_METIS,
+            paper="karypis1998fast",
             seeded=True,
             needs=("pymetis", "partition"),
         ),
-        _heuristic("linear-dp", "Optimal cuts of topological orders", paper=_TARNAWSKI, seeded=True),
+        _heuristic("linear-dp", "Optimal cuts of topological orders", paper="tarnawski2020placement", seeded=True),
         _heuristic(
             "linear-dp-limited",
             "Optimal cuts of topological orders within a limit on the latency",
             address=f"{_PLACEMENT}.heuristics.linear_dp:LIMITED",
             seeded=True,
         ),
-        _heuristic("local-search", "Best single reassignment from random starts", paper=_TARNAWSKI, seeded=True),
+        _heuristic(
+            "local-search",
+            "Best single reassignment from random starts",
+            paper="tarnawski2020placement",
+            seeded=True,
+        ),
         _heuristic(
             "lns",
             "Large-neighbourhood search",
@@ -190,7 +180,7 @@ PLANNERS: Mapping[str, Entry] = {
             "latency-partition",
             "Balanced graph partition, for latency",
             "baselines:PARTITION",
-            paper=_METIS,
+            paper="karypis1998fast",
             seeded=True,
             needs=("pymetis", "partition"),
         ),
@@ -213,7 +203,7 @@ PLANNERS: Mapping[str, Entry] = {
             "staging",
             "pipeplan.planners.staging.planner:PLANNER",
             PIPER_OPTIONS,
-            paper=_PIPER,
+            paper="tarnawski2021piper",
             seeded=False,
             extensions=frozenset({"levels", "types", "no replicas", "zero"}),
             scope="pipeplan.formulations.piper.scope:family",
@@ -246,7 +236,7 @@ PLANNERS: Mapping[str, Entry] = {
             "staging",
             "pipeplan.planners.staging.pipedream:PLANNER",
             (SEMANTICS,),
-            paper=_1F1B,
+            paper="narayanan2019pipedream",
             exact=False,
             seeded=False,
             extensions=frozenset({"zero"}),
@@ -276,7 +266,7 @@ PLANNERS: Mapping[str, Entry] = {
             "chain",
             f"{_CHAINS}.exact:PLANNER",
             (ALLOCATION,),
-            paper=_BEAUMONT,
+            paper="beaumont2020pipelined",
             takes_start=True,
             scope="pipeplan.formulations.beaumont.scope:family",
             arithmetic=BEAUMONT_MODELS,
@@ -290,15 +280,21 @@ PLANNERS: Mapping[str, Entry] = {
             "pipedream-eager",
             "PipeDream's partitions, run eagerly and measured",
             "baselines:PIPEDREAM",
-            paper=_1F1B,
+            paper="narayanan2019pipedream",
         ),
         _chain("contiguous", "The best contiguous stages within the memory", "baselines:CONTIGUOUS"),
         replace(
             _chain(
-                "gpipe", "GPipe: all forward, then all backward passes", "baselines:GPIPE", BATCHES, paper=_GPIPE
+                "gpipe",
+                "GPipe: all forward, then all backward passes",
+                "baselines:GPIPE",
+                BATCHES,
+                paper="huang2019gpipe",
             ),
             twins=(
-                _schedule("gpipe", "GPipe: all forward, then all backward passes", "named:GPIPE", paper=_GPIPE),
+                _schedule(
+                    "gpipe", "GPipe: all forward, then all backward passes", "named:GPIPE", paper="huang2019gpipe"
+                ),
             ),
         ),
         _chain("sync-1f1b", "Synchronous 1F1B, flushed every few batches", "baselines:SYNCHRONOUS", BATCHES),
@@ -307,7 +303,7 @@ PLANNERS: Mapping[str, Entry] = {
             "Stage graphs over a decomposition",
             "planner:PLANNER",
             *GRAPHPIPE_OPTIONS,
-            paper=_GRAPHPIPE_PAPER,
+            paper="jeon2025graphpipe",
             default=True,
             example="case-study",
             checked_by="cp-graphpipe",
@@ -333,7 +329,7 @@ PLANNERS: Mapping[str, Entry] = {
             "Stage graphs with the micro-batch of the best row",
             "planner:PARALLEL",
             *PARALLEL_OPTIONS,
-            paper=_GRAPHPIPE_PAPER,
+            paper="jeon2025graphpipe",
         ),
         _graph("spp-pipedream", "Stages in a row, over a linear order", "planner:SEQUENTIAL", *SEQUENTIAL_OPTIONS),
         _graph(
@@ -347,7 +343,7 @@ PLANNERS: Mapping[str, Entry] = {
             "Stages in a row, over all downsets",
             "textbook:PLANNER",
             *DOWNSET_OPTIONS,
-            paper=_PIPER,
+            paper="tarnawski2021piper",
         ),
         Entry(
             "exact-schedule",
@@ -371,17 +367,24 @@ PLANNERS: Mapping[str, Entry] = {
             ANY_SCHEDULE_OBJECTIVE,
             seeded=True,
         ),
-        _schedule("1f1b", "1F1B: one forward pass, one backward pass", "named:ONE_F_ONE_B", paper=_1F1B),
         _schedule(
-            "interleaved-1f1b", "1F1B over several stages on each device", "named:INTERLEAVED", paper=_MEGATRON
+            "1f1b", "1F1B: one forward pass, one backward pass", "named:ONE_F_ONE_B", paper="narayanan2019pipedream"
         ),
-        _schedule("zb-h1", "Zero bubble within the memory of 1F1B", "named:ZB_H1", paper=_ZERO_BUBBLE),
-        _schedule("zb-h2", "Zero bubble with twice the memory of 1F1B", "named:ZB_H2", paper=_ZERO_BUBBLE),
         _schedule(
-            "zb-greedy", "Zero bubble by greedy choices within memory", "named:ZB_GREEDY", paper=_ZERO_BUBBLE
+            "interleaved-1f1b",
+            "1F1B over several stages on each device",
+            "named:INTERLEAVED",
+            paper="narayanan2021megatron",
         ),
-        _schedule("zb-v", "Zero bubble over stages there and back", "named:ZB_V", paper=_V_SHAPES),
-        _schedule("dualpipe-v", "DualPipe's V: two ways through one pipeline", "named:DUALPIPE_V", paper=_DUALPIPE),
+        _schedule("zb-h1", "Zero bubble within the memory of 1F1B", "named:ZB_H1", paper="qi2024zero"),
+        _schedule("zb-h2", "Zero bubble with twice the memory of 1F1B", "named:ZB_H2", paper="qi2024zero"),
+        _schedule(
+            "zb-greedy", "Zero bubble by greedy choices within memory", "named:ZB_GREEDY", paper="qi2024zero"
+        ),
+        _schedule("zb-v", "Zero bubble over stages there and back", "named:ZB_V", paper="qi2024controllable"),
+        _schedule(
+            "dualpipe-v", "DualPipe's V: two ways through one pipeline", "named:DUALPIPE_V", paper="deepseek2024v3"
+        ),
     )
 }
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from .display import Displayed, Picture, display
 from .errors import UsageError, show
 from .fields import AS_TEXT_NEVER, plain_fields
+from .kind import Displayed, Picture, display
 
 if TYPE_CHECKING:
     import os

@@ -23,8 +23,8 @@ from ..base.checks import (
     check_size,
     check_whole,
 )
-from ..base.display import Displayed
 from ..base.errors import InputError, show
+from ..base.kind import Displayed
 
 MemoryMode = Literal["reserved", "inputs", "weights", "strict"]
 Duplex = Literal["half", "full"]

@@ -26,9 +26,9 @@ from ..base.checks import (
 )
 from ..base.curve import TimeCurve as TimeCurve
 from ..base.curve import check_curve
-from ..base.display import Displayed
 from ..base.errors import InputError, UsageError, show
 from ..base.graph import Graph, check_acyclic, check_ends
+from ..base.kind import Displayed
 
 MAX_OPERATORS = 100_000
 MAX_OPERATOR_EDGES = 1_000_000

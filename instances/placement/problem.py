@@ -36,9 +36,9 @@ from ..base.checks import (
     check_size,
     check_text,
 )
-from ..base.display import Displayed
 from ..base.errors import InputError, UsageError, show
 from ..base.graph import Graph, check_acyclic, check_ends
+from ..base.kind import Displayed
 
 MAX_NODES = 1_000_000
 MAX_EDGES = 10_000_000

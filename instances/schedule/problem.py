@@ -27,9 +27,9 @@ from ..base.checks import (
     check_text,
     check_whole,
 )
-from ..base.display import Displayed
 from ..base.errors import InputError, nearest, show
 from ..base.graph import adjacency, find_cycle, heights_of, topological_order
+from ..base.kind import Displayed
 
 BlockKind = Literal["F", "B", "I", "W", "X"]
 BLOCK_KINDS: tuple[BlockKind, ...] = get_args(BlockKind)

@@ -28,9 +28,9 @@ from ..base.checks import (
     check_text,
     check_whole,
 )
-from ..base.display import Displayed
 from ..base.errors import InputError, show
 from ..base.graph import Graph, check_acyclic, check_ends
+from ..base.kind import Displayed
 from ..base.zero import check_zero, share_of
 
 MAX_LAYERS = 100_000

@@ -22,9 +22,9 @@ from ..base.checks import (
     check_text,
     check_whole,
 )
-from ..base.display import Displayed
 from ..base.errors import InputError, show
 from ..base.fields import plain
+from ..base.kind import Displayed
 from .efficiencies import Efficiencies
 from .frameworks import FRAMEWORKS, Framework
 from .model import Model

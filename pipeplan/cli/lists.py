@@ -187,8 +187,8 @@ def _show_entry(entry: Entry) -> None:
         console.print(styled("beyond the flat problem: " + ", ".join(sorted(entry.extensions))))
     if seconds := second_methods(entry):
         console.print(styled("independent second methods for its proofs: " + ", ".join(e.name for e in seconds)))
-    if entry.paper:
-        console.print(styled(entry.paper, "dim"))
+    if words := entry.paper_words:
+        console.print(styled(words, "dim"))
     read = "" if entry.lesson is None else f"; {entry.lesson} goes through it"
     console.print(
         styled(f"its code: {entry.module.removeprefix('pipeplan.').replace('.', '/')}{read}", "dim"), soft_wrap=True

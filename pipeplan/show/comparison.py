@@ -289,10 +289,10 @@ def cited(comparison: Comparison) -> list[Paper]:
     names = dict.fromkeys(run.formulation or run.planner or "" for run in comparison.expanded.runs)
     kinds = dict.fromkeys(run.kind for run in comparison.expanded.runs)
     entries = [entry for entry in map(find_method, names) if entry is not None]
-    words = [entry.for_kind(kind).paper for entry in entries for kind in kinds]
+    keys = [entry.for_kind(kind).paper for entry in entries for kind in kinds]
     used = {(record.result or {}).get("backend", {}).get("name") for record in comparison.records.values()}
     solvers = [paper for name, paper in SOLVERS.items() if name in used]
-    papers = [PAPERS[text] for text in words if text is not None and text in PAPERS]
+    papers = [PAPERS[key] for key in keys if key is not None and key in PAPERS]
     return [pipeplan_itself(__version__), *dict.fromkeys([*papers, *solvers, PROFILES])]
 
 

@@ -1,4 +1,4 @@
-"""What an interpreter and a notebook show of problems and results (`instances/base/display.py` says when)."""
+"""What an interpreter and a notebook show of problems and results (`instances/base/kind.py` says when)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from ..instances.base.display import Displayed, Picture
 from ..instances.base.errors import UsageError
+from ..instances.base.kind import Displayed, Picture
 from ..instances.base.result import History, Result
 from ..instances.lookup import packaged_by_hash
 from ..instances.registry import Problem

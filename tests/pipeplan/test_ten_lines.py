@@ -10,7 +10,7 @@ import pytest
 from test_pages import PAGES, blocks_of
 
 import pipeplan
-from pipeplan.instances.base.display import Displayed
+from pipeplan.instances.base.kind import Displayed
 
 KINDS = ("tiny-chain", "golden-4", "tiny-stages", "tiny-levels", "tiny-graph", "tiny-training", "v-shape-4")
 """A problem of every kind that is planned in a moment."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...formulations.contract import Problem
-from ...instances.base.display import Displayed, Picture, display
 from ...instances.base.errors import InputError, UsageError
 from ...instances.base.json_file import read_json, write_json
+from ...instances.base.kind import Displayed, Picture, display
 from ...instances.files import problem_to_text, save
 from ...instances.lookup import load, packaged_by_hash
 from ...instances.stored_results import result_from_json

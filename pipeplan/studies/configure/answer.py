@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ...instances.base.display import Displayed
+from ...instances.base.kind import Displayed
 from ...instances.training.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
 from ...instances.training.fits import fit_of
 from ...instances.training.kind_functions import facts
