@@ -1,12 +1,12 @@
 # The public names, each once, with its home: type checkers read this file, and the package itself does.
 from .formulations.contract import Formulation as Formulation
 from .formulations.contract import OptionSpec as OptionSpec
-from .instances.base.kind import Picture as Picture
 from .instances.base.errors import InputError as InputError
 from .instances.base.errors import PipeplanError as PipeplanError
 from .instances.base.errors import UsageError as UsageError
 from .instances.base.errors import Violation as Violation
 from .instances.base.kind import Lowered as Lowered
+from .instances.base.kind import Picture as Picture
 from .instances.base.result import Found as Found
 from .instances.base.result import History as History
 from .instances.base.result import Proof as Proof
