@@ -28,22 +28,13 @@ from functools import cached_property
 from typing import Any
 
 from ...instances.base.errors import TooLargeError
-from ...instances.timeline.named_orders import dualpipe_v, gpipe, interleaved, one_f_one_b, zb_h1, zb_h2, zb_v
+from ...instances.timeline.named_orders import BY_NAME
 from ...instances.training.plan import Configuration, Recompute
 from ..contract import Values
 from .columns import Column
 from .settings import Setting
 
 NAME = "mip-configuration"
-RULES = {
-    "gpipe": gpipe,
-    "1f1b": one_f_one_b,
-    "interleaved-1f1b": interleaved,
-    "zb-h1": zb_h1,
-    "zb-h2": zb_h2,
-    "zb-v": zb_v,
-    "dualpipe-v": dualpipe_v,
-}
 PARTS = {"F": 0, "B": 1, "I": 1, "W": 2}
 """The place of a kind of pass among the seconds of its chunk."""
 MOST_PASSES = 60_000
@@ -72,7 +63,7 @@ class Block:
     def orders(self) -> tuple[tuple[Pass, ...], ...]:
         """The passes of each rank."""
         d = self.setting.degrees
-        rule = RULES[self.setting.schedule]
+        rule = BY_NAME[self.setting.schedule]
         return tuple(
             tuple((own[i], PARTS[kind], n) for kind, i, n in rule(r, d.pipeline, d.virtual, self.micro_batches))
             for r, own in enumerate(self.homes)
