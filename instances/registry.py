@@ -66,6 +66,7 @@ PLACEMENT = kind_in(
     held=Function("each_device:held"),
     to_schedule=Function("to_schedule:lower"),
     generators=Later("generators:GENERATORS"),
+    complete=Function("kind_functions:with_colours"),
 )
 
 # Layers in a row on GPUs, by periodic patterns.

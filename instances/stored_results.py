@@ -90,7 +90,8 @@ def load_plan(path: str | os.PathLike[str], problem: Problem | str | os.PathLike
 
 def plan_from_json(data: object, problem: Problem | None = None) -> Plan:
     """See `load_plan`."""
-    plan = _plan(as_object("", data, PLAN_FORMATS), problem)
+    top = as_object("", data, PLAN_FORMATS)
+    plan = _plan(top, problem)
     if problem is not None and plan.kind != plan_kind(problem):
         fitting = plan_kind(problem)
         levels = " with levels" if "levels" in problem.extensions else ""
@@ -99,7 +100,8 @@ def plan_from_json(data: object, problem: Problem | None = None) -> Plan:
             f"is of the kind {plan.kind}, but the problem is a {problem.kind}{levels}",
             f"give a plan of the kind {fitting}",
         )
-    return plan
+    complete = None if problem is None or "schema" in top else kind_of(problem).complete
+    return plan if complete is None else complete(problem, plan)
 
 
 def _plan(top: Mapping[str, Any], problem: Problem | None) -> Plan:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .checks import MAX_DEVICES
 from .errors import InputError, UsageError, show, unknown_name
@@ -282,6 +282,10 @@ _OTHER_SIZES = {
 }
 
 
+# Nodes, GPUs of each, and their name; or all GPUs, and their name.
+_DEVICES = re.compile(r"\s*(?:(?P<nodes>\d{1,9})\s*x\s*)?(?P<each>\d{1,9})\s*x\s*(?P<name>\S.*)", re.ASCII)
+
+
 def known_gpu(name: str) -> KnownGpu:
     """The GPU that somebody means: capitals, the maker's name and a missing memory size do not matter."""
     word = re.sub(r"[\s_-]+", "-", _NOISE.sub(" ", name.lower().replace("-", " ").replace("_", " ")).strip())
@@ -309,11 +313,12 @@ def devices_by_gpu(text: str) -> tuple[tuple[int, KnownGpu], ...]:
 
 
 def devices_and_gpu(text: str) -> tuple[int, KnownGpu]:
-    """From `64xh100-80gb`: how many GPUs, and which."""
-    count, cross, name = text.strip().partition("x")
-    if not cross or not count.strip().isdecimal() or len(count.strip()) > 9 or not name.strip():
+    """From `64xh100-80gb`: how many GPUs, and which; from `8x8xh100-80gb` with as many in each node."""
+    found = _DEVICES.fullmatch(text)
+    if not found:
         raise InputError("devices", f"are {show(text)}", 'give their number and name, as in "64xh100-80gb"')
-    number = int(count)
-    if not 0 < number <= MAX_DEVICES:
-        raise InputError("devices", f"are {number}", f"give a number from 1 to {MAX_DEVICES}")
-    return number, known_gpu(name)
+    nodes, each, name = int(found["nodes"] or 1), int(found["each"]), found["name"]
+    if not 0 < nodes * each <= MAX_DEVICES:
+        raise InputError("devices", f"are {nodes * each}", f"give a number from 1 to {MAX_DEVICES}")
+    gpu = known_gpu(name)
+    return nodes * each, replace(gpu, node=each) if found["nodes"] else gpu

@@ -174,6 +174,8 @@ class Kind(Generic[ProblemT, PlanT]):
     """What the fullest device holds, in bytes and exactly."""
     read_plan: Function[[str, ProblemT], PlanT] | None = None
     """The plan in a file that is no JSON; None: all its plans are JSON."""
+    complete: Function[[ProblemT, PlanT], PlanT] | None = None
+    """The plan with what follows from the decisions in it, for plans that people write; None: they say all."""
     each_memory: Function[[ProblemT, float | None], ProblemT] | None = None
     """The problem with so much memory on each device; None: it has one field for all of them."""
     trains: Function[[ProblemT], bool] | None = None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ..base.cluster import Cluster, changes
+from ..base.checks import NodeId
 from ..base.errors import show
 from ..base.fields import facts_of
 from ..registry import PLACEMENT
@@ -40,6 +42,25 @@ def pipeline(problem: PlacementProblem, plan: PlacementPlan, micro_batches: int 
 
     check_tasks([given(micro_batches)] * len(plan.devices))
     return placement_pipeline(problem, plan, given(micro_batches), schedule)
+
+
+def with_colours(problem: PlacementProblem, plan: PlacementPlan) -> PlacementPlan:
+    """Nodes that the plan does not name go to the device of those whose colour they have, if that is one device: a
+    backward node to that of its forward node."""
+    holders: dict[NodeId, int] = {node: number for number, own in enumerate(plan.devices) for node in own.nodes}
+    more: dict[int, list[NodeId]] = {}
+    for members in problem.color_classes:
+        nodes = [problem.nodes[i].id for i in members]
+        devices = {holders[node] for node in nodes if node in holders}
+        if len(devices) == 1:
+            more.setdefault(devices.pop(), []).extend(node for node in nodes if node not in holders)
+    return replace(
+        plan,
+        devices=tuple(
+            own if own.subgraphs else replace(own, nodes=(*own.nodes, *more.get(number, ())))
+            for number, own in enumerate(plan.devices)
+        ),
+    )
 
 
 def trains(problem: PlacementProblem) -> bool:

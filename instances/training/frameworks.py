@@ -28,7 +28,8 @@ class StateBytes:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a configuration must keep; `reason` is a whole sentence, and `remedy` says what to change."""
+    """What a configuration must keep; `reason` is a whole sentence, and `remedy` says what to change;
+    `{heads}` and `{key_value_heads}` in it stand for so many of them."""
 
     name: str
     kept: Check
@@ -154,18 +155,18 @@ def _experts_need_sequences(problem: TrainingProblem, plan: Configuration) -> bo
     return problem.model.experts is None or plan.degrees.tensor == 1 or problem.sequence_parallel
 
 
-HEADS = Rule("heads", _heads, "Tensor parallelism divides the attention heads", "choose a divisor of the heads")
+HEADS = Rule("heads", _heads, "Tensor parallelism divides the attention heads", "choose a divisor of the {heads}")
 KEY_VALUES = Rule(
     "key-value heads",
     _key_values,
     "Tensor parallelism divides the key-value heads",
-    "choose a divisor of the key-value heads",
+    "choose a divisor of the {key_value_heads}",
 )
 KEY_VALUES_OR_COPIES = Rule(
     "key-value heads",
     _key_values_or_copies,
     "Tensor parallelism divides the key-value heads, or is a multiple of their number and copies them",
-    "choose a divisor or a multiple of the key-value heads",
+    "choose a divisor or a multiple of the {key_value_heads}",
 )
 MLP = Rule("mlp", _mlp, "Tensor parallelism divides the hidden size of the MLP", "choose a divisor of it")
 TOKENS = Rule(

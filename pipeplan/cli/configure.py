@@ -13,7 +13,7 @@ import typer
 
 from ..instances.base.clock import now
 from ..instances.base.errors import InputError, UsageError, one_of, show
-from ..show.console import print_json
+from ..show.console import print_json, say_note
 from . import quantities
 from .arguments import FEW, Json, output_file, writable
 from .arguments import progress as progress_option
@@ -40,7 +40,7 @@ _model, _cluster, _scope, _runs = (
 )
 # Arguments of `instances.training.build.problem_of`, under the same names.
 PROBLEM_OPTIONS = (
-    _cluster("devices", str, metavar="NxGPU", help="The GPUs, as in 64xh100-80gb."),
+    _cluster("devices", str, metavar="NxGPU", help="The GPUs, as in 64xh100-80gb, or by nodes, 8x8xh100-80gb."),
     _cluster(
         "levels",
         Any,
@@ -237,6 +237,8 @@ def command(
         answer = _cross_checked(answer, seconds, limits)
     if output is not None:
         _save(answer, seconds, limits.get("time_limit_s"), output)
+    if "levels" not in given and len(problem.levels) > 1:
+        say_note(f"links are those of usual nodes, {_links(problem)}; --levels says otherwise")
     if json:
         print_json(answer.to_json())
     else:
@@ -317,6 +319,10 @@ def _problem(model: str | None, given: Mapping[str, Any]) -> TrainingProblem:
         field = error.field.replace("efficiencies.", "--efficiency ")
         raise InputError(field, error.problem, error.remedy, error.file) from None
     return _without_limit(problem) if memory == math.inf else problem
+
+
+def _links(problem: TrainingProblem) -> str:
+    return ",".join(f"{level.count}x{level.bandwidth / 1e9:g}GB/s" for level in problem.levels)
 
 
 def _without_limit(problem: TrainingProblem) -> TrainingProblem:

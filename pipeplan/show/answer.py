@@ -41,7 +41,14 @@ def answer(problem: Problem, result: Result, view: PlanView | None, rules: Rules
         return no_plan(problem, result)
     if view is None or result.objective is None:
         return "The plan breaks a rule of the problem."
-    return about_plan(problem, result.plan, view, rules, result.objective, how_good(problem, result))
+    told = (how_good(problem, result), _than_start(result, result.objective))
+    return about_plan(problem, result.plan, view, rules, result.objective, *told)
+
+
+def _than_start(result: Result, value: float) -> str:
+    """By how much the user's own plan is slower, where the search began with one."""
+    start = result.warm_start
+    return "" if start.source != "user" or start.value is None else _against("your plan", start.value, value)
 
 
 def about_plan(problem: Problem, plan: Plan, view: PlanView, rules: Rules, value: float, *more: str) -> str:
@@ -107,11 +114,15 @@ def _misfit(problem: Problem, rules: Rules, memory: MemoryUnit) -> str:
 
 def _compared(split: str, other: Ruling, plan: Plan, value: float) -> str:
     """By how much another split is slower."""
-    if other.value is None or value <= 0:
-        return ""
-    if other.plan == plan:
+    if other.value is not None and value > 0 and other.plan == plan:
         return f"this is {split}"
-    ratio = other.value / value
+    return "" if other.value is None else _against(split, other.value, value)
+
+
+def _against(split: str, other: float, value: float) -> str:
+    if value <= 0:
+        return ""
+    ratio = other / value
     if abs(ratio - 1) <= SAME:
         return f"{split} would be as fast"
     if ratio < 1:
@@ -130,7 +141,8 @@ def how_good(problem: Problem, result: Result) -> str:
     if result.gap is None:
         return "how far it is from the best plan is not known"
     if result.found == Found.OPTIMAL and result.stop == Stop.PROVEN:
-        return optimal() + (f" among {among}" if among else "")
+        more = f" ({result.wider} asks for more)" if result.wider else ""
+        return optimal() + (f" among {among}{more}" if among else "")
     return f"proven: no plan saves more than {percent(result.gap)} of this time" + _within(among)
 
 

@@ -371,6 +371,20 @@ REFUSED_WORDS = {
 }
 
 
+def test_a_degree_that_does_not_divide_the_heads_is_told_their_number(plan: Plan) -> None:
+    asked = ("--devices", "3x8xh100", "--sequence", "8184", "--batch", "64", "--judge", "tensor=3")
+    said = plan("configure", "llama-3-8b", *asked)
+    _is_one_sentence(said, "choose a divisor of the 32 heads")
+
+
+def test_the_links_that_were_assumed_are_told(plan: Plan) -> None:
+    asked = ("--sequence", "8192", "--batch", "64", "--judge", "tensor=2")
+    told = "Note: links are those of usual nodes, 8x450GB/s,2x50GB/s; --levels says otherwise\n"
+    assert plan("configure", "llama-3-8b", "--devices", "2x8xh100-80gb", *asked).err == told
+    levels = ("--levels", "8x450GB/s,2x50GB/s")
+    assert plan("configure", "llama-3-8b", "--devices", "16xh100-80gb", *levels, *asked).err == ""
+
+
 @pytest.mark.parametrize("name", REFUSED_WORDS)
 def test_a_configuration_that_cannot_be_is_refused_in_a_sentence(plan: Plan, name: str) -> None:
     words, told = REFUSED_WORDS[name]

@@ -87,6 +87,18 @@ def test_a_result_is_judged_by_the_rules_that_it_was_made_for(plan: Plan, instan
     assert report["objective"] == json.loads(result.read_text())["objective"]
 
 
+def test_a_plan_need_not_name_backward_nodes(plan: Plan, tmp_path: Path) -> None:
+    table, own = tmp_path / "own.csv", tmp_path / "plan.json"
+    table.write_text("layer,forward [ms],backward [ms],parameters [MB],activation [MB],output [MB]\na,1,2,0,0,1\nb,1,3,0,0,1\n")
+    devices = [{"name": f"acc{i}", "type": "accelerator", "nodes": [name]} for i, name in enumerate("ab")]
+    own.write_text(json.dumps({"kind": "placement", "devices": devices}))
+    cluster = ("--devices", "2", "--bandwidth", "1GB/s", "--memory", "none", "--kind", "placement")
+    assert plan("verify", table, own, *cluster).out == "verified: yes, recomputed max-load 6 ms\n"
+    devices[0]["nodes"] = []
+    own.write_text(json.dumps({"kind": "placement", "devices": devices}))
+    assert "Node 'a/backward' is on no device" in plan("verify", table, own, *cluster).out
+
+
 def test_what_a_result_claims_is_not_believed(plan: Plan, instance: Path, tmp_path: Path) -> None:
     result = tmp_path / "result.json"
     plan("solve", instance, "--planner", "linear-dp", "--output", result)

@@ -66,6 +66,14 @@ def _schedule_faults(plan: Configuration) -> Iterator[Violation]:
         yield Violation("schedule", f"{plan.schedule} has {wanted} on each rank, and here are {virtual}.")
 
 
+def _counts(problem: TrainingProblem) -> dict[str, str]:
+    """What a remedy names by its number."""
+    own = problem.model.attention
+    if own is None:
+        return {}
+    return {"heads": f"{own.heads} heads", "key_value_heads": f"{own.key_value_heads} key-value heads"}
+
+
 def framework_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[Violation]:
     """What the framework cannot run, each in a sentence with the remedy."""
     framework = problem.rules
@@ -75,7 +83,7 @@ def framework_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[
         yield Violation("schedule", f"{name} has no schedule {plan.schedule}; choose {known}.")
     for rule in framework.rules:
         if not rule.kept(problem, plan):
-            yield Violation(rule.name, f"{rule.reason}; {rule.remedy}.")
+            yield Violation(rule.name, f"{rule.reason}; {rule.remedy.format_map(_counts(problem))}.")
     if framework.alike and len(set(plan.recompute)) > 1:
         yield Violation("recomputation", f"{name} computes the same again in every chunk; choose one word for all.")
     own = problem.model.own

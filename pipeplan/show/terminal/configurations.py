@@ -63,13 +63,14 @@ def _draw_list(answer: Answer) -> None:
     if not shown:
         return
     console = out()
-    console.print(styled("shortlist", "bold"))
     least = min(own.timing.seconds for own in shown) if answer.best is None else answer.best.timing.seconds
     degrees = {
         title: name
         for title, name in LETTERS.items()
         if any(getattr(own.plan.degrees, name) > 1 for own in shown) or name == "data"
     }
+    letters = [f"{title} {name.replace('_', '-')}" for title, name in degrees.items()]
+    console.print(styled(f"shortlist ({', '.join(letters)}, b micro-batch)", "bold"))
     table = new_table()
     columns(
         table,

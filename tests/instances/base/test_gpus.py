@@ -96,6 +96,9 @@ def test_memory_is_what_the_driver_reports() -> None:
         ("128xgb200", [64, 2]),
         ("1024xgb300", [64, 16]),
         ("8xgh200", [4, 2]),
+        ("4x8xh100", [8, 4]),
+        ("8x4xh100", [4, 8]),
+        ("1x8xh100", [8]),
     ],
 )
 def test_the_usual_node_is_cut_or_repeated(devices: str, counts: list[int]) -> None:
@@ -119,7 +122,7 @@ def test_gpus_that_are_no_product_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["h100", "xh100", "8x", "8 h100", "-8xh100", "1.5xh100", "0xh100", "9" * 40 + "xh100", ""]
+    "text", ["h100", "xh100", "8x", "8 h100", "-8xh100", "1.5xh100", "0xh100", "0x8xh100", "9" * 40 + "xh100", ""]
 )
 def test_what_names_no_devices_is_refused(text: str) -> None:
     with pytest.raises(InputError) as caught:

@@ -11,6 +11,7 @@ import pytest
 from pipeplan.instances.base.cluster import Cluster
 from pipeplan.instances.base.result import Asked, Found, Stop
 from pipeplan.instances.catalogue import load_packaged
+from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.referee import rules_of
 from pipeplan.planners.run.solve import solve
@@ -40,7 +41,7 @@ def sentence(name: str, planner: str, **options: Any) -> str:
         (
             "tiny-chain",
             "dp",
-            "; optimal, proven among contiguous plans, which form a chain of stages; this is",
+            "; optimal, proven among contiguous plans, which form a chain of stages (--formulation ip-tarnawski --non-contiguous asks for more); this is",
         ),
         (
             "tiny-chain",
@@ -89,6 +90,18 @@ def test_a_gap_is_said_as_a_share_of_the_value() -> None:
         "proven: no plan saves more than 26.3 % of this time (among contiguous plans, which form a chain of stages)"
     )
     assert (1 - 5 / 19) * result.objective == pytest.approx(result.bound), "so much less time, and it is the bound"
+
+
+def test_whoever_starts_from_a_plan_is_told_how_far_it_is() -> None:
+    problem = load_packaged("tiny-chain")
+    own = PlacementPlan.from_assignment(problem, dict(zip(problem.index, (0, 0, 0, 1, 1, 2), strict=True)))
+    result = solve(problem, planner="dp", warm_start=own)
+    rules = rules_of(problem, result.options)
+    value = rules.value(problem, own)
+    said = answer(problem, result, None if result.plan is None else view_of(problem, result.plan, rules), rules)
+    assert result.objective == 6.0
+    assert value == 7.0
+    assert "; your plan would be 16.7 % slower; " in said
 
 
 def test_a_bound_within_the_tolerance_reads_as_a_proof() -> None:
