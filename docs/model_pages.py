@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -27,7 +27,6 @@ ADDERS = {
     *("add_all_different", "add_bool_or", "add_bool_xor", "add_exactly_one", "add_implication"),
     *("add_linear_constraint", "add_max_equality", "add_min_equality", "add_no_overlap", "require", "row"),
 }
-GROWING = ("model", "rows", "placement", "order")
 # What adders and the rows of long amounts are made of, themselves no part of any model.
 TOOLS = {"native.py", "zero_bubble/exact_rows.py"}
 
@@ -56,7 +55,8 @@ def _rows_in(path: Path) -> Iterator[Row]:
     text = path.read_text("utf-8")
     tree, module = ast.parse(text), _place(path).removesuffix(".py").replace("/", ".")
     numbers = _numbers(module) if "\nEQUATIONS = " in text else {}
-    handed_on = {name for node in ast.walk(tree) for name in _generators(node)}
+    handed_on = {name for function in _functions(tree) for name in _generators(function)}
+    grown = {"model", *_lists(tree)}
     for function in _functions(tree):
         places = []
         for node in ast.walk(function):
@@ -65,7 +65,7 @@ def _rows_in(path: Path) -> Iterator[Row]:
                 number = numbers.get(name)
                 yield Row(f"{module}.{name if number is None else f'eq_{number}_{name}'}", path, node.lineno)
             elif (function.name in handed_on and isinstance(node, ast.Yield | ast.YieldFrom)) or (
-                _adds(node) and function.name not in ("require", "row")
+                _adds(node, grown) and function.name not in ("require", "row")
             ):
                 places.append((node.lineno, node.col_offset))
         for number, (line, _) in enumerate(sorted(places), 1):
@@ -90,7 +90,17 @@ def _block(node: ast.AST) -> str | None:
     return None
 
 
-def _adds(node: ast.AST) -> bool:
+def _lists(tree: ast.Module) -> Iterator[str]:
+    """Names of the lists of rows that a module makes, alone or several in a line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and "ConstraintList(" in ast.unparse(node.value):
+            targets = node.targets[0]
+            names = targets.elts if isinstance(targets, ast.Tuple) else [targets]
+            yield from (name.attr for name in names if isinstance(name, ast.Attribute))
+
+
+def _adds(node: ast.AST, grown: Collection[str]) -> bool:
+    """Does it add to a model, or to one of these lists?"""
     if not isinstance(node, ast.Call):
         return False
     if isinstance(node.func, ast.Name):
@@ -98,17 +108,17 @@ def _adds(node: ast.AST) -> bool:
     if not isinstance(node.func, ast.Attribute):
         return False
     if node.func.attr == "add":
-        grown = ast.unparse(node.func.value).rpartition(".")[2] in GROWING
-        return grown and not isinstance(node.args[0], ast.Tuple) and ast.unparse(node.args[0]) != "row"
+        adds = ast.unparse(node.func.value).rpartition(".")[2] in grown
+        return adds and not isinstance(node.args[0], ast.Tuple) and ast.unparse(node.args[0]) != "row"
     return node.func.attr in ADDERS
 
 
-def _generators(node: ast.AST) -> Iterator[str]:
-    """Methods whose rows a loop adds one by one: `for row in (*self.paths(), *self.memory())`."""
-    if isinstance(node, ast.For) and ast.unparse(node.target) == "row" and isinstance(node.iter, ast.Tuple):
-        for part in node.iter.elts:
-            if isinstance(part, ast.Starred) and isinstance(part.value, ast.Call):
-                yield ast.unparse(part.value.func).rpartition(".")[2]
+def _generators(function: ast.FunctionDef) -> Iterator[str]:
+    """Methods whose rows `add_rows` adds, block by block: `add_rows(model, {"eq_1": self.paths()})`."""
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+    if any(ast.unparse(call.func) == "add_rows" for call in calls):
+        found = (call.func for call in calls if not call.args)
+        yield from (own.attr for own in found if isinstance(own, ast.Attribute) and ast.unparse(own.value) == "self")
 
 
 def _calls(value: ast.expr, name: str) -> bool:
