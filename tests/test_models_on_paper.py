@@ -20,7 +20,7 @@ from pipeplan.studies.export import export_model
 ROOT = Path(__file__).resolve().parents[1]
 MODELS = ROOT / "docs" / "models"
 PAGES = sorted(path for path in MODELS.glob("*.md") if path.stem not in ("index", "notation"))
-FORMULA = re.compile(r"^\$\$(.*?)\$\$\n\n(Rows: [^\n]*)?", re.MULTILINE | re.DOTALL)
+FORMULA = re.compile(r"^\$\$(.*?)\$\$\n\n((?:Rows: |No rows)[^\n]*)?", re.MULTILINE | re.DOTALL)
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
 
@@ -82,6 +82,16 @@ def test_formulas_have_numbers_of_their_own_and_rows_unless_they_say_what_is_min
             assert (len(tags) == 1 and rows) or formula.startswith(r"\min"), formula
             numbers += tags
         assert len(numbers) == len(set(numbers)), section.splitlines()[0]
+
+
+def test_every_numbered_equation_of_the_papers_is_on_its_page() -> None:
+    """Those of Beaumont et al.; and of Piper, whose formulas have no numbers, five."""
+    tags = {
+        name: re.findall(r"\\tag\{([A-Z]?\d+)[a-z]?\}", (MODELS / f"{name}.md").read_text("utf-8"))
+        for name in ("ilp-beaumont", "mip-piper")
+    }
+    assert {tag for tag in tags["ilp-beaumont"] if tag.isdigit()} == {str(number) for number in range(1, 37)}
+    assert [tag for tag in tags["mip-piper"] if tag.startswith("P")] == ["P1", "P2", "P3", "P4", "P5"]
 
 
 @pages
