@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..instances.base.kind import Rules
-from ..instances.base.result import Stop
 from ..instances.registry import Problem, kind_of
 from ..planners.referee import rules_of
 from ..studies.memory import MemoryStudy
-from ..studies.pareto.curve import Candidate, Curve, CurvePoint
+from ..studies.pareto.curve import Curve, CurvePoint
 from ..studies.pareto.tradeoff import rules_within
 from .sensitivity import devices
 from .view import module_of
@@ -149,20 +148,11 @@ def of_training(curve: Curve) -> Front:
 def of_memory(study: MemoryStudy) -> Front:
     """The value of a plan against the memory of a device, from the least with a plan on."""
     problem, method = study.problem, str(study.method)
-    points = (
-        CurvePoint(
-            point.memory_bytes,
-            Stop.PROVEN if point.certified else Stop.COMPLETED,
-            None if point.value is None else Candidate(None, point.value, point.memory_bytes, method),
-            point.bound,
-        )
-        for point in study.points
-    )
     return Front(
         problem,
         "memory of a device",
         value_of(study),
-        (Series(method, tuple(points)),),
+        (Series(method, study.points),),
         lambda point: _within(problem, point, study.options),
         memory=memory_unit(study.least.counted),
     )

@@ -7,21 +7,21 @@ count for every larger memory, bounds for every smaller one.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..formulations.contract import Plan, Problem
-from ..instances.base.amounts import as_written
+from ..formulations.contract import Problem
 from ..instances.base.clock import now
 from ..instances.base.errors import InputError
-from ..instances.base.result import PROVEN_TOLERANCE, Result, Stop, relative_gap
+from ..instances.base.result import PROVEN_TOLERANCE, Result, Stop
 from ..instances.least_memory import SmallestMemory, enough
 from ..instances.lookup import problem_of
 from ..instances.registry import kind_of
 from ..planners.memory.smallest import smallest_memory
-from ..planners.options import Progress, SolveOptions, limits_of
+from ..planners.options import SolveOptions, limits_of
 from ..planners.run.solve import describe, solve
+from .pareto.curve import Candidate, CurvePoint, Watch, bound_at, with_bounds_from_above, with_plans_from_below
 
 SCHEMA = "pipeplan.memory/1"
 POINTS = 6
@@ -31,38 +31,9 @@ LEAST_SHARE = 3
 # Amounts of memory that differ by a smaller share than this count as the same.
 NARROW = 0.002
 
-Watch = Callable[[Progress], None] | None
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryPoint:
-    """The best value with so much memory on each device."""
-
-    memory_bytes: float
-    value: float | None
-    bound: float | None
-    stop: Stop
-    plan: Plan | None
-
-    @property
-    def gap(self) -> float | None:
-        return relative_gap(self.value, self.bound)
-
-    @property
-    def certified(self) -> bool:
-        """Is the value proven to be the least?"""
-        return self.gap is not None and self.gap <= PROVEN_TOLERANCE
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "memory_bytes": self.memory_bytes,
-            "value": self.value,
-            "bound": self.bound,
-            "gap": self.gap,
-            "certified": self.certified,
-            "stop": str(self.stop),
-            "plan": None if self.plan is None else self.plan.to_json(),
-        }
+MemoryPoint = CurvePoint
+COLUMNS = {"memory_bytes": "limit", **{name: name for name in ("value", "bound", "gap", "certified", "stop")}}
+"""What JSON calls the parts of a point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +68,8 @@ class MemoryStudy:
             "least": self.least.to_json(),
             "plan": None if self.least.plan is None else self.least.plan.to_json(),
             "method": self.method,
-            "points": [point.to_json() for point in self.points],
-            "no_more_helps_from_bytes": None if no_more is None else no_more.memory_bytes,
+            "points": [point.to_json(COLUMNS) for point in self.points],
+            "no_more_helps_from_bytes": None if no_more is None else no_more.limit,
             "complete": self.complete,
         }
 
@@ -197,34 +168,35 @@ class _Study:
     def _ask(self, amount: float | None, share: int) -> None:
         if amount is not None:
             self.asked.add(amount)
-        asked = kind_of(self.problem).with_memory(self.problem, amount)
+        begun, asked = now(), kind_of(self.problem).with_memory(self.problem, amount)
         result = solve(asked, **self.method, limits=self._limits(share), on_progress=self.watch)
         self.interrupted = result.stop == Stop.INTERRUPTED
         self.name, self.options = result.formulation or result.planner, result.options
         point = self._point(amount, result)
         if point is not None:
             self.open_above &= amount is not None
-            self.points = settled([*self.points, point])
+            self.points = settled([*self.points, replace(point, seconds=now() - begun)])
 
     def _point(self, amount: float | None, result: Result) -> MemoryPoint | None:
         """Where its plan holds just that; a bound without a plan stands where it was asked for."""
-        memory = amount
-        if result.plan is not None and result.verified:
+        limit, found = amount, None
+        if result.plan is not None and result.objective is not None and result.verified:
             fullest = kind_of(self.problem).held
             assert fullest is not None, self.problem.kind
-            held = fullest(self.problem, result.plan, result.options)
-            memory = enough(held) if amount is None or held <= as_written(amount) else amount
-        if memory is None:
+            held = enough(fullest(self.problem, result.plan, result.options))
+            limit = held if amount is None else min(held, amount)
+            found = Candidate(result.plan, result.objective, limit, str(self.name))
+        if limit is None:
             return None
-        return MemoryPoint(memory, result.objective, result.bound, result.stop, result.plan)
+        return MemoryPoint(limit, result.stop, found, result.bound, messages=result.messages)
 
     def _steepest(self) -> float | None:
         """An amount between two points: where the value falls most, and amounts are not the same for all one cares."""
         best, most = None, 0.0
         for low, high in zip(self.points, self.points[1:], strict=False):
-            if low.value is None or high.value is None or high.memory_bytes <= low.memory_bytes * (1 + NARROW):
+            if low.value is None or high.value is None or high.limit <= low.limit * (1 + NARROW):
                 continue
-            fall, middle = low.value - high.value, _middle(low.memory_bytes, high.memory_bytes)
+            fall, middle = low.value - high.value, _middle(low.limit, high.limit)
             if worse(low.value, high.value) and fall > most and middle not in self.asked:
                 best, most = middle, fall
         return best
@@ -249,22 +221,10 @@ def worse(value: float, other: float) -> bool:
     return value - other > PROVEN_TOLERANCE * abs(value)
 
 
-def settled(points: list[MemoryPoint]) -> list[MemoryPoint]:
+def settled(points: Iterable[MemoryPoint]) -> list[MemoryPoint]:
     """The points by growing memory, each amount once; neither value nor bound ever grows with it."""
-    ordered = sorted(points, key=lambda point: (point.memory_bytes, point.value is None, point.value))
-    kept: list[MemoryPoint] = []
-    for point in ordered:
-        before = kept[-1] if kept else None
-        if before is not None and before.value is not None and (point.value is None or point.value >= before.value):
-            point = replace(point, value=before.value, plan=before.plan)
-        if before is not None and before.memory_bytes == point.memory_bytes:
-            bounds = [bound for bound in (before.bound, point.bound) if bound is not None]
-            kept[-1] = replace(before, bound=max(bounds, default=None))
-        else:
-            kept.append(point)
-    bound: float | None = None
-    for i, point in reversed(list(enumerate(kept))):
-        known = [value for value in (bound, point.bound) if value is not None]
-        bound = max(known, default=None)
-        kept[i] = replace(point, bound=bound if bound is None or point.value is None else min(bound, point.value))
-    return kept
+    kept: dict[float, MemoryPoint] = {}
+    for point in sorted(points, key=lambda point: (point.value is None, point.value)):
+        known = kept.setdefault(point.limit, point)
+        kept[point.limit] = replace(known, bound=bound_at((known, point), point.limit, None))
+    return [point.settled() for point in with_bounds_from_above(with_plans_from_below(kept.values()), None)]

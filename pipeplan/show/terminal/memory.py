@@ -30,7 +30,7 @@ def _draw_points(study: MemoryStudy) -> None:
     columns(table, f"memory,{clean(value_of(study))}{clean(times.inside)},less time,gap")
     for point in study.points:
         table.add_row(
-            sufficient(point.memory_bytes, study.least.counted),
+            sufficient(point.limit, study.least.counted),
             times.text(point.value, "none"),
             _less(point, first),
             _gap(point),
@@ -62,7 +62,7 @@ def _closing(study: MemoryStudy) -> str:
         p for p in study.points if p.bound is not None and best.value is not None and worse(p.bound, best.value)
     ]
     if not best.certified:
-        most = sufficient(best.memory_bytes, counted)
+        most = sufficient(best.limit, counted)
         return f"with more than {most} nothing better was found ({study.method}, not proven)"
-    words = f"from {sufficient(best.memory_bytes, counted)} on more memory does not help (proven by {study.method})"
-    return f"{words}; with {at_least(slower[-1].memory_bytes, counted)} it still does" if slower else words
+    words = f"from {sufficient(best.limit, counted)} on more memory does not help (proven by {study.method})"
+    return f"{words}; with {at_least(slower[-1].limit, counted)} it still does" if slower else words

@@ -67,6 +67,11 @@ class CurvePoint:
     messages: tuple[str, ...] = ()
 
     @property
+    def memory_bytes(self) -> float:
+        """The limit, by the name that points of `memory_study` have for it."""
+        return self.limit
+
+    @property
     def plan(self) -> Any:
         return None if self.candidate is None else self.candidate.plan
 
