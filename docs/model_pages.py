@@ -118,7 +118,9 @@ def _generators(function: ast.FunctionDef) -> Iterator[str]:
     calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
     if any(ast.unparse(call.func) == "add_rows" for call in calls):
         found = (call.func for call in calls if not call.args)
-        yield from (own.attr for own in found if isinstance(own, ast.Attribute) and ast.unparse(own.value) == "self")
+        yield from (
+            own.attr for own in found if isinstance(own, ast.Attribute) and ast.unparse(own.value) == "self"
+        )
 
 
 def _calls(value: ast.expr, name: str) -> bool:

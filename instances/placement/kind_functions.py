@@ -8,8 +8,8 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from ..base.cluster import Cluster, changes
 from ..base.checks import NodeId
+from ..base.cluster import Cluster, changes
 from ..base.errors import show
 from ..base.fields import facts_of
 from ..registry import PLACEMENT

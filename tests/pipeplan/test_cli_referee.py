@@ -89,7 +89,9 @@ def test_a_result_is_judged_by_the_rules_that_it_was_made_for(plan: Plan, instan
 
 def test_a_plan_need_not_name_backward_nodes(plan: Plan, tmp_path: Path) -> None:
     table, own = tmp_path / "own.csv", tmp_path / "plan.json"
-    table.write_text("layer,forward [ms],backward [ms],parameters [MB],activation [MB],output [MB]\na,1,2,0,0,1\nb,1,3,0,0,1\n")
+    table.write_text(
+        "layer,forward [ms],backward [ms],parameters [MB],activation [MB],output [MB]\na,1,2,0,0,1\nb,1,3,0,0,1\n"
+    )
     devices = [{"name": f"acc{i}", "type": "accelerator", "nodes": [name]} for i, name in enumerate("ab")]
     own.write_text(json.dumps({"kind": "placement", "devices": devices}))
     cluster = ("--devices", "2", "--bandwidth", "1GB/s", "--memory", "none", "--kind", "placement")

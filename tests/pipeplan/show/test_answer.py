@@ -41,7 +41,8 @@ def sentence(name: str, planner: str, **options: Any) -> str:
         (
             "tiny-chain",
             "dp",
-            "; optimal, proven among contiguous plans, which form a chain of stages (--formulation ip-tarnawski --non-contiguous asks for more); this is",
+            "; optimal, proven among contiguous plans, which form a chain of stages (--formulation ip-tarnawski "
+            "--non-contiguous asks for more); this is",
         ),
         (
             "tiny-chain",
