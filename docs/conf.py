@@ -37,6 +37,7 @@ html_css_files = ["site.css"]
 # Formulas need no network: MathJax in one file, with its fonts, lies beside the pages.
 MATHJAX = Path(mathjax.__file__).parent / "static" / "mathjax" / "es5" / "tex-svg.js"
 html_static_path = ["_static", str(MATHJAX)]
+html_search_scorer = str(Path(__file__).with_name("search_score.js"))
 mathjax_path = MATHJAX.name
 # The notebooks are there to be downloaded; the text of a page is of no use beside them.
 html_copy_source = False

@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import shutil
+import subprocess
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -206,3 +209,32 @@ def test_every_page_of_the_site_has_a_description_of_its_own(monkeypatch: pytest
     assert {f"{name}.md" for name in told} == stems
     assert len(set(told.values())) == len(told)
     assert {name: text for name, text in told.items() if not 50 <= len(text) <= 160} == {}
+
+
+# ---- what the site's own search finds ----------------------------------------------------------------------
+
+TITLES = {
+    path.relative_to(ROOT / "docs").with_suffix("").as_posix(): path.read_text("utf-8").partition("\n")[0][2:]
+    for path in (*(ROOT / "docs").glob("*.md"), *MODELS.glob("*.md"))
+} | {"lessons/01": "1 · What pipelines cost in memory", "lessons/12": "12 · Which parallelism?"}
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="the search is JavaScript")
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("memory 1F1B", "training-memory"),
+        ("pipeline stages", "from-your-model"),
+        ("which parallelism", "configure"),
+        ("How do I choose pipeline stages for my model?", "from-your-model"),
+    ],
+)
+def test_a_question_finds_the_page_that_answers_it_first(typed: str, found: str) -> None:
+    """Every page has the words somewhere, for which Sphinx gives 5, or 15 where one is in its title."""
+    code = (ROOT / "docs/search_score.js").read_text("utf-8")
+    window = json.dumps({"location": {"search": f"?q={quote(typed)}"}})
+    pages = json.dumps([[name, title, "", None, 5] for name, title in TITLES.items()])
+    best = "pages.sort((a, b) => Scorer.score(b) - Scorer.score(a))[0][0]"
+    program = f"const window = {window};{code};const pages = {pages};console.log({best})"
+    said = subprocess.run(["node", "-e", program], capture_output=True, text=True)
+    assert said.stdout == f"{found}\n", said.stderr
