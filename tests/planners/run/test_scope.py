@@ -10,6 +10,7 @@ import pytest
 from problems.graph_pipelines import random_graph_pipeline
 from problems.placements import random_placement
 from problems.stagings import random_staging
+from problems.trainings import random_training
 
 from pipeplan.formulations.family import PLACEMENTS
 from pipeplan.formulations.registry import FORMULATIONS
@@ -319,7 +320,7 @@ SMALL = {
     "staging": random_staging(0),
     "graph-pipeline": ROW,
     "schedule": divided_pipeline(equal_stages(2, 1, 1, 1), 4, 8),
-    "training": load_packaged("tiny-training"),
+    "training": random_training(1, devices=2),
 }
 SHAPED = {
     "interleaved-1f1b": divided_pipeline(equal_stages(4, 1, 1, 1), 4, 20, virtual=2),
