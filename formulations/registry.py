@@ -224,8 +224,8 @@ class Entry:
     """Small packaged instances that need all of its machine code between them; (): it has none of its own."""
     asked_by: tuple[str, ...] = ()
     """Options that change the question, so that whoever gives one and names no method means this one."""
-    lesson: str | None = None
-    """The notebook of the course that goes through its model."""
+    explained_in: tuple[str, ...] = ()
+    """The page of its equations, and the lesson that goes through them."""
     coarse_first: bool = True
     """Is a plan within 1 % proven before the best one? Not where values are few and far between."""
     arithmetic: frozenset[str] = frozenset()
@@ -324,6 +324,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             starts={"auto": ("linear-dp", "greedy"), "dp": ("dp",)},
             proves_anew=({"variant": "strong"}, {"variant": "strong", "non_contiguous": True}),
             arithmetic=TARNAWSKI_MODELS,
+            explained_in=("docs/models/ip-tarnawski.md",),
         ),
         Entry(
             "ip-tarnawski-latency",
@@ -336,6 +337,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             scope="pipeplan.formulations.tarnawski_latency.formulation:family",
             starts={"auto": ("latency-greedy", "latency-lns"), "dp": ("latency-dp",)},
             arithmetic=TARNAWSKI_MODELS,
+            explained_in=("docs/models/latency.md",),
         ),
         Entry(
             "cp-tarnawski",
@@ -349,6 +351,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             starts={"auto": ("linear-dp", "linear-dp-limited", "one-device", "latency-greedy"), "dp": ("dp",)},
             asked_by=("latency_limit",),
             arithmetic=TARNAWSKI_MODELS,
+            explained_in=("docs/models/latency.md",),
         ),
         Entry(
             "ilp-beaumont",
@@ -360,10 +363,10 @@ FORMULATIONS: Mapping[str, Entry] = {
             takes_start=True,
             scope="pipeplan.formulations.beaumont.scope:family",
             starts={"instead": ("contiguous",)},
-            lesson="notebooks/03-reading-the-ilp.ipynb",
             proves_anew=({"variant": "corrected"},),
             coarse_first=False,
             arithmetic=BEAUMONT_MODELS,
+            explained_in=("docs/models/ilp-beaumont.md", "notebooks/03-reading-the-ilp.ipynb"),
         ),
         Entry(
             "cp-beaumont",
@@ -378,6 +381,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             proves_anew=({},),
             coarse_first=False,
             arithmetic=BEAUMONT_MODELS,
+            explained_in=("docs/models/cp-beaumont.md",),
         ),
         Entry(
             "mip-piper",
@@ -392,6 +396,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             starts={"auto": ("dp-piper",), "dp": ("dp-piper",)},
             compiles_on=("bert-large-stages",),
             proves_anew=({"variant": "columns"},),
+            explained_in=("docs/models/mip-piper.md",),
         ),
         Entry(
             "cp-graphpipe",
@@ -407,6 +412,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             check_options={"family": "convex"},
             check_solver="cp-sat",
             proves_anew=({"family": "convex"}, {"family": "series-parallel"}),
+            explained_in=("docs/models/cp-graphpipe.md",),
         ),
         Entry(
             "cp-schedule",
@@ -420,6 +426,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             proves_anew=({"objective": "makespan"}, {"objective": "span"}),
             coarse_first=False,
             arithmetic=FINITE_MODELS,
+            explained_in=("docs/models/schedules.md",),
         ),
         Entry(
             "ilp-zero-bubble",
@@ -435,6 +442,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             starts={"instead": ("list-schedule",)},
             coarse_first=False,
             arithmetic=SCHEDULE_PROGRAMS,
+            explained_in=("docs/models/schedules.md",),
         ),
         Entry(
             "cp-periodic",
@@ -448,6 +456,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             proves_anew=({},),
             coarse_first=False,
             arithmetic=PERIODIC_MODELS,
+            explained_in=("docs/models/periodic.md",),
         ),
         Entry(
             "mip-configuration",
@@ -459,6 +468,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             scope="pipeplan.formulations.training.scope:family",
             starts={"auto": ("exact-configuration",), "dp": ("exact-configuration",)},
             proves_anew=({},),
+            explained_in=("docs/models/training.md",),
         ),
         Entry(
             "mip-periodic",
@@ -473,6 +483,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             proves_anew=({},),
             coarse_first=False,
             arithmetic=SCHEDULE_PROGRAMS,
+            explained_in=("docs/models/periodic.md",),
         ),
     )
 }

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,7 +17,7 @@ from urllib.parse import quote
 import pytest
 
 import pipeplan
-from pipeplan.formulations.registry import FORMULATIONS
+from pipeplan.formulations.registry import FORMULATIONS, Entry
 from pipeplan.studies.export import export_model
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -238,3 +238,10 @@ def test_a_question_finds_the_page_that_answers_it_first(typed: str, found: str)
     program = f"const window = {window};{code};const pages = {pages};console.log({best})"
     said = subprocess.run(["node", "-e", program], capture_output=True, text=True)
     assert said.stdout == f"{found}\n", said.stderr
+
+
+@pytest.mark.parametrize("entry", FORMULATIONS.values(), ids=lambda entry: entry.name)
+def test_a_formulation_names_its_page_of_equations(plan: Callable[..., Any], entry: Entry) -> None:
+    page = entry.explained_in[0]
+    assert f"`{entry.name}`" in (ROOT / page).read_text("utf-8")
+    assert f"its equations: {page}" in plan("formulations", entry.name).out

@@ -189,10 +189,10 @@ def _show_entry(entry: Entry) -> None:
         console.print(styled("independent second methods for its proofs: " + ", ".join(e.name for e in seconds)))
     if words := entry.paper_words:
         console.print(styled(words, "dim"))
-    read = "" if entry.lesson is None else f"; {entry.lesson} goes through it"
-    console.print(
-        styled(f"its code: {entry.module.removeprefix('pipeplan.').replace('.', '/')}{read}", "dim"), soft_wrap=True
-    )
+    if entry.explained_in:
+        console.print(styled("its equations: " + ", ".join(entry.explained_in), "dim"), soft_wrap=True)
+    code = entry.module.removeprefix("pipeplan.").replace(".", "/")
+    console.print(styled(f"its code: {code}", "dim"), soft_wrap=True)
     if entry.options:
         print_table([_option_row(spec) for spec in entry.options])
     else:
