@@ -27,7 +27,7 @@ ADDERS = {
     *("add_all_different", "add_bool_or", "add_bool_xor", "add_exactly_one", "add_implication"),
     *("add_linear_constraint", "add_max_equality", "add_min_equality", "add_no_overlap", "require", "row"),
 }
-GROWING = ("model", "rows", "placement", "order")
+GROWING = ("model", "rows", "placement", "order", "results", "received", "clock", "finished")
 # What adders and the rows of long amounts are made of, themselves no part of any model.
 TOOLS = {"native.py", "zero_bubble/exact_rows.py"}
 
@@ -104,11 +104,13 @@ def _adds(node: ast.AST) -> bool:
 
 
 def _generators(node: ast.AST) -> Iterator[str]:
-    """Methods whose rows a loop adds one by one: `for row in (*self.paths(), *self.memory())`."""
-    if isinstance(node, ast.For) and ast.unparse(node.target) == "row" and isinstance(node.iter, ast.Tuple):
-        for part in node.iter.elts:
-            if isinstance(part, ast.Starred) and isinstance(part.value, ast.Call):
-                yield ast.unparse(part.value.func).rpartition(".")[2]
+    """Methods whose rows a function hands on to `add_rows`, in a tuple or by the names of their equations."""
+    if isinstance(node, ast.FunctionDef) and any(
+        isinstance(part, ast.Call) and ast.unparse(part.func) == "add_rows" for part in ast.walk(node)
+    ):
+        for part in ast.walk(node):
+            given = part.elts if isinstance(part, ast.Tuple) else part.values if isinstance(part, ast.Dict) else []
+            yield from (ast.unparse(one.func).rpartition(".")[2] for one in given if isinstance(one, ast.Call))
 
 
 def _calls(value: ast.expr, name: str) -> bool:

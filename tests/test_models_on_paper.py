@@ -113,8 +113,8 @@ class Model:
         self.model.add(x <= 1).only_enforce_if(y)
         self.model.add_hint(x, 1)
         seen.add(x)
-        for row in (*self.paths(), *self.memory()):
-            model.rows.add(row)
+        model.results.add(y)
+        return add_rows(model, {"eq_1": self.paths(), "eq_2": self.memory()})
 
     def paths(self):
         yield x <= 1
@@ -128,7 +128,7 @@ def test_rows_are_seen_however_a_model_adds_them(
     monkeypatch.setattr(model_pages, "FORMULATIONS", tmp_path)
     (tmp_path / "new.py").write_text(CODE, encoding="utf-8")
     rows = [row.key for row in model_pages._rows_in(tmp_path / "new.py")]
-    assert sorted(rows) == ["new.build/1", "new.hello", "new.paths/1", "new.paths/2", "new.there"]
+    assert sorted(rows) == ["new.build/1", "new.build/2", "new.hello", "new.paths/1", "new.paths/2", "new.there"]
 
 
 def test_names_of_rows_become_links_to_their_lines(model_pages: Any) -> None:
