@@ -82,9 +82,8 @@ def legend(problem: Problem, built: BuiltModel, model: MatrixModel, path: str, m
         f"Objective: {goal}{' + ...' if len(costs) > MOST_TERMS else ''}"
         f"{f'{sign} {model.offset:g}' if model.offset else ''}, in {unit}.",
         "",
-        "Every plan is a solution of this file. The rows that `plan solve -v` counts are those of the program that a "
-        "solver was given: it asks for nothing worse than the best plan that was known, and CP-SAT may have a program "
-        "of its own.",
+        f"{_solutions(built)} The rows that `plan solve -v` counts are those of the program that a solver was given: "
+        "it asks for nothing worse than the best plan that was known, and CP-SAT may have a program of its own.",
         "",
         *_groups("columns", model.column_names, written.column_names, words, "constant, which is 1"),
         "",
@@ -98,6 +97,15 @@ def legend(problem: Problem, built: BuiltModel, model: MatrixModel, path: str, m
         *(built.key() if built.key is not None else _parts(problem)),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _solutions(built: BuiltModel) -> str:
+    if built.bound is not None:
+        return (
+            "This file asks whether there is a plan of that value, and minimises nothing: a solution need not be a best "
+            "plan."
+        )
+    return "A best plan is a solution of this file; plans that another one is no worse than may be missing."
 
 
 def _groups(

@@ -71,6 +71,7 @@ class Row:
     plan: AnySchedule | None = None
     time: float | None = None
     idle: float | None = None
+    """Of the devices' time together, from the first start to the last end of all."""
     peak: float | None = None
     """Of the fullest device, in the problem's memory unit."""
     fits: bool = False
@@ -217,7 +218,7 @@ def _judged(name: str, cut: Cut, problem: ScheduleProblem, plan: AnySchedule) ->
         problem,
         plan,
         None if value is None else float(value),
-        None if evaluation.bubble is None else float(evaluation.bubble),
+        None if value is None else float(evaluation.idle_share(value)),
         float(held(problem, plan, {})),
         fits=not verify_schedule(problem, plan),
         verified=not verify_schedule(with_memory(problem, None), plan),

@@ -187,14 +187,10 @@ def surrogate(p: int, m: int, forward: Any, cheapest: Any, tail: Any, most: floa
                 times[k, a, n] = forward[k + a, k + a + n + 1] + cheapest[k, a, n]
     shortest, least = _least_longest(p, times), _least_surrogate(p, times, tail, forward.shape[0] - 1)
     best, layout = INFINITE, np.zeros(p, np.int64)
-    tried = 0
-    for theta in _thresholds(times):
-        if (m - 1) * theta + least >= min(best, most):
-            break
-        if theta < shortest:
-            continue
-        tried += 1
-        if tried > most_thresholds:
+    theta = shortest
+    for _ in range(most_thresholds):
+        theta = _longest_like(times, theta)
+        if theta == INFINITE or (m - 1) * theta + least >= min(best, most):
             break
         values, last = np.full((p + 1, size), INFINITE), np.full((p + 1, size), -1)
         values[0, 0] = 0.0
@@ -212,6 +208,7 @@ def surrogate(p: int, m: int, forward: Any, cheapest: Any, tail: Any, most: floa
         if values[p, size - 1] < INFINITE and (m - 1) * theta + values[p, size - 1] < best:
             best = (m - 1) * theta + values[p, size - 1]
             layout = layout_of(p, last)
+        theta = _next_longer(times, theta)
     return best, layout
 
 
@@ -240,18 +237,22 @@ def _least_surrogate(p: int, times: Any, tail: Any, units: int) -> Any:
     return values[p, size - 1]
 
 
-def _thresholds(times: Any) -> Any:
-    """All different times, ascending; of those that differ by rounding alone the largest."""
-    flat = np.sort(times.copy().reshape(times.size))
-    count = 0
-    for n in range(flat.size):
-        if flat[n] == INFINITE:
-            break
-        if count > 0 and flat[n] <= flat[count - 1] * (1 + SAME):
-            count -= 1
-        flat[count] = flat[n]
-        count += 1
-    return flat[:count]
+def _longest_like(times: Any, theta: float) -> Any:
+    """The largest of the times that differ from this one by rounding alone."""
+    found = theta
+    for time in times.flat:
+        if found < time <= theta * (1 + SAME):
+            found = time
+    return found
+
+
+def _next_longer(times: Any, theta: float) -> Any:
+    """The least time above; a sort of all of them would take longer to compile than all the rest here."""
+    found = INFINITE
+    for time in times.flat:
+        if theta < time < found:
+            found = time
+    return found
 
 
 def improve(layout: Any, p: int, m: int, forward: Any, cheapest: Any, tail: Any, down: Any, rounds: int) -> Any:
@@ -410,7 +411,9 @@ def plan_row(
     """
     layout = np.zeros(p, np.int64)
     tail = tail.copy()
-    tail[0, 0] = tail[0, 1:].min()  # whatever stage 0 is, its tail is no shorter
+    tail[0, 0] = tail[0, 1]
+    for n in range(2, tail.shape[1]):  # whatever stage 0 is, its tail is no shorter
+        tail[0, 0] = min(tail[0, 0], tail[0, n])
     cheapest = cheapest_words(p, flights, backward, fixed, stash, limit)
     before, behind = least_backward(p, cheapest)
     if behind[0, 0] == INFINITE:

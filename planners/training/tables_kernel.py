@@ -379,7 +379,8 @@ def exhaust(
         )  # fmt: skip
         if value < best:
             best = value
-            layout[:] = own
+            for j in range(count):  # a slice would bring in the words of its error: 2 s more to compile
+                layout[j] = own[j]
         # The next composition: what the last chunk has too much goes on, one unit to the chunk before it.
         j = count - 1
         while j > 0 and own[j] == 1:

@@ -57,6 +57,11 @@ class ScheduleEvaluation:
         value: Fraction | None = getattr(self, name)
         return value
 
+    def idle_share(self, length: Fraction) -> Fraction:
+        """The share of so much time in which the devices that run passes idle, all of them together."""
+        busy = sum((self.devices[d].busy for d in self.computing), Fraction(0))
+        return 1 - busy / (len(self.computing) * length) if length else Fraction(0)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "period": _written(self.period),

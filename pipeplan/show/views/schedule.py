@@ -141,12 +141,6 @@ def _at_peak(use: DeviceUse) -> dict[str, float] | None:
     }
 
 
-def _idle(evaluation: ScheduleEvaluation, value: Fraction) -> float:
-    """The share of the value in which the devices that run passes idle."""
-    busy = sum((evaluation.devices[d].busy for d in evaluation.computing), Fraction(0))
-    return float(1 - busy / (len(evaluation.computing) * value)) if value else 0.0
-
-
 def _idle_in_words(evaluation: ScheduleEvaluation, value: Fraction, rules: Rules) -> str:
     """Over what the column of the devices counts it over."""
     if rules.objective == "span":
@@ -154,7 +148,7 @@ def _idle_in_words(evaluation: ScheduleEvaluation, value: Fraction, rules: Rules
         most = percent(max(shares, default=0.0))
         least = percent(min(shares, default=0.0)).removesuffix(" %")
         return f"devices idle {most if f'{least} %' == most else f'{least} to {most}'} of their own spans"
-    return f"counted over the whole {rules.objective}, devices idle {percent(max(0.0, _idle(evaluation, value)))}"
+    return f"counted over the whole {rules.objective}, devices idle {percent(float(evaluation.idle_share(value)))}"
 
 
 def _limits(evaluation: ScheduleEvaluation, value: Fraction, rules: Rules, unit: str | None) -> str:
@@ -170,7 +164,7 @@ def _limits(evaluation: ScheduleEvaluation, value: Fraction, rules: Rules, unit:
         work = f"all devices have the same work, {amount(float(most), unit)}"
         if rules.objective != "span":
             return f"{work}, and {idle}"
-        share_idle = percent(max(0.0, _idle(evaluation, value)))
+        share_idle = percent(float(evaluation.idle_share(value)))
         return (
             f"{work}; the slowest takes {amount(float(value), unit)} from its first pass to its last, "
             f"of which it idles {share_idle}"

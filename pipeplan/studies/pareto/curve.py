@@ -47,7 +47,7 @@ class Candidate:
     source: str = ""
     """The method that the plan comes from."""
     bubble: float | None = None
-    """Share of the time in which the devices of a schedule idle; None for other plans."""
+    """Share of the value in which the devices of a schedule idle; None for other plans."""
 
 
 @dataclass(frozen=True, slots=True)

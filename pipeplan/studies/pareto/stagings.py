@@ -5,6 +5,7 @@ A point is solved only where the best plan that fits does not meet what is prove
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -81,9 +82,10 @@ class MemorySweep(Sweep):
             return None
         assert kind.held is not None, kind.name
         peak = enough(kind.held(self.problem, plan, options))
-        bubble = getattr(rules.evaluation(self.problem, plan), "bubble", None)
+        idle_share = getattr(rules.evaluation(self.problem, plan), "idle_share", None)
         value = rules.value(self.problem, plan)
-        return Candidate(plan, value, peak, source, None if bubble is None else float(bubble))
+        bubble = None if idle_share is None else max(0.0, float(idle_share(Fraction(value))))
+        return Candidate(plan, value, peak, source, bubble)
 
     def fits(self, candidate: Candidate, limit: float) -> bool:
         kind = kind_of(self.problem)

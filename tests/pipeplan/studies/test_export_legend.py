@@ -36,7 +36,6 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "columns, levels": (LEVELS, "mip-piper", {}),
     "compact": ("tiny-stages", "mip-piper", {"variant": "compact"}),
     "schedule": (SCHEDULE, "ilp-zero-bubble", {}),
-    "period of shapes": ("nn-shape-4", "mip-periodic", {}),
     "training": (TRAINING, "mip-configuration", FIXED),
     "period": (PERIODIC, "mip-periodic", {"objective": "period"}),
 }
@@ -88,6 +87,25 @@ def test_the_objective_is_told_with_its_scale_and_unit(tmp_path: Path) -> None:
     assert float(scale) == pytest.approx(float(coefficient), rel=1e-5)
 
 
+def test_the_file_has_a_best_plan(tmp_path: Path) -> None:
+    import highspy
+
+    _, page = exported(tmp_path, "columns")
+    assert "\nA best plan is a solution of this file" in page
+    solver = highspy.Highs()
+    solver.silent()
+    solver.readModel(str(tmp_path / "model.lp"))
+    solver.run()
+    best = pipeplan.solve("tiny-stages", planner="dp-piper")
+    assert solver.getObjectiveValue() == pytest.approx(best.objective, rel=1e-6)
+
+
+def test_a_file_that_minimises_nothing_says_so(tmp_path: Path) -> None:
+    _, page = exported(tmp_path, "period")
+    assert re.search(r"^Objective: none, every solution is worth the same: \d+, in ", page, re.MULTILINE)
+    assert "minimises nothing: a solution need not be a best plan" in page
+
+
 def test_numbers_in_names_are_told(tmp_path: Path) -> None:
     assert re.search(r"^group \d+: nodes \w+", exported(tmp_path, "stages")[1], re.MULTILINE)
     assert re.search(r"^node 0: \S+$", exported(tmp_path, "plain")[1], re.MULTILINE)
@@ -130,11 +148,6 @@ def test_a_formulation_of_ones_own_is_told_by_its_name(tmp_path: Path, monkeypat
         text = (tmp_path / "own.lp.md").read_text("utf-8")
         assert f"The model `{address}`{after} of" in text
         assert "|  |" not in text
-
-
-def test_a_file_without_an_objective_says_so(tmp_path: Path) -> None:
-    _, page = exported(tmp_path, "period of shapes")
-    assert re.search(r"^Objective: none, every solution is worth the same: \d+, in ", page, re.MULTILINE)
 
 
 def test_no_words_are_left_over() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import pipeplan
+from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
 from pipeplan.instances.schedule.referee.verify import verify_schedule
 from pipeplan.instances.to_schedule import lower_to_schedule
 from pipeplan.planners.options import SolveOptions
@@ -44,6 +45,9 @@ def check(found: ScheduleComparison) -> None:
         assert row.fits == (not verify_schedule(row.problem, row.plan)), row.name
         if found.limit is not None and row.peak is not None:
             assert row.fits == (row.peak <= found.limit), row.name
+        uses = evaluate_schedule(row.problem, row.plan).devices
+        running = [float(use.busy) for use in uses if use.busy]
+        assert row.idle == pytest.approx(1 - sum(running) / (len(running) * row.time)), (row.name, "of its time")
     searched = [row for row in found.rows if row.name == "best" and row.time is not None]
     for row in searched:
         rivals = [r for r in found.rows if r.cut == row.cut and r.fits and r.time is not None]

@@ -19,6 +19,7 @@ from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.upgrades import variants
 from pipeplan.planners.options import SolveOptions
 from pipeplan.studies.memory import memory_study
+from pipeplan.studies.stage_schedule import best_rule, rule_schedules
 
 SMALL = divided_pipeline(equal_stages(2, 1, 2, 1), None, 3, lag=1.1, name="small")
 BYTES = replace(SMALL, memory_unit="bytes")
@@ -109,3 +110,12 @@ def test_no_change_makes_the_optimum_worse() -> None:
         value = pipeplan.solve(better, limits=LIMITS).objective
         assert value is not None
         assert value <= base + 1e-9, change
+
+
+def test_of_rules_that_are_as_fast_the_one_with_the_least_memory_is_named() -> None:
+    """GPipe holds all micro-batches and 1F1B one for each device; on equal stages both take as long."""
+    problem = replace(pipeplan.load_packaged("v-shape-4"), micro_batches=8)
+    rules = {known.rival.name: known for known in rule_schedules(problem, "makespan", LIMITS)}
+    assert rules["gpipe"].rival.value == rules["1f1b"].rival.value
+    assert rules["gpipe"].rival.peak == 8 > rules["1f1b"].rival.peak == 4
+    assert best_rule([rules["gpipe"], rules["1f1b"]]) is rules["1f1b"]
