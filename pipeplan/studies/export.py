@@ -102,8 +102,8 @@ def legend(problem: Problem, built: BuiltModel, model: MatrixModel, path: str, m
 def _solutions(built: BuiltModel) -> str:
     if built.bound is not None:
         return (
-            "This file asks whether there is a plan of that value, and minimises nothing: a solution need not be a best "
-            "plan."
+            "This file asks whether there is a plan of that value, and minimises nothing: a solution need not be a "
+            "best plan."
         )
     return "A best plan is a solution of this file; plans that another one is no worse than may be missing."
 
