@@ -14,7 +14,7 @@ from pipeplan.formulations.legends import NUMBERS, WORDS
 from pipeplan.instances.staging.problem import StagingLevel
 from pipeplan.studies.export import export_model
 
-MODELS_ON_PAPER = Path(__file__).resolve().parents[3] / "docs" / "models"
+ROOT = Path(__file__).resolve().parents[3]
 SCHEDULE = pipeplan.generate("pipeline", stages=2, micro_batches=3, limit=10)
 TRAINING = pipeplan.load("tiny-training")
 FIXED = {"fix": "tensor=1 pipeline=2 virtual=1 micro-batch=1 zero=1"}
@@ -126,7 +126,7 @@ MODULES = {
 @pytest.mark.parametrize("model", NUMBERS)
 def test_numbers_of_rows_are_those_of_the_models_page(model: str) -> None:
     """Of a block's name, or of all rows that the function of that name adds, in the order of the page."""
-    pages = "\n".join(page.read_text("utf-8") for page in MODELS_ON_PAPER.glob("*.md"))
+    pages = "\n".join(page.read_text("utf-8") for page in (ROOT / "docs" / "models").glob("*.md"))
     stated = re.findall(r"\\tag\{(\w+)\}\s*\$\$\n\nRows: (.*)", pages)
     for block, numbers in NUMBERS[model].items():
         module = re.escape("piper.flush" if block == "cut_least" else MODULES[model])
@@ -139,7 +139,7 @@ def test_numbers_of_rows_are_those_of_the_models_page(model: str) -> None:
 
 
 def test_a_formulation_of_ones_own_is_told_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = Path(pipeplan.__file__).parents[1] / "docs" / "extending.md"
+    page = ROOT / "docs" / "extending.md"
     for name, text in re.findall(r"<!-- file: (\S+) -->\n```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
         (tmp_path / name).write_text(text, "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
@@ -152,7 +152,7 @@ def test_a_formulation_of_ones_own_is_told_by_its_name(tmp_path: Path, monkeypat
 
 def test_no_words_are_left_over() -> None:
     """A model whose blocks are renamed is told here, too."""
-    source = Path(pipeplan.__file__).parent / "formulations"
+    source = ROOT / "formulations"
     text = "\n".join(path.read_text("utf-8") for path in source.rglob("*.py") if path.name != "legends.py")
     for model, words in WORDS.items():
         assert f'"{model}"' in text or f"({model!r})" in text, model
