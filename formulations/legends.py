@@ -176,7 +176,15 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "reads": "[u, p] does stage p read the output of node u?",
         "sends": "[u, p] does stage p send the output of node u?",
         "path": "[n, u, p] does stage p read the output of u for the n-th critical path?",
-        "rows": "in turn: placement, stages in order, memory and devices, transfers, both clocks, implied rows",
+        "placement": "(a) each atom is in one stage or on the CPUs",
+        "stage_order": "y counts stages, x is its step, and along an arc places do not fall",
+        "memory": "what an accelerator holds fits its memory, in whole units",
+        "devices": "each stage has one accelerator, which runs one stage at a time; atoms are where their stages are",
+        "transfers": "`same` is 0 unless both are there; what is not the same is read and sent",
+        "clock": "stages wait for what they read, and results for their stages; the sample waits for all",
+        "second_clock": "implied: no result is there before the longest path to it, with its transfers",
+        "cuts": "implied: atoms that every good plan joins are joined; what leaves or enters a part of the graph",
+        "whole_path": "implied: the sample takes as long as a critical path with its transfers",
     },
     "ilp-beaumont": _BEAUMONT,
     "mip-piper, columns": {
@@ -227,6 +235,22 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "eq_8_outgoing": "(e, v, i, c, X) a stage pays for what goes out to other stages",
         "eq_9": "(i) the load of a stage is at most T",
     },
+    "mip-configuration": {
+        "x": "[q, r, a] has rank r of block q the units of column a?",
+        "f": "[q, j, k] time of the pass of kind k of chunk j, in units; 0 where the block is not chosen",
+        "d": "[q, j] time of the message behind chunk j, in units",
+        "e": "[q, j, k, n] end of the pass of kind k of chunk j, of micro-batch n, in units",
+        "g": "[q] time of all passes of the block and what follows them, in units",
+        "T": "time of the iteration, in units: the objective has the unit's length as its coefficient",
+        "eq_1": "one block, and one column of its first rank",
+        "eq_2": "a chunk begins where the chunk before it ends",
+        "eq_3a": "what passes take",
+        "eq_3b": "what messages take",
+        "eq_4": "the first pass of a rank ends no earlier than it can",
+        "eq_5": "a pass waits for the one before it on its rank, and for the message of that on another chunk",
+        "eq_6": "a block takes until the last rank is done with what follows its last pass",
+        "eq_7": "the iteration takes what every one takes besides",
+    },
     "ilp-zero-bubble": {
         "s": "[r] start of run r in steps; run b m + n is block b of micro-batch n",
         "o": "[r, q] of two runs of one device, does r come first?",
@@ -250,7 +274,37 @@ WORDS: Mapping[str, Mapping[str, str]] = {
     },
 }
 
-_NUMBER = re.compile(r"eq_(\d+)_")
+_PLACED = {"assignment": "T1", "support": "T2", "memory": "T4", "cpu_load": "T8"}
+_STRONG = {
+    **_PLACED,
+    **{"range": "T9", "all_pins": "T10", "net_cut": "T11", "accelerator_load": "T12", "conflict": "T13"},
+    **{"stage": "T16", "order": "T18", "cpu_count": "T19", "kind": "T20"},
+    **{"accelerator_stage": "T21", "cpu_stage": "T22"},
+}
+NUMBERS: Mapping[str, Mapping[str, str]] = {
+    "ip-tarnawski, plain": {
+        **_PLACED,
+        **{"cutoff": "T9", "colocation": "T3", "receive": "T5", "send": "T6", "accelerator_load": "T7"},
+    },
+    "ip-tarnawski, non-contiguous": _STRONG,
+    "ip-tarnawski, contiguous": _STRONG,
+    "ip-tarnawski-latency, strong": {
+        **{"placement": "1a", "stage_order": "L1 to L4", "memory": "1c", "devices": "L7 to L13"},
+        **{"transfers": "L14, L16", "clock": "4a to 7, 9, L5, L6", "second_clock": "L18 to L21"},
+        **{"cuts": "L22, L23", "whole_path": "L25, L26"},
+    },
+    "ilp-beaumont": {
+        **{"second_shift": "E3a", "local_edges": "E4a", "exclusive_buffers": "E5a"},
+        **{"timeless_order": "E4b", "timeless_ends": "E4c", "timeless_transitive": "E4d", "timeless_far": "E4e"},
+        **{"gpu_load": "B1", "link_load": "B2", "least_lag": "B3", "area": "B4", "instant": "B5"},
+    },
+    "mip-piper, columns": {"cut_low": "5a", "cut_cover": "6a", "cut_devices": "6b", "cut_least": "12c"},
+    "mip-piper, compact": {"cut_devices": "9a", "cut_least": "12c"},
+}
+"""Of blocks of rows whose names have no number, as on the pages of the models on paper."""
+
+_NUMBER = re.compile(r"eq_(\d+)_(?!\d)")
+_NUMBERS = re.compile(r"eq_(\d+[a-z]?(?:_\d+)*)(?:_[a-z]\w*)?")
 
 
 def name_of(model: Any) -> str:
@@ -267,3 +321,9 @@ def words_of(model: Any) -> dict[str, str]:
         part.name: part.doc or ours.get(part.name) or ours.get(_NUMBER.sub("", part.name)) or ""
         for part in model.component_objects((Var, Constraint))
     }
+
+
+def number_of(model: Any, block: str) -> str:
+    """The number of the equation that a block of rows states, or nothing."""
+    found = _NUMBERS.fullmatch(block)
+    return NUMBERS.get(name_of(model), {}).get(block, found[1].replace("_", ", ") if found else "")

@@ -86,7 +86,8 @@ def load(
         The path is none, the file cannot be read, is in no known format, is of another kind or holds a bad value: the
         message names the file and the field.
     UsageError
-        There is no such format, or an argument says nothing about such a problem.
+        There is neither a file nor a packaged problem of that name, there is no such format, or an argument says
+        nothing about such a problem.
     """
     given = devices_given(devices)
     cluster = Cluster(
@@ -104,6 +105,8 @@ def load(
         if kind not in (None, packaged.kind):
             raise InputError("path", f"names a problem of the kind {packaged.kind}", f"name one of the kind {kind}")
         return packaged
+    if format is None and isinstance(path, str) and _is_a_name(path):
+        raise _no_such(path)
     return load_on(path, cluster, kind=kind, format=format, max_bytes=max_bytes).problem  # type: ignore[no-any-return]
 
 
@@ -129,8 +132,15 @@ def load_with_notes(text: str, on: Cluster) -> Lowered:
         from .lowering import on_cluster
 
         return on_cluster(load_packaged_profile(text), on)
+    raise _no_such(text)
+
+
+def _no_such(text: str) -> UsageError:
+    from .catalogue import packaged_names
+    from .networks.profile.packaged import packaged_profile_names
+
     names = (*packaged_names(), *packaged_profile_names())
-    raise UsageError(
+    return UsageError(
         f"There is no file and no packaged instance {show(text)}{did_you_mean(text, names)}; "
         "`plan instances` lists those, in Python pipeplan.packaged_names()."
     )
@@ -141,9 +151,11 @@ def is_packaged(text: str | os.PathLike[str]) -> bool:
     from .catalogue import packaged_names
     from .networks.profile.packaged import packaged_profile_names
 
-    if not isinstance(text, str) or os.path.exists(text) or _looks_like_a_path(text):
-        return False
-    return text in (*packaged_names(), *packaged_profile_names())
+    return isinstance(text, str) and _is_a_name(text) and text in (*packaged_names(), *packaged_profile_names())
+
+
+def _is_a_name(text: str) -> bool:
+    return not (os.path.exists(text) or _looks_like_a_path(text))
 
 
 def holds_profile(text: str) -> bool:

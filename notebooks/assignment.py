@@ -62,8 +62,7 @@ def hand_out(names, folder):
 def grade(sheet):
     """Prints the points of a sheet, with what was expected; are they all there?"""
     right = right_sheet(sheet.stem)
-    with sheet.open(newline="", encoding="utf-8-sig") as opened:
-        given = {row.get("stage", "").strip(): row for row in csv.DictReader(opened)}
+    given = _rows(sheet)
     wrong = []
     for number, numbers in enumerate(right, start=1):
         for column, expected in zip(COLUMNS, numbers, strict=True):
@@ -75,9 +74,23 @@ def grade(sheet):
     return not wrong
 
 
+def _rows(sheet):
+    """By stage; a spreadsheet may have saved it with semicolons, where the comma is the decimal sign."""
+    with sheet.open(newline="", encoding="utf-8-sig") as opened:
+        lines = opened.read().splitlines()
+    head = lines[0] if lines else ""
+    mark = next((mark for mark in (";", "\t") if mark in head), ",")
+    missing = [column for column in ("stage", *COLUMNS) if column not in head.replace('"', "").split(mark)]
+    if missing:
+        raise SystemExit(
+            f"{sheet} has no column {missing[0]}; its first line must be that of the sheet handed out."
+        )
+    return {(row["stage"] or "").strip(): row for row in csv.DictReader(lines, delimiter=mark)}
+
+
 def _number(text):
     try:
-        return float(text)
+        return float(text.replace(",", "."))
     except ValueError:
         return math.nan
 
@@ -92,6 +105,9 @@ def main(words=None):
     graded.add_argument("sheets", nargs="+", metavar="SHEET.csv", type=Path)
     asked = parser.parse_args(words)
     if asked.command == "hand-out":
+        for name in asked.names:
+            if name != Path(name).name:
+                parser.error(f"{name} is no name; it becomes that of files, so leave out / and folders")
         asked.folder.mkdir(exist_ok=True)
         hand_out(asked.names, asked.folder)
         return 0

@@ -232,11 +232,27 @@ def asks(example):
                 wanted, "an answer for each place", f"{len(given)} of {len(shapes)}"
             )
             heard = [_heard(shape, answer, wanted) for shape, answer in zip(shapes, given, strict=True)]
-            return check(*heard[: len(answers)], **dict(zip(named, heard[len(answers) :], strict=True)))
+            try:
+                return check(*heard[: len(answers)], **dict(zip(named, heard[len(answers) :], strict=True)))
+            except AssertionError:
+                raise
+            except Exception as error:
+                said = ", ".join(map(_answer_given, given))
+                raise AssertionError(
+                    mismatch(wanted, "an answer that can be tried", said, _first_line(error))
+                ) from error
 
         return checked
 
     return of
+
+
+def _answer_given(answer):
+    return "your function" if callable(answer) else repr(answer)
+
+
+def _first_line(error):
+    return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 def _heard(shape, answer, wanted):

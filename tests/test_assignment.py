@@ -72,6 +72,28 @@ def test_a_wrong_number_and_a_missing_one_cost_a_point_each_and_are_told(
     assert "got nothing" in told
 
 
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_a_sheet_that_a_spreadsheet_saved_with_other_signs_is_read(
+    assignment: Any, tmp_path: Path, mark: str
+) -> None:
+    rows = fill(tmp_path, "ada")
+    lines = [mark.join(rows[0]), *(mark.join(row.values()).replace(".", ",") for row in rows)]
+    (tmp_path / "ada.csv").write_text("\r\n".join(lines), encoding="utf-8-sig", newline="")
+    assert assignment.main(["grade", str(tmp_path / "ada.csv")]) == 0
+
+
+def test_a_sheet_with_other_columns_is_refused_and_gets_no_points(assignment: Any, tmp_path: Path) -> None:
+    (tmp_path / "ada.csv").write_text("stage,memory\n1,2\n", encoding="utf-8")
+    with pytest.raises(SystemExit, match="has no column 1f1b_in_flight"):
+        assignment.main(["grade", str(tmp_path / "ada.csv")])
+
+
+def test_a_name_that_leads_to_another_folder_is_refused(assignment: Any, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit):
+        assignment.main(["hand-out", "../eve", "-o", str(tmp_path)])
+    assert not (tmp_path.parent / "eve.csv").exists()
+
+
 def test_plan_simulate_says_the_same(
     assignment: Any, tmp_path: Path, plan: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -460,6 +460,29 @@ def test_an_answer_of_another_shape_is_refused_in_a_sentence(
         check_1(answer)
 
 
+def test_an_answer_that_no_check_can_try_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A memory below 0, or a function that gives a text where numbers are compared."""
+    pytest.importorskip("IPython", reason="the extra docs has it")
+    monkeypatch.syspath_prepend(LESSONS)
+    with mpl.rc_context():
+        course = importlib.import_module("course")
+
+    @course.asks("lambda a: ...")
+    def check_1(given: Any) -> None:
+        assert given(1) <= 2
+
+    @course.asks("...")
+    def check_2(given: Any) -> None:
+        raise ValueError("memory is negative\nand more")
+
+    with pytest.raises(
+        AssertionError, match="expected an answer that can be tried, got your function; TypeError: "
+    ):
+        check_1(lambda a: "s")
+    with pytest.raises(AssertionError, match=r"got -3; ValueError: memory is negative$"):
+        check_2(-3)
+
+
 def numbers_in(text: str) -> set[float]:
     return {float(number) for number in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])", text)}
 

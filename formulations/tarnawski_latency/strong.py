@@ -43,7 +43,6 @@ class _Builder:
         # A stage hands over when all of it is finished, so what it needs no more may be late.
         model.done = pyo.Var(self.nodes, bounds=lambda m, v: (self._low(v), cutoff))
         model.f = pyo.Var(self.nodes, bounds=lambda m, v: (self._low(v), self._high(v)))
-        model.rows = pyo.ConstraintList()
         model.objective = pyo.Objective(expr=model.total)
 
     def _low(self, v: int) -> float:
@@ -56,22 +55,30 @@ class _Builder:
         self.placement()
         self.stage_order()
         if self.atoms.pieces == 1:
-            for p in self.stages:
-                self.memory({a: self.model.x[a, p] for a in range(self.atoms.count)})
+            held = [{a: self.model.x[a, p] for a in range(self.atoms.count)} for p in self.stages]
         else:
-            self.devices()
+            held = self.devices()
+        self.begin("memory")
+        for parts in held:
+            self.memory(parts)
         self.transfers()
         self.clock()
         self.second_clock()
         self.cuts()
         return self.model
 
+    def begin(self, block: str) -> None:
+        """The rows that follow are of this block."""
+        self.block = self.pyo.ConstraintList()
+        self.model.add_component(block, self.block)
+
     def row(self, expression: Any) -> None:
         """Add a row, unless it turned out to be true without any variable."""
         if expression is not True:
-            self.model.rows.add(expression)
+            self.block.add(expression)
 
     def placement(self) -> None:
+        self.begin("placement")
         atoms, model = self.atoms, self.model
         for a in range(atoms.count):
             self.row(sum(model.x[a, p] for p in self.stages) + model.cpu[a] == 1)
@@ -83,6 +90,7 @@ class _Builder:
 
     def stage_order(self) -> None:
         """y[v, p] = [place(v) >= p]; integral by itself once x is."""
+        self.begin("stage_order")
         atoms, model, last = self.atoms, self.model, self.atoms.stages
         model.y = self.pyo.Var(self.nodes, range(1, last + 1), bounds=(0, 1))
 
@@ -110,8 +118,12 @@ class _Builder:
         if limit is not None and sum(sizes) > limit:
             self.row(memory_row(((sizes[a], at) for a, at in held.items()), limit))
 
-    def devices(self) -> None:
-        """d[p, i]: stage p runs on accelerator i; h[a, i]: atom a is there. Named in the order of first stages."""
+    def devices(self) -> list[dict[int, Any]]:
+        """d[p, i]: stage p runs on accelerator i; h[a, i]: atom a is there. Named in the order of first stages.
+
+        The atoms of each accelerator.
+        """
+        self.begin("devices")
         atoms, model, devices = self.atoms, self.model, range(self.atoms.accelerators)
         model.d = self.pyo.Var(self.stages, devices, domain=self.pyo.Binary)
         model.h = self.pyo.Var(range(atoms.count), devices, bounds=(0, 1))
@@ -132,15 +144,16 @@ class _Builder:
                     self.row(model.h[a, i] >= model.x[a, p] + model.d[p, i] - 1)
         for i in devices:
             self.row(sum(model.d[p, i] for p in self.stages) <= atoms.pieces)
-            self.memory({a: model.h[a, i] for a in range(atoms.count)})
             for first, *others in atoms.classes:
                 for a in others:
                     self.row(model.h[a, i] == model.h[first, i])
+        return [{a: model.h[a, i] for a in range(atoms.count)} for i in devices]
 
     # ---- transfers and times ----------------------------------------------------------------------------
 
     def transfers(self) -> None:
         """same <= both ends; what is not the same is read and sent."""
+        self.begin("transfers")
         atoms, model = self.atoms, self.model
         pairs = sorted({(atoms.atom_of[u], atoms.atom_of[v]) for u, v in atoms.arcs})
         model.same = self.pyo.Var([pair for pair in pairs if pair[0] != pair[1]], self.stages, bounds=(0, 1))
@@ -169,6 +182,7 @@ class _Builder:
         return 1 - self.model.cpu[self.atoms.atom_of[arc[side]]] - self.together(*arc)
 
     def clock(self) -> None:
+        self.begin("clock")
         atoms, model = self.atoms, self.model
         for p in self.stages:
             work = sum(t * model.x[atoms.atom_of[v], p] for v, t in enumerate(atoms.accelerator_times) if t)
@@ -190,6 +204,7 @@ class _Builder:
             self.row(model.done[v] >= model.done[u] + atoms.cpu_times[v] * model.cpu[atoms.atom_of[v]])
 
     def second_clock(self) -> None:
+        self.begin("second_clock")
         atoms, model = self.atoms, self.model
         for v in self.nodes:
             a, work = atoms.atom_of[v], atoms.accelerator_times[v]
@@ -216,6 +231,7 @@ class _Builder:
     # ---- cuts -------------------------------------------------------------------------------------------
 
     def cuts(self) -> None:
+        self.begin("cuts")
         for u, v in joined_arcs(self.atoms, self.cutoff):
             self.row(self.together(u, v) == 1)
         for cover in covers(self.atoms):
@@ -229,6 +245,7 @@ class _Builder:
             (number, u, p) for number, path in enumerate(paths) for u in self.sources(path) for p in self.stages
         ]
         self.model.path = self.pyo.Var(targets, bounds=(0, 1))
+        self.begin("whole_path")
         for number, path in enumerate(paths):
             self.whole_path(number, path)
 

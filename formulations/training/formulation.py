@@ -168,6 +168,7 @@ class ConfigurationMip(CommonFormulation):
             grids=program.steps if wanted.native else {},
             size={"choices": len(case.bounds), "blocks": len(blocks), "passes": program.passes},
             rounding=program.rounding,
+            key=program.key,
         )
 
 

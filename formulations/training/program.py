@@ -10,8 +10,9 @@ all times of the others are 0, so that no large constants are needed:
     (2)  sum of x_qra where chunk j ends at unit i         chunk j + 1 begins where chunk j ends, on whatever ranks
          = sum of x_qsa where chunk j + 1 begins at i      r and s they lie
     (3)  f_qjk = sum over a of F_qrajk x_qra, d_qj alike   what passes and messages take
-    (4)  e_u >= e_v + f_u                                  pass v comes before pass u in the order of the rank
-    (5)  e_u >= e_v + d_qj + f_u                           pass u waits for the message of pass v on another chunk
+    (4)  e_u >= f_u                                        u is the first pass of a rank
+    (5)  e_u >= e_v + delta + f_u                          pass v comes before pass u on the rank (delta = 0), or pass u
+                                                           waits for the message of pass v on another chunk (d_qj)
     (6)  g_q >= e_u + sum over a of E_qra x_qra            u is the last pass of rank r
     (7)  T >= step + sum over q of g_q                     step: what is added to every iteration
 
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -35,6 +36,8 @@ from .columns import Column
 from .settings import Setting
 
 NAME = "mip-configuration"
+ROWS = ("eq_1", "eq_2", "eq_3a", "eq_3b", "eq_4", "eq_5", "eq_6", "eq_7")
+"""By the numbers above; (3a) is of passes, (3b) of messages."""
 PARTS = {"F": 0, "B": 1, "I": 1, "W": 2}
 """The place of a kind of pass among the seconds of its chunk."""
 MOST_PASSES = 60_000
@@ -143,17 +146,33 @@ class Program:
         model.e = pyo.Var(events, bounds=(0, most))
         model.g = pyo.Var(blocks, bounds=(0, most))
         model.T = pyo.Var(bounds=(0, most))
-        model.rows = pyo.ConstraintList()
-        model.rows.add(
-            sum(model.x[q, 0, a] for q in blocks for a in range(len(self.blocks[q].ranks[0]))) == 1
-        )  # (1)
+        for name in ROWS:
+            model.add_component(name, pyo.ConstraintList())
+        self.row("eq_1", sum(model.x[q, 0, a] for q in blocks for a in range(len(self.blocks[q].ranks[0]))) == 1)
         for q, block in enumerate(self.blocks):
             self._borders(q, block)
             self._seconds(q, block)
             self._passes(q, block)
-        model.rows.add(model.T - sum(model.g[q] for q in blocks) >= self.grid(self.step_seconds))  # (7)
+        self.row("eq_7", model.T - sum(model.g[q] for q in blocks) >= self.grid(self.step_seconds))
         model.objective = pyo.Objective(expr=self.grid.unit * model.T)
         return model
+
+    def row(self, equation: str, expression: Any) -> None:
+        self.model.component(equation).add(expression)
+
+    def key(self) -> list[str]:
+        """What the numbers in names stand for."""
+        return list(self._numbered())
+
+    def _numbered(self) -> Iterator[str]:
+        for q, block in enumerate(self.blocks):
+            degrees = " ".join(f"{name}={number}" for name, number in asdict(block.setting.degrees).items())
+            how = f"{block.setting.schedule}, computed again: {block.word.word}"
+            yield f"block {q}: {degrees}, {how}, {block.micro_batches} micro-batches"
+            for r, own in enumerate(block.ranks):
+                for a, column in enumerate(own):
+                    units = ", ".join(f"{first} to {behind - 1}" for first, behind in column.intervals)
+                    yield f"block {q}, rank {r}, column {a}: units {units}"
 
     def _parts(self, q: int) -> Iterator[tuple[int, int]]:
         block = self.blocks[q]
@@ -173,7 +192,7 @@ class Program:
             for a, column in enumerate(block.ranks[other]):
                 at[column.intervals[k][0]].append(-model.x[q, other, a])
             for terms in at.values():
-                model.rows.add(sum(terms) == 0)
+                self.row("eq_2", sum(terms) == 0)
 
     def _seconds(self, q: int, block: Block) -> None:
         """Equation (3)."""
@@ -182,24 +201,24 @@ class Program:
             own = list(enumerate(block.ranks[rank]))
             for k in range(len(own[0][1].figures.passes[i])):
                 total = sum(grid(column.figures.passes[i][k]) * model.x[q, rank, a] for a, column in own)
-                model.rows.add(model.f[q, j, k] - total == 0)
+                self.row("eq_3a", model.f[q, j, k] - total == 0)
             if j < len(block.place) - 1:
                 total = sum(grid(column.figures.delays[i]) * model.x[q, rank, a] for a, column in own)
-                model.rows.add(model.d[q, j] - total == 0)
+                self.row("eq_3b", model.d[q, j] - total == 0)
 
     def _passes(self, q: int, block: Block) -> None:
         """Equations (4) to (6)."""
         model = self.model
         for order in block.orders:
             first = order[0]
-            model.rows.add(model.e[q, *first] - model.f[q, first[0], first[1]] >= 0)
+            self.row("eq_4", model.e[q, *first] - model.f[q, first[0], first[1]] >= 0)
         for own, before, message in block.waits():
             wait = model.e[q, *own] - model.e[q, *before] - model.f[q, own[0], own[1]]
-            model.rows.add(wait - (0 if message is None else model.d[q, message]) >= 0)
+            self.row("eq_5", wait - (0 if message is None else model.d[q, message]) >= 0)
         for rank, order in enumerate(block.orders):
             tails = [self.grid(column.figures.tail) for column in block.ranks[rank]]
             after = sum(tail * model.x[q, rank, a] for a, tail in enumerate(tails))
-            model.rows.add(model.g[q] - model.e[q, *order[-1]] - after >= 0)
+            self.row("eq_6", model.g[q] - model.e[q, *order[-1]] - after >= 0)
 
     # ---- translations -----------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 from ..instances.base.clock import when_compiling
 from ..instances.base.errors import PipeplanError, UsageError, did_you_mean, show
 from ..instances.base.json_file import before_writing
-from ..show.console import clean, say_error, say_in_json_lines, say_note
+from ..show.console import clean, in_json_lines, say_error, say_in_json_lines, say_note
 from .exits import BAD_INPUT, BROKEN_PIPE, INTERNAL, INTERRUPTED, OK
 from .interrupt import hear_no_more
 
@@ -107,6 +107,9 @@ class PlanGroup(TyperGroup):
         except Exception as error:
             if type(error).__name__ == "NoSuchOption":  # typer keeps its own copy of click, and that one private
                 say_error(_no_such_option(error))
+                raise typer.Exit(BAD_INPUT) from None
+            if in_json_lines() and hasattr(error, "format_message"):
+                say_error(error.format_message())
                 raise typer.Exit(BAD_INPUT) from None
             if type(error).__module__.startswith(("typer", "click")):
                 raise  # usage errors and exits: typer prints them

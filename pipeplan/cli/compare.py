@@ -143,7 +143,7 @@ def _cite(suite: Suite, workloads: Path | None) -> None:
     from ..studies.compare.comparison import Comparison
     from ..studies.compare.suite import expand
 
-    sys.stdout.write(bibliography(cited(Comparison(expand(suite, workloads), {}, 0))))
+    sys.stdout.write(bibliography(cited(Comparison(expand(suite, workloads, to_run=False), {}, 0))))
 
 
 def _given(limits: dict[str, Any]) -> dict[str, Any]:

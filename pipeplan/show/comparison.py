@@ -73,7 +73,7 @@ def markdown(comparison: Comparison, frame: pandas.DataFrame) -> str:
     lines = [f"# {clean(comparison.expanded.title)}", "", state(comparison), ""]
     if frame.empty:
         return "\n".join(lines)
-    lines += ["## Values", "", f"Recomputed by the referee; *proven* marks a proven optimum; {LOSS}.", ""]
+    lines += ["## Values", "", f"Recomputed by the referee; {LOSS}.", ""]
     lines += [*_case_table(frame, values(frame), _value_cell), "", *_about(comparison)]
     lines += ["## Ratio to the best", ""]
     lines += [*_case_table(frame, ratios(frame), _ratio_cell), ""]
@@ -107,7 +107,10 @@ def _about(comparison: Comparison) -> list[str]:
     return [clean(words), ""] if words else []
 
 
-LOSS = "in brackets: how much more than the best proven value of the row"
+LOSS = (
+    "proven: no plan of those that the method considers is better; of several seeds the median; "
+    "in brackets: how much more than the best proven value of the row"
+)
 """Words for the numbers that stand beside values. The gap to a method's own bound, which is another matter, is in the
 CSV alone."""
 

@@ -61,6 +61,10 @@ def say_in_json_lines(wanted: bool) -> None:
     _json_lines = wanted
 
 
+def in_json_lines() -> bool:
+    return _json_lines
+
+
 def say_error(message: object) -> None:
     """One sentence on one line."""
     _say("error", message)

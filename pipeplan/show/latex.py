@@ -22,8 +22,8 @@ SPECIAL = {
     "µ": r"\textmu{}",
 }
 HEAD = (
-    "% Made by `plan compare`. In the preamble: \\usepackage{booktabs}; wide tables need \\usepackage{graphicx} and "
-    "\\resizebox.\n"
+    "% Made by `plan compare`. In the preamble: \\usepackage{booktabs,graphicx}; what is wider than the line is scaled "
+    "to it.\n"
 )
 LABELS = ("instance", "setting", "method", "first", "second")
 """Columns that hold no numbers, whatever stands in them."""
@@ -44,13 +44,14 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str, labe
         r"  \centering",
         f"  \\caption{{{escaped(caption)}}}",
         f"  \\label{{tab:{label}}}",
+        r"  \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
         f"  \\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
         r"    \toprule",
         f"    {_line(head)}",
         r"    \midrule",
         *(f"    {_line(row)}" for row in rows),
         r"    \bottomrule",
-        r"  \end{tabular}",
+        r"  \end{tabular}}",
         *([f"  \\par\\smallskip{{\\footnotesize {escaped(note)}\\par}}"] if note else []),
         r"\end{table}",
     ]

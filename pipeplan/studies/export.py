@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..planners.backends.model import MatrixModel
 
 SUFFIXES = (".mps", ".lp")
+UNSAID = "not said: `doc=` of the component in the model would say it"
 MOST_TERMS = 6
 """Of the objective, in a legend."""
 
@@ -55,35 +56,41 @@ def export_model(
             raise
         raise UsageError(mistake_in(method.name, method.entry.module, error)) from error
     write_model(model, path)
-    write_text_atomically(f"{path}.md", legend(problem, built, model, path))
+    write_text_atomically(f"{path}.md", legend(problem, built, model, path, method))
 
 
-def legend(problem: Problem, built: BuiltModel, model: MatrixModel, path: str) -> str:
+def legend(problem: Problem, built: BuiltModel, model: MatrixModel, path: str, method: Method) -> str:
     """What stands in the file, in words: the objective, each group of columns and rows, and the numbers in names."""
-    from ..formulations.legends import name_of, words_of
+    from ..formulations.legends import WORDS, name_of, number_of, words_of
     from ..planners.backends.files import as_written
 
     written, words = as_written(model, Path(path).suffix), words_of(built.model)
     costs = {name: cost for name, cost in zip(model.column_names, model.costs.tolist(), strict=True) if cost}
     terms = " + ".join(f"{cost:g} {name}" for name, cost in list(costs.items())[:MOST_TERMS])
+    goal = f"minimise {terms}" if terms else "none, every solution is worth the same"
+    sign = " +" if terms else ":"
+    numbers = {block: number_of(built.model, block) for block in words}
+    name = name_of(built.model)
+    if method.is_plugin:
+        name = f"{method.name}` after `{name}" if name in WORDS else method.name
     unit = problem.time_unit or "the units of time of the problem"
     lines = [
         f"# {Path(path).name} in words",
         "",
-        f"The model `{name_of(built.model)}` of {problem.name}: {written.rows} rows and {written.columns} columns, "
+        f"The model `{name}` of {problem.name}: {written.rows} rows and {written.columns} columns, "
         f"{int(written.integer.sum())} of them whole numbers.",
-        f"Objective: minimise {terms or '0'}{' + ...' if len(costs) > MOST_TERMS else ''}"
-        f"{f' + {model.offset:g}' if model.offset else ''}, in {unit}.",
+        f"Objective: {goal}{' + ...' if len(costs) > MOST_TERMS else ''}"
+        f"{f'{sign} {model.offset:g}' if model.offset else ''}, in {unit}.",
         "",
         f"{_solutions(built)} The rows that `plan solve -v` counts are those of the program that a solver was given: "
         "it asks for nothing worse than the best plan that was known, and CP-SAT may have a program of its own.",
         "",
         *_groups("columns", model.column_names, written.column_names, words, "constant, which is 1"),
         "",
-        *_groups("rows", model.row_names, written.row_names, words, "holds columns of no other row"),
+        *_groups("rows", model.row_names, written.row_names, words, "holds columns of no other row", numbers),
         "",
-        "A number in eq_N is that of the equation in the paper, or in the module that builds the model where the "
-        "program is ours; rows without one are ours.",
+        "The equations are those of the model's page among the models on paper, which keep the paper's numbers where "
+        "it has some; a row without one is not on a page.",
         "",
         "## Numbers in names",
         "",
@@ -95,23 +102,31 @@ def legend(problem: Problem, built: BuiltModel, model: MatrixModel, path: str) -
 def _solutions(built: BuiltModel) -> str:
     if built.bound is not None:
         return (
-            "This file asks whether there is a plan whose value is the constant of the objective, and minimises "
-            "nothing: a solution need not be a best plan."
+            "This file asks whether there is a plan of that value, and minimises nothing: a solution need not be a "
+            "best plan."
         )
     return "A best plan is a solution of this file; plans that another one is no worse than may be missing."
 
 
 def _groups(
-    what: str, names: Sequence[str], written: Sequence[str], words: Mapping[str, str], added: str
+    what: str,
+    names: Sequence[str],
+    written: Sequence[str],
+    words: Mapping[str, str],
+    added: str,
+    numbers: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
     """A line for each block: how many there are, the first one's name in the file, and what it means."""
-    yield f"| {what} | number | the first one in the file | meaning |"
-    yield "| --- | --- | --- | --- |"
+    equation = " equation |" if numbers is not None else ""
+    yield f"| {what} | number | the first one in the file |{equation} meaning |"
+    yield "| --- | --- | --- | --- |" + (" --- |" if equation else "")
     first: dict[str, list[str]] = {}
     for name, own in zip_longest(names, written):
         first.setdefault("" if name is None else name.partition("[")[0], []).append(own)
     for block, own in first.items():
-        yield f"| {block or '-'} | {len(own)} | {own[0]} | {words.get(block, '') if block else added} |"
+        number = f" {numbers.get(block) or '-'} |" if numbers is not None else ""
+        meaning = (words.get(block) or UNSAID) if block else added
+        yield f"| {block or '-'} | {len(own)} | {own[0]} |{number} {meaning} |"
 
 
 def _parts(problem: Any) -> Iterator[str]:

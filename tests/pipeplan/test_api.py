@@ -179,6 +179,13 @@ def test_a_name_that_no_instance_has(function: Callable[..., Any], argument: str
         call(function, **{argument: given})
 
 
+def test_load_proposes_packaged_names() -> None:
+    with pytest.raises(pipeplan.UsageError, match=r"'tiny-stage' \(did you mean 'tiny-stages'\?\).*packaged_names"):
+        pipeplan.load("tiny-stage")
+    with pytest.raises(pipeplan.InputError, match="file does not exist"):
+        pipeplan.load("tiny-stage.json")
+
+
 @pytest.mark.parametrize(("function", "argument"), taking("problem"))
 def test_a_path_that_leads_nowhere(function: Callable[..., Any], argument: str) -> None:
     with pytest.raises(pipeplan.InputError, match=r"nowhere\.json: file does not exist"):

@@ -118,6 +118,16 @@ def test_a_plan_is_a_warm_start(plan: Plan, instance: Path, tmp_path: Path) -> N
     assert result["objective"] == pytest.approx(OPTIMUM)
 
 
+@pytest.mark.parametrize(
+    "words", [("--time-limit", "abc"), ("--devices", "x"), ("--planner",), ("more", "and", "more")]
+)
+def test_mistakes_in_the_command_are_json_lines_as_well(plan: Plan, words: tuple[str, ...]) -> None:
+    said = plan("solve", "tiny-chain", "--progress=json", *words)
+    assert said.code == 2
+    (line,) = said.err.splitlines()
+    assert set(json.loads(line)) == {"error"}
+
+
 def test_progress_as_json_lines_on_stderr(plan: Plan, instance: Path) -> None:
     said = plan("solve", instance, "--progress", "json", "--json")
     records = [json.loads(line) for line in said.err.splitlines()]

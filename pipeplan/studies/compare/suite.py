@@ -171,11 +171,14 @@ class Expanded:
 # ---- from a suite to its runs --------------------------------------------------------------------------
 
 
-def expand(suite: Suite, workloads: Path | None = None) -> Expanded:
-    """Every method on every instance of its kind; a method or an instance without a run is refused."""
+def expand(suite: Suite, workloads: Path | None = None, *, to_run: bool = True) -> Expanded:
+    """Every method on every instance of its kind; a method or an instance without a run is refused.
+
+    What is not to be run need not be installed.
+    """
     _refuse_twins(suite)
     _refuse_mixed_objectives(suite.methods)
-    for method in suite.methods:
+    for method in suite.methods if to_run else ():
         _check_installed(method)
     runs: list[Run] = []
     problems: dict[str, Problem] = {}

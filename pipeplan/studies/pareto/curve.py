@@ -63,7 +63,7 @@ class CurvePoint:
     """The value of the plan that this one is compared with."""
     method: str = ""
     """The method of the point, on a curve by several methods."""
-    seconds: float = 0.0
+    seconds: float = field(default=0.0, compare=False)
     messages: tuple[str, ...] = ()
 
     @property

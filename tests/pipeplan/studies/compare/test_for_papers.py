@@ -164,6 +164,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 DOCUMENT = r"""\documentclass{article}
 \usepackage{booktabs,graphicx}
+\setlength{\parindent}{0pt}
 \begin{document}
 \input{tables}
 \includegraphics[width=\linewidth]{profile}
@@ -183,6 +184,7 @@ def test_the_tables_are_latex(folder: Path) -> None:
         for line in (lines[1], *lines[3:-1]):
             assert line.endswith(r"\\")
             assert len(re.split(r"(?<!\\)&", line)) == len(columns)
+    assert "no plan of those that the method considers is better; of several seeds the median" in text
     assert r"50\% of \$x\_1 \& \#2\textasciicircum{}\textasciitilde{}\textbackslash{}\{\}" in text
     assert not re.search(r"(?<!\\)[$#^~]", text)
 
@@ -192,9 +194,14 @@ def test_tables_and_profiles_compile(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "paper.tex").write_text(DOCUMENT, encoding="utf-8")
     for name in ("tables.tex", "profile.pdf", "time-profile.pdf"):
         shutil.copy(folder / name, tmp_path)
+    long = [f"a method with a long name, the number {number}" for number in range(5)]
+    wide = latex.table(["instance", *long], [["layered", *["12.345 proven"] * 5]], "Wider than the page", "wide")
+    with (tmp_path / "tables.tex").open("a", encoding="utf-8") as tables:
+        tables.write(wide)
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stdout[-2000:]
+    assert "Overfull" not in done.stdout
 
 
 def test_points_of_profiles_are_written_and_drawn(folder: Path) -> None:
@@ -223,6 +230,11 @@ def test_the_papers_of_all_methods_are_printed_and_nothing_runs(plan: Plan, tmp_
     ]
     assert said.out.count("{") == said.out.count("}")
     assert not (tmp_path / "out").exists()
+
+
+def test_what_is_cited_need_not_be_installed(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "karypis1998fast" in plan("compare", "tiny-chain", "-m", "partition", "--cite").out
 
 
 def test_after_the_runs_the_solvers_are_known_as_well(folder: Path) -> None:
