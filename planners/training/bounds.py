@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import product
 from typing import Any
@@ -97,28 +97,48 @@ class Loads:
         self.row = self.v == 1 and case.gamma.schedule == "1f1b"
         plain = case.by_word[NONE]
         self.passes = plain.forward + plain.inputs + plain.weights
-        self.tails = self._tails()
+        self.tails, behind_backward = self._tails()
         self.homes = case.gamma.homes
         # While a rank updates its weights the ranks before it still run backward: after its last pass comes the longer
         # of both, and not their sum. Divided passes may come after those of the ranks before.
-        tails, first = float(self.tails.sum()) / self.p, float(self.tails[0])
+        # Of rank 0 the embedding alone is known, whose tail is at least what no pass hides.
+        tails, first = float(self.tails.sum()) / self.p, float(next(self.tail_ways())[0][0])
         down = self._ramps(plain.forward)
         whole = down if case.gamma.schedule in DIVIDED else self._ramps(self.passes) + first
         self.ramp = max(float(np.mean(down)) + tails, float(np.mean(whole)))
         self.with_tails = float(np.mean(down)) + tails >= float(np.mean(whole))
         self.ramps = down if self.with_tails else whole
+        # What one backward pass hides is the longer for what it computes again.
+        self.again_passes = self.m - (behind_backward and self.with_tails)
         self.plain = float(self.passes.sum())
         self.longest = float(self.passes.max())
 
-    def _tails(self) -> Any:
-        """Seconds of each unit after its rank's last pass that nothing hides."""
+    def _tails(self) -> tuple[Any, bool]:
+        """Seconds of each unit after its rank's last pass that nothing hides; was a backward pass taken off them?"""
+        found = [(float(seconds.sum()), behind, seconds) for seconds, behind in self.tail_ways()]
+        _, behind, seconds = max(found, key=lambda way: way[0])
+        return seconds, behind
+
+    def tail_ways(self) -> Iterator[tuple[Any, bool]]:
+        """Sums over units that no rank's tail is below.
+
+        Of sums of gradients a share is hidden, but no more than one backward pass of the rank takes; of gathers of
+        weights a share, but no more than one forward pass. A tail has the larger of each two remainders, so that either
+        is a bound.
+        """
         case, zero, model = self.case, self.gamma.zero, self.case.problem.model
+        plain = case.by_word[NONE]
         ring = case.sent @ case.tail[:, :2]
         reduce, gather = {0: (2, 0), 1: (1, 1), 2: (0, 1), 3: (0, 0)}[zero]
-        found = (1 - case.hidden_share) * (reduce * ring[:, 0] + gather * ring[:, 1]) + case.update
+        sums, gathers, update = reduce * ring[:, 0], gather * ring[:, 1], case.update.copy()
         if model.tied and not model.own:
-            found[-1] = 0.0  # beside the embedding it is there once
-        return found
+            sums[-1] = gathers[-1] = update[-1] = 0.0  # beside the embedding it is there once
+        seen = 1 - case.hidden_share
+        for behind in (False, True) if reduce else (False,):
+            left = sums - plain.inputs - plain.weights if behind else seen * sums
+            yield update + left + seen * gathers, behind
+            if gather:
+                yield update + left + gathers - plain.forward, behind
 
     def _ramps(self, seconds: Any) -> Any:
         """The least that comes before each rank's first forward pass and after its last backward pass."""
@@ -137,9 +157,9 @@ class Loads:
 
     def seconds(self, again_seconds: float = 0.0) -> float:
         """By time alone, where all ranks together compute so much of one micro-batch again."""
-        plain = self.plain + again_seconds
-        found = max(self.m * plain / self.p + self.ramp, self.m * self.longest)
-        return max(found, self._row_seconds(plain)) if self.row else found
+        busy = self.m * self.plain + self.again_passes * again_seconds
+        found = max(busy / self.p + self.ramp, self.m * self.longest)
+        return max(found, self._row_seconds(self.plain + again_seconds)) if self.row else found
 
     def _row_seconds(self, plain: float) -> float:
         """With one chunk on a rank under 1F1B: the first micro-batch goes down and up, then others follow.
@@ -177,7 +197,11 @@ class LoadBound:
         """Passes of one micro-batch, and of the tail its part for it where tails are longer than ramps."""
         again = 0.0 if self.counted else self.costs.again * self.case.timed_layers
         tails = self.loads.tails / self.loads.m if self.loads.with_tails else 0.0
-        return self.loads.passes + again + tails
+        return self.loads.passes + again * self._again_share + tails
+
+    @property
+    def _again_share(self) -> float:
+        return self.loads.again_passes / self.loads.m
 
     def seconds(self, limit: float) -> float:
         """The least time of a division that may fit; infinite where none does."""
@@ -236,7 +260,7 @@ class LoadBound:
             return np.zeros(len(loads.shape.firsts)), 0.0, 0, 0
         own = self.case.by_word[self.judge.modules]
         less = float((self.case.by_word[NONE].stash - own.stash).max())
-        again = (own.again * self.case.timed_layers)[loads.shape.firsts]
+        again = (own.again * self.case.timed_layers)[loads.shape.firsts] * self._again_share
         if self.least_count is not None:
             return again, less, self.least_count, loads.shape.units
         assert self.judge.count is not None, "one of both"

@@ -23,13 +23,18 @@ CLOSE = 1e-9
 
 def pipelines(seed: int) -> TrainingProblem:
     """Enough units for several chunks on a rank, and micro-batches enough to fill a pipeline."""
-    problem = random_training(seed, devices=random.Random(seed).choice((2, 2, 3, 4)))
+    slow = random.Random(seed).random() < 0.4
+    problem = random_training(seed, devices=random.Random(seed).choice((4, 6) if slow else (2, 2, 3, 4)))
     model, devices = problem.model, problem.devices
     layers = random.Random(seed).randint(3, 7)
+    # Of what slow links send between data-parallel ranks no more is hidden than a pass takes.
+    levels = tuple(replace(level, bandwidth=level.bandwidth / 100) for level in problem.levels)
     experts = model.experts and replace(model.experts, dense_layers=min(model.experts.dense_layers, layers - 1))
     return problem.replace(
         model=replace(model, layers=layers, experts=experts),
         batch=devices * random.Random(seed).choice((2, 4, 6)),
+        levels=levels if slow else problem.levels,
+        efficiencies=replace(problem.efficiencies, data_hidden=1.0 if slow else 0.8),
         framework=("megatron", "megatron", "torchtitan", "deepspeed")[seed % 4],
     )
 
