@@ -126,19 +126,26 @@ class Loads:
         weights a share, but no more than one forward pass. A tail has the larger of each two remainders, so that either
         is a bound.
         """
-        case, zero, model = self.case, self.gamma.zero, self.case.problem.model
-        plain = case.by_word[NONE]
+        plain = self.case.by_word[NONE]
+        sums, gathers, update = self.tail_columns
+        seen = 1 - self.case.hidden_share
+        for behind in (False, True) if sums.any() else (False,):
+            left = sums - plain.inputs - plain.weights if behind else seen * sums
+            yield update + left + seen * gathers, behind
+            if gathers.any():
+                yield update + left + gathers - plain.forward, behind
+
+    @cached_property
+    def tail_columns(self) -> tuple[Any, Any, Any]:
+        """Seconds of each unit after a rank's last pass if nothing were hidden: sums of gradients, gathers of weights,
+        and the update."""
+        case, model = self.case, self.case.problem.model
         ring = case.sent @ case.tail[:, :2]
-        reduce, gather = {0: (2, 0), 1: (1, 1), 2: (0, 1), 3: (0, 0)}[zero]
+        reduce, gather = {0: (2, 0), 1: (1, 1), 2: (0, 1), 3: (0, 0)}[self.gamma.zero]
         sums, gathers, update = reduce * ring[:, 0], gather * ring[:, 1], case.update.copy()
         if model.tied and not model.own:
             sums[-1] = gathers[-1] = update[-1] = 0.0  # beside the embedding it is there once
-        seen = 1 - case.hidden_share
-        for behind in (False, True) if reduce else (False,):
-            left = sums - plain.inputs - plain.weights if behind else seen * sums
-            yield update + left + seen * gathers, behind
-            if gather:
-                yield update + left + gathers - plain.forward, behind
+        return sums, gathers, update
 
     def _ramps(self, seconds: Any) -> Any:
         """The least that comes before each rank's first forward pass and after its last backward pass."""

@@ -1,4 +1,4 @@
-"""No layout that fits is faster than the bound by what ranks do and hold, however tight the memory is."""
+"""No layout that fits is faster than a bound, however tight the memory is: by what ranks do and hold, and by paths."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.planners.training.bounds import LoadBound
 from pipeplan.planners.training.cases import NONE, WHOLE, Gamma
 from pipeplan.planners.training.judging import Judge
+from pipeplan.planners.training.paths import PathBound
 from pipeplan.planners.training.search import Search
 
 from ...problems.trainings import random_training
@@ -88,6 +89,11 @@ def compared(seed: int) -> Iterator[tuple[str, float, float]]:
             own = LoadBound(search.loads(gamma), judge)
             for limit in limits(found, draw):
                 yield f"{seed} {gamma} {word} {count}", own.seconds(limit), best(found, limit)
+                yield (
+                    f"{seed} {gamma} {word} {count} paths",
+                    PathBound(own).seconds(limit, math.inf, rounds=4),
+                    best(found, limit),
+                )
         for least in (1, 2) if counted else ():
             several = [pair for count, own in counted.items() if count is None or count >= least for pair in own]
             judge = Judge(search.case(gamma), WHOLE, least)
