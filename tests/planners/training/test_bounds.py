@@ -117,3 +117,17 @@ def test_the_bound_knows_time_and_memory() -> None:
     assert any(bound == math.inf for _, bound, _ in found)
     near = [bound > 0.8 * truth for _, bound, truth in found if truth < math.inf]
     assert sum(near) > 0.7 * len(near)
+
+
+def test_paths_know_what_chunks_cost_while_a_pipeline_fills() -> None:
+    """With several chunks on a rank they are nearer to the least time than what ranks do in all, and see no memory."""
+    nearer, without_memory = [], []
+    for seed in (0, 2, 8):
+        search = Search(pipelines(seed))
+        for gamma in choices(search, random.Random(seed)):
+            if gamma.degrees.virtual > 1:
+                load = LoadBound(search.loads(gamma), Judge(search.case(gamma), NONE))
+                nearer.append(PathBound(load).seconds(math.inf, math.inf) > load.seconds(math.inf))
+                without_memory.append(PathBound(load).seconds(1.0, math.inf))
+    assert sum(nearer) > 0.7 * len(nearer)
+    assert set(without_memory) == {math.inf}
