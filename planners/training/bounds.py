@@ -97,12 +97,13 @@ class Loads:
         self.row = self.v == 1 and case.gamma.schedule == "1f1b"
         plain = case.by_word[NONE]
         self.passes = plain.forward + plain.inputs + plain.weights
-        self.tails, behind_backward = self._tails()
+        ways = list(self.tail_ways())
+        self.tails, behind_backward = max(ways, key=lambda way: float(way[0].sum()))
         self.homes = case.gamma.homes
         # While a rank updates its weights the ranks before it still run backward: after its last pass comes the longer
         # of both, and not their sum. Divided passes may come after those of the ranks before.
         # Of rank 0 the embedding alone is known, whose tail is at least what no pass hides.
-        tails, first = float(self.tails.sum()) / self.p, float(next(self.tail_ways())[0][0])
+        tails, first = float(self.tails.sum()) / self.p, float(ways[0][0][0])
         down = self._ramps(plain.forward)
         whole = down if case.gamma.schedule in DIVIDED else self._ramps(self.passes) + first
         self.ramp = max(float(np.mean(down)) + tails, float(np.mean(whole)))
@@ -113,14 +114,8 @@ class Loads:
         self.plain = float(self.passes.sum())
         self.longest = float(self.passes.max())
 
-    def _tails(self) -> tuple[Any, bool]:
-        """Seconds of each unit after its rank's last pass that nothing hides; was a backward pass taken off them?"""
-        found = [(float(seconds.sum()), behind, seconds) for seconds, behind in self.tail_ways()]
-        _, behind, seconds = max(found, key=lambda way: way[0])
-        return seconds, behind
-
     def tail_ways(self) -> Iterator[tuple[Any, bool]]:
-        """Sums over units that no rank's tail is below.
+        """Seconds of each unit whose sum no rank's tail is below, and whether a backward pass was taken off them.
 
         Of sums of gradients a share is hidden, but no more than one backward pass of the rank takes; of gathers of
         weights a share, but no more than one forward pass. A tail has the larger of each two remainders, so that either
