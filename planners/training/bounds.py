@@ -214,7 +214,7 @@ class LoadBound:
             return loads.seconds()
         seconds, stash = self._unit_seconds, self.costs.stash
         kept = np.stack([self.case.standing, stash], axis=1)
-        ends_seconds, ends_bytes = np.zeros(loads.p), np.stack([self._beside(), np.zeros(loads.p)], axis=1)
+        ends_seconds, ends_bytes = np.zeros(loads.p), np.stack([self.beside(), np.zeros(loads.p)], axis=1)
         for u in shape.ends:
             rank = loads.homes[0 if u == 0 else -1]
             ends_seconds[rank] += seconds[u]
@@ -268,8 +268,8 @@ class LoadBound:
         assert self.judge.count is not None, "one of both"
         return again, less, self.judge.count, self.judge.count * loads.v
 
-    def _beside(self) -> Any:
-        """[rank]: what is there besides units."""
+    def beside(self) -> Any:
+        """[rank]: bytes that are there besides units, at least."""
         import numpy as np
 
         case, shape = self.case, self.loads.shape

@@ -142,7 +142,7 @@ class PathBound:
     @cached_property
     def beside(self) -> Any:
         """[rank]: bytes there besides units."""
-        return self.load._beside()
+        return self.load.beside()
 
     def seconds(self, limit: float, enough: float, rounds: int = MOST_ROUNDS) -> float:
         """The best bound that is found for what fits; no better than `enough`."""
