@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import product
 from typing import Any
@@ -97,28 +97,50 @@ class Loads:
         self.row = self.v == 1 and case.gamma.schedule == "1f1b"
         plain = case.by_word[NONE]
         self.passes = plain.forward + plain.inputs + plain.weights
-        self.tails = self._tails()
+        ways = list(self.tail_ways())
+        self.tails, behind_backward = max(ways, key=lambda way: float(way[0].sum()))
         self.homes = case.gamma.homes
         # While a rank updates its weights the ranks before it still run backward: after its last pass comes the longer
         # of both, and not their sum. Divided passes may come after those of the ranks before.
-        tails, first = float(self.tails.sum()) / self.p, float(self.tails[0])
+        # Of rank 0 the embedding alone is known, whose tail is at least what no pass hides.
+        tails, first = float(self.tails.sum()) / self.p, float(ways[0][0][0])
         down = self._ramps(plain.forward)
         whole = down if case.gamma.schedule in DIVIDED else self._ramps(self.passes) + first
         self.ramp = max(float(np.mean(down)) + tails, float(np.mean(whole)))
         self.with_tails = float(np.mean(down)) + tails >= float(np.mean(whole))
         self.ramps = down if self.with_tails else whole
+        # What one backward pass hides is the longer for what it computes again.
+        self.again_passes = self.m - (behind_backward and self.with_tails)
         self.plain = float(self.passes.sum())
         self.longest = float(self.passes.max())
 
-    def _tails(self) -> Any:
-        """Seconds of each unit after its rank's last pass that nothing hides."""
-        case, zero, model = self.case, self.gamma.zero, self.case.problem.model
+    def tail_ways(self) -> Iterator[tuple[Any, bool]]:
+        """Seconds of each unit whose sum no rank's tail is below, and whether a backward pass was taken off them.
+
+        Of sums of gradients a share is hidden, but no more than one backward pass of the rank takes; of gathers of
+        weights a share, but no more than one forward pass. A tail has the larger of each two remainders, so that either
+        is a bound.
+        """
+        plain = self.case.by_word[NONE]
+        sums, gathers, update = self.tail_columns
+        seen = 1 - self.case.hidden_share
+        for behind in (False, True) if sums.any() else (False,):
+            left = sums - plain.inputs - plain.weights if behind else seen * sums
+            yield update + left + seen * gathers, behind
+            if gathers.any():
+                yield update + left + gathers - plain.forward, behind
+
+    @cached_property
+    def tail_columns(self) -> tuple[Any, Any, Any]:
+        """Seconds of each unit after a rank's last pass if nothing were hidden: sums of gradients, gathers of weights,
+        and the update."""
+        case, model = self.case, self.case.problem.model
         ring = case.sent @ case.tail[:, :2]
-        reduce, gather = {0: (2, 0), 1: (1, 1), 2: (0, 1), 3: (0, 0)}[zero]
-        found = (1 - case.hidden_share) * (reduce * ring[:, 0] + gather * ring[:, 1]) + case.update
+        reduce, gather = {0: (2, 0), 1: (1, 1), 2: (0, 1), 3: (0, 0)}[self.gamma.zero]
+        sums, gathers, update = reduce * ring[:, 0], gather * ring[:, 1], case.update.copy()
         if model.tied and not model.own:
-            found[-1] = 0.0  # beside the embedding it is there once
-        return found
+            sums[-1] = gathers[-1] = update[-1] = 0.0  # beside the embedding it is there once
+        return sums, gathers, update
 
     def _ramps(self, seconds: Any) -> Any:
         """The least that comes before each rank's first forward pass and after its last backward pass."""
@@ -137,9 +159,9 @@ class Loads:
 
     def seconds(self, again_seconds: float = 0.0) -> float:
         """By time alone, where all ranks together compute so much of one micro-batch again."""
-        plain = self.plain + again_seconds
-        found = max(self.m * plain / self.p + self.ramp, self.m * self.longest)
-        return max(found, self._row_seconds(plain)) if self.row else found
+        busy = self.m * self.plain + self.again_passes * again_seconds
+        found = max(busy / self.p + self.ramp, self.m * self.longest)
+        return max(found, self._row_seconds(self.plain + again_seconds)) if self.row else found
 
     def _row_seconds(self, plain: float) -> float:
         """With one chunk on a rank under 1F1B: the first micro-batch goes down and up, then others follow.
@@ -177,7 +199,11 @@ class LoadBound:
         """Passes of one micro-batch, and of the tail its part for it where tails are longer than ramps."""
         again = 0.0 if self.counted else self.costs.again * self.case.timed_layers
         tails = self.loads.tails / self.loads.m if self.loads.with_tails else 0.0
-        return self.loads.passes + again + tails
+        return self.loads.passes + again * self._again_share + tails
+
+    @property
+    def _again_share(self) -> float:
+        return self.loads.again_passes / self.loads.m
 
     def seconds(self, limit: float) -> float:
         """The least time of a division that may fit; infinite where none does."""
@@ -188,7 +214,7 @@ class LoadBound:
             return loads.seconds()
         seconds, stash = self._unit_seconds, self.costs.stash
         kept = np.stack([self.case.standing, stash], axis=1)
-        ends_seconds, ends_bytes = np.zeros(loads.p), np.stack([self._beside(), np.zeros(loads.p)], axis=1)
+        ends_seconds, ends_bytes = np.zeros(loads.p), np.stack([self.beside(), np.zeros(loads.p)], axis=1)
         for u in shape.ends:
             rank = loads.homes[0 if u == 0 else -1]
             ends_seconds[rank] += seconds[u]
@@ -236,14 +262,14 @@ class LoadBound:
             return np.zeros(len(loads.shape.firsts)), 0.0, 0, 0
         own = self.case.by_word[self.judge.modules]
         less = float((self.case.by_word[NONE].stash - own.stash).max())
-        again = (own.again * self.case.timed_layers)[loads.shape.firsts]
+        again = (own.again * self.case.timed_layers)[loads.shape.firsts] * self._again_share
         if self.least_count is not None:
             return again, less, self.least_count, loads.shape.units
         assert self.judge.count is not None, "one of both"
         return again, less, self.judge.count, self.judge.count * loads.v
 
-    def _beside(self) -> Any:
-        """[rank]: what is there besides units."""
+    def beside(self) -> Any:
+        """[rank]: bytes that are there besides units, at least."""
         import numpy as np
 
         case, shape = self.case, self.loads.shape

@@ -18,7 +18,7 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -32,6 +32,7 @@ from .bounds import LoadBound, Loads, Shape
 from .cases import NONE, WHOLE, Case, Gamma, Modules
 from .inner import Best, solve
 from .judging import Judge
+from .paths import PathBound
 from .space import Space, configuration
 
 TOLERANCE = 1e-9
@@ -191,7 +192,7 @@ class Search:
         self.cases: dict[Gamma, Case] = {}
         self.loads_of: dict[Gamma, Loads] = {}
         self.best_bound = math.inf
-        self.hopes: list[tuple[float, _Word]] = []
+        self.hopes: list[tuple[float, int, _Word]] = []
         self.unsettled: dict[Gamma, tuple[float, str]] = {}
         self.bounds: dict[Gamma, float] = {}
         self.useful: dict[tuple[int, float], list[Modules]] = {}
@@ -226,10 +227,15 @@ class Search:
         best = self.report.best
         return math.inf if best is None else best.seconds * self.settings.ratio * (1 + TOLERANCE)
 
+    @property
+    def _solved_bound(self) -> float:
+        """No layout of what was solved is faster."""
+        return min(self.best_bound, self.hopes[0][0] if self.hopes else math.inf)
+
     def _polish(self) -> None:
-        """More local moves where a bound leaves room below the best configuration."""
-        self.hopes.sort(key=lambda hope: hope[0])
-        for bound, word in self.hopes[:MOST_HOPES]:
+        """Better bounds for what has the least ones, and more local moves where they leave room below the best."""
+        self._raise_bounds()
+        for bound, _, word in sorted(self.hopes)[:MOST_HOPES]:
             best = self.report.best
             if best is None or bound >= best.seconds or self.out_of_time():
                 return
@@ -240,6 +246,21 @@ class Search:
                 seconds, layout = judge.climb(start, self.sure, self._looks(judge.case, POLISH), bound - self.step)
                 if seconds < math.inf:
                     self._take(word, Best(seconds, bound - self.step, layout), sure=True)
+
+    def _raise_bounds(self) -> None:
+        """Until the least bound of all is one that cannot be raised: the others do not matter for the gap."""
+        raised: set[_Word] = set()
+        while self.hopes and not self.out_of_time():
+            bound, number, word = self.hopes[0]
+            if word in raised or bound >= min(
+                self.best_bound, self.report.best.seconds if self.report.best else 0.0
+            ):
+                return
+            raised.add(word)
+            judge = self._judge(word)
+            if PathBound.takes(judge):
+                seconds = PathBound(self._load(judge)).seconds(self.sure, self._best_seconds) + self.step
+                heapq.heapreplace(self.hopes, (max(bound, seconds), number, word))
 
     def _begin(self) -> None:
         seconds, least_bytes = self.space.bounds
@@ -462,10 +483,12 @@ class Search:
         judge = self._judge(word)
         below = math.inf if best is None else best.seconds - self.step
         answer = self._layout(judge, self.sure, below)
+        answer = replace(answer, bound=max(answer.bound, bound - self.step))
         self._take(word, answer, sure=True)
-        self.best_bound = min(self.best_bound, answer.bound + self.step)
         if not self._is_row(judge.case) and self.scope.layouts == "any" and answer.bound < self._best_seconds:
-            self.hopes.append((answer.bound + self.step, word))
+            heapq.heappush(self.hopes, (answer.bound + self.step, self.report.solved, word))
+        else:
+            self.best_bound = min(self.best_bound, answer.bound + self.step)
         known = self.values.get(word.gamma)
         # What was found for sure may leave the list when the best one becomes faster: then this alone is known.
         least = bound if self.sure < self.maybe else answer.bound + self.step
@@ -568,7 +591,7 @@ class Search:
     def _tell(self, bound: float | None) -> None:
         if bound is not None:
             self.open_bound = bound
-            self.report.bound = max(self.report.bound, min(bound, self.best_bound))
+            self.report.bound = max(self.report.bound, min(bound, self._solved_bound))
         if self.heard is not None:
             self.heard(self.report)
 
@@ -578,7 +601,7 @@ class Search:
         report = self.report
         report.finished = finished
         open_bound = min((item[0] for item in self.heap), default=math.inf)
-        bound = min(open_bound, self.best_bound)
+        bound = min(open_bound, self._solved_bound)
         if report.best is not None:
             bound = min(bound, report.best.seconds)
         report.bound = bound if bound < math.inf else report.bound

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from ...instances.training.plan import (
@@ -214,18 +215,20 @@ class Space:
         states = self.problem.rules.states
         gradient = self.per_zero(lambda zero: gradient_bytes_of(states[zero]))
         zero, row = own["zero"], self.key_rows
-        busy, once, standing, stash = (np.zeros(len(p)) for _ in range(4))
+        busy, standing, stash = (np.zeros(len(p)) for _ in range(3))
+        tails = [np.zeros(len(p)) for _ in range(4)]
         least_layer = np.full(len(p), np.inf)
         first, first_forward, first_tail = (np.zeros(len(p)) for _ in range(3))
         least_forward = np.full(len(p), np.inf)
         each = [self._each_bytes(counts) for counts in (shards, expert_shards)]
         memory_rate = rates.memory * self.problem.gpu.memory_rate
         for name, count in self.problem.model.counted.items():
-            seconds, forward = np.zeros(len(p)), np.zeros(len(p))
+            seconds, forward, backward = (np.zeros(len(p)) for _ in range(3))
             for bytes_each in {gradient_bytes_of(state) for state in states.values()}:
                 unit = maker.seconds(name, bytes_each)
                 seconds = np.where(gradient == bytes_each, (unit.forward + unit.backward)[row], seconds)
                 forward = np.where(gradient == bytes_each, unit.forward[row], forward)
+                backward = np.where(gradient == bytes_each, unit.backward[row], backward)
             sent, sent_experts = (column[row] for column in maker.sent_numbers[name])
             if self.problem.model.tied and name == "head":
                 sent = 0 * sent  # on one rank with the embedding it is there once
@@ -234,9 +237,8 @@ class Space:
             passes = np.where(zero >= 2, reduce + np.where(zero == 3, 2 * gather, 0), 0)
             hidden = np.minimum(rates.data_hidden * passes, seconds)
             seconds = seconds + passes - hidden
-            after = np.where(zero == 0, 2 * reduce, np.where(zero == 1, reduce, 0)) + np.where(
-                (zero == 1) | (zero == 2), gather, 0
-            )
+            sums = np.where(zero == 0, 2 * reduce, np.where(zero == 1, reduce, 0))
+            gathers = np.where((zero == 1) | (zero == 2), gather, 0)
             update = sent * (
                 UPDATE_BYTES / np.where(zero > 0, shards, 1) + gradient / np.where(zero >= 2, shards, 1)
             )
@@ -245,8 +247,15 @@ class Space:
                 + gradient / np.where(zero >= 2, expert_shards, 1)
             )
             busy += count * seconds
-            tail = (1 - rates.data_hidden) * after + update / memory_rate
-            once += count * tail
+            # Of both a share is hidden, but no more than one pass of the rank takes.
+            seen, update = 1 - rates.data_hidden, update / memory_rate
+            behind = (
+                np.where(zero <= 1, sums - backward, 0),
+                np.where((zero == 1) | (zero == 2), gathers - forward, 0),
+            )
+            ways = product((seen * sums, behind[0]), (seen * gathers, behind[1]))
+            tails = [before + count * (update + sum(way)) for before, way in zip(tails, ways, strict=True)]
+            tail = update + seen * (sums + gathers)
             kept = maker.bytes[name]
             standing += count * (kept.usual[row] * each[0] + kept.experts[row] * each[1])
             stash += count * np.minimum.reduce([kept.stash[word] for word in self.words])[row]
@@ -262,7 +271,7 @@ class Space:
 
         # The mean over ranks of what each has to do, of what comes before its first pass, and of what comes after its
         # last one: its own tail, or backward passes and a tail of the ranks before it. Divided passes may end later.
-        seconds = once / p + ramp(first_forward, least_forward)
+        seconds = np.maximum.reduce(tails) / p + ramp(first_forward, least_forward)
         if not {*DIVIDED} & {*self.problem.rules.schedules}:
             seconds = np.maximum(seconds, ramp(first, least_layer) + first_tail)
         seconds = batches * busy / p + seconds

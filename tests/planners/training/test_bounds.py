@@ -1,4 +1,4 @@
-"""No layout that fits is faster than the bound by what ranks do and hold, however tight the memory is."""
+"""No layout that fits is faster than a bound, however tight the memory is: by what ranks do and hold, and by paths."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.planners.training.bounds import LoadBound
 from pipeplan.planners.training.cases import NONE, WHOLE, Gamma
 from pipeplan.planners.training.judging import Judge
+from pipeplan.planners.training.paths import PathBound
 from pipeplan.planners.training.search import Search
 
 from ...problems.trainings import random_training
@@ -23,13 +24,18 @@ CLOSE = 1e-9
 
 def pipelines(seed: int) -> TrainingProblem:
     """Enough units for several chunks on a rank, and micro-batches enough to fill a pipeline."""
-    problem = random_training(seed, devices=random.Random(seed).choice((2, 2, 3, 4)))
+    slow = random.Random(seed).random() < 0.4
+    problem = random_training(seed, devices=random.Random(seed).choice((4, 6) if slow else (2, 2, 3, 4)))
     model, devices = problem.model, problem.devices
     layers = random.Random(seed).randint(3, 7)
+    # Of what slow links send between data-parallel ranks no more is hidden than a pass takes.
+    levels = tuple(replace(level, bandwidth=level.bandwidth / 100) for level in problem.levels)
     experts = model.experts and replace(model.experts, dense_layers=min(model.experts.dense_layers, layers - 1))
     return problem.replace(
         model=replace(model, layers=layers, experts=experts),
         batch=devices * random.Random(seed).choice((2, 4, 6)),
+        levels=levels if slow else problem.levels,
+        efficiencies=replace(problem.efficiencies, data_hidden=1.0 if slow else 0.8),
         framework=("megatron", "megatron", "torchtitan", "deepspeed")[seed % 4],
     )
 
@@ -83,6 +89,11 @@ def compared(seed: int) -> Iterator[tuple[str, float, float]]:
             own = LoadBound(search.loads(gamma), judge)
             for limit in limits(found, draw):
                 yield f"{seed} {gamma} {word} {count}", own.seconds(limit), best(found, limit)
+                yield (
+                    f"{seed} {gamma} {word} {count} paths",
+                    PathBound(own).seconds(limit, math.inf, rounds=4),
+                    best(found, limit),
+                )
         for least in (1, 2) if counted else ():
             several = [pair for count, own in counted.items() if count is None or count >= least for pair in own]
             judge = Judge(search.case(gamma), WHOLE, least)
@@ -106,3 +117,17 @@ def test_the_bound_knows_time_and_memory() -> None:
     assert any(bound == math.inf for _, bound, _ in found)
     near = [bound > 0.8 * truth for _, bound, truth in found if truth < math.inf]
     assert sum(near) > 0.7 * len(near)
+
+
+def test_paths_know_what_chunks_cost_while_a_pipeline_fills() -> None:
+    """With several chunks on a rank they are nearer to the least time than what ranks do in all, and see no memory."""
+    nearer, without_memory = [], []
+    for seed in (0, 2, 8):
+        search = Search(pipelines(seed))
+        for gamma in choices(search, random.Random(seed)):
+            if gamma.degrees.virtual > 1:
+                load = LoadBound(search.loads(gamma), Judge(search.case(gamma), NONE))
+                nearer.append(PathBound(load).seconds(math.inf, math.inf) > load.seconds(math.inf))
+                without_memory.append(PathBound(load).seconds(1.0, math.inf))
+    assert sum(nearer) > 0.7 * len(nearer)
+    assert set(without_memory) == {math.inf}
