@@ -32,18 +32,24 @@ class LoweredSchedule:
     notes: tuple[str, ...] = ()
     own: OwnSchedule | None = field(default=None, repr=False, compare=False)
     """What the simulator runs of this very plan; None where it runs no such plan, or the plan was cut into chunks."""
+    pipelines: int = 1
+    """Number of alike pipelines side by side, of which the problem is one, with its share of the micro-batches."""
 
 
-def schedule_of(work: PlannedWork, options: ScheduleOptions, own: OwnSchedule | None = None) -> LoweredSchedule:
-    """The blocks of one micro-batch. `own`: of the plan as it was before it was cut."""
+def schedule_of(
+    work: PlannedWork, options: ScheduleOptions, own: OwnSchedule | None = None, pipelines: int = 1
+) -> LoweredSchedule:
+    """The blocks of one micro-batch. `own`: of the plan as it was before it was cut; `pipelines`: how many share the
+    micro-batches."""
+    count = None if options.micro_batches is None else -(-options.micro_batches // pipelines)
     builder = _Builder(work, options)
     blocks = tuple(block for number in range(len(work.parts)) for block in builder.blocks(number))
     devices = tuple(builder.device(holder) for holder in work.devices)
     problem = ScheduleProblem(
-        devices, blocks, tuple(builder.edges()), options.micro_batches, False, work.name, work.time_unit, "bytes"
+        devices, blocks, tuple(builder.edges()), count, False, work.name, work.time_unit, "bytes"
     )
     notes = (*work.notes, *builder.notes())
-    return LoweredSchedule(problem, notes, own if options.chunks == 1 else None)
+    return LoweredSchedule(problem, notes, own if options.chunks == 1 else None, pipelines)
 
 
 class _Grid:

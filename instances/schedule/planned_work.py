@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import TypeVar
@@ -127,6 +127,30 @@ def together(amounts: Iterable[tuple[int, Amount]], devices: int) -> list[Fracti
     for device, amount in amounts:
         totals[device] += as_written(amount)
     return [totals[device] for device in range(devices)]
+
+
+def one_of_alike(pipeline: Pipeline) -> tuple[Pipeline, int]:
+    """One of the pipelines that stages with equally many replicas form side by side, and the number of these pipelines.
+
+    Replica r of every stage runs the same micro-batches, so no pipeline waits for another. The first one has the most.
+    """
+    counts = {stage.replicas for stage in pipeline.stages}
+    if len(counts) > 1 or counts == {1}:
+        return pipeline, 1
+    count = counts.pop()
+    stages = tuple(
+        replace(
+            stage,
+            orders=(
+                tuple(
+                    (abs(j) - 1) // count * sign + sign for j in stage.orders[0] for sign in [1 if j > 0 else -1]
+                ),
+            ),
+            devices=stage.devices // count,
+        )
+        for stage in pipeline.stages
+    )
+    return replace(pipeline, stages=stages, mini_batch=-(-pipeline.mini_batch // count)), count
 
 
 def parts_of(

@@ -8,9 +8,19 @@ from itertools import chain
 
 from ..base.amounts import Amount
 from ..base.errors import UsageError, refuse_broken
-from ..schedule.from_plan import LoweredSchedule, schedule_of
+from ..schedule.from_plan import LoweredSchedule, OwnSchedule, schedule_of
 from ..schedule.lowering_options import ScheduleOptions
-from ..schedule.planned_work import PlannedWork, evenly, holders_of, joints_of, notes_on, parts_of, repeated, spread
+from ..schedule.planned_work import (
+    PlannedWork,
+    evenly,
+    holders_of,
+    joints_of,
+    notes_on,
+    one_of_alike,
+    parts_of,
+    repeated,
+    spread,
+)
 from ..timeline.model import Pipeline
 from .leveled_plan import LeveledPlan, LeveledStage
 from .plan import PlannedStage, StagedPlan
@@ -37,34 +47,49 @@ def lower(problem: StagingProblem, plan: StagedPlan | LeveledPlan, options: Sche
             )
         else:
             pipeline = leveled_pipeline(problem, plan, 1)
-        work = _work(problem, leaves, pipeline, options, limits)
-        return schedule_of(work, options, lambda count: leveled_pipeline(problem, plan, count))
+        return _lowered(
+            problem, leaves, pipeline, options, limits, lambda count: leveled_pipeline(problem, plan, count)
+        )
     refuse_broken(verify_stages(problem, plan), "lowered to a schedule problem")
     cut = _cut(problem, plan, options.chunks)
     kinds = [type_of(problem, stage) for stage in cut.stages]
     limits = [None if kind is None else kind.memory_bytes for kind in kinds]
-    work = _work(problem, cut.stages, staged_pipeline(problem, cut, 1), options, limits)
-    return schedule_of(work, options, lambda count: staged_pipeline(problem, plan, count))
+    pipeline = staged_pipeline(problem, cut, 1)
+    return _lowered(
+        problem, cut.stages, pipeline, options, limits, lambda count: staged_pipeline(problem, plan, count)
+    )
 
 
-def _work(
+def _lowered(
     problem: StagingProblem,
     stages: Sequence[AnyStage],
     pipeline: Pipeline,
     options: ScheduleOptions,
     limits: Sequence[Amount | None],
-) -> PlannedWork:
+    own: OwnSchedule,
+) -> LoweredSchedule:
+    """Of one pipeline, where replicas form several alike ones."""
+    pipeline, pipelines = one_of_alike(pipeline)
     devices = spread(len(stages), options)
     count = len(stages) // options.chunks
     names = [f"d{number}" for number in range(count)]
-    return PlannedWork(
+    work = PlannedWork(
         holders_of(pipeline, devices, names, limits[:count]),
         parts_of(pipeline, devices, _read(problem, stages)),
         joints_of(pipeline, devices),
         problem.name,
         problem.time_unit,
-        notes=tuple(chain(_notes(problem, stages, options), notes_on(pipeline))),
+        notes=tuple(chain(_notes(problem, stages, options), _on_replicas(pipelines), notes_on(pipeline))),
     )
+    return schedule_of(work, options, lambda count: one_of_alike(own(count))[0], pipelines)
+
+
+def _on_replicas(pipelines: int) -> Iterator[str]:
+    if pipelines > 1:
+        yield (
+            f"replicas form {pipelines} alike pipelines, which share the micro-batches; the schedule is that of one of "
+            "them, and memory that of one device"
+        )
 
 
 def _cut(problem: StagingProblem, plan: StagedPlan, chunks: int) -> StagedPlan:

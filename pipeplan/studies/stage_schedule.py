@@ -194,9 +194,10 @@ def _own(
 ) -> Rival | None:
     """The plan's own schedule, with whole backward passes on the stages as they were planned; `within` has the devices
     with their memory."""
-    devices = lower_to_schedule(problem, plan).problem.devices
+    steady = lower_to_schedule(problem, plan)
+    devices = steady.problem.devices
     periodic = objective == PERIOD or micro_batches is None
-    count = 4 * max(len(devices), LEAST_WARM) if periodic else micro_batches
+    count = 4 * max(len(devices), LEAST_WARM) * steady.pipelines if periodic else micro_batches
     made = _in_own_order(problem, plan, count or 1)
     if made is None:
         return None

@@ -37,6 +37,7 @@ from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, 
 from pipeplan.instances.timeline.engine import run
 from pipeplan.instances.timeline.timeline import Simulation
 from pipeplan.instances.to_schedule import lower_to_schedule
+from pipeplan.studies.stage_schedule import schedule_study
 
 STAGES, BATCHES, DELAY = 3, 8, 0.5
 CLOSED = (BATCHES + STAGES - 1) * 3 + (STAGES - 1) * 2 * DELAY
@@ -257,6 +258,21 @@ def test_replicas_are_one_device_that_is_so_much_faster() -> None:
     assert [(b.time, dict(b.memory)) for b in lowered.problem.blocks[:2]] == [(0.5, {"d0": 5}), (1, {"d0": -5})]
     assert any("replicas" in note for note in lowered.notes)
     assert any("synchronisation" in note for note in lowered.notes)
+
+
+def test_equally_many_replicas_form_pipelines_of_which_the_schedule_is_one() -> None:
+    """Each of two replicas holds as many whole micro-batches as the plan says, and runs half of them."""
+    problem, plan = as_stages(memory_per_batch=10.0)
+    two = replace(plan, stages=tuple(replace(stage, data_parallel=2) for stage in plan.stages))
+    problem = problem.replace(devices=6, micro_batches=12)
+    lowered = lower_to_schedule(problem, two, micro_batches=11)
+    assert [(b.time, dict(b.memory)) for b in lowered.problem.blocks[:2]] == [(1, {"d0": 10}), (2, {"d0": -10})]
+    assert (lowered.pipelines, lowered.problem.micro_batches) == (2, 6)
+    study = schedule_study(problem, two, micro_batches=12)
+    iteration = simulate(problem, two, micro_batches=12)
+    assert study.own is not None
+    assert (study.own.value, study.own.peak) == (iteration.iteration, 30)
+    assert schedule_study(problem, two).own == schedule_study(problem, plan).own
 
 
 def test_faster_devices_take_less_time_here_and_in_the_simulator() -> None:
