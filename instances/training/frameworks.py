@@ -50,8 +50,8 @@ class Framework:
     rules: tuple[Rule, ...]
     even_by: Literal["layers", "units"]
     """How it divides a model where nothing is said: layers alike with embedding and head beside them, or all units."""
-    any_layout: bool
-    """Can chunks have any numbers of units?"""
+    layouts: Literal["any", "even"]
+    """Can its files say that chunks have any numbers of units, or those of an even division alone?"""
     alike: bool
     """Must all chunks recompute the same?"""
     cached_gradients: bool
@@ -239,7 +239,7 @@ MEGATRON = Framework(
         EXPERT_TOKENS,
     ),
     even_by="layers",
-    any_layout=True,
+    layouts="any",
     alike=True,
     cached_gradients=True,
 )
@@ -250,7 +250,7 @@ TORCHTITAN = Framework(
     schedules=("1f1b", "interleaved-1f1b", "gpipe", "zb-v", "dualpipe-v"),
     rules=(HEADS, KEY_VALUES, MLP, TOKENS, CONTEXT, GROUPS, CHUNKS, EXPERTS, EXPERT_SHARDS),
     even_by="units",
-    any_layout=True,
+    layouts="any",
     alike=True,
     cached_gradients=False,
 )
@@ -280,7 +280,7 @@ DEEPSPEED = Framework(
         ),
     ),
     even_by="units",
-    any_layout=True,
+    layouts="even",
     alike=True,
     cached_gradients=False,
 )

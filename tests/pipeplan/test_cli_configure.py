@@ -443,6 +443,12 @@ def test_a_rule_of_each_framework_is_told(plan: Plan) -> None:
         _is_one_sentence(plan("configure", *LLAMA, "--framework", framework, "--judge", words), told)
 
 
+def test_a_plan_for_deepspeed_is_one_that_its_files_can_say(plan: Plan, tmp_path: Path) -> None:
+    best = tmp_path / "best.json"
+    assert plan("configure", *LLAMA, "--framework", "deepspeed", "--fix", "pipeline=4", "-o", best).code == 0
+    assert plan("export", best, "--to", "deepspeed").code == 0
+
+
 def test_an_unknown_architecture_is_refused_with_what_is_known(plan: Plan, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "mamba", "hidden_size": 64}))
     asked = ("--devices", "4xl4", "--sequence", 64, "--batch", 4, "--judge", "tensor=1")

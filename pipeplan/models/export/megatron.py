@@ -6,6 +6,8 @@ the loss; `|` ends a stage, `t*8` is eight layers. With p ranks stage i is on ra
 
 from __future__ import annotations
 
+from math import prod
+
 from ...instances.base.errors import show
 from ...planners.staging.equal import RECOMPUTATION
 from .contract import Exported, ToExport, check_one_stage_per_rank, degrees_of, usual_notes
@@ -28,13 +30,13 @@ def export(job: ToExport) -> Exported:
     words += [f"--tensor-model-parallel-size {tensor} --sequence-parallel"] * (tensor > 1)
     again, about = _recomputation(job)
     words += [*again, *_batches(job), *_optimizer(job)]
+    sharding, left_out = _sharding(job)
+    words += sharding
     notes = [note for note in usual_notes(job) if not again or "does not say how nodes run" not in note]
-    notes += about
+    notes += [*about, *left_out]
     devices = replicas * tensor * job.plan.ranks
     if devices > 1:
-        notes.append(
-            f"start it on {devices} devices: torchrun --nproc-per-node N --nnodes M pretrain_gpt.py with N x M of them"
-        )
+        notes.append(f"start it on {devices} devices: {_launch(job, devices)}")
     if any(stage.predictors for stage in stages):
         notes.append(f"give --mtp-num-layers {sum(stage.predictors for stage in stages)} as well")
     return Exported({FILE: " ".join(words) + "\n"}, tuple(notes))
@@ -75,6 +77,24 @@ OPTIMIZERS = {"sgd": "--optimizer sgd", "adam": "--optimizer adam", "adam-mixed"
 def _optimizer(job: ToExport) -> list[str]:
     known = OPTIMIZERS.get(str(job.asked.get("optimizer")))
     return [] if known is None else [known]
+
+
+def _sharding(job: ToExport) -> tuple[list[str], list[str]]:
+    """What ZeRO divides, as memory was counted; with what Megatron has no word for beside stages."""
+    stage = job.asked.get("zero")
+    if not stage:
+        return [], []
+    more = f"memory was counted with ZeRO {stage}; beside pipeline stages Megatron divides the optimizer alone"
+    return ["--use-distributed-optimizer"], [more] * (stage != 1)
+
+
+def _launch(job: ToExport, devices: int) -> str:
+    """With the devices of a server and the number of servers, where the plan was made for levels and uses them all."""
+    levels = job.asked.get("levels")
+    counts = [int(level.partition("x")[0]) for level in levels.split(",")] if isinstance(levels, str) else []
+    if prod(counts) == devices and len(counts) > 1:
+        return f"torchrun --nproc-per-node {counts[0]} --nnodes {devices // counts[0]} pretrain_gpt.py"
+    return "torchrun --nproc-per-node N --nnodes M pretrain_gpt.py with N x M of them"
 
 
 def layout_text(stages: list[StageOfLayers]) -> str:

@@ -36,7 +36,11 @@ def export(job: ToExport) -> Exported:
     files |= schedule_of(job, notes)
     if SCHEDULE in files and job.options.micro_batches is not None:
         files[FILE] = script(job.plan.ranks, job.options.micro_batches)
-        notes.append(f"torchrun --nproc-per-node {job.plan.ranks} {FILE} my.py:build trains it")
+        outside = job.profile is not None and job.profile.source.get("loss") is not None
+        loss = " my.py:loss" * outside
+        notes.append(f"torchrun --nproc-per-node {job.plan.ranks} {FILE} my.py:build{loss} trains it")
+        if outside:
+            notes.append("my.py:loss is yours: it makes the loss of (output, *args, **kwargs)")
     return Exported(files, tuple(notes))
 
 

@@ -32,6 +32,7 @@ RANKS, MICRO_BATCHES, STEPS = {ranks}, {micro_batches}, 3
 def named(text):
     """The function in a file: my.py:build."""
     file, _, name = text.partition(":")
+    sys.path.insert(0, str(Path(file).resolve().parent))  # what the file imports may stand beside it
     spec = importlib.util.spec_from_file_location(Path(file).stem, file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -10,10 +10,10 @@ from ...instances.training.frameworks import even_layout
 from ...instances.training.plan import DIVIDED, FULL, NOTHING, Configuration, Recompute
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.verify import framework_faults, shape_faults
-from ...instances.training.scope import read_scope
 from ...instances.training.words import as_even_as_can_be
 from ...planners.training.space import Space, configuration
 from .least_change import emptied, memory_of_few
+from .search import scope_in
 
 if TYPE_CHECKING:
     from .answer import Asked
@@ -25,7 +25,7 @@ MOST_VIRTUAL = 2
 
 def nearest_miss(problem: TrainingProblem, asked: Asked) -> Configuration | None:
     """With whole layers computed again where that can be; None: the scope is empty."""
-    space = Space(problem, read_scope(asked.fixed, asked.forbidden))
+    space = Space(problem, scope_in(problem, asked))
     if not len(space):
         return None
     _, least = space.bounds

@@ -9,6 +9,8 @@ from typing import Any
 from ...formulations.training.scope import family
 from ...instances.base.result import PROVEN_TOLERANCE, Found, Proof, Result, Stop, met
 from ...instances.registry import kind_of
+from ...instances.training.frameworks import FRAMEWORKS
+from ...instances.training.problem import TrainingProblem
 from ...instances.training.rules import IterationRules
 from ...planners.options import SolveOptions
 from ...planners.referee import rule
@@ -29,7 +31,7 @@ def result_of(answer: Answer, seconds: float, cut_by: Stop = Stop.TIME) -> Resul
     """Judged anew by the referee; a search that was cut short, by whatever it was, has a bound all the same."""
     problem, report = answer.problem, answer.report
     assert report is not None, "asked of a search"
-    best, options = report.best, options_of(answer.asked)
+    best, options = report.best, options_of(problem, answer.asked)
     scope = family(problem, options).scope
     claim = Result(
         problem={**describe(problem), WHOLE: kind_of(problem).write(problem)},
@@ -51,12 +53,12 @@ def result_of(answer: Answer, seconds: float, cut_by: Stop = Stop.TIME) -> Resul
     return result if answer.checked is None else with_check(result, answer.checked)
 
 
-def options_of(asked: Asked) -> dict[str, Any]:
+def options_of(problem: TrainingProblem, asked: Asked) -> dict[str, Any]:
     """Of the methods that plan the same scope."""
     return {
         "fix": " ".join(asked.fixed) or None,
         "forbid": " ".join(asked.forbidden) or None,
-        "layouts": "any",
+        "layouts": FRAMEWORKS[problem.framework].layouts,
         "memory_error": asked.memory_error,
     }
 
@@ -64,7 +66,7 @@ def options_of(asked: Asked) -> dict[str, Any]:
 def cross_checked(answer: Answer, seconds: float, limits: SolveOptions) -> Answer:
     """The same question to a second exact method, under the same limits and with no plan of the first."""
     problem = answer.problem
-    method = choose(problem, None, METHOD, "auto", options_of(answer.asked))
+    method = choose(problem, None, METHOD, "auto", options_of(problem, answer.asked))
     asked = partial(solve, limits=limits, warm_start="none")
     facts, _ = cross_check(problem, method, IterationRules(), result_of(answer, seconds), asked)
     return replace(answer, checked=facts)

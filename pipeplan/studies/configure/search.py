@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...instances.base.clock import now
+from ...instances.training.frameworks import FRAMEWORKS
 from ...instances.training.problem import TrainingProblem
-from ...instances.training.scope import read_scope
+from ...instances.training.scope import Scope, read_scope
 from ...planners.options import Progress
 from ...planners.training.search import Report, Search, Settings
 
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     from .answer import Asked
 
 TELL_EVERY_S = 0.2
+
+
+def scope_in(problem: TrainingProblem, asked: Asked) -> Scope:
+    """What was asked for, with layouts that the framework's files can say."""
+    return read_scope(asked.fixed, asked.forbidden, FRAMEWORKS[problem.framework].layouts)
 
 
 def search_configurations(
@@ -38,7 +44,7 @@ def search_configurations(
         return time_limit_s is not None and now() - started >= time_limit_s
 
     settings = Settings(asked.error, asked.memory_error)
-    search = Search(problem, read_scope(asked.fixed, asked.forbidden), settings, heard, out_of_time)
+    search = Search(problem, scope_in(problem, asked), settings, heard, out_of_time)
     try:
         return search.run()
     except KeyboardInterrupt:

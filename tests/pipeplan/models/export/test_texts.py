@@ -263,6 +263,27 @@ def test_megatron_is_told_batches_optimizer_and_recomputation() -> None:
     assert "start it on 8 devices" in " ".join(found.notes)
 
 
+def test_megatron_is_told_what_zero_divides_and_where_it_starts() -> None:
+    result = planned_for(PLANS["staging"], devices=8, zero=2, levels="4x300GB/s,2x50GB/s")
+    found = export_files(result, LLAMA, to="megatron")
+    assert "--use-distributed-optimizer" in found.text
+    assert "memory was counted with ZeRO 2" in " ".join(found.notes)
+    alone = export_files(planned_for(PLANS["staging"], devices=8), LLAMA, to="megatron")
+    assert "--use-distributed-optimizer" not in alone.text
+    on_levels = planned_for(staged(STAGES, tensor=2), devices=8, levels="4x300GB/s,2x50GB/s")
+    (start,) = (n for n in export_files(on_levels, LLAMA, to="megatron").notes if n.startswith("start it on 8"))
+    assert start.endswith("torchrun --nproc-per-node 4 --nnodes 2 pretrain_gpt.py")
+
+
+@pytest.mark.parametrize(
+    ("loss", "words"), [(None, "my.py:build trains"), ("mine", "my.py:build my.py:loss trains")]
+)
+def test_the_command_of_the_script_has_the_loss_where_it_is_outside(loss: str | None, words: str) -> None:
+    profile = LLAMA.replace(source={} if loss is None else {"loss": loss})
+    notes = export_files(PLANS["staging"], profile, to="torch", micro_batches=4).notes
+    assert any(words in note for note in notes)
+
+
 def test_torchtitan_has_names_of_its_own() -> None:
     found = export_files(PLANS["staging"], LLAMA, to="torchtitan")
     assert '["tok_embeddings","layers.0"' in found.text
