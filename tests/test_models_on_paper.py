@@ -88,12 +88,16 @@ def test_formulas_have_numbers_of_their_own_and_rows_unless_they_say_what_is_min
 
 
 def test_every_numbered_equation_of_the_papers_is_on_its_page() -> None:
-    """Those of Beaumont et al.; and of Piper, whose formulas have no numbers, five."""
+    """Those of Beaumont et al. and the conditions of GraphPipe; and of Piper, whose formulas have no numbers, five."""
     tags = {
         name: re.findall(r"\\tag\{([A-Z]?\d+)[a-z]?\}", (MODELS / f"{name}.md").read_text("utf-8"))
-        for name in ("ilp-beaumont", "mip-piper")
+        for name in ("ilp-beaumont", "mip-piper", "cp-graphpipe", "latency", "ip-tarnawski")
     }
     assert {tag for tag in tags["ilp-beaumont"] if tag.isdigit()} == {str(number) for number in range(1, 37)}
+    assert [tag for tag in tags["cp-graphpipe"] if tag.startswith("C")] == ["C1", "C2", "C3", "C4"]
+    # (2), (3) and (16) of Tarnawski et al. are rows of both models and stand with the first one.
+    assert {tag for tag in tags["latency"] if tag.isdigit()} == {"1", "4", "5", "6", "7", "8", "9"}
+    assert "16" in tags["ip-tarnawski"]
     assert [tag for tag in tags["mip-piper"] if tag.startswith("P")] == ["P1", "P2", "P3", "P4", "P5"]
 
 
