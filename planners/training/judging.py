@@ -117,18 +117,8 @@ class Judge:
 
     def judge(self, layout: Sequence[int], limit_bytes: float = float("inf")) -> tuple[float, tuple[float, ...]]:
         """Seconds of an iteration without what is added to every one, and bytes of each rank."""
-        import numpy as np
-
-        seconds, held = compiled(tables_kernel, "judge")(
-            np.asarray(layout, np.int64),
-            *self.loop,
-            self.delays(layout),
-            self.sums,
-            self.case.micro_batches,
-            *self._facts,
-            limit_bytes,
-        )
-        return float(seconds), tuple(float(size) for size in held)
+        seconds, sizes, _ = self._climbed(layout, limit_bytes, 0, 0.0)
+        return seconds, sizes
 
     def exhaust(self, limit_bytes: float) -> tuple[float, tuple[int, ...]]:
         """The best of all layouts, one by one."""
@@ -153,10 +143,19 @@ class Judge:
         self, layout: Sequence[int], limit_bytes: float, most_looks: int, enough: float = 0.0
     ) -> tuple[float, tuple[int, ...]]:
         """Better layouts from this one on, by moves of single units."""
+        seconds, _, better = self._climbed(layout, limit_bytes, most_looks, enough)
+        if not self.case.alike_outputs:  # messages take as long as they did in the first layout
+            seconds, _ = self.judge(better, limit_bytes)
+        return seconds, better
+
+    def _climbed(
+        self, layout: Sequence[int], limit_bytes: float, most_looks: int, enough: float
+    ) -> tuple[float, tuple[float, ...], tuple[int, ...]]:
+        """One entry for both, since each entry is compiled with all that it calls."""
         import numpy as np
 
         own = np.asarray(layout, np.int64).copy()
-        seconds = compiled(tables_kernel, "climb")(
+        seconds, sizes = compiled(tables_kernel, "climb")(
             own,
             *self.loop,
             self.delays(layout),
@@ -167,10 +166,7 @@ class Judge:
             most_looks,
             enough,
         )
-        found = tuple(int(count) for count in own)
-        if not self.case.alike_outputs:  # messages take as long as they did in the first layout
-            seconds, _ = self.judge(found, limit_bytes)
-        return float(seconds), found
+        return float(seconds), tuple(map(float, sizes)), tuple(map(int, own))
 
     def _all_layouts(self) -> Iterator[tuple[int, ...]]:
         units, chunks = len(self.case.types), self.case.gamma.degrees.chunks

@@ -55,7 +55,10 @@ def longest_path(
                 moved = True
         if not moved:
             break
-    last = (free + tails).argmax()
+    last = 0
+    for r in range(1, p):
+        if free[r] + tails[r] > free[last] + tails[last]:
+            last = r
     counts = np.zeros((4, count))
     number = last * places + places - 1
     while number >= 0:
@@ -91,7 +94,8 @@ def fullest_moments(order: Any, chunks: Any) -> Any:
                     here = live.sum() if k == v else live[k] + live.sum() / (1 + v * order.shape[1])
                     if here > most[k]:
                         most[k] = here
-                        found[r, k] = live
+                        for c in range(v):  # a slice would bring in the words of its error: 2 s more to compile
+                            found[r, k, c] = live[c]
                 live[own] -= 1
     return found
 

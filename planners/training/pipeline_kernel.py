@@ -69,7 +69,8 @@ def makespan(layout: Any, p: int, m: int, forward: Any, cheapest: Any, tail: Any
         start = stop
         if backwards[k] == INFINITE:
             return INFINITE
-    return simulate(0, p, p, m, forwards, backwards, tails, down)[1]
+    # Of a literal 0 numba would compile a second version.
+    return simulate(np.int64(0), p, p, m, forwards, backwards, tails, down)[1]
 
 
 def cheapest_words(p: int, flights: Any, backward: Any, fixed: Any, stash: Any, limit: float) -> Any:
@@ -424,11 +425,11 @@ def plan_row(
     if most_nodes < 0 or bound >= cutoff:
         return INFINITE, bound, layout, 0
     candidate = layout_of(p, last)
-    value = improve(candidate, p, m, forward, cheapest, tail, down, 0)
+    value = makespan(candidate, p, m, forward, cheapest, tail, down)
     if bound < value * (1 - tolerance) and most_nodes > 0:
         found, other = surrogate(p, m, forward, cheapest, tail, value, FEW_THRESHOLDS)
         if found < INFINITE:
-            second = improve(other, p, m, forward, cheapest, tail, down, 0)
+            second = makespan(other, p, m, forward, cheapest, tail, down)
             if second < value:
                 value, candidate = second, other
     if bound < value * (1 - tolerance):
