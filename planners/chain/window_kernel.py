@@ -80,6 +80,13 @@ def raise_to(apart: Any, i: int, j: int, least: int) -> bool:
     return True
 
 
+def copy_to(copy: Any, apart: Any) -> None:
+    """Cell by cell: a slice would bring in the words of its error, which take 2 s more to compile."""
+    for a in range(len(apart)):
+        for b in range(len(apart)):
+            copy[a, b] = apart[a, b]
+
+
 def windows(part: Part, apart: Any) -> int:
     """Distances to the nearest windows: -1 a contradiction, else whether something changed."""
     n, period, durations = len(part.durations), part.period, part.durations
@@ -258,14 +265,14 @@ def examine(part: Part, stack: Any, nodes: int) -> int:
         if not undecided(part, apart, chosen):
             return FITS
         i, j, least = chosen[0], chosen[1], chosen[2]
-        stack[depth + 1] = apart
+        copy_to(stack[depth + 1], apart)
         late = raise_to(apart, i, j, part.durations[i] + (least + 1) * part.period)
         soon = raise_to(stack[depth + 1], j, i, part.durations[j] - (least + 1) * part.period)
         if not late:
             if not soon:
                 depth -= 1
                 continue
-            stack[depth] = stack[depth + 1]
+            copy_to(apart, stack[depth + 1])
         elif soon:
             depth += 1
     return REFUTED
@@ -327,8 +334,8 @@ def rooms(tables: Tables, gpu: Any, period: int, room: Any, area: Any) -> bool:
     """Memory beside weights and slots, and beside what tasks hold while they run; False: there is none."""
     tasks = len(tables.durations)
     layers = tasks // 2
-    room[:] = tables.memory
-    area[:] = 0
+    for g in range(len(room)):
+        room[g], area[g] = tables.memory, 0
     for layer in range(layers):
         g = gpu[layer]
         if layer and not tables.inputs_only and g != gpu[layer - 1] and g != OPEN:
@@ -356,7 +363,8 @@ def list_memory(tables: Tables, gpu: Any, place: Any, own: Any, kept: Any, direc
     for task in range(tasks):
         g = gpu[min(task, tasks - 1 - task)]
         if g >= 0 and not tables.timeless[task]:
-            own[counts[0]] = place[task], tables.own[task], g
+            k = counts[0]
+            own[k, 0], own[k, 1], own[k, 2] = place[task], tables.own[task], g
             counts[0] += 1
     list_tensors(tables, gpu, place, kept, direct, counts, True)
     counts[3], counts[4] = counts[1], counts[2]
@@ -373,14 +381,18 @@ def list_tensors(tables: Tables, gpu: Any, place: Any, kept: Any, direct: Any, c
         last = tasks - 1 - task
         untimed = tables.timeless[task] or tables.timeless[last]
         if task < last and tables.activations[task] > 0 and timed != untimed:
-            kept[counts[1]] = place[task], place[last], tables.activations[task], g
+            k = counts[1]
+            kept[k, 0], kept[k, 1] = place[task], place[last]
+            kept[k, 2], kept[k, 3] = tables.activations[task], g
             counts[1] += 1
         following = task + 1
         if tables.inputs_only or following == tasks or gpu[min(following, tasks - 1 - following)] != g:
             continue
         untimed = tables.timeless[task] or tables.timeless[following]
         if tables.activations[following] > 0 and timed != untimed:
-            direct[counts[2]] = place[task], place[following], tables.activations[following], g
+            k = counts[2]
+            direct[k, 0], direct[k, 1] = place[task], place[following]
+            direct[k, 2], direct[k, 3] = tables.activations[following], g
             counts[2] += 1
 
 

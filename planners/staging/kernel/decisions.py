@@ -130,7 +130,8 @@ def decide(
             if best[k, 0] < fewest:
                 fewest = best[k, 0]
                 front[j, size, 0] = k
-                front[j, size, 1:] = best[k]
+                for column in range(5):  # a slice would bring in the words of its error: 2 s more to compile
+                    front[j, size, 1 + column] = best[k, column]
                 size += 1
         front_size[j] = size
         if size:
