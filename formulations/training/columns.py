@@ -18,8 +18,8 @@ from ...instances.training.plan import DIVIDED, NOTHING, Recompute
 from ...instances.training.problem import TrainingProblem
 from .settings import Setting
 
+# The most columns of one rank.
 MOST_COLUMNS = 20_000
-"""Of a rank."""
 ROUNDING = 1e-12
 """Relative, of sums of doubles."""
 TO_AND_FRO = ("1f1b", "gpipe", "interleaved-1f1b")
@@ -39,9 +39,9 @@ class Figures:
     """The referee's of one rank and what lies on it."""
 
     passes: tuple[tuple[float, ...], ...]
-    """Of each chunk: seconds forward and backward, or forward, for inputs and for weights."""
+    """Seconds of each chunk's passes: forward and backward, or forward, for inputs and for weights."""
     delays: tuple[float, ...]
-    """Of each chunk: seconds until the next one has what it sends."""
+    """Seconds from each chunk's end of a pass until the next chunk has what it sends."""
     tail: float
     """Seconds after the last pass."""
     fits: bool
@@ -228,7 +228,7 @@ class Book:
         return rank, *(self.problem.model.units[first:behind] for first, behind in intervals)
 
     def _ask(self, layout: tuple[int, ...]) -> None:
-        """Of one configuration, for all ranks."""
+        """Ask the referee about one configuration, and keep the figures of all its ranks."""
         self.asked()
         evaluation = evaluation_of(self.problem, self.setting.plan(layout, self.word))
         timing, most = evaluation.timing, self.problem.memory_bytes

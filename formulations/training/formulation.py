@@ -20,8 +20,8 @@ from .columns import Book, Column, meeting
 from .program import NAME, Block, Grid, Program
 from .settings import Setting, settings_of, words_of
 
+# Steps of the grid of whole numbers in the longest iteration.
 STEPS = 2**40
-"""Of the longest iteration, in whole numbers."""
 FEW = 4
 """Settings that a model has more than the one before."""
 GROWTH = 1.01

@@ -40,11 +40,11 @@ ROWS = ("eq_1", "eq_2", "eq_3a", "eq_3b", "eq_4", "eq_5", "eq_6", "eq_7")
 """By the numbers above; (3a) is of passes, (3b) of messages."""
 PARTS = {"F": 0, "B": 1, "I": 1, "W": 2}
 """The place of a kind of pass among the seconds of its chunk."""
+# The most passes of all blocks together.
 MOST_PASSES = 60_000
-"""Of all blocks together."""
 
+# A pass: its chunk, its part (the index in `PARTS`), and its micro-batch.
 Pass = tuple[int, int, int]
-"""Chunk, part, micro-batch."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class Program:
             yield from ((j, k) for k in range(len(block.ranks[rank][0].figures.passes[i])))
 
     def _borders(self, q: int, block: Block) -> None:
-        """Equation (2)."""
+        """Rows of equation (2): the chunk that ends at a border and the one that begins there agree on it."""
         model = self.model
         for j in range(len(block.place) - 1):
             (rank, i), (other, k) = block.place[j], block.place[j + 1]
@@ -195,7 +195,7 @@ class Program:
                 self.row("eq_2", sum(terms) == 0)
 
     def _seconds(self, q: int, block: Block) -> None:
-        """Equation (3)."""
+        """Rows of equation (3): the seconds of passes and of messages follow from the chosen columns."""
         model, grid = self.model, self.grid
         for j, (rank, i) in block.place.items():
             own = list(enumerate(block.ranks[rank]))
@@ -224,7 +224,7 @@ class Program:
 
     @property
     def steps(self) -> Mapping[str, float]:
-        """Of the columns that are whole numbers of steps."""
+        """Steps of one, by name, for the columns whose values are whole numbers."""
         model = self.model
         families = (model.f, model.d, model.e, model.g, model.T)
         return {own.name: 1.0 for family in families for own in family.values()}

@@ -56,7 +56,7 @@ def unit_like(unit: str, units: Iterable[str]) -> str | None:
 
 
 def duration(text: str) -> float:
-    """Seconds."""
+    """Seconds of a written duration such as 30s or 5min."""
     return parse_quantity(text, SECONDS, "30s or 5min")
 
 
@@ -66,7 +66,7 @@ def check_time(text: str) -> None:
 
 
 def short_time(text: str) -> float:
-    """Seconds."""
+    """Seconds of a written short time such as 5us."""
     return parse_quantity(text, TIMES, "5us")
 
 
@@ -84,12 +84,12 @@ def time_in(text: str, unit: str | None) -> float:
 
 
 def size(text: str) -> float:
-    """Bytes."""
+    """Bytes of a written size such as 8GiB."""
     return parse_quantity(text, BYTES, "8GiB")
 
 
 def rate(text: str) -> float:
-    """Bytes per second."""
+    """Bytes per second of a written rate such as 25GiB/s."""
     return parse_quantity(text, BYTES_PER_SECOND, "25GiB/s")
 
 

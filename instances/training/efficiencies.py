@@ -105,8 +105,8 @@ class Efficiencies:
                 )
 
 
+# What each efficiency means, by its name.
 ABOUT: Mapping[str, About] = {entry.name: entry.metadata["about"] for entry in fields(Efficiencies)}
-"""Of each efficiency, by its name."""
 
 
 def check_name(name: str) -> str:

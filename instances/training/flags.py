@@ -45,7 +45,7 @@ class Read:
 
     configuration: Configuration
     framework: str
-    """Whose flags they are."""
+    """The framework to which the flags belong."""
     understood: Mapping[str, str]
     """Options that decide something, with their words."""
     aside: tuple[str, ...]
@@ -106,7 +106,8 @@ def read_options(
 
 
 def _options(text: str) -> tuple[str, dict[str, tuple[str, ...]]]:
-    """Whose options they are, those of a file that they name included; a command line goes before a file."""
+    """The framework and the options of a command line or file; options of a file that they name count too,
+    below the line's own."""
     if text.startswith("{"):
         return "deepspeed", _json(text, WHERE)
     if not text.startswith("--") and " --" not in text:

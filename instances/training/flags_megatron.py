@@ -25,10 +25,11 @@ NAMES = {
 LAYERS_OF_CHUNK = "num-layers-per-virtual-pipeline-stage"
 FIRST, LAST = "decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers"
 WITH_EMBEDDING, WITH_LOSS = "account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split"
+# ZeRO stages by the values of --data-parallel-sharding-strategy, which counts with --use-megatron-fsdp.
 SHARDING = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
-"""Of --data-parallel-sharding-strategy, which counts with --use-megatron-fsdp."""
+# Whether the matrix of attention is never kept, by the values of --attention-backend; None: the value leaves
+# it open.
 BACKENDS = {"flash": True, "fused": True, "unfused": False, "local": False, "auto": None}
-"""Of --attention-backend: is the matrix of attention never kept?"""
 
 BESIDE = (
     *(

@@ -53,7 +53,7 @@ def random_levels(chosen: random.Random, devices: int) -> tuple[Level, ...]:
 
 
 def random_model(chosen: random.Random, layers: int, *, experts: bool, latent: bool) -> Model:
-    """Of one of the shapes that transformers have, with small numbers."""
+    """A model at random with one of the shapes that transformers have, in small numbers."""
     heads, size = chosen.choice((2, 4, 8)), chosen.choice((16, 32, 64))
     hidden = chosen.choice((64, 128, 256))
     attention = random_attention(chosen, heads, size, latent=latent)

@@ -109,7 +109,7 @@ class Configuration:
     layout: tuple[int, ...]
     """Units of every chunk."""
     recompute: tuple[Recompute, ...]
-    """Of every chunk."""
+    """What each chunk computes again in its backward pass."""
 
     kind = "configuration"
 

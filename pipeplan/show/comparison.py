@@ -341,7 +341,7 @@ def _failure(own: pandas.DataFrame) -> str:
 
 
 def lines_of(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A markdown table."""
+    """Lines of a markdown table."""
     return [_line(map(clean, head)), _line("---" for _ in head), *map(_line, rows)]
 
 

@@ -213,7 +213,7 @@ class About:
     facts: Mapping[str, str] = field(default_factory=dict)
     heading: str = ""
     lines: Sequence[str] = ()
-    """Below the heading."""
+    """Lines of text that follow the heading."""
 
 
 @dataclass(frozen=True, slots=True)

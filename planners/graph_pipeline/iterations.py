@@ -72,7 +72,7 @@ class Iterations:
 
     @cached_property
     def stages(self) -> Mapping[int, Stages]:
-        """By micro-batch size."""
+        """Prices of stages, by micro-batch size."""
         return {b: Stages(self.problem, b, self.degrees, self.waits) for b in self.sizes}
 
     @cached_property
@@ -188,7 +188,7 @@ class Branch:
     tree: Tree
     readers: Readers
     order: tuple[int, ...]
-    """Its operators."""
+    """The branch's operators, in topological order."""
     members: int
     """Its operators as a bit set."""
     facts: Any
@@ -411,7 +411,7 @@ class _Children:
     """The children of a series node."""
 
     parts: list[int]
-    """Bit sets."""
+    """The operators of each child, as a bit set."""
     readers: list[Readers]
     """Each part, as what reads what the part before sends; and what reads what the last one sends."""
     beside: list[tuple[Branch, ...]]

@@ -78,7 +78,7 @@ class Questions:
 
 
 class _OverError(Exception):
-    """Time is over."""
+    """The time for the search is over."""
 
 
 class Search:

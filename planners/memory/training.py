@@ -24,7 +24,7 @@ UNIT = Fraction(1)
 def least_memory(
     problem: TrainingProblem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
 ) -> SmallestMemory:
-    """Of all configurations in the scope."""
+    """The least memory of a GPU with which any configuration in the scope fits."""
     reserve = as_written(problem.reserve_bytes)
     floor = Floor(-(-reserve // UNIT) * UNIT, "the reserve for the driver and for buffers")
     ask = partial(_ask, problem, options)

@@ -56,11 +56,11 @@ class RunError:
     predicted_seconds: float
     measured_seconds: float
     says: Mapping[str, float]
-    """Of each efficiency that was fitted: the relative change of the predicted time for a distance of one."""
+    """By efficiency that was fitted, the relative change of the predicted time for a distance of one."""
 
     @property
     def error(self) -> float:
-        """Of the measured time, relative to the predicted one: what a shortlist's tolerance is about."""
+        """Relative error of the measured time against the predicted one: what a shortlist's tolerance is about."""
         return self.measured_seconds / self.predicted_seconds - 1
 
 
@@ -119,7 +119,7 @@ class _Search:
         return replace(self.known, **changes)
 
     def errors(self, point: Sequence[float]) -> list[float]:
-        """Of each run: the logarithm of predicted over measured time."""
+        """The logarithm of predicted over measured time, for each run."""
         own = self.efficiencies(point)
         return [math.log(self._seconds(run, own) / run.seconds) for run in self.runs]
 
@@ -155,7 +155,7 @@ class _Search:
         return Fit(own, tuple(self._told(k, own, slopes[k]) for k in range(len(self.runs))))
 
     def slopes(self, point: Sequence[float]) -> list[list[float]]:
-        """Of each run's error with every coordinate, by differences that stay inside the bounds.
+        """Change of each run's error with every coordinate, by differences that stay inside the bounds.
 
         The passes that wait for each other stay those of this point, so that every run is simulated once.
         """

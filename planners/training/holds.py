@@ -18,10 +18,10 @@ from .keys import Keys
 
 HALF, SINGLE = 2, 4
 """Bytes of a number."""
+# Bytes for the libraries that multiply matrices.
 WORKSPACE_BYTES = 64 * 2**20
-"""Of the libraries for products of matrices."""
+# Copies of all routed tokens while experts run backward.
 TOKEN_COPIES = 5
-"""Of all routed tokens while experts run backward."""
 GATHERED_UNITS = 3
 """Units whose whole weights are there at once where weights are divided among data-parallel ranks."""
 WITH_WORDS = ("dense", "experts", "own")
@@ -40,7 +40,7 @@ class UnitBytes:
     moment: Mapping[tuple[str, ...], Any]
     """The most that the unit has on the way back, what it keeps included."""
     for_weights: Mapping[tuple[str, ...], Any]
-    """Of the stash, what gradients of weights need."""
+    """Bytes of the stash that the gradients of weights need."""
     shapes: Sequence[tuple[Any, Any]]
     """Rows and columns of the weights that are multiplied."""
 
@@ -58,7 +58,7 @@ class _Sum:
 
 
 class Bytes:
-    """Of the units of a problem with shapes."""
+    """Bytes that the units of a model with shapes keep, for many degrees at once."""
 
     def __init__(self, problem: TrainingProblem, keys: Keys, words: Iterable[tuple[str, ...]]) -> None:
         self.problem, self.model, self.keys = problem, problem.model, keys

@@ -111,7 +111,7 @@ class Best:
     """No layout is faster; infinite where none fits."""
     layout: tuple[int, ...] = ()
     words: tuple[int, ...] = ()
-    """Of each stage, by position."""
+    """The number of the word of each stage."""
     nodes: int = 0
 
 

@@ -41,7 +41,7 @@ class LeftOut:
 
     @property
     def error(self) -> float:
-        """Of the measured amount, relative to the predicted one."""
+        """Relative error of the measured amount against the predicted one."""
         return self.measured / self.predicted - 1
 
 
@@ -50,7 +50,7 @@ class Fitted:
     """What runs made of a problem's efficiencies, and how well they are known."""
 
     known: Efficiencies
-    """Before."""
+    """The efficiencies before the fit."""
     fit: Fit | None
     """None: no run has a time."""
     seconds: tuple[LeftOut, ...]

@@ -137,7 +137,7 @@ def _meaning(count: int, judged: int) -> str:
 
 
 def _memory(answer: Answer, own: Found) -> tuple[str, str]:
-    """Of the fullest rank, and whether it fits; the referee's."""
+    """The GiB of the fullest rank as the referee counts them, and whether they fit."""
     held = max(rank.bytes for rank in memory_of_few(answer.problem, own.plan))
     return f"{held / GIB:.2f}", fit_of(held, answer.problem.memory_bytes, answer.asked.memory_error)
 

@@ -62,7 +62,7 @@ Panel = tuple["Axes", Timeline]
 
 
 def draw_schedule(view: PlanView, path: str | os.PathLike[str]) -> None:
-    """Write the picture."""
+    """Write the picture of a plan's timelines and memory to the file."""
     curves = view.memory[:MOST_PANELS]
     strips = [curves if timeline.over_memory else () for timeline in view.timelines]
     apart = [] if any(strips) else list(curves)

@@ -19,7 +19,7 @@ PER_SECOND = 1e3
 
 
 def milliseconds(seconds: float | None) -> str:
-    """For eyes."""
+    """Milliseconds as text with four digits, or a dash where the time is None."""
     return "-" if seconds is None else f"{PER_SECOND * seconds:.4g}"
 
 

@@ -165,7 +165,7 @@ def _stage_row(
 
 
 def _recomputed(stage: PlannedStage | LeveledStage) -> dict[str, str]:
-    """How many of its layers compute their activations again in the backward pass, where any does."""
+    """The column "again" (recomputed layers of all layers, such as 3/8), where a stage recomputes any."""
     again = sum(RECOMPUTATION in way for way in stage.configurations.values())
     return {"again": f"{again}/{len(stage.nodes)}"} if again else {}
 

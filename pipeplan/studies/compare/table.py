@@ -141,7 +141,8 @@ def _median(column: pandas.Series[Any]) -> float | None:
 
 
 def _shifted_geometric_mean(column: pandas.Series[Any]) -> float | None:
-    """Of all runs, those that a limit cut short included; None where a run has no time."""
+    """Geometric mean of the seconds of all runs, each shifted by `SHIFT_S`; runs cut short by a limit count,
+    and None: a run has no time."""
     if column.isna().any() or column.empty:
         return None
     return math.exp(math.fsum(math.log(float(s) + SHIFT_S) for s in column) / len(column)) - SHIFT_S

@@ -40,7 +40,7 @@ class Asked:
 
     @property
     def ratio(self) -> float:
-        """How much longer than the best one a configuration of the shortlist takes at most."""
+        """The most that a configuration of the shortlist takes, as a multiple of the best one's time."""
         return (1 + self.error) / (1 - self.error)
 
     def to_json(self, problem: TrainingProblem) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def result_of(answer: Answer, seconds: float, cut_by: Stop = Stop.TIME) -> Resul
 
 
 def options_of(problem: TrainingProblem, asked: Asked) -> dict[str, Any]:
-    """Of the methods that plan the same scope."""
+    """The options with which other methods plan the same scope."""
     return {
         "fix": " ".join(asked.fixed) or None,
         "forbid": " ".join(asked.forbidden) or None,
