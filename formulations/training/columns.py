@@ -20,18 +20,19 @@ from .settings import Setting
 
 # The most columns of one rank.
 MOST_COLUMNS = 20_000
+# Relative error that rounding may make in sums of doubles.
 ROUNDING = 1e-12
-"""Relative, of sums of doubles."""
+# Schedules whose first micro-batch goes down to a rank before its first pass, and whose last one goes back
+# up.
 TO_AND_FRO = ("1f1b", "gpipe", "interleaved-1f1b")
-"""Schedules whose first micro-batch goes down to a rank before its first pass, and whose last one goes back up."""
 
+# Relative error that rounding may make in differences of such sums.
 DIFFERENCES = 1e-9
-"""Relative, of differences of such sums."""
+# Types of units that can be computed again.
 LAYERS = ("dense", "experts", "own")
-"""Units that can be computed again."""
 
+# The first unit of a chunk, and the unit behind its last.
 Interval = tuple[int, int]
-"""A chunk's first unit, and the one behind its last."""
 
 
 @dataclass(frozen=True, slots=True)

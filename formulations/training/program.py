@@ -36,10 +36,10 @@ from .columns import Column
 from .settings import Setting
 
 NAME = "mip-configuration"
+# Names of the rows, by the numbers of the equations above; (3a) is about passes, (3b) about messages.
 ROWS = ("eq_1", "eq_2", "eq_3a", "eq_3b", "eq_4", "eq_5", "eq_6", "eq_7")
-"""By the numbers above; (3a) is of passes, (3b) of messages."""
+# The index of a kind of pass among the seconds of its chunk.
 PARTS = {"F": 0, "B": 1, "I": 1, "W": 2}
-"""The place of a kind of pass among the seconds of its chunk."""
 # The most passes of all blocks together.
 MOST_PASSES = 60_000
 

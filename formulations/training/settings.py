@@ -25,8 +25,8 @@ from ...instances.training.plan import (
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Scope
 
+# The most choices that the referee is asked about, which takes half a minute.
 MOST_ASKED = 4_000
-"""Choices that the referee is asked about: half a minute."""
 
 
 @dataclass(frozen=True, slots=True)

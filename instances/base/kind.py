@@ -206,6 +206,7 @@ class Kind(Generic[ProblemT, PlanT]):
         return problem.replace(memory_bytes=memory_bytes)
 
 
+# Where each function and object of one of our kinds stands in the kind's folder.
 USUAL: Mapping[str, Function[..., Any] | Later[Any]] = {
     "read": Function("kind_functions:read"),
     "facts": Function("kind_functions:facts"),
@@ -216,7 +217,6 @@ USUAL: Mapping[str, Function[..., Any] | Later[Any]] = {
     "recipes": Later("recipes:PACKAGED"),
     "from_profile": Function("from_profile:lower"),
 }
-"""Addresses in the folder of every kind of ours."""
 
 
 def kind_in(folder: str, **own: Any) -> Kind[Any, Any]:

@@ -34,8 +34,8 @@ OF_DEEPSPEED = (
     "train-micro-batch-size-per-gpu",
     "zero-optimization",
 )
+# Options that name a file with more of them.
 FILES = {"job.config-file": "torchtitan", "deepspeed-config": "deepspeed"}
-"""Options that name a file with more of them."""
 REMEDY = 'give a framework\'s flags, as in "--tensor-model-parallel-size 4", or the path of its .toml or .json file'
 
 

@@ -95,6 +95,7 @@ BESIDE = (
         "gradient-accumulation",
     ),
 )
+# Known options that change times or memory somewhat, of which the model here knows nothing.
 WITHOUT_WORDS = (
     *("moe-token-dispatcher-type", "moe-flex-dispatcher-backend", "moe-permute-fusion"),
     *("moe-enable-deepep", "moe-token-drop-policy", "moe-pad-expert-input-to-capacity"),
@@ -103,13 +104,12 @@ WITHOUT_WORDS = (
     *("fp8-param-gather", "fp8-wgrad", "no-fp8-wgrad", "enable-cuda-graph", "external-cuda-graph"),
     *("cuda-graph-impl", "cuda-graph-scope", "mla-down-proj-fusion"),
 )
-"""Known options that change times or memory somewhat, of which the model here knows nothing."""
+# Known options that change what ranks hold, of which the model here knows nothing.
 WITH_MEMORY = (
     *("cpu-offloading", "cpu-offloading-num-layers", "optimizer-cpu-offload", "optimizer-offload-fraction"),
     *("moe-expert-capacity-factor", "distribute-saved-activations", "fine-grained-activation-offloading"),
     *("moe-layer-recompute", "use-torch-fsdp2"),
 )
-"""Known options that change what ranks hold, of which the model here knows nothing."""
 
 
 def read_megatron(problem: TrainingProblem, given: Given) -> Said:

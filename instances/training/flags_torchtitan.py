@@ -41,6 +41,7 @@ BESIDE = (
     *("training.mixed-precision*", "training.dtype", "training.dataloader", "training.seed"),
     *("training.deterministic", "rdzv", "master", "tee", "role", "local-ranks-filter", "module", "config"),
 )
+# Known options that change times or memory somewhat, of which the model here knows nothing.
 WITHOUT_WORDS = (
     *("compile.enable", "compile.components", "compile.backend", "parallelism.enable-async-tensor-parallel"),
     *("parallelism.disable-loss-parallel", "parallelism.context-parallel-rotate-method"),
@@ -49,7 +50,6 @@ WITHOUT_WORDS = (
     *("activation-checkpoint.early-stop", "activation-checkpoint.preserve-rng-state"),
     "activation-checkpoint.per-op-sac-force-recompute-mm-shapes-by-fqns",
 )
-"""Known options that change times or memory somewhat, of which the model here knows nothing."""
 
 
 def read_torchtitan(problem: TrainingProblem, given: Given) -> Said:

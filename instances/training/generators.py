@@ -12,8 +12,8 @@ from .model import MOST_LAYERS, Attention, Experts, Mlp, Model
 from .parameters import parameters_of
 from .problem import GIB, Gpu, Level, TrainingProblem
 
+# Bytes of a parameter's weights, gradients and optimizer together, where ranks divide nothing.
 BYTES_OF_A_PARAMETER = 18
-"""Weights, gradients and optimizer, where nothing is divided."""
 LINKS = ((450e9, 2e-6), (100e9, 3e-6), (25e9, 4e-6))
 
 

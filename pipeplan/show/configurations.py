@@ -29,6 +29,7 @@ LETTERS = {
     "et": "expert_tensor",
     "d": "data",
 }
+# What a rank spends its time on, in the order of the tables.
 SPENT = (
     "products",
     "attention",
@@ -43,7 +44,6 @@ SPENT = (
     "optimizer",
     "idle",
 )
-"""What a rank spends its time on, in the order of tables."""
 
 
 def gib(amount_bytes: float) -> str:

@@ -33,8 +33,8 @@ LEAST_SHARE = 3
 NARROW = 0.002
 
 MemoryPoint = CurvePoint
+# What JSON calls the parts of a point.
 COLUMNS = {"memory_bytes": "limit", **{name: name for name in ("value", "bound", "gap", "certified", "stop")}}
-"""What JSON calls the parts of a point."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from ..training.search import Search, Settings
 from .search import Answer, Floor, Questions, Watch, accepted
 from .search import Search as MemorySearch
 
+# Amounts are searched in whole bytes, of which a GPU has a whole number.
 UNIT = Fraction(1)
-"""A byte: a GPU has a whole number of them."""
 
 
 def least_memory(

@@ -15,8 +15,8 @@ from . import loads_kernel
 from .cases import NONE, Case
 from .judging import Judge, loop_of
 
+# Numbers of minor units are told apart up to so many combinations; beyond that only sums are compared.
 MOST_STATES = 300
-"""Divisions of minor units that are told apart; where there are more, only sums are compared."""
 
 
 class Shape:

@@ -20,8 +20,8 @@ from .links import Cluster, Groups
 
 PARTS = ("products", "attention", "memory", "tensor", "context", "expert")
 ATTENTION_BACKWARD = 2.5
+# Modules whose work is computed again along with a module.
 ALONG = {"moe": ("moe", "moe_act", "shared_experts")}
-"""What is computed again with a module."""
 
 # Columns of seconds by part.
 Sheet = dict[str, Any]

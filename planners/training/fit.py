@@ -24,18 +24,19 @@ from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.seconds import Iteration
 
+# The largest error that a distance of one is worth: a factor e in a factor, or a share from 0 to 1.
 STRAY = 0.01
-"""Greatest error that a distance of one is worth: a factor e in a factor, or a share from 0 to 1."""
+# Beyond the distance NEAR each further unit of distance is worth FAR instead of STRAY: several numbers a
+# little off rather than one of them much.
 NEAR, FAR = 0.2, 0.1
-"""Beyond this distance each further one is worth more: several numbers a little rather than one of them much."""
 STEP = 1e-4
+# The most that one step may change a coordinate.
 BOX = 0.5
-"""How far one step may lead in each coordinate."""
 STEPS = 60
 ENOUGH = 1e-5
 
+# Numbers that may be zero, each with the amount that counts as a distance of one.
 LINEAR = {"half_side": 100.0, "launch_seconds": 2e-6, "collective_seconds": 2e-5, "step_seconds": 0.01}
-"""Numbers that may be zero, each with the amount that is a distance of one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,16 +16,16 @@ from ...instances.training.plan import FULL
 from ...instances.training.problem import TrainingProblem
 from .keys import Keys
 
+# Bytes of a number of sixteen bits and of one of thirty-two.
 HALF, SINGLE = 2, 4
-"""Bytes of a number."""
 # Bytes for the libraries that multiply matrices.
 WORKSPACE_BYTES = 64 * 2**20
 # Copies of all routed tokens while experts run backward.
 TOKEN_COPIES = 5
+# Number of units whose whole weights a rank has at once, where data-parallel ranks divide weights.
 GATHERED_UNITS = 3
-"""Units whose whole weights are there at once where weights are divided among data-parallel ranks."""
+# Types of units to which a word for recomputation applies.
 WITH_WORDS = ("dense", "experts", "own")
-"""Types of units that a word for recomputation speaks of."""
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, np.dtype[np.float64]]
 
+# The most sets of last stages that one search looks at.
 MOST_NODES = 20_000
-"""Sets of last stages that one search looks at."""
 MOVE_ROUNDS = 20
 
 

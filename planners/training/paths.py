@@ -37,21 +37,23 @@ from .bounds import LoadBound
 from .cases import NONE
 from .judging import Judge, loop_of
 
+# Schedules with more passes take little to fill and to drain beside what ranks do in between: no paths are
+# looked for.
 MOST_PASSES = 200_000
-"""Schedules with more passes take little to fill and to drain beside what ranks do in between."""
+# The most sorts of units that the linear program divides.
 MOST_GROUPS = 6
-"""Sorts of units that the linear program divides."""
 MOST_ROUNDS = 30
+# A share of the memory that is larger than any error in sums of doubles.
 CERTAIN = 1e-9
-"""Share of the memory: more than sums of doubles can be off."""
+# The search ends when the time of the divided units is within this relative distance of the linear program's
+# bound.
 CLOSE = 2e-3
-"""Relative: of the time of the divided units and the bound of the linear program."""
+# Steps from the best division so far to the one of the linear program, at which longest paths are looked for.
 STEPS = (0.1, 0.25, 0.5, 1.0)
-"""From the best division that is known to the one of the linear program: there longest paths are looked for."""
 # The most paths that are kept of one schedule; the latest ones are.
 MOST_PATHS = 120
+# Rows of the amounts of a chunk. Paths have the first six.
 FORWARD, INPUTS, WEIGHTS, REDUCE, GATHER, UPDATE, STANDING, STASH = range(8)
-"""Amounts of a chunk. Paths have the first six."""
 
 
 @dataclass(frozen=True)

@@ -35,22 +35,23 @@ from .judging import Judge
 from .paths import PathBound
 from .space import Space, configuration
 
+# Values and bounds that differ by a smaller relative amount are the same.
 TOLERANCE = 1e-9
-"""Relative: values and bounds that differ by less are the same."""
+# The most passes that one search for layouts simulates, and the most that local moves do.
 NODE_WORK, LOOK_WORK = 1_000_000, 500_000
-"""Passes that one search for layouts simulates at most, and that local moves do."""
+# Number of choices that are looked at again at the end, and by how much more layouts of each.
 MOST_HOPES, POLISH = 24, 10
-"""Choices that are looked at again at the end, and how many times as many layouts of each."""
+# A choice with at most this many layouts has all of them judged.
 ALL_LAYOUTS = 150
-"""So many are looked at one by one."""
+# The most layouts that local moves look at for a choice with several chunks on a rank, and for one that
+# cannot be the best.
 MOST_LOOKS, FEW_LOOKS = 400, 40
-"""Layouts that local moves look at for one choice with several chunks on a rank, and where it cannot be the best."""
 
 FAMILY, CHOICE, WORD, MEMORY, LAYOUT = "work", "ramp", "recomputation", "memory and layout", "simulated layouts"
 COUNTS = "recomputed layers"
 CANNOT_FIT = "cannot fit"
+# Bounds by which a choice is discarded, the cheapest first.
 BOUNDS = (FAMILY, CHOICE, WORD, MEMORY, LAYOUT)
-"""By which a choice is discarded, the cheapest first."""
 
 
 @dataclass(frozen=True, slots=True)

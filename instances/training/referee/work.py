@@ -100,8 +100,8 @@ from ..problem import TrainingProblem
 
 Over = Literal["tensor", "context", "expert", "expert_tensor"]
 BACKWARD_ATTENTION = 2.5
+# Bytes of a number of sixteen bits.
 HALF = 2
-"""Bytes of a number of sixteen bits."""
 
 
 # ---- what is done --------------------------------------------------------------------------------------
@@ -475,8 +475,8 @@ class Shapes:
         return (Module("projection", items), *self._norms(2), *self._layer(last), *self._head())
 
 
+# Modules that are computed again together with another one.
 INSIDE = {"moe": ("moe_act", "shared_experts")}
-"""Modules that are computed again with another one."""
 
 
 def computed_again(modules: tuple[Module, ...], names: tuple[str, ...]) -> tuple[Module, ...]:

@@ -27,8 +27,8 @@ from .charts import (
 )
 from .markup import tag
 
+# Heights of a row, of the line above its bar, and of the bar.
 ROW, LABEL, THICK = 38.0, 16.0, 16.0
-"""A row, the line above the bar that says what it is, and the bar."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,16 +28,18 @@ if TYPE_CHECKING:
     from ...studies.configure.answer import Answer
     from ...studies.configure.judge import Judged
 
+# The most rows of the shortlist, judged configurations, bars of configurations of the list, and stages of a
+# judged one.
 MOST_SHOWN, MOST_DETAILED, MOST_BARS, MOST_STAGES = 100, 20, 6, 32
-"""Rows of the shortlist, judged configurations, bars of configurations of the list, and stages of a judged one."""
 ALIKE = "Memory of each rank by part, under the limit of a GPU; the ranks of a stage are alike:"
 TIMES = (
     "Of an iteration, in the mean over all stages, as the referee has it. Computation is the model's own work; tensor, "
     "context, expert and data are communication that nothing hides; the bubble is waiting that even stages have too."
 )
 SORTS = "A heading sorts the table, and once more the other way round."
+# A stored time that differs by no more from the referee's, relatively, differs by rounding alone.
 SAME = 1e-6
-"""Relative: a stored time that differs by no more from the referee's differs by rounding."""
+# Parts of a time that are drawn as one, or under another name; the others have their own.
 DRAWN: Mapping[str, str] = {
     "products": "computation",
     "measured": "computation",
@@ -45,7 +47,6 @@ DRAWN: Mapping[str, str] = {
     "memory": "computation",
     "pipeline": "sending",
 }
-"""Parts of a time that are drawn as one, or under another name; the others have their own."""
 
 
 def choice_sections(answer: Answer) -> list[Element]:

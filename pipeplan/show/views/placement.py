@@ -16,10 +16,10 @@ from ..names import Order, order_of
 from ..view import MOST_TOLD, Graph, PlanView, Row, Table
 from ..words import amount, rate, several, with_memory
 
+# Plans that anyone would try first, for comparison; both take the problem.
 even_plans, block_plans = placements, placed_blocks
-"""(problem) -> what anyone would try first, to compare with."""
+# The even plans in words.
 EVEN = "as many nodes on each accelerator"
-"""The even plans in words."""
 
 
 def facts(problem: PlacementProblem) -> dict[str, Any]:

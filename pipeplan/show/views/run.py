@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from ...models.run.report import CaseReport, MeasuredPass, RunReport
 
 UNIT = "ms"
+# Milliseconds in a second: all times are shown in milliseconds.
 PER_SECOND = 1e3
-"""All times are shown in milliseconds."""
 
 
 def milliseconds(seconds: float | None) -> str:

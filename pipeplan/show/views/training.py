@@ -21,10 +21,10 @@ from ..view import MOST_TOLD, Bar, PlanView, Row, Table, Timeline
 from ..words import amount, percent, rate, several, with_memory
 from .simulated import bar_of
 
+# Fields of `RankTime` that are work of the model itself.
 COMPUTATION = ("products", "attention", "memory", "measured")
-"""Fields of `RankTime` that are work of the model itself."""
+# Fields that are parts of a load by themselves.
 OTHERS = ("recomputation", "tensor", "context", "expert", "data", "optimizer")
-"""Fields that are parts of a load by themselves."""
 MOST_MICRO_BATCHES = 24
 # Decimal digits of a share that idles; what is smaller is rounding.
 DIGITS = 6

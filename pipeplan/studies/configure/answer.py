@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from ...planners.training.search import Found, Report
 
 SCHEMA = "pipeplan.configurations/1"
+# The most configurations of a shortlist whose time the referee tells; the times of the others are the
+# search's own.
 MOST_JUDGED = 20
-"""Configurations of a shortlist whose time the referee tells; that of the others is the search's own."""
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from .answer import Answer, Asked
 from .choices import choices_of
 
 METHOD = "exact-configuration"
+# The key of a result's `problem` under which the result holds the problem itself.
 WHOLE = "whole"
-"""Under this key of its `problem` a result holds the problem itself."""
 
 
 def result_of(answer: Answer, seconds: float, cut_by: Stop = Stop.TIME) -> Result:
