@@ -244,15 +244,15 @@ def stages_of(problem: GraphPipelineProblem, built: Any) -> list[Placed]:
     return stages
 
 
-def _collect(built: Any, name: Mapping[int, int], found: list[Placed]) -> None:
+def _collect(built: Any, name: Mapping[int, int], stages: list[Placed]) -> None:
     if isinstance(built, Placed):
         members = sum(1 << actual for v, actual in name.items() if built.members >> v & 1)
-        found.append(built._replace(members=members))
+        stages.append(built._replace(members=members))
     elif isinstance(built, Then):
-        _collect(built.first, name, found)
-        _collect(built.rest, name, found)
+        _collect(built.first, name, stages)
+        _collect(built.rest, name, stages)
     elif isinstance(built, Beside):
-        _collect_beside(built, name, found)
+        _collect_beside(built, name, stages)
 
 
 def _collect_beside(built: Beside | None, name: Mapping[int, int], found: list[Placed]) -> None:

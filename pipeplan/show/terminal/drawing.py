@@ -111,7 +111,7 @@ def say_proof_check(check: ProofCheck) -> None:
 
 
 def say_differences(differences: Sequence[str]) -> None:
-    """What a result's file claims and the referee does not find."""
+    """Print what a result's file claims and the referee does not find."""
     for difference in differences:
         out().print(styled(f"  - {difference}"))
     if differences:
