@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..planners.referee import Ruling
 
 
-# The most characters for the layers of the slowest device.
+# The most characters for the layers of the slowest device or link.
 MOST_NAMED = 48
 # Amounts that differ by a smaller relative share are called the same.
 SAME = 5e-4

@@ -53,7 +53,7 @@ class Overrun:
     edge: int
     name: str
     side: str
-    """The end of the link at which memory is exceeded: `sender` or `receiver`."""
+    """The end of the edge at which the slot is still needed: `sender` or `receiver`."""
     gpu: int
     excess: float
 

@@ -18,7 +18,7 @@ CHARACTER = 7.7
 # The most characters of a name in one line on a phone.
 LONGEST = int(NARROW / 7.0)
 FULL = 100.0
-# Distances from the ends of an axis, in which values do not stand in the middle of their places.
+# Nearer to an end of an axis than this (in per cent of its length), a value is not written in the middle of its tick.
 EDGE = {"narrow": 8.0, "wide": 3.0}
 ICON = 12
 

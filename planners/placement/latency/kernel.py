@@ -30,7 +30,7 @@ class Tables(NamedTuple):
     class_start: Any
     class_nodes: Any
     pieces: int
-    """The most stages on one accelerator."""
+    """The most pieces on one accelerator."""
     slots: int
     has_cpu: int
     capacity: float
