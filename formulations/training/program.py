@@ -207,7 +207,8 @@ class Program:
                 self.row("eq_3b", model.d[q, j] - total == 0)
 
     def _passes(self, q: int, block: Block) -> None:
-        """Equations (4) to (6)."""
+        """Rows of equations (4) to (6): passes end after those that they wait for, and the iteration after the
+        tails."""
         model = self.model
         for order in block.orders:
             first = order[0]

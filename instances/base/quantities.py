@@ -61,7 +61,7 @@ def duration(text: str) -> float:
 
 
 def check_time(text: str) -> None:
-    """A `ValueError` where it is no time."""
+    """Raise a `ValueError` where the text is no time."""
     parse_quantity(text, TIMES, "12ms")
 
 
@@ -94,7 +94,7 @@ def rate(text: str) -> float:
 
 
 def size_or_none(text: str) -> float:
-    """Bytes; the word none (no limit) is infinity here, at the door only."""
+    """Bytes of a written size; the word none (no limit) is infinity here, at the door only."""
     return math.inf if text.strip().lower() == "none" else size(text)
 
 

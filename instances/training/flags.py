@@ -106,8 +106,8 @@ def read_options(
 
 
 def _options(text: str) -> tuple[str, dict[str, tuple[str, ...]]]:
-    """The framework and the options of a command line or file; options of a file that they name count too,
-    below the line's own."""
+    """The framework and the options of a command line or file; a file that the line names adds its options, and
+    the line's own go before them."""
     if text.startswith("{"):
         return "deepspeed", _json(text, WHERE)
     if not text.startswith("--") and " --" not in text:
