@@ -281,6 +281,8 @@ _STRONG = {
     **{"stage": "T16", "order": "T18", "cpu_count": "T19", "kind": "T20"},
     **{"accelerator_stage": "T21", "cpu_stage": "T22"},
 }
+# Equation numbers of rows whose names have none, by model and by name of the row block, as on the pages of
+# the models on paper.
 NUMBERS: Mapping[str, Mapping[str, str]] = {
     "ip-tarnawski, plain": {
         **_PLACED,
@@ -301,7 +303,6 @@ NUMBERS: Mapping[str, Mapping[str, str]] = {
     "mip-piper, columns": {"cut_low": "5a", "cut_cover": "6a", "cut_devices": "6b", "cut_least": "12c"},
     "mip-piper, compact": {"cut_devices": "9a", "cut_least": "12c"},
 }
-"""Of blocks of rows whose names have no number, as on the pages of the models on paper."""
 
 _NUMBER = re.compile(r"eq_(\d+)_(?!\d)")
 _NUMBERS = re.compile(r"eq_(\d+[a-z]?(?:_\d+)*)(?:_[a-z]\w*)?")

@@ -227,6 +227,7 @@ SCIP = Paper(
     "https://arxiv.org/abs/2402.17702",
 )
 
+# Papers by their keys, with which methods name them.
 PAPERS: Mapping[str, Paper] = {
     paper.key: paper
     for paper in (
@@ -234,7 +235,6 @@ PAPERS: Mapping[str, Paper] = {
         *(GPIPE, PIPEDREAM, MEGATRON, METIS, PROFILES, HIGHS, CP_SAT, SCIP),
     )
 }
-"""By their keys, as methods name them."""
 SOLVERS: Mapping[str, Paper] = {"highs": HIGHS, "cp-sat": CP_SAT, "scip": SCIP}
 
 

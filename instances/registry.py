@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 else:  # annotations alone name them, and a kind that nobody asks for is not imported
     Problem = Plan = Any
 
+# Names of the kinds, for type checkers, which find misspelt names before anything runs.
 KindName = Literal["placement", "chain", "staging", "graph-pipeline", "schedule", "training"]
-"""Names of the kinds, for type checkers, which find misspelt names before anything runs."""
 
 # Nodes of a graph on accelerators and CPUs.
 PLACEMENT = kind_in(
@@ -182,8 +182,8 @@ TRAINING = kind_in(
     generators=Later("generators:GENERATORS"),
 )
 
+# The kind of files that do not say theirs: placements were the first kind.
 DEFAULT_KIND = PLACEMENT
-"""The kind of files that do not say theirs: placements were the first kind."""
 
 KINDS: dict[str, Kind[Any, Any]] = {
     kind.name: kind for kind in (PLACEMENT, CHAIN, STAGING, GRAPH_PIPELINE, SCHEDULE, TRAINING)

@@ -89,7 +89,7 @@ def load_plan(path: str | os.PathLike[str], problem: Problem | str | os.PathLike
 
 
 def plan_from_json(data: object, problem: Problem | None = None) -> Plan:
-    """See `load_plan`."""
+    """A plan from the JSON of a plan or result; `load_plan` says what it may be."""
     top = as_object("", data, PLAN_FORMATS)
     plan = _plan(top, problem)
     if problem is not None and plan.kind != plan_kind(problem):

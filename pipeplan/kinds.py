@@ -52,6 +52,7 @@ def _curve(study: str, name: str) -> ShownCurve:
     )
 
 
+# What is shown of each kind, by its name.
 SHOWN: dict[str, ShownKind] = {
     "placement": ShownKind(
         Later(f"{_VIEWS}.placement"),
@@ -77,7 +78,6 @@ SHOWN: dict[str, ShownKind] = {
         },
     ),
 }
-"""What is shown of each kind, by its name."""
 
 
 def shown_kind(problem: Any) -> ShownKind:

@@ -110,7 +110,7 @@ class Request:
         return max(0.0, self.limits.time_limit_s - self.board.seconds)
 
     def seconds_at_most(self, most: float | None) -> float | None:
-        """What is left for a part of the search that is to end after `most` seconds."""
+        """Seconds for a part of the search: `most`, but no more than are left; None: there is no limit."""
         limits = [limit for limit in (most, self.seconds_left()) if limit is not None]
         return min(limits, default=None)
 

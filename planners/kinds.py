@@ -29,6 +29,7 @@ def _in(module: str, explain: str) -> PlannedKind:
     return PlannedKind(Function(f"{here}.{explain}:explain"), Function(f"{here}.{module}:least_memory"))
 
 
+# What planners know of each kind, by its name.
 PLANNED: dict[str, PlannedKind] = {
     "placement": _in("memory.placement", "memory.too_little"),
     "chain": _in("chain.smallest_memory", "chain.too_little_memory"),
@@ -37,7 +38,6 @@ PLANNED: dict[str, PlannedKind] = {
     "schedule": _in("memory.schedule", "memory.schedule"),
     "training": _in("memory.training", "memory.training"),
 }
-"""What planners know of each kind, by its name."""
 
 NOTHING = PlannedKind()
 

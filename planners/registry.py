@@ -472,7 +472,7 @@ def asked_formulation(kind: str, options: Mapping[str, Any]) -> Entry | None:
 
 
 def quick_planners(entry: Entry, asked: str) -> list[Entry]:
-    """Whose plans a method is offered as starts; `asked` is "auto" or "dp".
+    """The planners whose plans a method is offered as starts; `asked` is "auto" or "dp".
 
     A method that names no starts at all is offered the dynamic program of its kind where the user asks for that one.
     """

@@ -43,7 +43,7 @@ class Incumbent:
 
     request: Request
     value_of: Callable[[Sequence[int]], float]
-    """What is minimised."""
+    """The value that is minimised, of an assignment."""
     fits: Callable[[Sequence[int]], bool]
     """Does it obey the rules?"""
     plan_of: Callable[[Sequence[int]], Plan]

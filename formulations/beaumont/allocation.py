@@ -119,7 +119,7 @@ class _Choice:
 
     model: Any
     on: Sequence[Sequence[Any]]
-    """on[layer][gpu]."""
+    """Indexed by layer and GPU: is the layer on this GPU?"""
     at: Sequence[Sequence[Any]]
     """at[border - 1][gpu]: is exactly one of the two layers there?"""
     cut: Sequence[Any]
@@ -134,7 +134,7 @@ class _Choice:
 
 
 def build(data: Mapping[str, Any]) -> NativeBuilt:
-    """The CP-SAT model."""
+    """The CP-SAT model of an allocation, whose period is fixed or minimised."""
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()
@@ -216,6 +216,7 @@ def _both(model: Any, a: Any, b: Any) -> Any:
 
 
 def _memory_rows(choice: _Choice, facts: Mapping[str, Any], period: int) -> None:
+    """Rows for each task that may run on a GPU: weights, slots, kept copies and the task's own memory fit there."""
     model, layers = choice.model, choice.layers
     delays = _delays(choice, facts)
     extra = _extra_copies(choice, facts, delays, period)

@@ -43,7 +43,8 @@ def lives(problem: ChainProblem) -> list[Fraction]:
 
 
 def areas(problem: ChainProblem, sizes: Sequence[Fraction]) -> list[Fraction]:
-    """Size times time that each layer occupies for one batch, beside weights and slots; at least.
+    """Lower bounds on the product of memory and time that each layer occupies for one batch, beside weights and
+    slots.
 
     `sizes`: a_0..a_2L as they count in the memory mode, in whatever unit.
     """

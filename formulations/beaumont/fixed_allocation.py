@@ -300,7 +300,7 @@ class _Schedule(OrderBuilder[int]):
             self.model.add(sum(self.shifts[i:j]) >= if_later - (if_later - if_first) * self.before[i, j])
 
     def memory(self, facts: Mapping[str, Any]) -> None:
-        """(32), (22), (36) at each task of one GPU."""
+        """Rows (32), (22) and (36): the memory of one GPU suffices at each of its tasks."""
         for at, own in facts["tasks"]:
             terms = [own]
             for forward, backward, size in facts["kept"]:
@@ -338,13 +338,14 @@ class _Schedule(OrderBuilder[int]):
         self.model.add(sum(filled) <= (period * facts["room"] - facts["current"]) // coarse)
 
     def free_buffers(self) -> None:
-        """One slot per transfer and side: what is sent leaves, and what was received is read, within a period."""
+        """Rows by which one slot on each side suffices for a transfer: what is sent leaves, and what was
+        received is read, within a period."""
         period, starts, durations, shifts = self.period, self.starts, self.durations, self.shifts
         for i, slack in self.data["buffers"]:
-            sent = starts[i] + durations[i] + period * shifts[i - 1] - starts[i - 1] - durations[i - 1]
-            held = starts[i + 1] + period * shifts[i] - starts[i]
-            self.model.add(sent <= period + slack)
-            self.model.add(held <= period + slack)
+            at_sender = starts[i] + durations[i] + period * shifts[i - 1] - starts[i - 1] - durations[i - 1]
+            at_receiver = starts[i + 1] + period * shifts[i] - starts[i]
+            self.model.add(at_sender <= period + slack)
+            self.model.add(at_receiver <= period + slack)
 
 
 def _separations(data: Mapping[str, Any]) -> dict[tuple[int, int], int]:

@@ -43,8 +43,8 @@ class Sizes:
     timed: tuple[bool, ...]
     """Does this layer or one behind it take time? Then its kept input is there for some time."""
     moved: tuple[Fraction | None, ...]
-    """Of border b at position b - 1: what is held at both ends during a transfer, beside slots. None where that tells
-    nothing new: transfers take no time, or all tasks take some."""
+    """Bytes that both ends hold during the transfer over border b (at position b - 1), besides slots; None
+    where they tell nothing new, since transfers take no time or all tasks take some."""
 
     @property
     def layers(self) -> range:
@@ -122,7 +122,7 @@ def payload(sizes: Sizes, gpus: int, start: Sequence[int], least: int = 0) -> di
 
 
 def build(data: Mapping[str, Any]) -> NativeBuilt:
-    """The CP-SAT model."""
+    """The CP-SAT model of the least memory of a GPU."""
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()

@@ -17,9 +17,9 @@ class Count(NamedTuple):
     """A number of slots that a plan may take."""
 
     more: int
-    """Beyond the N micro-batches."""
+    """Number of slots beyond the N micro-batches."""
     slots: int
-    """Together with them."""
+    """Number of slots together with the micro-batches."""
     most: float
     """The largest load that a plan of so many slots may have, in the model's unit."""
 

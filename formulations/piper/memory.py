@@ -33,7 +33,7 @@ class Memory:
     """Units of one byte: parts are filled up to whole bytes."""
 
     def held(self, v: int, t: int, copies: int) -> tuple[Bytes, ...]:
-        """Of a layer's configurations in a stage in so many copies."""
+        """Bytes of each configuration of layer `v` with degree `t`, in a stage with so many copies."""
         if not self.divided:
             return self.ways[v][t]
         parts = [

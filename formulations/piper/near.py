@@ -129,7 +129,7 @@ def _counts(amounts: Any, limit: float) -> Any:
 
 
 def _membership(bits: Any, count: int) -> Any:
-    """bool[sets, layers]."""
+    """For each set, given as bits, which layers it contains: an array bool[sets, layers]."""
     return np.unpackbits(bits.view(np.uint8), axis=1, bitorder="little", count=count).astype(bool)
 
 

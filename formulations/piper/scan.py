@@ -36,7 +36,7 @@ class Layers(NamedTuple):
     weight_rest: Any
     """what is left of times and weights where one number is not enough for their sum"""
     fine: bool
-    """is anything left?"""
+    """does any number need its rest, since one number is not enough for the sum?"""
     per_batch: Any
     """in whole units of memory: exact"""
     fixed: Any

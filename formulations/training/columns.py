@@ -18,20 +18,21 @@ from ...instances.training.plan import DIVIDED, NOTHING, Recompute
 from ...instances.training.problem import TrainingProblem
 from .settings import Setting
 
+# The most columns of one rank.
 MOST_COLUMNS = 20_000
-"""Of a rank."""
+# Relative error that rounding may make in sums of doubles.
 ROUNDING = 1e-12
-"""Relative, of sums of doubles."""
+# Schedules whose first micro-batch goes down to a rank before its first pass, and whose last one goes back
+# up.
 TO_AND_FRO = ("1f1b", "gpipe", "interleaved-1f1b")
-"""Schedules whose first micro-batch goes down to a rank before its first pass, and whose last one goes back up."""
 
+# Relative error that rounding may make in differences of such sums.
 DIFFERENCES = 1e-9
-"""Relative, of differences of such sums."""
+# Types of units that can be computed again.
 LAYERS = ("dense", "experts", "own")
-"""Units that can be computed again."""
 
+# The first unit of a chunk, and the unit behind its last.
 Interval = tuple[int, int]
-"""A chunk's first unit, and the one behind its last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +40,9 @@ class Figures:
     """The referee's of one rank and what lies on it."""
 
     passes: tuple[tuple[float, ...], ...]
-    """Of each chunk: seconds forward and backward, or forward, for inputs and for weights."""
+    """Seconds of each chunk's passes: forward and backward, or forward, for inputs and for weights."""
     delays: tuple[float, ...]
-    """Of each chunk: seconds until the next one has what it sends."""
+    """Seconds from each chunk's end of a pass until the next chunk has what it sends."""
     tail: float
     """Seconds after the last pass."""
     fits: bool
@@ -228,7 +229,7 @@ class Book:
         return rank, *(self.problem.model.units[first:behind] for first, behind in intervals)
 
     def _ask(self, layout: tuple[int, ...]) -> None:
-        """Of one configuration, for all ranks."""
+        """Ask the referee about one configuration, and keep the figures of all its ranks."""
         self.asked()
         evaluation = evaluation_of(self.problem, self.setting.plan(layout, self.word))
         timing, most = evaluation.timing, self.problem.memory_bytes

@@ -20,15 +20,15 @@ from .columns import Book, Column, meeting
 from .program import NAME, Block, Grid, Program
 from .settings import Setting, settings_of, words_of
 
+# Steps of the grid of whole numbers in the longest iteration.
 STEPS = 2**40
-"""Of the longest iteration, in whole numbers."""
+# Number of settings by which a model grows over the one before.
 FEW = 4
-"""Settings that a model has more than the one before."""
 GROWTH = 1.01
+# The most columns of a model of all settings.
 MOST_ALL = 200_000
-"""Columns of a model."""
+# The most configurations that the referee is asked about, which takes a minute.
 MOST_JUDGED = 10_000
-"""Configurations that the referee is asked about: a minute."""
 
 
 @dataclass

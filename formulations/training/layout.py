@@ -53,10 +53,10 @@ class Row:
     @property
     def sent(self) -> tuple[float, ...]:
         """c: messages alone from stage 0 to each stage."""
-        found = [0.0]
+        seconds = [0.0]
         for delay in self.delays:
-            found.append(found[-1] + delay)
-        return tuple(found) if self.delays else (0.0,) * len(self.stages)
+            seconds.append(seconds[-1] + delay)
+        return tuple(seconds) if self.delays else (0.0,) * len(self.stages)
 
 
 def layout_model(row: Row, goal: Goal) -> Any:

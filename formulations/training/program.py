@@ -36,15 +36,15 @@ from .columns import Column
 from .settings import Setting
 
 NAME = "mip-configuration"
+# Names of the rows, by the numbers of the equations above; (3a) is about passes, (3b) about messages.
 ROWS = ("eq_1", "eq_2", "eq_3a", "eq_3b", "eq_4", "eq_5", "eq_6", "eq_7")
-"""By the numbers above; (3a) is of passes, (3b) of messages."""
+# The index of a kind of pass among the seconds of its chunk.
 PARTS = {"F": 0, "B": 1, "I": 1, "W": 2}
-"""The place of a kind of pass among the seconds of its chunk."""
+# The most passes of all blocks together.
 MOST_PASSES = 60_000
-"""Of all blocks together."""
 
+# A pass: its chunk, its part (the index in `PARTS`), and its micro-batch.
 Pass = tuple[int, int, int]
-"""Chunk, part, micro-batch."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class Program:
             yield from ((j, k) for k in range(len(block.ranks[rank][0].figures.passes[i])))
 
     def _borders(self, q: int, block: Block) -> None:
-        """Equation (2)."""
+        """Rows of equation (2): the chunk that ends at a border and the one that begins there agree on it."""
         model = self.model
         for j in range(len(block.place) - 1):
             (rank, i), (other, k) = block.place[j], block.place[j + 1]
@@ -195,7 +195,7 @@ class Program:
                 self.row("eq_2", sum(terms) == 0)
 
     def _seconds(self, q: int, block: Block) -> None:
-        """Equation (3)."""
+        """Rows of equation (3): the seconds of passes and of messages follow from the chosen columns."""
         model, grid = self.model, self.grid
         for j, (rank, i) in block.place.items():
             own = list(enumerate(block.ranks[rank]))
@@ -207,7 +207,8 @@ class Program:
                 self.row("eq_3b", model.d[q, j] - total == 0)
 
     def _passes(self, q: int, block: Block) -> None:
-        """Equations (4) to (6)."""
+        """Rows of equations (4) to (6): passes end after those that they wait for, and the iteration after the
+        tails."""
         model = self.model
         for order in block.orders:
             first = order[0]
@@ -224,7 +225,7 @@ class Program:
 
     @property
     def steps(self) -> Mapping[str, float]:
-        """Of the columns that are whole numbers of steps."""
+        """Steps of one, by name, for the columns whose values are whole numbers."""
         model = self.model
         families = (model.f, model.d, model.e, model.g, model.T)
         return {own.name: 1.0 for family in families for own in family.values()}

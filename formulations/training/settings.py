@@ -25,13 +25,13 @@ from ...instances.training.plan import (
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Scope
 
+# The most choices that the referee is asked about, which takes half a minute.
 MOST_ASKED = 4_000
-"""Choices that the referee is asked about: half a minute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """All of a configuration but its layout and what is computed again."""
+    """A configuration without its layout and without its recomputation."""
 
     degrees: Degrees
     micro_batch: int
@@ -98,7 +98,7 @@ def _divisors(number: int) -> list[int]:
 
 
 def words_of(problem: TrainingProblem, scope: Scope, schedule: str) -> Iterator[Recompute]:
-    """The same in every chunk: sets of modules in all layers, whole layers in all or in the first ones of a chunk.
+    """The words for recomputation that the scope takes with this schedule; a word holds for every chunk.
 
     A word that is fixed may say more than that: as many layers as there are, or modules that no layer has.
     """
@@ -109,6 +109,8 @@ def words_of(problem: TrainingProblem, scope: Scope, schedule: str) -> Iterator[
 
 
 def _words(problem: TrainingProblem) -> Iterator[Recompute]:
+    """Every word for recomputation that the model allows: sets of modules, and whole layers of all or of the
+    first of a chunk."""
     names = _modules(problem.model)
     for size in range(len(names) + 1):
         for chosen in itertools.combinations(names, size):
@@ -121,7 +123,8 @@ def _words(problem: TrainingProblem) -> Iterator[Recompute]:
 
 
 def _modules(model: Model) -> tuple[str, ...]:
-    """What some layer of the model has to compute again."""
+    """Names of the modules that a layer of this model has, and that can be computed again; none for measured
+    layers."""
     if model.own:
         return ()
     experts = model.experts

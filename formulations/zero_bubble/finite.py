@@ -101,13 +101,15 @@ def native_model(
 
 
 def decode(finite: FiniteProblem, objective: str, parts: Fraction, values: Values) -> SchedulePlan:
-    """The orders of a solution, with the best times for them."""
+    """The plan with the orders of a solution and the best times for them."""
     plan = tightest(finite, orders_in(finite, values, parts), objective)
     assert plan is not None, "a solution's times and ranks follow its orders"
     return plan
 
 
 def orders_in(finite: FiniteProblem, values: Values, parts: Fraction) -> tuple[tuple[Node, ...], ...]:
+    """Runs of each device in the order of their starts in a solution; among equal starts, by ranks and by the
+    referee's rules for blocks without time."""
     depths, times = finite.problem.depths, finite.times
 
     def key(node: Node) -> tuple[object, ...]:
@@ -144,7 +146,9 @@ def encode(
 def run_values(
     finite: FiniteProblem, rows: Sequence[MemoryRow], plan: SchedulePlan, parts: Fraction
 ) -> dict[str, int]:
-    """Starts, rounded down to the grid, and the model's orders and ranks."""
+    """Values of the model's variables for a plan: starts rounded down to whole parts of a time unit, the order
+    of each pair of runs in a memory row, and ranks of blocks without time. `parts`: parts of the grid in one
+    time unit."""
     problem = finite.problem
     values = {
         start_name(b, n): math.floor(start * parts)
@@ -196,7 +200,7 @@ class Grid:
 
 
 def grid_of(finite: FiniteProblem, objective: str, cutoff: Fraction | None) -> Grid:
-    """The least span is the mean of the paths on a cycle through devices, each at most once: see `_least_span`."""
+    """A grid of the starts for values up to the cut-off. Spans may be fractions of a step: see above."""
     limit = Fraction(finite.longest)
     if cutoff is not None:
         limit = min(limit, cutoff * finite.steps)

@@ -11,8 +11,8 @@ from .finite_problem import SPAN, FiniteProblem, Node, Windows
 
 BUILDER = f"{__name__}:build"
 
+# The largest value of a row, so that sums of rows stay within the integers of the solver.
 LARGEST = 2**60
-"""Largest value of a row, so that sums of rows stay within the integers of the solver."""
 BASE = 2**24
 
 

@@ -15,14 +15,15 @@ from .finite_problem import DeviceMemory, FiniteProblem, Node, Windows
 
 @dataclass(frozen=True, slots=True)
 class MemoryRow:
-    """Sum of the coefficients of pairs whose first run comes before the second: at most `most`."""
+    """A row of the model: the sum of the coefficients of pairs whose first run comes before the second is at
+    most `most`."""
 
     terms: tuple[tuple[Node, Node, int], ...]
     most: int
 
 
 def memory_rows(finite: FiniteProblem, windows: Windows) -> Iterator[MemoryRow]:
-    """The rows of memory of all devices; none for what edges and windows rule out."""
+    """The rows of memory of all devices; none for orders that edges and windows rule out."""
     for blocks, memory in zip(finite.on_device, finite.memories, strict=True):
         for k in blocks:
             for u in range(finite.batches):
@@ -42,7 +43,7 @@ def _at_most(finite: FiniteProblem, windows: Windows, memory: DeviceMemory, run:
 
 
 def _at_least(finite: FiniteProblem, windows: Windows, memory: DeviceMemory, run: Node) -> Iterator[MemoryRow]:
-    """When it has given back, no more was given back than was ever there."""
+    """A row by which a device has never given back more than was there, once this run is over."""
     terms, before = _before(finite, windows, memory, run)
     most = memory.standing + before + memory.changes[run[0]]
     if sum(-change for *_, change in terms if change < 0) > most:
@@ -52,16 +53,17 @@ def _at_least(finite: FiniteProblem, windows: Windows, memory: DeviceMemory, run
 def _before(
     finite: FiniteProblem, windows: Windows, memory: DeviceMemory, run: Node
 ) -> tuple[list[tuple[Node, Node, int]], int]:
-    """Runs that may come before this one, and the sum of the changes of those that must."""
+    """Terms (first run, this run, change of memory) for runs that may come before this one, and the sum of the
+    changes of those that must."""
     terms, certain = [], 0
     for i, change in memory.changes.items():
         for n in range(finite.batches):
             if (i, n) == run:
                 continue
-            known = must_precede(finite, windows, (i, n), run)
-            if known is None:
+            precedes = must_precede(finite, windows, (i, n), run)
+            if precedes is None:
                 terms.append(((i, n), run, change))
-            elif known:
+            elif precedes:
                 certain += change
     return terms, certain
 
@@ -78,6 +80,6 @@ def must_precede(finite: FiniteProblem, windows: Windows, first: Node, second: N
 
 
 def _too_late(finite: FiniteProblem, windows: Windows, first: Node, second: Node) -> bool:
-    """Would the second run start too late after the first one?"""
+    """Would the second run start after its latest start, if the first run came before it?"""
     (i, n), (k, u) = first, second
     return windows.early[i][n] + finite.times[i] > windows.late[k][u]

@@ -293,7 +293,7 @@ class DeviceMemory:
         )
 
     def needed(self, block: int) -> int:
-        """While it runs."""
+        """Memory that a run of the block needs while it runs, beyond what is there before it."""
         return max(self.changes.get(block, 0), 0) + self.workspace.get(block, 0)
 
 

@@ -35,7 +35,7 @@ ASKED: tuple[Literal["decide"], Literal["improve"]] = ("decide", "improve")
 
 
 class PeriodicCp(CommonFormulation):
-    """Minimise the period."""
+    """CP-SAT searches the shortest period of a repeating schedule."""
 
     def check(self, problem: ScheduleProblem, options: Options) -> None:
         check_type("cp-periodic", problem, ScheduleProblem)

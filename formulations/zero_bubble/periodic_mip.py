@@ -150,7 +150,7 @@ def gives_early(problem: ScheduleProblem, device: str) -> bool:
 
 
 class PeriodicMip(CommonFormulation):
-    """Minimise the period."""
+    """A mixed-integer program searches the shortest period of a repeating schedule."""
 
     def solvers(self, problem: ScheduleProblem, options: Options) -> tuple[str, ...]:
         return ("cp-sat", "highs")

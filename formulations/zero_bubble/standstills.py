@@ -29,10 +29,11 @@ MOST_SHARE = 1000
 
 @dataclass(frozen=True)
 class Standstill:
-    """A problem, and the same where the clock stands still."""
+    """A problem, and the same one for a clock that stands still while blocks of all devices run."""
 
     problem: ScheduleProblem
     moving: ScheduleProblem
+    """The problem with the clock that stands still."""
     together: tuple[int, ...]
     """The blocks that all devices run."""
 
@@ -42,7 +43,7 @@ class Standstill:
         return sum((self.problem.times[b] for b in self.together), Fraction(0))
 
     def compressed(self, plan: PeriodicSchedulePlan) -> PeriodicSchedulePlan:
-        """The plan by the clock that stands still."""
+        """The plan of the same work on the clock that stands still; its period is shorter by `time`."""
         if not self.together:
             return plan
         blocks, times = self.problem.blocks, self.problem.times
@@ -60,7 +61,7 @@ class Standstill:
         return PeriodicSchedulePlan(plan.period - self.time, starts)
 
     def expanded(self, plan: PeriodicSchedulePlan) -> PeriodicSchedulePlan:
-        """The plan by the usual clock."""
+        """The plan on the usual clock, whose period is longer by `time`."""
         if not self.together:
             return plan
         blocks, depths = self.problem.blocks, self.problem.depths
@@ -79,7 +80,8 @@ class Standstill:
 
 
 def standstill_of(problem: ScheduleProblem) -> Standstill:
-    """With nothing that all devices run where there is no such block, or the argument would not hold."""
+    """The blocks that all devices run, with the problem without their time; none where the argument above does
+    not hold."""
     used = {name for block in problem.blocks for name in block.devices}
     together = tuple(
         b
@@ -93,6 +95,8 @@ def standstill_of(problem: ScheduleProblem) -> Standstill:
 
 
 def _holds(problem: ScheduleProblem, together: tuple[int, ...]) -> bool:
+    """Does the argument above hold: is the time of these blocks short enough beside the rest, is no block
+    without time, and has no edge a lag?"""
     stands = sum((problem.times[b] for b in together), Fraction(0))
     goes = max(problem.loads) - stands
     return 0 < stands <= MOST_SHARE * goes and all(problem.times) and not any(problem.lags)

@@ -19,7 +19,7 @@ MAX_AMOUNT = 1e100
 
 
 def check_count(field: str, value: object) -> None:
-    """A number of devices: a whole number from 0 to `MAX_DEVICES`."""
+    """Raise an InputError unless the value is a whole number of devices from 0 to `MAX_DEVICES`."""
     remedy = f"give a whole number from 0 to {MAX_DEVICES}"
     if isinstance(value, bool) or not isinstance(value, int):
         raise InputError(field, f"is {show(value)}, not a whole number", remedy)

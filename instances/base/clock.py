@@ -54,7 +54,7 @@ def stop() -> None:
 
 
 def go_on() -> None:
-    """Compiling has ended."""
+    """Tell the clock that compiling has ended, so that it goes on."""
     with _compiling.lock:
         _compiling.running -= 1
         if not _compiling.running:

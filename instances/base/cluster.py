@@ -39,7 +39,7 @@ class Cluster:
     profile: ProfileOptions | None = None
     """How a profile or a table becomes a problem."""
     gpus: tuple[tuple[int, str], ...] | None = None
-    """How many of which known GPUs the devices are; None: nobody has said."""
+    """Which known GPUs the devices are: a number and a name for each type; None: nobody has said."""
 
     def to_json(self) -> dict[str, Any]:
         """What is given, as the command line and suites name it: `memory` 40GB, `levels` 4x300GB/s,2x12GB/s."""
@@ -103,7 +103,7 @@ def refuse_others(kind: Kind[Any, Any], cluster: Cluster, also: Collection[str] 
 
 
 def refuse_profile_options(kind: Kind[Any, Any], cluster: Cluster) -> None:
-    """A problem is of its kind already, and holds its costs."""
+    """Refuse the options of profiles: a problem is of its kind already, and holds its costs."""
     options = cluster.profile
     if options is None:
         return
@@ -118,6 +118,8 @@ def refuse_profile_options(kind: Kind[Any, Any], cluster: Cluster) -> None:
 
 
 def _refusal(name: str, runs_on: str) -> str:
+    """A sentence for the user: the option `name` of a cluster says nothing for this problem; `runs_on` says on
+    what it runs."""
     if name == "gpus":
         return "--devices names GPUs, and this problem already holds its times; give the number of devices alone."
     if name in STAGING_OPTIONS:

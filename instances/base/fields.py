@@ -17,8 +17,8 @@ Read = TypeVar("Read")
 Record = TypeVar("Record")
 # Function from a place in a file and the value there to what the value says.
 Reader = Callable[[str, Any], Any]
+# Marks a field of a record that is in no file.
 AS_TEXT_NEVER: Mapping[str, bool] = MappingProxyType({"as text": False})
-"""Marks a field of a record that no file holds."""
 SIMPLE = frozenset({str, int, float, bool, type(None)})
 NO_NAMES: Mapping[str, str] = MappingProxyType({})
 

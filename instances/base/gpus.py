@@ -35,7 +35,7 @@ class KnownGpu:
     single_flops: float
     """The same for numbers of 4 bytes: as TF32 in tensor cores where there are such for them."""
     memory_rate: float
-    """Bytes a second."""
+    """Bytes that the GPU reads or writes in a second."""
     node: int
     """GPUs that are linked as closely as possible."""
     inside: float
@@ -43,7 +43,7 @@ class KnownGpu:
     between: float
     """The same between nodes: the network card's share of each GPU."""
     sources: Mapping[str, str]
-    """Of memory, flops, memory_rate and links, in words."""
+    """Where memory, flops, memory_rate and links were published, in words."""
     inside_seconds: float = NVLINK_SECONDS
     between_seconds: float = NETWORK_SECONDS
     tray: int | None = None
@@ -51,7 +51,7 @@ class KnownGpu:
 
     @property
     def memory_bytes(self) -> float:
-        """Usable."""
+        """Bytes of memory that a program can use."""
         return self.memory_mib * MIB
 
     def levels(self, devices: int) -> tuple[tuple[int, float, float], ...]:
@@ -64,7 +64,7 @@ class KnownGpu:
         return tuple(found)
 
     def _in_node(self, devices: int) -> int:
-        """How many GPUs of each node take part."""
+        """Number of GPUs of each node that take part."""
         if devices <= self.node:
             return devices
         # With less than half of every node the slow links between nodes would be the usual ones.

@@ -35,7 +35,7 @@ class Rules(Protocol):
 
     @property
     def objective(self) -> str:
-        """What is minimised."""
+        """The name of the amount that is minimised."""
 
     @property
     def plan_type(self) -> type:
@@ -70,7 +70,7 @@ class Later(Generic[T_co]):
     """Something of another module, which is imported when it is asked for."""
 
     address: str
-    """`module:attribute`."""
+    """The address of the object, written as `module:attribute`."""
 
     def load(self) -> T_co:
         found: T_co = load_address(self.address)
@@ -82,7 +82,7 @@ class Function(Generic[Arguments, T_co]):
     """A function of another module, which is imported when it is called."""
 
     address: str
-    """`module:attribute`."""
+    """The address of the function, written as `module:attribute`."""
 
     def __call__(self, *arguments: Arguments.args, **named: Arguments.kwargs) -> T_co:
         value: T_co = load_address(self.address)(*arguments, **named)
@@ -94,10 +94,10 @@ class Samples:
     """What a micro-batch of a profile is, which a problem made of it does not say."""
 
     micro_batch: int | None
-    """How many samples it has; None: nobody has said."""
+    """Number of samples in a micro-batch; None: nobody has said."""
     training: bool
     tokens: int | None = None
-    """Of each sample; None: it is no text, or its length is not known."""
+    """Tokens of one sample; None: a sample is no text, or its length is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class Kind(Generic[ProblemT, PlanT]):
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Options of the rules, with their values; the first is the default."""
     upgrades: Function[[ProblemT, Step], Found] | None = None
-    """Slightly better clusters."""
+    """The function that gives slightly better clusters for a problem."""
     pipeline: Function[[ProblemT, PlanT, int | None, str], Pipeline] | None = None
     """The pipeline that the simulator runs for a plan, for so many micro-batches and a schedule."""
     to_schedule: Function[[ProblemT, PlanT, ScheduleOptions], LoweredSchedule] | None = None
@@ -159,7 +159,7 @@ class Kind(Generic[ProblemT, PlanT]):
     runs_on: str = "these problems run on devices"
     """Says on what these problems run, where that is never a CPU."""
     recipes: Later[Packaged] | None = None
-    """Its packaged instances."""
+    """The packaged instances of this kind."""
     generators: Later[Mapping[str, Generator[Any]]] | None = None
     """Families of its problems by name, each with its parameters."""
     periodic: bool = False
@@ -206,6 +206,7 @@ class Kind(Generic[ProblemT, PlanT]):
         return problem.replace(memory_bytes=memory_bytes)
 
 
+# Where each function and object of one of our kinds stands in the kind's folder.
 USUAL: Mapping[str, Function[..., Any] | Later[Any]] = {
     "read": Function("kind_functions:read"),
     "facts": Function("kind_functions:facts"),
@@ -216,7 +217,6 @@ USUAL: Mapping[str, Function[..., Any] | Later[Any]] = {
     "recipes": Later("recipes:PACKAGED"),
     "from_profile": Function("from_profile:lower"),
 }
-"""Addresses in the folder of every kind of ours."""
 
 
 def kind_in(folder: str, **own: Any) -> Kind[Any, Any]:

@@ -14,7 +14,7 @@ class Recipe:
     name: str
     source: str
     build: Callable[[], Any]
-    """The problem."""
+    """The function that builds the problem."""
 
     def named(self) -> Recipe:
         """A recipe whose problem has the name of the recipe."""

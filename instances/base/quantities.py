@@ -56,17 +56,17 @@ def unit_like(unit: str, units: Iterable[str]) -> str | None:
 
 
 def duration(text: str) -> float:
-    """Seconds."""
+    """Seconds of a written duration such as 30s or 5min."""
     return parse_quantity(text, SECONDS, "30s or 5min")
 
 
 def check_time(text: str) -> None:
-    """A `ValueError` where it is no time."""
+    """Raise a `ValueError` where the text is no time."""
     parse_quantity(text, TIMES, "12ms")
 
 
 def short_time(text: str) -> float:
-    """Seconds."""
+    """Seconds of a written short time such as 5us."""
     return parse_quantity(text, TIMES, "5us")
 
 
@@ -84,17 +84,17 @@ def time_in(text: str, unit: str | None) -> float:
 
 
 def size(text: str) -> float:
-    """Bytes."""
+    """Bytes of a written size such as 8GiB."""
     return parse_quantity(text, BYTES, "8GiB")
 
 
 def rate(text: str) -> float:
-    """Bytes per second."""
+    """Bytes per second of a written rate such as 25GiB/s."""
     return parse_quantity(text, BYTES_PER_SECOND, "25GiB/s")
 
 
 def size_or_none(text: str) -> float:
-    """Bytes; the word none (no limit) is infinity here, at the door only."""
+    """Bytes of a written size; the word none (no limit) is infinity here, at the door only."""
     return math.inf if text.strip().lower() == "none" else size(text)
 
 

@@ -25,7 +25,7 @@ WITHOUT_REPLICAS = (
 
 @dataclass(frozen=True, slots=True)
 class Bytes:
-    """Of one parameter: `whole` bytes on every data-parallel rank, and `shared` bytes divided among them."""
+    """Bytes of one parameter: `whole` on every data-parallel rank, and `shared` divided among these ranks."""
 
     whole: float = 0
     shared: float = 0

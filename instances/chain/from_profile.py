@@ -75,7 +75,7 @@ class _Row:
     backward: Fraction
     saved: Fraction
     weights: Fraction
-    """With buffers."""
+    """Bytes of the layer's parameters and buffers together."""
     parameters: Fraction
     output: Fraction
     gradient: Fraction
@@ -107,7 +107,7 @@ class _Shared:
     """What replicas of the pipeline divide among them, and what they send each other for it."""
 
     copies: float
-    """Of the weights, on each replica."""
+    """Copies of the weights on each replica, divided ones counted by its share."""
     forward: tuple[Fraction, ...]
     """Time that each layer's forward pass takes longer."""
     backward: tuple[Fraction, ...]

@@ -32,10 +32,12 @@ def to_graph_pipeline(
     merge: bool = False,
     name: str | None = None,
 ) -> GraphPipelineProblem:
-    """The problem of training `workload` on `devices` such devices, joined by `link` (between nodes: `node_link`).
+    """The problem of training `workload` on `devices` devices, joined by `link` (between nodes by `node_link`).
 
-    `memory_bytes` None: the device's own. `merge`: whole blocks (a transformer layer, a residual block) as operators.
-    The weight copies are parameters, gradients and two moments unless told otherwise.
+    `mini_batch`: samples of a mini-batch. `memory_bytes`: bytes of a device; None: the device's own.
+    `half_samples`: samples of a micro-batch at which a device reaches half of its rate. `merge`: whole blocks (a
+    transformer layer, a residual block) as operators. `weight_copies`: how often each parameter is kept: itself, a
+    gradient and two moments unless told otherwise.
     """
     check_whole("mini_batch", mini_batch, MAX_MINI_BATCH)
     samples = powers_of_two(mini_batch)

@@ -177,6 +177,8 @@ def _assemble(nodes: list[_Node]) -> Tree:
 
 
 def _split(graph: _Graph) -> tuple[type[Leaf] | type[Series] | type[Parallel], list[_Graph]]:
+    """One step of the decomposition: the kind of node for this graph, and the graphs of its children; where no
+    step applies, regions are contracted first."""
     while len(graph) > 1:
         part_of, count = _components(graph)
         if count > 1:

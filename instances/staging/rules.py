@@ -47,7 +47,7 @@ class LevelRules:
     """Time per micro-batch: the largest over stages and levels, with or without the flush behind each batch."""
 
     hierarchy: str = "precise"
-    """How memory counts."""
+    """The variant by which the memory of nested levels is counted, such as `precise`."""
     objective: str = "throughput"
 
     plan_type = LeveledPlan

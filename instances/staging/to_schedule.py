@@ -68,7 +68,7 @@ def _lowered(
     limits: Sequence[Amount | None],
     own: OwnSchedule,
 ) -> LoweredSchedule:
-    """Of one pipeline, where replicas form several alike ones."""
+    """The schedule problem of one pipeline; where replicas form several alike pipelines, of one of them."""
     pipeline, pipelines = one_of_alike(pipeline)
     devices = spread(len(stages), options)
     count = len(stages) // options.chunks

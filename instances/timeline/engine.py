@@ -86,7 +86,7 @@ class _Run:
         self.found: dict[Pass, tuple[float, float]] = {}
 
     def spans(self) -> dict[Pass, tuple[float, float]]:
-        """Start and end of every pass."""
+        """Start and end of every pass; a DeadlockError where passes wait for each other in a circle."""
         ready = list(reversed(range(len(self.orders))))
         while ready:
             self._advance(ready.pop(), ready)

@@ -162,6 +162,6 @@ def _of_profile(profile: Profile, path: Path) -> Model:
 
 
 def _name(path: Path) -> str:
-    """Of the file, or of its folder where the file has the name that all have."""
+    """The model's name: that of the file, or of its folder where the file has the name that all such files have."""
     own = path.stem if path.name != CONFIG else path.resolve().parent.name
     return own[:100] or "model"

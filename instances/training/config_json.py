@@ -158,7 +158,7 @@ def _window(config: Config, layers: int, usual: int | None, share: float) -> dic
 
 
 def _top_of(config: Config, experts: int, key: str = "num_experts_per_tok", usual: int | None = None) -> int:
-    """How many experts a token is sent to."""
+    """Number of experts to which a token is sent."""
     count = config.whole(key, usual)
     if count > experts:
         raise config.wrong(key, f"is {count} of {experts} experts", "give at most their count")
@@ -445,6 +445,7 @@ def _phi(config: Config, name: str) -> Model:
 
 _GEMMA3 = _Usual(262_208, 8, 4, 256, 2_304, 9_216, 26, tied=True, norms=4, query_key_norm=True)
 
+# Readers of configuration files by their `model_type`.
 READERS: Mapping[str, Reader] = {
     "llama": _family(_Usual(), _no_window),
     "mistral": _family(_Usual(key_value=8), _everywhere),
@@ -467,7 +468,6 @@ READERS: Mapping[str, Reader] = {
     "deepseek_v3": _deepseek(3),
     "kimi_k2": _deepseek(3),
 }
-"""By `model_type`."""
 
 _CLASSES = {
     "LlamaForCausalLM": "llama",

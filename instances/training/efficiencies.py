@@ -105,8 +105,8 @@ class Efficiencies:
                 )
 
 
+# What each efficiency means, by its name.
 ABOUT: Mapping[str, About] = {entry.name: entry.metadata["about"] for entry in fields(Efficiencies)}
-"""Of each efficiency, by its name."""
 
 
 def check_name(name: str) -> str:
@@ -154,6 +154,7 @@ _BLACKWELL_ULTRA = Usual(
     },
     "Megatron-Bridge's performance summary: 1,933 to 2,355 TFLOP/s of 8B and 70B in fp8 on GB300",
 )
+# Usual efficiencies by the first part of a GPU's name.
 FAMILIES: Mapping[str, Usual] = {
     "h100": _HOPPER,
     "h200": _HOPPER,
@@ -163,7 +164,6 @@ FAMILIES: Mapping[str, Usual] = {
     "b300": _BLACKWELL_ULTRA,
     "gb300": _BLACKWELL_ULTRA,
 }
-"""By the first part of a GPU's name."""
 
 
 def usual_of(gpu: str) -> Efficiencies:

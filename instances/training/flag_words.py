@@ -77,7 +77,7 @@ class Given:
         return found
 
     def text(self, name: str) -> str | None:
-        """Its one word."""
+        """The one word behind the option; None where the option is absent."""
         found = self.words(name)
         if found is None:
             return None

@@ -34,8 +34,8 @@ OF_DEEPSPEED = (
     "train-micro-batch-size-per-gpu",
     "zero-optimization",
 )
+# Options that name a file with more of them.
 FILES = {"job.config-file": "torchtitan", "deepspeed-config": "deepspeed"}
-"""Options that name a file with more of them."""
 REMEDY = 'give a framework\'s flags, as in "--tensor-model-parallel-size 4", or the path of its .toml or .json file'
 
 
@@ -45,7 +45,7 @@ class Read:
 
     configuration: Configuration
     framework: str
-    """Whose flags they are."""
+    """The framework to which the flags belong."""
     understood: Mapping[str, str]
     """Options that decide something, with their words."""
     aside: tuple[str, ...]
@@ -106,7 +106,8 @@ def read_options(
 
 
 def _options(text: str) -> tuple[str, dict[str, tuple[str, ...]]]:
-    """Whose options they are, those of a file that they name included; a command line goes before a file."""
+    """The framework and the options of a command line or file; a file that the line names adds its options, and
+    the line's own go before them."""
     if text.startswith("{"):
         return "deepspeed", _json(text, WHERE)
     if not text.startswith("--") and " --" not in text:

@@ -25,10 +25,11 @@ NAMES = {
 LAYERS_OF_CHUNK = "num-layers-per-virtual-pipeline-stage"
 FIRST, LAST = "decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers"
 WITH_EMBEDDING, WITH_LOSS = "account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split"
+# ZeRO stages by the values of --data-parallel-sharding-strategy, which counts with --use-megatron-fsdp.
 SHARDING = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
-"""Of --data-parallel-sharding-strategy, which counts with --use-megatron-fsdp."""
+# Whether the matrix of attention is never kept, by the values of --attention-backend; None: the value leaves
+# it open.
 BACKENDS = {"flash": True, "fused": True, "unfused": False, "local": False, "auto": None}
-"""Of --attention-backend: is the matrix of attention never kept?"""
 
 BESIDE = (
     *(
@@ -94,6 +95,7 @@ BESIDE = (
         "gradient-accumulation",
     ),
 )
+# Known options that change times or memory somewhat, of which the model here knows nothing.
 WITHOUT_WORDS = (
     *("moe-token-dispatcher-type", "moe-flex-dispatcher-backend", "moe-permute-fusion"),
     *("moe-enable-deepep", "moe-token-drop-policy", "moe-pad-expert-input-to-capacity"),
@@ -102,13 +104,12 @@ WITHOUT_WORDS = (
     *("fp8-param-gather", "fp8-wgrad", "no-fp8-wgrad", "enable-cuda-graph", "external-cuda-graph"),
     *("cuda-graph-impl", "cuda-graph-scope", "mla-down-proj-fusion"),
 )
-"""Known options that change times or memory somewhat, of which the model here knows nothing."""
+# Known options that change what ranks hold, of which the model here knows nothing.
 WITH_MEMORY = (
     *("cpu-offloading", "cpu-offloading-num-layers", "optimizer-cpu-offload", "optimizer-offload-fraction"),
     *("moe-expert-capacity-factor", "distribute-saved-activations", "fine-grained-activation-offloading"),
     *("moe-layer-recompute", "use-torch-fsdp2"),
 )
-"""Known options that change what ranks hold, of which the model here knows nothing."""
 
 
 def read_megatron(problem: TrainingProblem, given: Given) -> Said:

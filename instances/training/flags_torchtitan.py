@@ -41,6 +41,7 @@ BESIDE = (
     *("training.mixed-precision*", "training.dtype", "training.dataloader", "training.seed"),
     *("training.deterministic", "rdzv", "master", "tee", "role", "local-ranks-filter", "module", "config"),
 )
+# Known options that change times or memory somewhat, of which the model here knows nothing.
 WITHOUT_WORDS = (
     *("compile.enable", "compile.components", "compile.backend", "parallelism.enable-async-tensor-parallel"),
     *("parallelism.disable-loss-parallel", "parallelism.context-parallel-rotate-method"),
@@ -49,11 +50,10 @@ WITHOUT_WORDS = (
     *("activation-checkpoint.early-stop", "activation-checkpoint.preserve-rng-state"),
     "activation-checkpoint.per-op-sac-force-recompute-mm-shapes-by-fqns",
 )
-"""Known options that change times or memory somewhat, of which the model here knows nothing."""
 
 
 def read_torchtitan(problem: TrainingProblem, given: Given) -> Said:
-    """Degrees, layout, recomputation; what is absent is as torchtitan takes it."""
+    """Degrees, layout and recomputation of torchtitan's flags; what is absent is as torchtitan takes it."""
     said = Said(NAMES, BESIDE)
     degrees = {name: given.whole(NAMES[name], 1) for name in ("tensor", "context", "pipeline", "expert")}
     data = _data(problem, given, degrees["tensor"] * degrees["context"] * degrees["pipeline"])
@@ -80,7 +80,7 @@ def read_torchtitan(problem: TrainingProblem, given: Given) -> Said:
 
 
 def _data(problem: TrainingProblem, given: Given, apart: int) -> int:
-    """Replicas and shards together; -1 shards are what is left."""
+    """Data-parallel degree: replicas times shards, where shards of -1 are all that is left of the devices."""
     replicas, shards = given.whole(REPLICAS, 1), given.whole(NAMES["data"], -1, least=-1)
     if shards < 1:
         shards = max(problem.devices // (apart * replicas), 1)
@@ -88,48 +88,51 @@ def _data(problem: TrainingProblem, given: Given, apart: int) -> int:
 
 
 def _expert_tensor(problem: TrainingProblem, given: Given, degrees: dict[str, int]) -> int:
-    """Without expert parallelism experts are divided as everything else is."""
-    own = given.whole(NAMES["expert-tensor"], 1)
+    """Tensor-parallel degree of the experts; without expert parallelism they are divided as all else is."""
+    degree = given.whole(NAMES["expert-tensor"], 1)
     if problem.model.experts is None:
         return 1
-    return own if degrees["expert"] > 1 else degrees["tensor"]
+    return degree if degrees["expert"] > 1 else degrees["tensor"]
 
 
 def _schedule(given: Given) -> str:
-    text = given.text(NAMES["schedule"]) or "1F1B"
-    own = SCHEDULES.get(text.lower())
-    if own is None:
+    """The schedule that the flags name, by our name for it."""
+    word = given.text(NAMES["schedule"]) or "1F1B"
+    name = SCHEDULES.get(word.lower())
+    if name is None:
         raise given.wrong(
-            NAMES["schedule"], f"is {text}, which is not known here", "give " + " or ".join(SCHEDULES)
+            NAMES["schedule"], f"is {word}, which is not known here", "give " + " or ".join(SCHEDULES)
         )
-    return own
+    return name
 
 
 def _micro_batch(said: Said, given: Given, problem: TrainingProblem, pipeline: int, data: int) -> int:
-    """Of a pipeline, its own size; else the local batch, which gradients are added up over."""
+    """Sequences of a micro-batch: of a pipeline, the size that divides its local batch; without one, the local
+    batch itself."""
     local = given.whole(NAMES["micro-batch"], 8)
     batch = given.whole("training.global-batch-size", -1, least=-1)
     batch = local * data if batch < 1 else batch
     if batch != problem.batch:
         said.tell(f"The flags make batches of {batch} sequences, and the batch of the problem is {problem.batch}.")
-    own = given.whole(MICRO_BATCH, 1)
+    size = given.whole(MICRO_BATCH, 1)
     if pipeline == 1:
         return local
-    if local % own:
-        raise given.wrong(MICRO_BATCH, f"is {own} of a local batch of {local}", "give a divisor of it")
+    if local % size:
+        raise given.wrong(MICRO_BATCH, f"is {size} of a local batch of {local}", "give a divisor of it")
     if batch > local * data:
         said.tell(
             f"The pipeline is emptied {batch // (local * data)} times in an iteration; here it is once, so that time "
             "is judged too short and memory perhaps too large."
         )
-    return own
+    return size
 
 
 # ---- states of the optimizer ---------------------------------------------------------------------------
 
 
 def _zero(said: Said, given: Given, problem: TrainingProblem, degrees: dict[str, int]) -> int:
-    """Fully sharded, with weights that stay gathered between passes of a pipeline, or replicas alone."""
+    """ZeRO stage: 3 where weights are fully sharded, 2 where they stay gathered between passes of a pipeline, 0
+    where there are replicas alone."""
     policy = given.choice(NAMES["zero"], ("default", "always", "never"), "default")
     replicas, shards = given.whole(REPLICAS, 1), given.whole(NAMES["data"], -1, least=-1)
     alone = shards == 1 and degrees["context"] == 1
@@ -151,7 +154,8 @@ def _zero(said: Said, given: Given, problem: TrainingProblem, degrees: dict[str,
 def read_layout(
     problem: TrainingProblem, given: Given, pipeline: int, schedule: str
 ) -> tuple[list[int] | None, int]:
-    """Units of the chunks, and chunks of a rank."""
+    """Units of each chunk in the order of the pipeline (None: the flags leave the layout open), and number of
+    chunks on a rank."""
     parts = given.words(NAMES["layout"])
     weights = given.whole(FIRST_LESS, 1, least=0), given.whole(LAST_LESS, 1, least=0)
     each = given.amount(LAYERS_OF_CHUNK)
@@ -173,7 +177,8 @@ def read_layout(
 
 
 def _by_weights(given: Given, layers: int, chunks: int, weights: tuple[int, int]) -> list[int]:
-    """Embedding and head count as so many layers, and the first chunks have one more where they do not divide."""
+    """Units of each chunk where embedding and head count as so many layers; the first chunks have one more
+    where it does not divide."""
     share, more = divmod(layers + sum(weights), chunks)
     counts = [share + (number < more) for number in range(chunks)]
     if share < max(*weights, 1):
@@ -186,7 +191,7 @@ def _by_weights(given: Given, layers: int, chunks: int, weights: tuple[int, int]
 def _of_names(
     problem: TrainingProblem, given: Given, parts: tuple[str, ...], pipeline: int
 ) -> tuple[list[int], int]:
-    """Modules of each chunk: the norm belongs to the head."""
+    """Units of each chunk and chunks of a rank by the named modules of the chunks; the norm belongs to the head."""
     if len(parts) % pipeline:
         raise given.wrong(NAMES["layout"], f"has {len(parts)} parts for {pipeline} ranks", "give each rank as many")
     counts, row = [], []
@@ -209,6 +214,7 @@ def _of_names(
 
 
 def _recomputation(said: Said, given: Given) -> str:
+    """The word for what is computed again, by torchtitan's mode; what has no word here is told to the user."""
     mode = given.choice(NAMES["recompute"], ("selective", "full", "none", "memory_budget"), "selective")
     every = given.text("activation-checkpoint.selective-ac-option") or "2"
     budget = given.text("activation-checkpoint.memory-budget")
@@ -226,11 +232,12 @@ def _recomputation(said: Said, given: Given) -> str:
 
 
 def _compare(said: Said, given: Given, problem: TrainingProblem, tensor: int) -> None:
+    """Tell the user where the flags and the problem differ: sequence, devices, precision, division of tokens."""
     compare(said, given, "training.seq-len", problem.sequence, "the sequence")
     compare_devices(said, given, problem, "nnodes", "nproc-per-node")
     converters = given.words("model.converters") or ()
     given_fp8 = any("float8" in name or "mx" in name for word in converters for name in word.split(","))
-    for name in [own for own in given.options if own.startswith(("quantize.", "float8.", "mx."))]:
+    for name in [option for option in given.options if option.startswith(("quantize.", "float8.", "mx."))]:
         given.words(name)
     if given_fp8 != (problem.precision == "fp8"):
         said.tell(

@@ -39,7 +39,8 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """One training framework."""
+    """A training framework: the states that it keeps, the schedules that it runs, and the rules that it
+    enforces."""
 
     name: str
     states: Mapping[int, StateBytes]

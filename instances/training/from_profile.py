@@ -33,8 +33,8 @@ from ..networks.profile.profile import Profile
 from .model import MeasuredTime, Model, OwnLayer
 from .problem import PRECISIONS, Gpu, Level, TrainingProblem
 
+# A GPU must have a peak, which layers with times of their own never ask for.
 UNKNOWN_PEAK = 1.0
-"""Layers with times of their own ask for no peak, and a GPU must have one."""
 USUAL_BYTES = 4.0
 _BYTES = {"float64": 8.0, "float32": 4.0, "bfloat16": 2.0, "float16": 2.0}
 

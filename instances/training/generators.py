@@ -12,8 +12,8 @@ from .model import MOST_LAYERS, Attention, Experts, Mlp, Model
 from .parameters import parameters_of
 from .problem import GIB, Gpu, Level, TrainingProblem
 
+# Bytes of a parameter's weights, gradients and optimizer together, where ranks divide nothing.
 BYTES_OF_A_PARAMETER = 18
-"""Weights, gradients and optimizer, where nothing is divided."""
 LINKS = ((450e9, 2e-6), (100e9, 3e-6), (25e9, 4e-6))
 
 
@@ -53,7 +53,7 @@ def random_levels(chosen: random.Random, devices: int) -> tuple[Level, ...]:
 
 
 def random_model(chosen: random.Random, layers: int, *, experts: bool, latent: bool) -> Model:
-    """Of one of the shapes that transformers have, with small numbers."""
+    """A model at random with one of the shapes that transformers have, in small numbers."""
     heads, size = chosen.choice((2, 4, 8)), chosen.choice((16, 32, 64))
     hidden = chosen.choice((64, 128, 256))
     attention = random_attention(chosen, heads, size, latent=latent)

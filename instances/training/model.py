@@ -16,8 +16,8 @@ Norm = Literal["rms", "layer"]
 UnitType = Literal["embedding", "dense", "experts", "prediction", "head", "own"]
 NORMS: tuple[Norm, ...] = get_args(Norm)
 
+# The largest size of any one part of a model; a larger one is a mistake.
 MOST = 10**9
-"""Of any one size of a model: more is a mistake."""
 MOST_LAYERS = 10_000
 
 
@@ -27,10 +27,10 @@ class Attention:
 
     heads: int
     head_size: int
-    """Of queries and keys; in latent attention the part without positions."""
+    """Size of a head's queries and keys; in latent attention, of the part without positions."""
     key_value_heads: int
     value_size: int | None = None
-    """Of the values of a head; None: `head_size`."""
+    """Size of a head's values; None: the same as `head_size`."""
     query_rank: int | None = None
     """Latent attention: the rank of the queries; None: queries are not compressed."""
     key_value_rank: int | None = None
@@ -45,7 +45,7 @@ class Attention:
     window: int | None = None
     """Tokens that a layer with a sliding window sees; None: all of them."""
     windowed_share: float = 0
-    """Of the layers: those with a sliding window."""
+    """Share of the layers that have a sliding window."""
 
     @property
     def latent(self) -> bool:
@@ -73,9 +73,9 @@ class Experts:
     count: int
     per_token: int
     hidden: int
-    """Of one expert."""
+    """Hidden size of one expert."""
     shared_hidden: int = 0
-    """Of all shared experts together."""
+    """Hidden size of all shared experts together."""
     shared_gate: bool = False
     """Does a learned number say how much the shared experts count?"""
     dense_layers: int = 0
@@ -130,7 +130,7 @@ class Model:
     positions: int = 0
     """Learned positions beside the embedding."""
     embedding_size: int | None = None
-    """Of the tables of words, where projections lead to the hidden size and back; None: the hidden size."""
+    """Size of the tables of words, where projections lead to the hidden size and back; None: the hidden size."""
     head_bias: bool = False
     prediction_layers: int = 0
     """Layers for multi-token prediction, each with a projection of two hidden states to one."""
@@ -158,7 +158,7 @@ class Model:
 
     @property
     def counted(self) -> Mapping[UnitType, int]:
-        """How many units there are of each type."""
+        """Number of units of each type."""
         units = self.units
         return {name: units.count(name) for name in dict.fromkeys(units)}
 

@@ -25,14 +25,14 @@ class Counts:
     """Parameters of a model; one table of words that serves the embedding and the head is counted once."""
 
     units: Mapping[UnitType, UnitCount]
-    """Of one unit of each type."""
+    """Parameters of one unit of each type."""
     embedding: int
     layers: int
-    """Of all layers together."""
+    """Parameters of all layers together."""
     head: int
     """With the norm before it; without its weight where that is the embedding's."""
     prediction: int
-    """Of all layers for multi-token prediction, which published numbers leave out."""
+    """Parameters of all layers for multi-token prediction, which published numbers leave out."""
     active: int
     """What one token meets, without multi-token prediction; the whole table of words counts, and the head."""
 
@@ -43,7 +43,7 @@ class Counts:
 
 
 def parameters_of(model: Model) -> Counts:
-    """Of a model by its shapes, or by its own layers."""
+    """Parameters of a model, counted by its shapes or by its measured layers."""
     if model.own:
         total = sum(layer.parameters for layer in model.own)
         return Counts({}, 0, total, 0, 0, total)

@@ -18,13 +18,13 @@ EXAMPLE = '{"kind": "configuration", "degrees": {"tensor": 4, "pipeline": 2, "da
 LARGEST = 100_000
 MAX_CHUNKS = 10_000
 
+# Modules that can be computed again by themselves, by Megatron's names.
 MODULES = ("core_attn", "mla_up_proj", "moe_act", "layernorm", "mlp", "shared_experts", "moe")
-"""What can be computed again by itself, by Megatron's names."""
 NONE, FULL = "none", "full"
 V_SHAPES = ("zb-v", "dualpipe-v")
 SCHEDULES = ("gpipe", "1f1b", "interleaved-1f1b", "zb-h1", "zb-h2", *V_SHAPES)
+# Schedules whose backward passes come in two parts, for inputs and for weights.
 DIVIDED = ("zb-h1", "zb-h2", *V_SHAPES)
-"""Schedules whose backward passes come in two parts, for inputs and for weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Configuration:
     layout: tuple[int, ...]
     """Units of every chunk."""
     recompute: tuple[Recompute, ...]
-    """Of every chunk."""
+    """What each chunk computes again in its backward pass."""
 
     kind = "configuration"
 

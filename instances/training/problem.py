@@ -44,7 +44,7 @@ class Gpu:
     flops: Mapping[str, float]
     """Dense operations a second, by number format."""
     memory_rate: float
-    """Bytes a second."""
+    """Bytes that the GPU reads or writes in a second."""
 
 
 @dataclass(frozen=True, slots=True)

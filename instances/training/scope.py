@@ -70,7 +70,7 @@ def check_choice(key: str, value: str) -> str:
 
 
 def read_scope(fix: Iterable[str] = (), forbid: Iterable[str] = (), layouts: str = "any") -> Scope:
-    """From words KEY=VALUE."""
+    """A scope from words such as KEY=VALUE for what is fixed and what is forbidden."""
     fixed: dict[str, str] = {}
     for key, value in map(_pair, fix):
         if fixed.setdefault(key, value) != value:

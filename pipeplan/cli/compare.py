@@ -69,8 +69,8 @@ _Cite = Annotated[
 _Parquet = Annotated[bool, _where("--parquet", help="Write runs.parquet as well.")]
 
 
+# Options of the cluster that have one value in a whole comparison.
 COMMON = [known for known in CLUSTER_OPTIONS if known.name not in ("devices", "memory_bytes")]
-"""Options of the cluster that have one value in the whole comparison."""
 
 
 @with_usual_help(*RARE)

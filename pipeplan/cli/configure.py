@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 FRAMEWORKS, PRECISIONS = ("megatron", "torchtitan", "deepspeed"), ("bf16", "fp16", "fp8")
 MODEL, CLUSTER, SCOPE, RUNS = "Model and batch", "Cluster", "Scope", "Measured runs"
 OUTPUT = "Output"
+# The largest error of a fit that is taken: an error of times is below the whole.
 MOST_ERROR = 0.9
-"""Of a fit that is hardly one: an error of times is below the whole."""
 
 _model, _cluster, _scope, _runs = (
     partial(option, rich_help_panel=panel) for panel in (MODEL, CLUSTER, SCOPE, RUNS)
@@ -273,7 +273,8 @@ def _save(answer: Answer, seconds: float, time_limit_s: float | None, path: str)
 
 
 def _exit_code(answer: Answer, time_limit_s: float | None) -> int:
-    """Of a search by what was found, else by what was judged; without a limit only a signal ends a search early."""
+    """The exit code of a search by its answer, else by what was judged; without a time limit only a signal ends
+    a search early."""
     if answer.contradicted:
         return REJECTED
     if answer.report is not None:

@@ -23,7 +23,8 @@ BROKEN_PIPE = 141
 
 
 def exit_code(result: Result) -> int:
-    """What the shell is told about a run."""
+    """The code with which `plan` ends after this result: 0 for a verified plan, 3 for a rejected or
+    contradicted one, 130 for an interrupt, else 1."""
     from ..instances.base.result import Found, Stop
 
     if result.contradicted:

@@ -165,8 +165,8 @@ def command(
     raise typer.Exit(exit_code(study.result))
 
 
+# Options of blocks that say which single schedule is meant.
 ONE_ALONE = ("virtual", "shape", "objective")
-"""Options of blocks that say which schedule is meant."""
 
 
 def _check_comparable(blocks: dict[str, Any], method: dict[str, Any], files: dict[str, str | None]) -> None:

@@ -32,7 +32,7 @@ class Kernel:
     name: str
     flops: float
     moved_bytes: float
-    """Read and written."""
+    """Bytes that the kernel reads and writes."""
     element_bytes: int
 
 

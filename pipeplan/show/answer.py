@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from ..planners.referee import Ruling
 
 
+# The most characters for the layers of the slowest device or link.
 MOST_NAMED = 48
-"""Characters for the layers of what is slowest."""
+# Amounts that differ by a smaller relative share are called the same.
 SAME = 5e-4
-"""Relative: what differs by less is said to be the same."""
 BLOCKS = "an even split of the blocks (as many numbered blocks on each device, as frameworks divide them)"
 FULL = 0.95
 TIMES_AS_LONG = 2.0
@@ -173,8 +173,8 @@ def no_plan(problem: Problem, result: Result) -> str:
     return f"No plan was found: {NO_PLAN.get(result.stop, result.stop)}."
 
 
+# Value and bound that differ by less are the same but for rounding.
 EXACT = 1e-12
-"""Value and bound that differ by less are the same but for rounding."""
 
 
 def run_facts(result: Result, unit: str | None) -> dict[str, str]:

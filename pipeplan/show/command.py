@@ -25,7 +25,8 @@ LIMITS = {
 
 
 def command_of(result: Result) -> str | None:
-    """With every option that is not what it is anyway; None where a program asked about a problem of its own."""
+    """The command that gives this result: every option that differs from its default; None where a program
+    asked about a problem of its own."""
     asked = result.asked or _packaged(result)
     if asked is None:
         return None
@@ -42,7 +43,8 @@ def command_of(result: Result) -> str | None:
 
 
 def _packaged(result: Result) -> Asked | None:
-    """A packaged instance as it is needs nothing beside its name."""
+    """What was asked, where the problem is an unchanged packaged instance: its name alone. None: it is not
+    packaged."""
     try:
         return Asked(packaged_by_hash(result.problem).name)
     except UsageError:
@@ -76,7 +78,7 @@ def _method(result: Result) -> Iterator[str]:
 
 
 def _own(result: Result) -> Iterator[str]:
-    """What the method has declared as its own."""
+    """Options that the method declares as its own."""
     entry = FORMULATIONS.get(result.formulation or "") or PLANNERS.get(result.planner or "")
     for spec in () if entry is None else entry.declared.values():
         value = result.options.get(spec.name, spec.default)

@@ -107,12 +107,12 @@ def _about(comparison: Comparison) -> list[str]:
     return [clean(words), ""] if words else []
 
 
+# Words for the numbers beside values. The gap to a method's own bound is another matter and is in the CSV
+# alone.
 LOSS = (
     "proven: no plan of those that the method considers is better; of several seeds the median; "
     "in brackets: how much more than the best proven value of the row"
 )
-"""Words for the numbers that stand beside values. The gap to a method's own bound, which is another matter, is in the
-CSV alone."""
 
 TOLD_OTHERWISE = "Stored results that say otherwise than what was recomputed; the tables show the latter."
 
@@ -162,8 +162,8 @@ def _cells(frame: pandas.DataFrame, table: pandas.DataFrame, cell: Cell) -> tupl
     return head, rows
 
 
+# The words that open the row of published values, below the row of ours.
 PUBLISHED = "  published"
-"""The words that open the row of printed values, below the row of ours."""
 
 
 def _printed_value(frame: pandas.DataFrame, case: tuple[Any, ...], method: str, times: Times) -> str:
@@ -212,10 +212,10 @@ def _loss(value: float | None, best: float | None) -> list[str]:
     return [f"({loss:+.2f} %)"]
 
 
+# A smaller percentage is shown as "less than this", never as nothing.
 LEAST_LOSS = 0.01
-"""Per cent: less is shown as less, never as nothing."""
+# Digits of a value in a table.
 DIGITS = 6
-"""Digits of a value."""
 
 METHOD_HEAD = ("method", "plans", "proven", "best in", "geo. mean", "worst", "SGM s", "median s", "wall", "memory")
 METHODS = (
@@ -341,7 +341,7 @@ def _failure(own: pandas.DataFrame) -> str:
 
 
 def lines_of(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A markdown table."""
+    """Lines of a markdown table."""
     return [_line(map(clean, head)), _line("---" for _ in head), *map(_line, rows)]
 
 

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from ..studies.configure.answer import Answer
     from ..studies.configure.judge import Judged
 
+# Parts of a loss below this share of the whole time are summed up in one.
 WORTH_TELLING = 0.002
-"""Of the whole time: parts of a loss below this are summed up."""
 FITS = {"yes": "fits", "maybe": "may fit", "no": "does not fit"}
 PART_WORDS = {"transient": "what is there for a moment", "reserve": "the reserve"}
+# Letters of the degrees for narrow places; degrees that are 1 everywhere are left out.
 LETTERS = {
     "t": "tensor",
     "c": "context",
@@ -28,7 +29,7 @@ LETTERS = {
     "et": "expert_tensor",
     "d": "data",
 }
-"""Of the degrees, where there is little room; those that are 1 everywhere are left out."""
+# What a rank spends its time on, in the order of the tables.
 SPENT = (
     "products",
     "attention",
@@ -43,7 +44,6 @@ SPENT = (
     "optimizer",
     "idle",
 )
-"""What a rank spends its time on, in the order of tables."""
 
 
 def gib(amount_bytes: float) -> str:
@@ -61,7 +61,7 @@ def told(judged: Judged) -> Iterator[str]:
 
 
 def memory_in_words(own: ConfigurationEvaluation) -> str:
-    """Of the fullest rank."""
+    """A phrase on the memory of the fullest rank and its largest part."""
     full = own.fullest
     part = max(full.parts, key=lambda name: full.parts[name])
     share = percent(full.parts[part] / full.bytes)
@@ -73,7 +73,7 @@ def memory_in_words(own: ConfigurationEvaluation) -> str:
 
 
 def time_in_words(own: ConfigurationEvaluation) -> str:
-    """Of an iteration; what is not known is left out."""
+    """A phrase on the time of an iteration and its rates; what is not known is left out."""
     timing = own.timing
     mfu = "" if timing.mfu is None else f", MFU {percent(timing.mfu)}"
     return (
@@ -209,7 +209,7 @@ def measured_in_words(answer: Answer) -> Iterator[str]:
 
 
 def counted_in_words(answer: Answer) -> str:
-    """How many there were, how many cannot fit, and which bound discarded the others."""
+    """A phrase on how many choices there were, how many cannot fit, and which bounds discarded the others."""
     report = answer.report
     assert report is not None, "asked of a search"
     by = ", ".join(f"{count:,} by the bound of {name}" for name, count in report.discarded.items() if count)

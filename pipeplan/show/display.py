@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from ..studies.compare.comparison import Comparison
     from ..studies.configure.answer import Answer
 
+# The most lines below the first one, in an interpreter.
 MOST_FACTS = 2
-"""Lines below the first one, in an interpreter."""
 
+# Head and rows of a table.
 Cells = tuple[Sequence[str], Sequence[Sequence[str]]]
-"""Head and rows of a table."""
 Place = str | os.PathLike[str] | None
 
 

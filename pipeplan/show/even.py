@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ..instances.staging.problem import StagingProblem
     from ..planners.referee import Ruling
 
+# Seconds that are allowed for the equal stages of all degrees.
 ENOUGH_S = 2.0
-"""Seconds for the equal stages of all degrees."""
 
 
 def even_split(problem: Problem, rules: Rules) -> Ruling | None:
@@ -119,8 +119,8 @@ def staging_blocks(problem: StagingProblem) -> Iterator[Plan]:
                 yield StagedPlan(tuple(PlannedStage(tuple(ways), 1, 1, ways) for ways in chosen))
 
 
+# The name of a block, which differs from other blocks in its number alone.
 BLOCK = re.compile(r"(.*\.)\d+")
-"""The name of a block: numbers differ, and what stands before them does not."""
 
 
 def shares_of_blocks(items: Sequence[Item], names: Sequence[Hashable], parts: int) -> list[Sequence[Item]] | None:

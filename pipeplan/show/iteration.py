@@ -54,10 +54,10 @@ class Iteration:
     """One iteration of a training plan, and what passes through it in a second."""
 
     time: float
-    """In `time_unit`."""
+    """Time of the iteration, in `time_unit`."""
     time_unit: str | None
     count: int
-    """How much passes through the pipeline in it: so many of `counted`."""
+    """Amount that passes through the pipeline in one iteration, in units of `counted`."""
     counted: str
     is_usual_count: bool
     """Does nothing say how many there are, so that `count` is a usual number?"""

@@ -25,8 +25,8 @@ HEAD = (
     "% Made by `plan compare`. In the preamble: \\usepackage{booktabs,graphicx}; what is wider than the line is scaled "
     "to it.\n"
 )
+# Columns that hold no numbers, whatever stands in them.
 LABELS = ("instance", "setting", "method", "first", "second")
-"""Columns that hold no numbers, whatever stands in them."""
 NUMBER = re.compile(r"[-+<(]*[\d.,]+")
 
 

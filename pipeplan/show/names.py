@@ -11,8 +11,8 @@ from ..instances.base.graph import Graph
 
 DOTS = ".."
 LEAST_NAME = 2 + len(DOTS)
+# Characters that stand between the parts of a name.
 SEPARATORS = "./_"
-"""Between the parts of a name."""
 NUMBERED = re.compile(r"(.*?)(\d+)", re.DOTALL)
 
 

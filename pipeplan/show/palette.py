@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+# Blue, vermilion, purple and grey: told apart by colour-blind readers as well, each darker than the one
+# before it but for the last, and three times as light or as dark as a white and a dark page.
 FORWARD, BACKWARD, FOR_WEIGHTS, OTHER = "#4297d3", "#cc5229", "#8442c4", "#8c8c8c"
-"""Blue, vermilion, purple and grey: told apart by colour-blind readers as well, each darker than the one before it but
-for the last, and three times as light or as dark as a white and a dark page."""
 
+# What a task on a timeline is: F, B (or its half I, for inputs), W, and all that is none of these.
 PHASES = (FORWARD, BACKWARD, FOR_WEIGHTS, OTHER)
-"""What a task on a timeline is: F, B (or its half I, for inputs), W, and all that is none of these."""
 PHASE_NAMES = ("forward", "backward", "backward for weights", "other")
 
+# Colours of things that share no meaning, such as methods or devices: Paul Tol's bright scheme, which colour-
+# blind readers tell apart as well.
 CATEGORIES = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb")
-"""For things without a meaning in common, as methods or devices: Paul Tol's bright scheme, which colour-blind readers
-tell apart as well."""
 
+# Colours of the terms of memory.
 TERMS = {
     "weights": "#bbbbbb",
     "kept": "#aa3377",
@@ -26,8 +27,8 @@ TERMS = {
     "direct": "#228833",
     "buffers": "#ccbb44",
 }
-"""Colours of the terms of memory."""
 
+# Colours of the terms of memory, by the words that plans of all kinds have for them.
 MEMORY: Mapping[str, str] = {
     **TERMS,
     "kept activations": TERMS["kept"],
@@ -48,10 +49,11 @@ MEMORY: Mapping[str, str] = {
     "gradients": CATEGORIES[0],
     "optimizer": "#8cd17d",
 }
-"""Colours of the terms of memory, by the words that plans of all kinds have for them."""
 
 COMPUTATION = "#00806a"
 
+# Colours of what a rank of a training holds, and of what an iteration takes besides computation: any two of
+# them may lie side by side.
 TRAINING: Mapping[str, str] = {
     "gradients": MEMORY["gradients"],
     "recomputation": "#aa4499",
@@ -64,9 +66,8 @@ TRAINING: Mapping[str, str] = {
     "imbalance": OTHER,
     "bubble": "#d9d9d9",
 }
-"""Colours of what a rank of a training holds, and of what an iteration takes besides computation: any two of them may
-lie side by side."""
 
+# Colours of the parts of a load. Work has a colour that is no device's and no method's.
 LOADS: Mapping[str, str] = {
     "forward": FORWARD,
     "backward": BACKWARD,
@@ -80,7 +81,6 @@ LOADS: Mapping[str, str] = {
     "larger of links and inside": "#bbbbbb",
     **TRAINING,
 }
-"""Colours of the parts of a load. Work has a colour that is no device's and no method's."""
 
 BLACK, WHITE = "#000000", "#ffffff"
 

@@ -10,10 +10,10 @@ from ..instances.registry import Problem, kind_of
 from ..studies.sensitivity import Sensitivity, Worth
 from .words import amount, memory_unit
 
+# Nouns for what fields count, where the noun is not the field's own name.
 NOUNS = {"gpus": "GPUs", "accelerators": "accelerators", "cpus": "CPUs", "micro_batches": "micro-batches"}
-"""Nouns for what fields count, where the noun is not the field's own name."""
+# A change that saves a smaller share of the time is called no help.
 WORTH_IT = 1e-3
-"""A change that saves a smaller share of the time is called no help."""
 DEVICES = re.compile(r"\d+ \w+s")
 SETTLED = (Stop.PROVEN, Stop.INFEASIBLE)
 

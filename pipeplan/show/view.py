@@ -15,15 +15,15 @@ from .names import Held
 from .palette import PHASE_NAMES, PHASES
 from .words import IN_BYTES, MemoryUnit, plain, time_scale
 
+# Heading of the column that counts the layers or nodes of a row.
 COUNT = "count"
-"""Heading of the column that counts the layers or nodes of a row."""
 COSTS = (
     "Times and sizes are what the instance says: nothing varies from run to run, and no link is shared with others."
 )
+# Digits of times in cells.
 DIGITS = 5
-"""Digits of times in cells."""
+# The most rows that sentences are about.
 MOST_TOLD = 64
-"""Rows that sentences are about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ class About:
     facts: Mapping[str, str] = field(default_factory=dict)
     heading: str = ""
     lines: Sequence[str] = ()
-    """Below the heading."""
+    """Lines of text that follow the heading."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,14 @@ from decimal import Decimal
 from ..instances.base.cluster import SECONDS
 from ..instances.base.quantities import BYTE_NAMES, in_thousands
 
+# Units of a thousand each, as bandwidths and data sheets have them.
 BYTES = ("B", "kB", "MB", "GB", "TB")
-"""Units of a thousand each, as bandwidths and data sheets have them."""
+# Units of 1024 each, as allocators and drivers report memory.
 BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
-"""Units of 1024 each, as allocators and drivers report memory."""
+# Larger numbers are written with a power of ten.
 LONGEST_WHOLE = 1e10
-"""Numbers are written out up to here, and with a power of ten from here on."""
+# How the unit `us`, as files and options spell it, is written for readers.
 MICROSECOND = "µs"
-"""How `us`, as files and options spell it, is written."""
 
 
 def size(count: float, units: Sequence[str] = BYTES) -> str:

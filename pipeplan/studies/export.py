@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".mps", ".lp")
 UNSAID = "not said: `doc=` of the component in the model would say it"
+# The most terms of the objective in a legend.
 MOST_TERMS = 6
-"""Of the objective, in a legend."""
 
 
 def check_export(path: str) -> None:

@@ -1,4 +1,5 @@
-"""How much memory a problem needs: the least with a plan, and what more of it is worth, up to where more is not.
+"""The least memory with which a problem has a plan, and what more memory is worth, up to where more does not
+help.
 
 A plan found with some amount holds what it holds, which may be less, so it stands where it holds just that. Plans
 count for every larger memory, bounds for every smaller one.
@@ -32,8 +33,8 @@ LEAST_SHARE = 3
 NARROW = 0.002
 
 MemoryPoint = CurvePoint
+# What JSON calls the parts of a point.
 COLUMNS = {"memory_bytes": "limit", **{name: name for name in ("value", "bound", "gap", "certified", "stop")}}
-"""What JSON calls the parts of a point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class MemoryStudy:
     least: SmallestMemory
     points: tuple[MemoryPoint, ...] = ()
     method: str | None = None
-    """Whose values these are."""
+    """The method that found these values."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The options with which these values were found."""
     complete: bool = True

@@ -71,14 +71,14 @@ class Row:
     plan: AnySchedule | None = None
     time: float | None = None
     idle: float | None = None
-    """Of the devices' time together, from the first start to the last end of all."""
+    """Share of the devices' time that they wait, from the first start of all to the last end of all."""
     peak: float | None = None
-    """Of the fullest device, in the problem's memory unit."""
+    """Peak memory of the fullest device, in the problem's memory unit."""
     fits: bool = False
     verified: bool = False
     """Does the referee accept it, apart from memory?"""
     proof: str = ""
-    """Of a search: `proven`, or the gap that is left."""
+    """Status of a search: `proven`, or the gap that is left; empty for a fixed schedule."""
     why_none: str = ""
 
     def to_json(self) -> dict[str, Any]:

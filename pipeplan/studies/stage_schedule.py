@@ -143,7 +143,7 @@ class RuleSchedule:
 
 
 def rule_schedules(problem: ScheduleProblem, objective: str, limits: SolveOptions | None) -> list[RuleSchedule]:
-    """Schedules by all published rules that fit the problem; a rule that refuses it says so by a `UsageError`."""
+    """Schedules by all published rules that can plan this problem; rules that refuse it are left out."""
     schedules = []
     for entry in methods_of(problem.kind):
         judged = any(spec.name == "objective" and objective in spec.choices for spec in entry.options)

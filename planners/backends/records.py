@@ -49,7 +49,8 @@ class Answer:
     message: str = ""
     size: Mapping[str, int] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
-    """How much the search did, in the backend's own words; the same each time with one thread and the same seed."""
+    """Counts of the work of the search, in the backend's own words; the same each time with one thread and the
+    same seed."""
     warm_start: WarmStart = WarmStart()
     values: Mapping[str, float] | None = None
     """The best solution, in the model's own names; None: there is none, whatever `stop` says."""

@@ -40,7 +40,7 @@ class Capabilities:
     continuous: bool = True
     """Takes any continuous column; others need a grid for it, or data that imply one."""
     native: bool = False
-    """Takes `NativeModel`."""
+    """Takes models of its own library (`NativeModel`) as well."""
     exact: bool = False
     """Computes in whole numbers: its proofs hold as they are (`trust` says what others' are worth)."""
     threads: bool = True

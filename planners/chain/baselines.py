@@ -33,7 +33,7 @@ class Measured:
     in_flight: int
     borders: tuple[int, ...]
     period: float
-    """Per batch."""
+    """Time per batch in the problem's unit."""
     exact_peak: Fraction
     """Peak memory of the fullest GPU, in bytes."""
     plan: PatternPlan | None
@@ -241,6 +241,7 @@ class _Best:
         self.value: float | None = None
 
     def offer(self, plan: PatternPlan | None) -> bool:
+        """Post the plan if it is better than all before and the referee accepts it; return whether it was."""
         if plan is None:
             return False
         value = plan.period / plan.batches_per_period
@@ -269,6 +270,8 @@ class PipeDreamEager:
         return best.outcome(f"{len(points)} runs were measured", *messages)
 
     def _take(self, point: Measured, best: _Best, messages: list[str]) -> bool:
+        """Offer the pattern of a run, or the best pattern of its stages where it did not become periodic;
+        return whether it is the best so far."""
         if point.plan is not None:
             return best.offer(point.plan)
         messages.append("the best run did not become periodic: its stages were given their best pattern")

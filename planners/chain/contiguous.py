@@ -35,13 +35,13 @@ class Stages:
 
     @cached_property
     def ticks(self) -> int:
-        """Per time unit."""
+        """Ticks in one time unit, such that all times are whole numbers of ticks."""
         times = (*self.problem.durations, *self.problem.edge_times)
         return math.lcm(*(as_written(time).denominator for time in times))
 
     @cached_property
     def parts(self) -> int:
-        """Per byte."""
+        """Parts in one byte, such that all amounts of memory are whole numbers of parts."""
         single = [as_written(size) for size in self.problem.weights]
         amounts = (*self.problem.held_weights, *self.problem.held_activations)
         return math.lcm(*(size.denominator for size in (*single, *amounts)))

@@ -46,14 +46,16 @@ Steps = Iterator[Step]
 
 @dataclass
 class Facts:
-    """Sets of layers that cannot be on GPUs together, for all periods. Threads share them, and it does no harm if two
-    find the same."""
+    """What is known of sets of layers: which cannot be on GPUs together, for all periods. Threads share it, and
+    two of them may find the same."""
 
     chain: IntegerChain
     layers: int
-    """Number of layers, from the first one on, that are in sets."""
+    """Number of the first layers that are in sets; the others are on any GPU."""
     longest_refuted: dict[tuple[int, ...], int] = field(default_factory=dict)
+    """For sets of layers, the longest period at which they are proven not to fit."""
     shortest_open: dict[tuple[int, ...], int] = field(default_factory=dict)
+    """For sets of layers, the shortest period at which no proof was found that they do not fit."""
 
     def __post_init__(self) -> None:
         self.tables = tables(self.chain)
@@ -71,7 +73,8 @@ class Facts:
         return self.layers == self.chain.layers
 
     def load_sets(self, period: int, most: int | None = None) -> dict[int, int] | None:
-        """Sets of layers, as bits, that neither this GPU nor the others forbid by load or area; None where many.
+        """Sets of layers, as bits, that a GPU may hold at this period by load and area, each with the area that
+        it takes; None: there are more than `most`.
 
         With the areas that they occupy in a period, slots and weights included.
         """
@@ -82,13 +85,13 @@ class Facts:
         return None if count < 0 else dict(sets[:count].tolist())
 
     def room(self, period: int) -> int:
-        """For all sets of a partition: size times time, beside what the other layers need at least."""
+        """The area (bytes x time) of all GPUs in a period, less what layers outside the sets need at least."""
         areas: list[int] = cover_kernel.areas_of(self.tables).tolist()
         rest = sum(int(areas[i] + period * self.tables.weights[i]) for i in range(self.layers, self.chain.layers))
         return self.chain.gpus * period * int(self.tables.memory) - rest
 
     def refuted(self, sets: tuple[int, ...], period: int, nodes: int) -> bool:
-        """Is it proven, with so many nodes at most, that they fit no period up to this one?"""
+        """Is it proven, with at most this many nodes of search, that these sets fit no period up to this one?"""
         if len(sets) > REMEMBERED:
             return self._examine(sets, period, nodes)
         if period <= self.longest_refuted.get(sets, 0):
@@ -100,6 +103,7 @@ class Facts:
         return answer
 
     def _examine(self, sets: tuple[int, ...], period: int, nodes: int) -> bool:
+        """Ask the compiled search whether these sets, one on each GPU, can have a schedule of this period."""
         gpu = [UNKNOWN] * self.layers + [OPEN] * (self.chain.layers - self.layers)
         for number, members in enumerate(sets):
             for layer in layers_of(members):
@@ -108,7 +112,8 @@ class Facts:
 
 
 def facts_of(chain: IntegerChain, period: int) -> Facts:
-    """With all layers in sets, or with as many of a long chain as have few sets at a period."""
+    """Facts about a chain whose layers are all in sets; of a long chain only the first layers are, as many as
+    have few sets at the period."""
     if chain.layers <= MOST_LAYERS:
         return Facts(chain, chain.layers)
     few, many = 1, MOST_LAYERS + 1
@@ -122,6 +127,7 @@ def facts_of(chain: IntegerChain, period: int) -> Facts:
 
 
 def layers_of(members: int) -> list[int]:
+    """Layers of a set, given as bits."""
     return [layer for layer in range(members.bit_length()) if members >> layer & 1]
 
 

@@ -299,6 +299,8 @@ class _Run:
         return attempt
 
     def _asking(self, request: Request, cutoff: float | None, enough: float | None, **how: Any) -> Attempt:
+        """An attempt to answer a request: it looks below `cutoff`, ends at a value of `enough`, and leaves out
+        the plans that the referee rejected."""
         excluded = tuple(self.excluded)
         return Attempt(
             request, self.formulation, self.options, self.judge, cutoff, enough, excluded=excluded, **how
@@ -307,7 +309,8 @@ class _Run:
     # ---- what an attempt proves ------------------------------------------------------------------------
 
     def _take_proof(self, attempt: Attempt, gap: float) -> None:
-        """At once from whole numbers; from a float solver after a second opinion, where it would end the search."""
+        """Take what an attempt proves: at once from a solver of whole numbers; from a float solver after a
+        second opinion, where it would end the search."""
         decider = None if attempt.decider is None else attempt.decider.backend
         if attempt.refuted is None and attempt.stop not in (Stop.PROVEN, Stop.GAP):
             self._take_bound(attempt.bound, "the bound of a search that did not end")
@@ -322,7 +325,7 @@ class _Run:
             self._ask_again(attempt, decider, self._wanted(attempt.bound, attempt.cutoff, gap), attempt.bound)
 
     def _prove(self, below: float | None, *checks: str) -> None:
-        """There is no plan of at most this value; None: there is none at all."""
+        """Note the proof that no plan has at most the value `below`; None: there is no plan at all."""
         if below is None:
             self.checks = checks
         else:

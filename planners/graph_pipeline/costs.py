@@ -139,7 +139,8 @@ class Costs:
         return float(spent.min(axis=(1, 2)).sum() / self.menu.devices)
 
     def _most_in_flight(self, held: Any) -> Any:
-        """[..., configuration, degree]."""
+        """The most samples in flight for each configuration and degree, along the last two axes; 0 where the
+        stage does not fit."""
         batch = self.problem.mini_batch
         table = np.asarray(held, dtype=np.int64)[..., None, None, :]
         fixed, stash = table[..., 0], table[..., 1]

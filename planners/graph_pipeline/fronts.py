@@ -53,7 +53,8 @@ ANY_NUMBER = 2**1000
 
 
 class Placed(NamedTuple):
-    """A stage: its operators as a bit set, devices, micro-batches in flight at least."""
+    """One stage: its operators as a bit set, its devices, and the fewest micro-batches in flight that it may
+    hold."""
 
     members: int
     devices: int
@@ -61,9 +62,10 @@ class Placed(NamedTuple):
 
 
 class Front(NamedTuple):
-    """The first stages of a part of the pipeline, and what comes after them."""
+    """What a stage before has to know of the first stages of a part and of what comes after them."""
 
     held: int
+    """Micro-batches in flight of its first stage."""
     devices: int
     """Devices of its largest stage; 0: nothing follows."""
     whole: float
@@ -75,7 +77,7 @@ class Front(NamedTuple):
     single: bool
     """Is it one stage, which reads all that is sent to this part?"""
     built: Any
-    """The stages: see `iterations.stages_of`."""
+    """The stages of the part, from which `iterations.stages_of` makes a plan."""
 
 
 # Behind the last stage.
@@ -83,7 +85,7 @@ END = Front(0, 0, 0.0, 0.0, 0.0, (), False, None)
 
 
 def is_better(one: Front, other: Front) -> bool:
-    """Is it no worse for whatever comes before?"""
+    """Is the first front no worse than the other one for every stage that comes before?"""
     return (
         one.held <= other.held
         and one.devices >= other.devices
@@ -96,18 +98,19 @@ def is_better(one: Front, other: Front) -> bool:
 
 
 def keep(fronts: list[Front], new: Front) -> None:
-    """Only those of which no other one is better."""
-    if not any(is_better(known, new) for known in fronts):
-        fronts[:] = [known for known in fronts if not is_better(new, known)]
+    """Add a front to those kept, unless one of them is no worse; drop those that are worse than it."""
+    if not any(is_better(front, new) for front in fronts):
+        fronts[:] = [front for front in fronts if not is_better(new, front)]
         fronts.append(new)
 
 
 def side_by_side(one: Front, other: Front, built: Any) -> Front:
-    """One front in place of two parts that run side by side, for a stage that comes before both."""
-    held = max(one.held, other.held)
-    rounds = [front.rounds for front in (one, other) if front.held == held]
+    """The front of two parts of a pipeline that run side by side, as one stage before both sees it; `built`:
+    the stages of both."""
+    most_held = max(one.held, other.held)
+    rounds = [front.rounds for front in (one, other) if front.held == most_held]
     return Front(
-        held,
+        most_held,
         max(one.devices, other.devices),
         max(one.whole, other.whole),
         max(one.synced, other.synced),
@@ -119,15 +122,15 @@ def side_by_side(one: Front, other: Front, built: Any) -> Front:
 
 
 class Readers(NamedTuple):
-    """What comes next, as bit sets: all its operators, and those that read nothing of it."""
+    """What comes next, as bit sets: all its operators, and those of them that read from none of the others."""
 
     members: int
     sources: int
 
 
 class _Operators(NamedTuple):
-    """What a set of operators costs, whatever its devices. `least`: work of an iteration in time of one device, each
-    operator with its best share."""
+    """What a set of operators costs, whatever its devices. `least`: seconds of one device for its work in an
+    iteration, each operator with its best share."""
 
     inside: list[int]
     least: float
@@ -137,6 +140,8 @@ class _Operators(NamedTuple):
 
 
 class _Stage(NamedTuple):
+    """Seconds of one stage per micro-batch, and of its synchronisation per iteration."""
+
     forward: float
     backward: float
     synchronised: float
@@ -162,10 +167,12 @@ class Stages:
         self._stages: dict[tuple[int, int], _Stage] = {}
 
     def least_work(self, members: int) -> float:
+        """The seconds of work of these operators on one device in an iteration, each with its best share."""
         return self._set(members).least
 
     def before(self, front: Front, members: int, devices: int, readers: Readers) -> Iterator[Front]:
-        """Fronts of one stage that sends to `readers`, as far as they are short enough."""
+        """Fronts of one stage with these members and devices that sends to `readers`, each short enough for the
+        limit."""
         stage, count = self._stage(members, devices), self.count
         both = stage.forward + stage.backward
         busy = count * both
@@ -201,8 +208,9 @@ class Stages:
                 yield made(held, max(whole, waited), max(synced, waited + stage.synchronised), rounds)
 
     def _sent(self, members: int, devices: int, front: Front, readers: Readers) -> float:
-        """One message, over as many links as the smaller stage has devices. One stage reads what any operator sends to
-        what comes next; to each of several stages goes what is sent to all sources."""
+        """Seconds of one message to `readers`, over as many links as the smaller of the two stages has devices.
+        A single stage reads what any operator sends to what comes next; to each of several stages goes what is
+        sent to all sources."""
         if not front.devices:
             return 0.0
         amount = 0.0
@@ -213,35 +221,37 @@ class Stages:
         return self.problem.boundary_link.seconds(amount * self.size / min(devices, front.devices))
 
     def _set(self, members: int) -> _Operators:
-        known = self._sets.get(members)
-        if known is None:
+        """What the operators of this set cost, whatever devices they have."""
+        operators = self._sets.get(members)
+        if operators is None:
             inside = [v for v in range(len(self.problem.operators)) if members >> v & 1]
-            known = self._sets[members] = _Operators(
+            operators = self._sets[members] = _Operators(
                 inside,
                 self.count * math.fsum(min(d * sum(row[v]) for d, row in self._passes.items()) for v in inside),
                 math.fsum(self.problem.operators[v].weight_bytes for v in inside),
                 sum(self._memory.fixed[v] for v in inside),
                 sum(self._memory.stashes[v] for v in inside),
             )
-        return known
+        return operators
 
     def _stage(self, members: int, devices: int) -> _Stage:
-        known = self._stages.get((members, devices))
-        if known is None:
-            of, passes, d = self._set(members), self._passes[devices], devices
+        """Seconds of a stage on so many devices, and micro-batches that its memory suffices for."""
+        stage = self._stages.get((members, devices))
+        if stage is None:
+            operators, passes, d = self._set(members), self._passes[devices], devices
             link = self.problem.inner_link(d)
-            room, per_batch = self._memory.limits[d] - d * of.fixed, of.stashes * self.size
-            known = self._stages[members, devices] = _Stage(
-                math.fsum(passes[v][0] for v in of.inside),
-                math.fsum(passes[v][1] for v in of.inside),
-                0.0 if d == 1 else link.seconds(2 * (d - 1) / d * of.weight_bytes),
+            room, per_batch = self._memory.limits[d] - d * operators.fixed, operators.stashes * self.size
+            stage = self._stages[members, devices] = _Stage(
+                math.fsum(passes[v][0] for v in operators.inside),
+                math.fsum(passes[v][1] for v in operators.inside),
+                0.0 if d == 1 else link.seconds(2 * (d - 1) / d * operators.weight_bytes),
                 0 if room < 0 else self.count if self.count * per_batch <= room else room // per_batch,
             )
-        return known
+        return stage
 
 
 def _waited(stage: _Stage, held: int, count: int, rounds: tuple[float, ...], trip: float) -> Iterator[float]:
-    """The time between F and G, by the rounds of each row of stages that begins here."""
+    """The times between F and G (see above), by the rounds of each row of stages that begins with this stage."""
     forward, backward = stage.forward, stage.backward
     for n, once in enumerate(rounds[:held], start=1):
         if n > 1 and not once:

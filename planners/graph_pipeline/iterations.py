@@ -72,7 +72,7 @@ class Iterations:
 
     @cached_property
     def stages(self) -> Mapping[int, Stages]:
-        """By micro-batch size."""
+        """Prices of stages, by micro-batch size."""
         return {b: Stages(self.problem, b, self.degrees, self.waits) for b in self.sizes}
 
     @cached_property
@@ -188,7 +188,7 @@ class Branch:
     tree: Tree
     readers: Readers
     order: tuple[int, ...]
-    """Its operators."""
+    """The branch's operators, in topological order."""
     members: int
     """Its operators as a bit set."""
     facts: Any
@@ -244,15 +244,15 @@ def stages_of(problem: GraphPipelineProblem, built: Any) -> list[Placed]:
     return stages
 
 
-def _collect(built: Any, name: Mapping[int, int], found: list[Placed]) -> None:
+def _collect(built: Any, name: Mapping[int, int], stages: list[Placed]) -> None:
     if isinstance(built, Placed):
         members = sum(1 << actual for v, actual in name.items() if built.members >> v & 1)
-        found.append(built._replace(members=members))
+        stages.append(built._replace(members=members))
     elif isinstance(built, Then):
-        _collect(built.first, name, found)
-        _collect(built.rest, name, found)
+        _collect(built.first, name, stages)
+        _collect(built.rest, name, stages)
     elif isinstance(built, Beside):
-        _collect_beside(built, name, found)
+        _collect_beside(built, name, stages)
 
 
 def _collect_beside(built: Beside | None, name: Mapping[int, int], found: list[Placed]) -> None:
@@ -411,7 +411,7 @@ class _Children:
     """The children of a series node."""
 
     parts: list[int]
-    """Bit sets."""
+    """The operators of each child, as a bit set."""
     readers: list[Readers]
     """Each part, as what reads what the part before sends; and what reads what the last one sends."""
     beside: list[tuple[Branch, ...]]

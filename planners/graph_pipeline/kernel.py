@@ -15,21 +15,23 @@ NEVER = 1 << 40
 
 
 def need_above(row: Any, extra: Any, sizes: Any, batch: int, out: Any) -> None:
-    """What a stage right before has to hold, whichever configuration the row's stages have, if less than `out`."""
-    for own in range(len(sizes)):
+    """Lower `out` to the fewest samples in flight that a stage directly before these ones needs, whichever
+    configuration they have; `extra`: samples that it needs besides, by its own and their configuration."""
+    for upper in range(len(sizes)):
         for d in range(row.shape[1]):
-            least = out[own, d]
+            least = out[upper, d]
             for lower in range(len(sizes)):
                 samples = row[lower, d]
                 if samples < NEVER:
-                    size = sizes[own]
-                    need = min(batch, -(-(samples + extra[own, lower]) // size) * size)
+                    size = sizes[upper]
+                    need = min(batch, -(-(samples + extra[upper, lower]) // size) * size)
                     least = min(least, need)
-            out[own, d] = least
+            out[upper, d] = least
 
 
 def relax_row(row: Any, caps: Any, degrees: Any, needs: Any) -> None:
-    """The first stage is a run of children: caps [last, configuration, degree], needs [last, ...] of what is before."""
+    """Lower the row to what it costs to begin with a stage that is a run of children: caps [last,
+    configuration, degree] are samples that fit, needs [last, ...] what the rest asks."""
     size = row.shape[1]
     for last in range(caps.shape[0]):
         for own in range(caps.shape[1]):
@@ -44,7 +46,7 @@ def relax_row(row: Any, caps: Any, degrees: Any, needs: Any) -> None:
 
 
 def relax_rows(rows: Any, caps: Any, degrees: Any, needs: Any) -> None:
-    """Several first stages with the same children behind them."""
+    """The same for several first stages that have the same children behind them."""
     for n in range(rows.shape[0]):
         relax_row(rows[n], caps[n], degrees, needs)
 
@@ -52,7 +54,8 @@ def relax_rows(rows: Any, caps: Any, degrees: Any, needs: Any) -> None:
 def fill_rows(
     values: Any, needs: Any, caps: Any, degrees: Any, extra: Any, sizes: Any, batch: int, begin: int, stop: int
 ) -> None:
-    """Rows from `begin` down to `stop` of a series node, stages alone; what comes after `begin` in `needs` is given."""
+    """Fill the rows of a series node, from `begin` down to `stop`, with its stages alone; `needs` of what comes
+    after `begin` is given."""
     end = values.shape[0] - 1
     for i in range(begin, stop - 1, -1):
         relax_row(values[i], caps[i, i:end], degrees, needs[i + 1 :])
@@ -60,7 +63,7 @@ def fill_rows(
 
 
 def put_beside(left: Any, right: Any, out: Any) -> None:
-    """Two parts side by side: devices add up, the larger need counts; `out` keeps what is better in it."""
+    """Lower `out` to what two parts side by side need: devices add up, and the larger need counts."""
     size = left.shape[1]
     for own in range(left.shape[0]):
         for used in range(size):
@@ -73,13 +76,15 @@ def put_beside(left: Any, right: Any, out: Any) -> None:
 
 
 def branch_states(moves: Any, blocks: Any, states: Any) -> None:
-    """moves: (state, block, state that remains), states that remain first; state 0 is that of no branch."""
+    """Fill the states of a set of branches: each move puts a block beside the state that remains without it.
+    Moves are (state, block, remaining state), with the remaining states first; state 0 has no branch."""
     for n in range(len(moves)):
         state, block, rest = moves[n]
         put_beside(blocks[block], states[rest], states[state])
 
 
 def no_state(count: int, configurations: int, size: int) -> Any:
+    """States of which nothing is known to be possible yet."""
     return np.full((count, configurations, size), NEVER, np.int64)
 
 

@@ -65,7 +65,7 @@ class SequentialSearch:
     tick: Callable[[], None] = lambda: None
     states: int = 0
     inside: bool = False
-    """See `Costs`."""
+    """Does it plan in a memory so much smaller that what fits there is sure to fit? `Costs` says why."""
     _memo: dict[tuple[int, int, int], tuple[float, int, int]] = field(default_factory=dict)
     _prices: dict[int, list[tuple[int, float, int]]] = field(default_factory=dict)
 

@@ -78,11 +78,11 @@ class Questions:
 
 
 class _OverError(Exception):
-    """Time is over."""
+    """The time for the search is over."""
 
 
 class Search:
-    """Nothing fits `low` or less; `plan` needs `high`."""
+    """A search for the least memory: nothing fits `low` or less, and `plan` needs `high`."""
 
     def __init__(self, questions: Questions, limits: SolveOptions, watch: Watch = None) -> None:
         self.questions, self.limits, self.watch = questions, limits, watch

@@ -21,7 +21,7 @@ def explain(problem: Problem, options: Mapping[str, Any], limits: SolveOptions, 
 
 
 def would_do(problem: Problem, options: Mapping[str, Any], limits: SolveOptions) -> tuple[str, ...]:
-    """How much memory is enough, or what is known of it."""
+    """A sentence on how much memory would be enough, as far as it is known; nothing where nobody can tell."""
     ask = planned_kind(problem).least_memory
     try:
         if ask is None or kind_of(problem).with_memory(problem, None) == problem:

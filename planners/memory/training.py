@@ -17,14 +17,14 @@ from ..training.search import Search, Settings
 from .search import Answer, Floor, Questions, Watch, accepted
 from .search import Search as MemorySearch
 
+# Amounts are searched in whole bytes, of which a GPU has a whole number.
 UNIT = Fraction(1)
-"""A byte: a GPU has a whole number of them."""
 
 
 def least_memory(
     problem: TrainingProblem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
 ) -> SmallestMemory:
-    """Of all configurations in the scope."""
+    """The least memory of a GPU with which any configuration in the scope fits."""
     reserve = as_written(problem.reserve_bytes)
     floor = Floor(-(-reserve // UNIT) * UNIT, "the reserve for the driver and for buffers")
     ask = partial(_ask, problem, options)

@@ -74,7 +74,7 @@ class Groups:
         return tuple(math.fsum(part[g] for part in self.cpu_times) for g in range(self.count))
 
     def loads(self, device_of: Sequence[int]) -> list[list[float]]:
-        """loads[part][device]."""
+        """The load of each device, by part: loads[part][device], in the problem's time unit."""
         terms: list[list[list[float]]] = [[[] for _ in range(self.devices)] for _ in range(self.parts)]
         for part in range(self.parts):
             for g, d in enumerate(device_of):
@@ -92,7 +92,7 @@ class Groups:
         return math.fsum(max(row) for row in self.loads(device_of))
 
     def fits(self, device_of: Sequence[int]) -> bool:
-        """Support and memory."""
+        """Is every group on a device that supports it, and does the memory of each accelerator suffice?"""
         bytes_on = [0.0] * self.accelerators
         for g, d in enumerate(device_of):
             if d < self.accelerators:
@@ -234,6 +234,8 @@ def _fuse_cycles(
 
 
 def _nets(problem: PlacementProblem, owner: Sequence[int], parts: int) -> tuple[Net, ...]:
+    """Nets of the groups: for every set of groups that a node's output joins, the sum of transfer times. The
+    part is 0, and 1 for backward nodes where there are two parts."""
     costs: dict[tuple[tuple[int, ...], int], list[float]] = {}
     for u, node in enumerate(problem.nodes):
         pins = tuple(sorted({owner[u], *(owner[v] for v in problem.successors[u])}))
@@ -246,7 +248,8 @@ def _nets(problem: PlacementProblem, owner: Sequence[int], parts: int) -> tuple[
 
 
 class Incumbent(incumbent.Incumbent):
-    """Assignments that break memory or support count for nothing."""
+    """Keeps the best assignment of groups that a heuristic has found; those that break memory or support count
+    for nothing."""
 
     def __init__(self, request: Request, groups: Groups) -> None:
         plan_of = partial(groups.plan, request.problem)
@@ -255,7 +258,7 @@ class Incumbent(incumbent.Incumbent):
 
 
 def groups_of(request: Request, contiguous: bool | None = None) -> Groups:
-    """What the options ask for; `contiguous`: whatever they say of it."""
+    """The groups of the request's problem, contiguous as its options say or as `contiguous` says instead."""
     if contiguous is None:
         contiguous = is_contiguous(request)
     return contract(request.problem, contiguous, objective_of(request))

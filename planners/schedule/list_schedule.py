@@ -56,7 +56,7 @@ def better_and_better(
     most_runs : int
         How many runs may be started in all tries together. There are tries by some rules however few that are.
     seed : int
-        Of the order's chance.
+        Seed of the random orders.
     """
     assert problem.micro_batches is not None, "of finitely many micro-batches only"
     whole = in_whole_numbers(problem)

@@ -16,7 +16,7 @@ class WholeProblem:
 
     problem: ScheduleProblem
     steps: int
-    """Per time unit."""
+    """Steps in one time unit, such that all times are whole numbers of steps."""
     times: tuple[int, ...]
     devices: tuple[tuple[int, ...], ...]
     """The devices of each block."""

@@ -32,7 +32,8 @@ class StagingMemory:
     """By degree what a device needs besides where copies have divided their weights."""
 
     def held(self, v: int, t: int, copies: int) -> tuple[Bytes, ...]:
-        """Of a layer's configurations, in their order, in a stage in so many copies."""
+        """Bytes of each configuration of layer `v` with degree `t`, in their order, in a stage with so many
+        copies."""
         ways = self.ways[v].get(t, ())
         if not self.divided:
             return ways
@@ -110,7 +111,8 @@ def _part(amount: Fraction, copies: int) -> Fraction:
 
 
 def _gathered(problem: StagingProblem) -> dict[int, Fraction]:
-    """Of the largest layer three times the weights, where they are divided: its own, the next ones and a gradient."""
+    """By degree, three times the weights of the largest layer, where weights are divided: its own, the next
+    ones and a gradient."""
     if problem.zero != 3:
         return {}
     weights = [

@@ -58,7 +58,8 @@ _WAYS: tuple[Way, Way] = (lambda way: way.time, lambda way: float(way.memory_byt
 
 
 def _copies(problem: StagingProblem, degree: int, stages: int) -> list[int] | None:
-    """Of every stage on each level, the innermost first; a batch has enough micro-batches for all of them together."""
+    """Number of replicas of each stage on each level, the innermost first; a batch has enough micro-batches for
+    all of them together; None where they do not fit."""
     left = problem.micro_batches // stages
     rooms = [problem.levels[0].devices // degree, *(level.devices for level in problem.levels[1:])]
     if len(rooms) == 1:

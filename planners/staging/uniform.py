@@ -70,7 +70,7 @@ PLANNER = UniformPlanner()
 
 
 def _choices(problem: StagingProblem) -> Iterator[Degrees]:
-    """All that leave room for a stage."""
+    """Every tensor-parallel degree with every number of replicas on each level that leaves room for a stage."""
     innermost, *upper = (level.devices for level in problem.levels)
     for t in problem.degrees:
         if t <= innermost and all(layer.configurations.get(t) for layer in problem.layers):
@@ -79,13 +79,15 @@ def _choices(problem: StagingProblem) -> Iterator[Degrees]:
 
 
 def _replicas(problem: StagingProblem, room: int) -> list[int]:
+    """Numbers of replicas to try on one level, which has room for `room` of them."""
     if not problem.replication:
         return [1]
     return [d for d in range(1, room + 1) if d <= EVERY or room % d == 0]
 
 
 def _ideal(problem: StagingProblem, degrees: Degrees) -> float:
-    """The work of all layers, shared perfectly among the devices that stages with these degrees can have."""
+    """No plan of these degrees takes less time per micro-batch: the work of all layers, shared perfectly among
+    the devices that its stages can have."""
     t, copies = degrees
     rooms = [problem.levels[0].devices // t, *(level.devices for level in problem.levels[1:])]
     used = t * math.prod(room // d * d for room, d in zip(rooms, copies, strict=True))
@@ -99,17 +101,17 @@ def _improve(request: Request, problem: StagingProblem, search: LevelDecisions) 
     """Plans of these degrees, each better than the best so far, as long as there are any."""
     board = request.board
     while True:
-        found = (
+        result = (
             search.best(lambda best, low: None)
             if board.value is None
             else search.decide(board.value * (1 - STRICT))
         )
-        if found is None:
+        if result is None:
             return
-        plan = found.plan if problem.levels else _flat(found.plan)
+        plan = result.plan if problem.levels else _flat(result.plan)
         if violations_of(problem, plan):  # memory has more digits than are counted
             return
-        board.post(plan, found.load)
+        board.post(plan, result.load)
 
 
 def _improve_flushed(request: Request, problem: StagingProblem, search: LevelDecisions, ideal: float) -> None:

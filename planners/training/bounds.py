@@ -15,8 +15,8 @@ from . import loads_kernel
 from .cases import NONE, Case
 from .judging import Judge, loop_of
 
+# Numbers of minor units are told apart up to so many combinations; beyond that only sums are compared.
 MOST_STATES = 300
-"""Divisions of minor units that are told apart; where there are more, only sums are compared."""
 
 
 class Shape:
@@ -36,7 +36,8 @@ class Shape:
 
     @cached_property
     def states(self) -> Any:
-        """How many units of each minor group a rank has; None where there are too many ways."""
+        """[state, minor group]: all numbers of units of the minor groups that a rank may have; None: there are
+        too many."""
         import numpy as np
 
         sizes = [len(own) for own in self.groups[1:]]
@@ -87,7 +88,7 @@ def in_flight(schedule: str, p: int, v: int, m: int, units: int) -> Any:
 
 
 class Loads:
-    """Of one choice, for all words."""
+    """Lower bounds of one choice from the loads of its ranks, for all words of recomputation."""
 
     def __init__(self, shape: Shape, case: Case) -> None:
         import numpy as np
@@ -185,7 +186,8 @@ class Loads:
 
 
 class LoadBound:
-    """Of one choice and one word. `least_count`: of the word with at least so many layers of each chunk."""
+    """Lower bound of one choice and one word from the loads of ranks that fit; with `least_count`, of that word
+    for at least so many layers of each chunk."""
 
     def __init__(self, loads: Loads, judge: Judge, least_count: int | None = None) -> None:
         self.loads, self.judge, self.case = loads, judge, judge.case
@@ -253,8 +255,8 @@ class LoadBound:
         return max(float(answer), loads.seconds())
 
     def _again(self) -> tuple[Any, float, int, int]:
-        """Of a word for the first layers: seconds of a layer of each group, by how much one stash is smaller, and how
-        many there are on a rank."""
+        """For a word that recomputes the first layers: seconds that one layer of each group takes again, bytes
+        by which one stash is smaller, and the fewest and the most such layers of a rank."""
         import numpy as np
 
         loads = self.loads

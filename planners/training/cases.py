@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 Modules = tuple[str, ...]
 NONE: Modules = ()
 WHOLE: Modules = (FULL,)
+# Bytes that a measured layer has at once while it runs backward, as a multiple of what it keeps (its stash
+# included).
 OWN_MOMENT = 3
-"""Of what a measured layer keeps: what it has at once while it runs backward, its stash included."""
+# Bytes that an update reads and writes for one parameter.
 UPDATE_BYTES = 34
-"""Of a parameter, that an update reads and writes."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -307,7 +308,7 @@ class CaseMaker:
         return d.context * d.data, max(1, d.stage_ranks // (d.expert * d.expert_tensor))
 
     def state_bytes(self, states: StateBytes, shards: tuple[int, int]) -> tuple[float, float]:
-        """Of one parameter, and of one of experts."""
+        """Bytes of states for one usual parameter and for one parameter of experts, on each rank."""
         eight = float(self.problem.fp8_weight_copy and self.problem.precision == "fp8")
         usual, experts = (
             states.weights.on(count) + states.gradients.on(count) + states.optimizer.on(count) + eight
@@ -382,7 +383,7 @@ class CaseMaker:
         return tuple(found)
 
     def _own_case(self, gamma: Gamma, states: StateBytes, tail: Any) -> Case:
-        """Of layers that were measured."""
+        """The case of a model whose layers have measured times."""
         import numpy as np
 
         own, problem, d = self.model.own, self.problem, gamma.degrees

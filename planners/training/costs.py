@@ -20,8 +20,8 @@ from .links import Cluster, Groups
 
 PARTS = ("products", "attention", "memory", "tensor", "context", "expert")
 ATTENTION_BACKWARD = 2.5
+# Modules whose work is computed again along with a module.
 ALONG = {"moe": ("moe", "moe_act", "shared_experts")}
-"""What is computed again with a module."""
 
 # Columns of seconds by part.
 Sheet = dict[str, Any]
@@ -40,7 +40,7 @@ class UnitSeconds:
 
     forward: Any
     inputs: Any
-    """Of the backward pass: all but gradients of weights."""
+    """Seconds of the backward pass without the gradients of weights."""
     weights: Any
     again: Mapping[tuple[str, ...], Any]
     """By what is computed again."""
@@ -79,7 +79,8 @@ class Seconds:
         return self._cluster.groups(1, self.keys.tensor)
 
     def unit(self, name: UnitType, gradient_bytes: float) -> UnitSeconds:
-        """Of a type with shapes; a gradient of a weight is added up in so many bytes."""
+        """Seconds of a type of unit that has shapes; the gradients of weights are added up in `gradient_bytes`
+        bytes."""
         self.gradient_bytes = gradient_bytes
         modules = self._modules(name)
         known: dict[tuple[str, ...], Any] = {}

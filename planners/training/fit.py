@@ -24,18 +24,19 @@ from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.seconds import Iteration
 
+# The largest error that a distance of one is worth: a factor e in a factor, or a share from 0 to 1.
 STRAY = 0.01
-"""Greatest error that a distance of one is worth: a factor e in a factor, or a share from 0 to 1."""
+# Beyond the distance NEAR each further unit of distance is worth FAR instead of STRAY: several numbers a
+# little off rather than one of them much.
 NEAR, FAR = 0.2, 0.1
-"""Beyond this distance each further one is worth more: several numbers a little rather than one of them much."""
 STEP = 1e-4
+# The most that one step may change a coordinate.
 BOX = 0.5
-"""How far one step may lead in each coordinate."""
 STEPS = 60
 ENOUGH = 1e-5
 
+# Numbers that may be zero, each with the amount that counts as a distance of one.
 LINEAR = {"half_side": 100.0, "launch_seconds": 2e-6, "collective_seconds": 2e-5, "step_seconds": 0.01}
-"""Numbers that may be zero, each with the amount that is a distance of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +57,11 @@ class RunError:
     predicted_seconds: float
     measured_seconds: float
     says: Mapping[str, float]
-    """Of each efficiency that was fitted: the relative change of the predicted time for a distance of one."""
+    """By efficiency that was fitted, the relative change of the predicted time for a distance of one."""
 
     @property
     def error(self) -> float:
-        """Of the measured time, relative to the predicted one: what a shortlist's tolerance is about."""
+        """Relative error of the measured time against the predicted one: what a shortlist's tolerance is about."""
         return self.measured_seconds / self.predicted_seconds - 1
 
 
@@ -119,7 +120,7 @@ class _Search:
         return replace(self.known, **changes)
 
     def errors(self, point: Sequence[float]) -> list[float]:
-        """Of each run: the logarithm of predicted over measured time."""
+        """The logarithm of predicted over measured time, for each run."""
         own = self.efficiencies(point)
         return [math.log(self._seconds(run, own) / run.seconds) for run in self.runs]
 
@@ -155,7 +156,7 @@ class _Search:
         return Fit(own, tuple(self._told(k, own, slopes[k]) for k in range(len(self.runs))))
 
     def slopes(self, point: Sequence[float]) -> list[list[float]]:
-        """Of each run's error with every coordinate, by differences that stay inside the bounds.
+        """Change of each run's error with every coordinate, by differences that stay inside the bounds.
 
         The passes that wait for each other stay those of this point, so that every run is simulated once.
         """

@@ -16,16 +16,16 @@ from ...instances.training.plan import FULL
 from ...instances.training.problem import TrainingProblem
 from .keys import Keys
 
+# Bytes of a number of sixteen bits and of one of thirty-two.
 HALF, SINGLE = 2, 4
-"""Bytes of a number."""
+# Bytes for the libraries that multiply matrices.
 WORKSPACE_BYTES = 64 * 2**20
-"""Of the libraries for products of matrices."""
+# Copies of all routed tokens while experts run backward.
 TOKEN_COPIES = 5
-"""Of all routed tokens while experts run backward."""
+# Number of units whose whole weights a rank has at once, where data-parallel ranks divide weights.
 GATHERED_UNITS = 3
-"""Units whose whole weights are there at once where weights are divided among data-parallel ranks."""
+# Types of units to which a word for recomputation applies.
 WITH_WORDS = ("dense", "experts", "own")
-"""Types of units that a word for recomputation speaks of."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class UnitBytes:
     moment: Mapping[tuple[str, ...], Any]
     """The most that the unit has on the way back, what it keeps included."""
     for_weights: Mapping[tuple[str, ...], Any]
-    """Of the stash, what gradients of weights need."""
+    """Bytes of the stash that the gradients of weights need."""
     shapes: Sequence[tuple[Any, Any]]
     """Rows and columns of the weights that are multiplied."""
 
@@ -58,7 +58,7 @@ class _Sum:
 
 
 class Bytes:
-    """Of the units of a problem with shapes."""
+    """Bytes that the units of a model with shapes keep, for many degrees at once."""
 
     def __init__(self, problem: TrainingProblem, keys: Keys, words: Iterable[tuple[str, ...]]) -> None:
         self.problem, self.model, self.keys = problem, problem.model, keys

@@ -18,44 +18,47 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, np.dtype[np.float64]]
 
+# The most sets of last stages that one search looks at.
 MOST_NODES = 20_000
-"""Sets of last stages that one search looks at."""
 MOVE_ROUNDS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """What is computed again, by units: seconds that backward passes take longer, and what is kept for them."""
+    """What is computed again, by unit: seconds that backward passes take longer, and bytes that are kept."""
 
     added_seconds: Array
     stash_bytes: Array
     only_first: int | None = None
-    """It holds for so many layers of a stage from the first on; the first word holds for the others."""
+    """Layers of a stage, from the first on, that the word holds for; the first word holds for the others. None:
+    it holds for all layers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """A row of units, the first word being what is computed again where no other word says more."""
+    """A row of units; the first word holds wherever no other word says more."""
 
     forward_seconds: Array
     backward_seconds: Array
     static_bytes: Array
     tail_seconds: Array
-    """After a stage's last backward pass, for each of its units: gradients still to be added up, and updates."""
+    """For each unit, seconds after a stage's last backward pass: gradients that are added up and updates."""
     words: tuple[Word, ...]
     is_layer: Sequence[bool]
     """Which units count where a word holds for the first layers of a stage alone."""
     transient_bytes: Array
-    """[word, first unit, unit behind the last]: what a stage needs beside while it works on one micro-batch."""
+    """[word, first unit, unit behind the last]: bytes that a stage needs besides while it works on one micro-
+    batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Sums over units `[first, behind]`; those with a word are `[word, first, behind]`."""
+    """Sums over intervals of units, [first, behind the last]; those that depend on the word are [word, first,
+    behind the last]."""
 
     forward_seconds: Array
     backward_seconds: Array
-    """Infinite where a stage may not be so."""
+    """Seconds of the backward pass; infinite where a stage may not have this word."""
     fixed_bytes: Array
     stash_bytes: Array
     tail_seconds: Array
@@ -65,7 +68,7 @@ class Intervals:
         return int(self.forward_seconds.shape[0]) - 1
 
     def of_word(self, word: int) -> Intervals:
-        """The same with one word alone."""
+        """The same sums with one word alone."""
         one = slice(word, word + 1)
         return replace(
             self,
@@ -97,6 +100,7 @@ class Pipeline:
 
     @cached_property
     def down(self) -> Any:
+        """Seconds of messages from the first stage to each stage."""
         import numpy as np
 
         return np.concatenate(([0.0], np.cumsum(self.delays[: self.stages - 1])))
@@ -111,12 +115,12 @@ class Best:
     """No layout is faster; infinite where none fits."""
     layout: tuple[int, ...] = ()
     words: tuple[int, ...] = ()
-    """Of each stage, by position."""
+    """The number of the word of each stage."""
     nodes: int = 0
 
 
 def intervals_of(units: Units) -> Intervals:
-    """All sums, by differences of sums from the first unit on."""
+    """Sums of seconds and bytes over every interval of units, by word where words differ."""
     import numpy as np
 
     between = _between
@@ -133,6 +137,7 @@ def intervals_of(units: Units) -> Intervals:
 
 
 def _between(amounts: Array) -> Any:
+    """[first, behind the last]: the sum of the amounts in each interval."""
     import numpy as np
 
     sums = np.concatenate(([0.0], np.cumsum(amounts)))
@@ -140,7 +145,7 @@ def _between(amounts: Array) -> Any:
 
 
 def _word_sums(units: Units, word: Word, backward: Array) -> tuple[Any, Any]:
-    """Backward seconds and stash of all intervals."""
+    """Seconds of the backward pass and bytes of the stash over all intervals, with one word."""
     import numpy as np
 
     base = units.words[0]

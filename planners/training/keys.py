@@ -38,7 +38,7 @@ class Keys:
         return cls.of([(d.tensor, d.context, d.expert, d.expert_tensor, plan.micro_batch)])
 
     def tokens(self, problem: TrainingProblem) -> Any:
-        """Of one micro-batch on one context rank."""
+        """Tokens of one micro-batch on one context rank."""
         return problem.sequence * self.micro_batch / self.context
 
     def tokens_between(self, problem: TrainingProblem) -> Any:

@@ -1,7 +1,7 @@
 """Seconds of collectives on the levels of a cluster, for many groups of ranks at once.
 
-A group is every `stride`-th rank, `count` of them. Of a level it fills `inside` ranks with one link of the level below.
-Rings use the links of all ranks that they have there, so that the slowest level decides; an exchange of all with all
+A group is every `stride`-th rank, `count` of them. So in one unit of each level (in one node, say) lies some number of
+its ranks. A ring uses the links of all ranks that lie there, and the slowest level decides; an exchange of all with all
 waits for the level on which each rank sends the most.
 """
 
@@ -21,16 +21,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """What a group's collectives cost: seconds for each byte, and once."""
+    """What collectives of each group cost: seconds per byte, and seconds once."""
 
     ring: Array
-    """For each byte of the whole that is gathered, or added up and scattered."""
+    """Seconds for each byte that is gathered, or added up and scattered, in a ring."""
     exchange: Array
-    """For each byte that every rank has for others and for itself."""
+    """Seconds for each byte that every rank has for all the others and for itself."""
     latency: Array
+    """Seconds once, however few bytes are sent."""
 
 
 class Cluster:
+    """The levels of links among ranks; `share` of each bandwidth is what collectives reach."""
+
     def __init__(self, levels: Sequence[Level], share: float) -> None:
         self.levels, self.share = tuple(levels), share
         self.sizes = [1]
@@ -38,7 +41,8 @@ class Cluster:
             self.sizes.append(self.sizes[-1] * level.count)
 
     def groups(self, stride: Any, count: Any) -> Groups:
-        """Of arrays of strides and counts; a rank alone sends nothing."""
+        """Costs of the collectives of many groups at once, given as arrays of strides and counts; a rank alone
+        sends nothing."""
         import numpy as np
 
         stride, count = np.broadcast_arrays(np.asarray(stride), np.asarray(count))
@@ -57,7 +61,7 @@ class Cluster:
         return Groups((count - 1) / count / (self.share * rate), slowest, latency)
 
     def message(self, source: int, target: int) -> tuple[float, float]:
-        """Seconds for each byte, and once, from one rank to another."""
+        """Seconds per byte and seconds once of a message from one rank to another."""
         if source == target:
             return 0.0, 0.0
         for level, size in zip(self.levels, self.sizes[1:], strict=True):

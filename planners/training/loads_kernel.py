@@ -71,7 +71,7 @@ def room(
     caps: Any,
     least_units: int,
 ) -> int:
-    """How many units of the major type a rank takes besides its minor ones; -1 where not even these.
+    """Number of units of the major type that a rank takes besides its minor ones; -1 where not even these fit.
 
     Columns of units have a row for each group, the major one first; of bytes, and of those of the ends, there are two:
     what stands, and one stash. As few layers as memory asks for compute again, those first that take least, and each

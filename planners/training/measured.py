@@ -25,10 +25,10 @@ from .run_tables import runs_of_table
 from .runs import MeasuredRun
 
 SCHEMA = "pipeplan.efficiencies/1"
+# The most fits that leave runs out; where there are more runs, several are left out at a time.
 MOST_TURNS = 12
-"""Fits with runs left out; of more runs several are left out at a time."""
+# A run says something of an efficiency from this relative change of its time on.
 SAYS = 0.002
-"""Relative change of a run's time from which on it says something of an efficiency."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class LeftOut:
 
     @property
     def error(self) -> float:
-        """Of the measured amount, relative to the predicted one."""
+        """Relative error of the measured amount against the predicted one."""
         return self.measured / self.predicted - 1
 
 
@@ -50,7 +50,7 @@ class Fitted:
     """What runs made of a problem's efficiencies, and how well they are known."""
 
     known: Efficiencies
-    """Before."""
+    """The efficiencies before the fit."""
     fit: Fit | None
     """None: no run has a time."""
     seconds: tuple[LeftOut, ...]

@@ -37,21 +37,23 @@ from .bounds import LoadBound
 from .cases import NONE
 from .judging import Judge, loop_of
 
+# Schedules with more passes take little to fill and to drain beside what ranks do in between: no paths are
+# looked for.
 MOST_PASSES = 200_000
-"""Schedules with more passes take little to fill and to drain beside what ranks do in between."""
+# The most sorts of units that the linear program divides.
 MOST_GROUPS = 6
-"""Sorts of units that the linear program divides."""
 MOST_ROUNDS = 30
+# A share of the memory that is larger than any error in sums of doubles.
 CERTAIN = 1e-9
-"""Share of the memory: more than sums of doubles can be off."""
+# The search ends when the time of the divided units is within this relative distance of the linear program's
+# bound.
 CLOSE = 2e-3
-"""Relative: of the time of the divided units and the bound of the linear program."""
+# Steps from the best division so far to the one of the linear program, at which longest paths are looked for.
 STEPS = (0.1, 0.25, 0.5, 1.0)
-"""From the best division that is known to the one of the linear program: there longest paths are looked for."""
+# The most paths that are kept of one schedule; the latest ones are.
 MOST_PATHS = 120
-"""Of one schedule, the latest ones."""
+# Rows of the amounts of a chunk. Paths have the first six.
 FORWARD, INPUTS, WEIGHTS, REDUCE, GATHER, UPDATE, STANDING, STASH = range(8)
-"""Amounts of a chunk. Paths have the first six."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Path:
     """How often each chunk's amounts are on a path, or on the mean of some."""
 
     amounts: Any
-    """[amount, chunk]"""
+    """[amount, chunk]: how often the path has each amount of a chunk"""
     messages: Any
     """[chunk]: those to the next chunk and back."""
 
@@ -89,12 +91,13 @@ class Known:
 
 @lru_cache(maxsize=100)
 def known_of(schedule: str, p: int, v: int, m: int, hidden_share: float) -> Known:
-    """Of one share of sums and gathers that passes hide: paths say how much of them is seen."""
+    """The paths that are known of one schedule; they also depend on the share of sums and gathers that passes
+    hide."""
     return Known(schedule, p, v, m)
 
 
 class PathBound:
-    """Of one choice and one word."""
+    """Lower bound of one choice and one word from longest paths through its schedule."""
 
     def __init__(self, load: LoadBound) -> None:
         self.load, self.judge, self.case = load, load.judge, load.case
@@ -119,7 +122,7 @@ class PathBound:
 
     @cached_property
     def delays(self) -> Any:
-        """Of messages after each chunk, the shortest that there are."""
+        """Seconds of a message after each chunk, with the smallest output that there is."""
         import numpy as np
 
         least = float(self.case.output_bytes[:-1].min()) if self.count > 1 else 0.0
@@ -179,7 +182,7 @@ class PathBound:
         return prices is not None and self._least(none, prices, limit) > CERTAIN
 
     def _longest(self, program: _Program, division: Any) -> tuple[float, Path]:
-        """Of chunks with parts of units."""
+        """The time of a division of units among chunks (also in fractions), and the longest path through it."""
         import numpy as np
 
         own = program.amounts(division)
@@ -251,7 +254,7 @@ class _Program:
         return found.ravel()
 
     def amounts(self, division: Any) -> Any:
-        """[amount, chunk]"""
+        """[amount, chunk]: the amounts of each chunk for a division of units"""
         parts = division.reshape(-1, self.n)
         found = self.rows[:, self.firsts] @ parts[: len(self.groups)]
         if self.some is not None:

@@ -58,7 +58,7 @@ def simulate(first: int, end: int, p: int, m: int, forward: Any, backward: Any, 
 
 
 def makespan(layout: Any, p: int, m: int, forward: Any, cheapest: Any, tail: Any, down: Any) -> Any:
-    """Of a whole layout; infinite where a stage does not fit."""
+    """Time of a whole layout; infinite where a stage does not fit."""
     forwards, backwards, tails = np.zeros(p), np.zeros(p), np.zeros(p)
     start = 0
     for k in range(p):
@@ -74,7 +74,8 @@ def makespan(layout: Any, p: int, m: int, forward: Any, cheapest: Any, tail: Any
 
 
 def cheapest_words(p: int, flights: Any, backward: Any, fixed: Any, stash: Any, limit: float) -> Any:
-    """Of each stage and interval the shortest backward pass among the words that fit; infinite where none does."""
+    """For each stage and interval, the shortest backward pass among the words that fit; infinite where none
+    does."""
     size = backward.shape[1] - p
     found = np.full((p, size, size), INFINITE)
     for k in range(p):

@@ -14,8 +14,8 @@ from ..contract import Outcome, Request
 from .search import Report, Search, Settings
 
 CHECKS = ("the search discarded every other choice of degrees by a bound on its time or its memory",)
+# A share of a GPU's memory, some bytes, that is larger than any error in sums of doubles.
 NARROW = 1e-10
-"""Share of a GPU's memory: some bytes, which are more than sums of doubles can be off."""
 NOTHING_FITS = "no configuration in the scope fits"
 
 

@@ -25,8 +25,8 @@ from ...instances.training.referee.verify import framework_faults, shape_faults
 from .runs import MeasuredRun
 
 MIB = 2**20
+# Iterations at the beginning that do not count, where a log has more than these.
 WARM_UP = 2
-"""Iterations at the beginning that do not count where there are more."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _ARGUMENT = re.compile(r"(?:^|\s)([a-z][a-z0-9_]{1,80}) \.{3,} ?(.*)$")
@@ -38,8 +38,8 @@ _BATCHES = re.compile(r"local batch size (\d+), global batch size (\d+).*?sequen
 _PIPELINE = re.compile(r"Using pipeline schedule (\w+) with (\d+) microbatches and (\d+) stages")
 _AGAIN = re.compile(r"Applied (\w+) activation checkpointing")
 
+# Arguments of Megatron whose flags have other names.
 RENAMED = {"fp8": "fp8-format"}
-"""Arguments of Megatron that its flags have other names for."""
 READ_FROM_LOG = (
     *("tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size", "seq-length"),
     *("expert-model-parallel-size", "expert-tensor-parallel-size", "micro-batch-size", "global-batch-size"),

@@ -25,11 +25,11 @@ OF_CONFIGURATION = (
     *("expert_tensor", "schedule", "layout"),
 )
 MEASURED = ("seconds", "peak_gib")
+# Columns of an empty table of measured runs.
 COLUMNS = (
     *("model", "layers", "dense_layers", "devices", "sequence", "batch", "micro_batch", "tensor", "context"),
     *("pipeline", "virtual", "data", "expert", "zero", "recompute", "precision", "seconds", "peak_gib"),
 )
-"""Of an empty table."""
 KNOWN = ("name", *OF_PROBLEM, *OF_CONFIGURATION, *MEASURED)
 MOST_ROWS = 10_000
 

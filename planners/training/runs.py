@@ -15,7 +15,7 @@ class MeasuredRun:
     problem: TrainingProblem
     plan: Configuration
     seconds: float | None
-    """Of one iteration."""
+    """Seconds of one iteration; None: the run has no time."""
     peak_bytes: float | None = None
     """Allocated at most on the fullest GPU, without what the driver takes."""
     name: str = "run"

@@ -35,22 +35,23 @@ from .judging import Judge
 from .paths import PathBound
 from .space import Space, configuration
 
+# Values and bounds that differ by a smaller relative amount are the same.
 TOLERANCE = 1e-9
-"""Relative: values and bounds that differ by less are the same."""
+# The most passes that one search for layouts simulates, and the most that local moves do.
 NODE_WORK, LOOK_WORK = 1_000_000, 500_000
-"""Passes that one search for layouts simulates at most, and that local moves do."""
+# Number of choices that are looked at again at the end, and by how much more layouts of each.
 MOST_HOPES, POLISH = 24, 10
-"""Choices that are looked at again at the end, and how many times as many layouts of each."""
+# A choice with at most this many layouts has all of them judged.
 ALL_LAYOUTS = 150
-"""So many are looked at one by one."""
+# The most layouts that local moves look at for a choice with several chunks on a rank, and for one that
+# cannot be the best.
 MOST_LOOKS, FEW_LOOKS = 400, 40
-"""Layouts that local moves look at for one choice with several chunks on a rank, and where it cannot be the best."""
 
 FAMILY, CHOICE, WORD, MEMORY, LAYOUT = "work", "ramp", "recomputation", "memory and layout", "simulated layouts"
 COUNTS = "recomputed layers"
 CANNOT_FIT = "cannot fit"
+# Bounds by which a choice is discarded, the cheapest first.
 BOUNDS = (FAMILY, CHOICE, WORD, MEMORY, LAYOUT)
-"""By which a choice is discarded, the cheapest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +59,11 @@ class Settings:
     """What a user may ask of the search."""
 
     error: float = USUAL_ERROR
-    """By which share times may be misjudged."""
+    """Share by which predicted times may be wrong."""
     memory_error: float = USUAL_MEMORY_ERROR
+    """Share by which predicted bytes may be wrong."""
     list_all: bool = True
-    """Prove the list, and not only the best configuration."""
+    """Prove every entry of the list, not only the best configuration?"""
     slack: float = 0.0
     """Share of the memory by which limits are moved: sums of doubles decide nothing that is nearer to a limit."""
 
@@ -73,7 +75,7 @@ class Settings:
 
     @property
     def ratio(self) -> float:
-        """How much longer than the best one a configuration of the list takes at most, by the model."""
+        """The most that a configuration of the list takes by the model, as a multiple of the best one's time."""
         return (1 + self.error) / (1 - self.error) if self.list_all else 1.0
 
     def limits(self, memory_bytes: float | None) -> tuple[float, float]:
@@ -86,7 +88,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One choice of the list: its best known configuration."""
+    """One choice of the list with the best configuration that is known for it."""
 
     plan: Configuration
     seconds: float
@@ -98,14 +100,16 @@ class Found:
 
 @dataclass
 class Report:
-    """What the search knows."""
+    """What the search knows so far."""
 
     considered: int = 0
+    """Number of all choices in the scope."""
     discarded: Counter[str] = field(default_factory=Counter)
     """Choices by the bound that discarded them."""
     unfit: int = 0
     """Choices that are proven not to fit."""
     solved: int = 0
+    """Number of pairs of a choice and a word whose layouts were searched."""
     best: Found | None = None
     bound: float = 0.0
     """No configuration that fits for sure is faster."""
@@ -121,13 +125,14 @@ class Report:
 
     @property
     def fit(self) -> int:
-        """Choices that are not proven not to fit."""
+        """Number of choices that may fit."""
         return self.considered - self.unfit
 
     @property
     def unlisted(self) -> dict[tuple[Degrees, int, int], float]:
-        """What is beside the list, by degrees, micro-batch and ZeRO stage as the list is; the least bound first."""
-        listed = {(own.plan.degrees, own.plan.micro_batch, own.plan.zero) for own in self.listed}
+        """Lower bounds of choices that are left besides the list, by degrees, micro-batch and ZeRO stage, as
+        the list is; the least first."""
+        listed = {(entry.plan.degrees, entry.plan.micro_batch, entry.plan.zero) for entry in self.listed}
         left: dict[tuple[Degrees, int, int], float] = {}
         for gamma, bound in self.unsettled:
             key = gamma.degrees, gamma.micro_batch, gamma.zero
@@ -137,6 +142,7 @@ class Report:
 
     @property
     def gap(self) -> float | None:
+        """Relative gap between the best configuration's time and its lower bound; None: nothing is known to fit."""
         if self.best is None:
             return None
         return max(0.0, (self.best.seconds - self.bound) / self.best.seconds)
@@ -144,11 +150,12 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    """A choice with one word."""
+    """A choice together with a word for recomputation."""
 
     gamma: Gamma
     modules: Modules
     count: int | None = None
+    """Layers of each chunk that the word holds for; None: all."""
 
 
 @dataclass
@@ -156,12 +163,13 @@ class _Entry:
     """What is known of one choice of degrees, micro-batch and ZeRO stage that is being looked at."""
 
     left: int = 0
-    """Items of it that are still open."""
+    """Items of the choice that are still open."""
     fits: bool = False
+    """Is it possible that an item of the choice fits?"""
     by: str = CANNOT_FIT
-    """The bound that discarded the last of its items."""
+    """The bound that discarded the last item of the choice."""
     bound: float = math.inf
-    """No configuration of its items that are not open any more is faster, whether it fits for sure or not."""
+    """No configuration of the items that are closed is faster, whether it fits for sure or not."""
 
 
 class Search:
@@ -204,7 +212,7 @@ class Search:
     # ---- the loop -------------------------------------------------------------------------------------------
 
     def run(self) -> Report:
-        """Until the list is proven, or time is over."""
+        """Search until the list is proven or time is over; `report` is then complete."""
         self._begin()
         try:
             while self.heap:
@@ -223,17 +231,18 @@ class Search:
 
     @property
     def most(self) -> float:
-        """What a configuration of the list takes at most; above it nothing is looked at."""
+        """The longest time that a configuration of the list may take; above it nothing is looked at."""
         best = self.report.best
         return math.inf if best is None else best.seconds * self.settings.ratio * (1 + TOLERANCE)
 
     @property
     def _solved_bound(self) -> float:
-        """No layout of what was solved is faster."""
+        """No layout of the solved items is faster."""
         return min(self.best_bound, self.hopes[0][0] if self.hopes else math.inf)
 
     def _polish(self) -> None:
-        """Better bounds for what has the least ones, and more local moves where they leave room below the best."""
+        """Give better bounds to the items with the least ones, and more local moves to those whose bound leaves
+        room below the best."""
         self._raise_bounds()
         for bound, _, word in sorted(self.hopes)[:MOST_HOPES]:
             best = self.report.best
@@ -248,7 +257,7 @@ class Search:
                     self._take(word, Best(seconds, bound - self.step, layout), sure=True)
 
     def _raise_bounds(self) -> None:
-        """Until the least bound of all is one that cannot be raised: the others do not matter for the gap."""
+        """Raise the least bounds until the least of all cannot be raised: the others do not matter for the gap."""
         raised: set[_Word] = set()
         while self.hopes and not self.out_of_time():
             bound, number, word = self.hopes[0]
@@ -263,6 +272,7 @@ class Search:
                 heapq.heapreplace(self.hopes, (max(bound, seconds), number, word))
 
     def _begin(self) -> None:
+        """Put all families that may fit on the heap, by their bounds."""
         seconds, least_bytes = self.space.bounds
         sizes = self.space.sizes
         self.report.considered = int(sizes.sum())
@@ -280,6 +290,7 @@ class Search:
         heapq.heappush(self.heap, (bound, self.ticks, kind, payload))
 
     def _refine(self, bound: float, kind: str, payload: Any) -> None:
+        """Look closer at the item with the least bound: split it, bound it better, or search its layouts."""
         if kind not in (FAMILY, CHOICE) and self._is_enough(payload.gamma, bound):
             entry = self.entries[payload.gamma]
             entry.bound = min(entry.bound, bound)
@@ -298,13 +309,14 @@ class Search:
             self._solve(payload, bound)
 
     def _is_enough(self, gamma: Gamma, bound: float) -> bool:
-        """Is the choice in the list, and can it not be better than the best one any more?"""
-        found, best = self.values.get(gamma), self.report.best
-        return found is not None and best is not None and bound >= best.seconds and found.seconds <= self.most
+        """Is the choice in the list already, with a bound by which it cannot be better than the best?"""
+        entry, best = self.values.get(gamma), self.report.best
+        return entry is not None and best is not None and bound >= best.seconds and entry.seconds <= self.most
 
     # ---- a choice -------------------------------------------------------------------------------------------
 
     def case(self, gamma: Gamma) -> Case:
+        """The figures of a choice, made once; a small store of them is kept."""
         if gamma not in self.cases:
             if len(self.cases) > 2000:
                 self.cases.clear()
@@ -313,22 +325,25 @@ class Search:
         return self.cases[gamma]
 
     def _judge(self, word: _Word) -> Judge:
+        """The judge of a choice and word."""
         case = self.case(word.gamma)
         self.space.maker.with_word(case, word.modules)
         return Judge(case, word.modules, word.count)
 
     def _open(self, gamma: Gamma, bound: float) -> None:
+        """Begin with a choice: its first item is bounded by the loads of its ranks."""
         self.entries[gamma] = _Entry(left=1)
         self._push(max(bound, self.loads(gamma).seconds() + self.step), CHOICE, gamma)
 
     def _words(self, gamma: Gamma, bound: float) -> None:
-        """One item for each word; of whole layers the fewest first, each of the others once one fewer is known."""
+        """Open one item for each word of a choice; whole layers are recomputed fewest first, one more only when
+        that item comes up."""
         entry, fixed = self.entries[gamma], self.scope.fix.get("recompute")
         entry.left -= 1
         words: list[_Word] = []
         if fixed is not None:
-            own = read_recompute("scope: recompute", fixed)
-            words = [_Word(gamma, own.modules, own.layers)]
+            recompute = read_recompute("scope: recompute", fixed)
+            words = [_Word(gamma, recompute.modules, recompute.layers)]
         elif gamma.schedule in V_SHAPES:
             words = [_Word(gamma, NONE)]
         else:
@@ -345,7 +360,8 @@ class Search:
         self._close(gamma, CHOICE)
 
     def _counts(self, word: _Word, bound: float) -> None:
-        """Whole layers computed again, so many of each chunk or more: so many are one item, more of them another."""
+        """Open an item in which this many whole layers of each chunk are computed again, and one for more of
+        them."""
         gamma, count = word.gamma, word.count or 1
         entry, most = self.entries[gamma], self._most_layers(gamma)
         entry.left -= 1
@@ -365,10 +381,10 @@ class Search:
         if count > most:
             self._close(gamma, CANNOT_FIT)
             return
-        own = _Word(gamma, WHOLE, count if count < most else None)
-        if self.scope.takes_word(Recompute(own.modules, own.count)):
+        item = _Word(gamma, WHOLE, count if count < most else None)
+        if self.scope.takes_word(Recompute(item.modules, item.count)):
             entry.left += 1
-            self._push(bound, WORD, own)
+            self._push(bound, WORD, item)
         if count < most:
             entry.left += 1
             self._push(bound, COUNTS, _Word(gamma, WHOLE, count + 1))
@@ -376,7 +392,8 @@ class Search:
             self._close(gamma, CHOICE)
 
     def _least_count(self, gamma: Gamma, most: int) -> int:
-        """The fewest layers of each chunk that may fit, since more never hold more; above `most` where none do."""
+        """The fewest whole layers of each chunk with which something may fit, since more never hold more; above
+        `most` where nothing does."""
         low, high = 0, most + 1
         while high - low > 1:
             middle = (low + high) // 2
@@ -387,12 +404,12 @@ class Search:
         return high
 
     def _most_layers(self, gamma: Gamma) -> int:
-        """Layers that one chunk can have; beyond those of even chunks few are asked for."""
+        """The most layers that one chunk can have; few are ever asked for beyond those of even chunks."""
         layers = self.problem.model.layers or len(self.problem.model.own)
         return max(1, min(layers, self.space.units - gamma.degrees.chunks + 1))
 
     def _useful(self, gamma: Gamma) -> list[Modules]:
-        """Words for which no other takes no longer and keeps no more in any type of unit."""
+        """Words that no other word beats by taking no longer and keeping no more in every type of unit."""
         maker = self.space.maker
         if self.problem.model.own or len(self.space.words) <= 2:
             return list(self.space.words)
@@ -402,13 +419,14 @@ class Search:
         return self.useful[key]
 
     def _not_dominated(self, row: int, gradient: float) -> list[Modules]:
+        """The same for one row of the tables; of words that are alike the first stays."""
         import numpy as np
 
         maker, words = self.space.maker, self.space.words
         columns = []
         for name in maker.names:
             kept, again = maker.bytes[name], maker.seconds(name, gradient).again
-            columns += [[float(own[word][row]) for word in words] for own in (again, kept.stash, kept.moment)]
+            columns += [[float(table[word][row]) for word in words] for table in (again, kept.stash, kept.moment)]
         facts = np.array(columns).T
         no_worse: Any = (facts[:, None] <= facts[None]).all(axis=2)
         # Of words that are alike the first one stays.
@@ -417,10 +435,12 @@ class Search:
         return [word for word, lost in zip(words, beaten, strict=True) if not lost]
 
     def _gradient(self, gamma: Gamma) -> float:
-        own = self.problem.rules.states[gamma.zero].gradients
-        return own.whole + own.shared
+        """Bytes of a gradient."""
+        state = self.problem.rules.states[gamma.zero].gradients
+        return state.whole + state.shared
 
     def loads(self, gamma: Gamma) -> Loads:
+        """Bounds of a choice from the loads of its ranks, made once."""
         if gamma not in self.loads_of:
             self.loads_of[gamma] = Loads(self.shape, self.case(gamma))
         return self.loads_of[gamma]
@@ -430,12 +450,13 @@ class Search:
         return Shape(self.problem)
 
     def _load(self, judge: Judge) -> LoadBound:
+        """The bound of a choice and word from the loads of ranks that fit."""
         return LoadBound(self.loads(judge.case.gamma), judge)
 
     # ---- a word ---------------------------------------------------------------------------------------------
 
     def _with_memory(self, word: _Word, bound: float) -> None:
-        """The bound with the memory of all ranks, for what may fit."""
+        """Bound an item by time and the memory of all ranks, if anything of it may fit."""
         if self.scope.layouts == "even":
             self._push(bound, MEMORY, word)
             return
@@ -448,6 +469,8 @@ class Search:
         self._push(max(bound, seconds + self.step), MEMORY, word)
 
     def _memory_bound(self, word: _Word, limit: float | None = None) -> float:
+        """Lower bound on the seconds of an iteration, the constant `step` left out, of plans whose ranks hold
+        at most `limit` bytes (None: those that may fit); infinite where there is none."""
         limit = self.maybe if limit is None else limit
         judge = self._judge(word)
         if self._is_row(judge.case):
@@ -456,11 +479,12 @@ class Search:
 
     @staticmethod
     def _is_row(case: Case) -> bool:
-        """One chunk on each rank under 1F1B, with messages that take the same whatever the layout is?"""
+        """Does each rank have one chunk under 1F1B, with messages of equal length whatever the layout?"""
         return case.gamma.schedule == "1f1b" and (case.alike_outputs or case.gamma.degrees.pipeline == 1)
 
     def _close(self, gamma: Gamma, by: str) -> None:
-        """Count a choice when nothing of it is open any more."""
+        """Note which bound closed an item; when no item of the choice is open, settle what the report says of
+        it."""
         entry = self.entries[gamma]
         if by != CANNOT_FIT:
             entry.fits = entry.fits or by != CHOICE
@@ -479,6 +503,8 @@ class Search:
     # ---- layouts --------------------------------------------------------------------------------------------
 
     def _solve(self, word: _Word, bound: float) -> None:
+        """Search the layouts of a choice and word, first among those that fit for sure, then among those that
+        may fit."""
         best = self.report.best
         judge = self._judge(word)
         below = math.inf if best is None else best.seconds - self.step
@@ -489,13 +515,13 @@ class Search:
             heapq.heappush(self.hopes, (answer.bound + self.step, self.report.solved, word))
         else:
             self.best_bound = min(self.best_bound, answer.bound + self.step)
-        known = self.values.get(word.gamma)
+        listed = self.values.get(word.gamma)
         # What was found for sure may leave the list when the best one becomes faster: then this alone is known.
         least = bound if self.sure < self.maybe else answer.bound + self.step
-        if self.settings.list_all and (known is None or not known.sure):
+        if self.settings.list_all and (listed is None or not listed.sure):
             most = self.most - self.step
-            if known is not None:
-                most = min(most, known.seconds - self.step)
+            if listed is not None:
+                most = min(most, listed.seconds - self.step)
             answer = self._layout(judge, self.maybe, most)
             self._take(word, answer, sure=self.sure == self.maybe)
             least = max(least, answer.bound + self.step)
@@ -507,17 +533,18 @@ class Search:
         self._tell(bound)
 
     def _layout(self, judge: Judge, limit: float, below: float) -> Best:
-        """The best layout of one choice and word; only one that is faster than `below` is looked for."""
+        """The best layout of a choice and word whose ranks hold at most `limit` bytes; only one faster than
+        `below` seconds is searched."""
         if self.scope.layouts == "even":
             return self._even(judge, limit)
         case = judge.case
         if self._is_row(case):
-            own = judge.pipeline(limit)
-            first = solve(own, cutoff=below, tolerance=TOLERANCE, most_nodes=0)
+            pipeline = judge.pipeline(limit)
+            first = solve(pipeline, cutoff=below, tolerance=TOLERANCE, most_nodes=0)
             if first.bound >= min(self._best_seconds, below) or (first.value is None and first.bound >= below):
                 return first
             nodes = max(200, NODE_WORK // (case.micro_batches * case.gamma.degrees.pipeline))
-            return solve(own, cutoff=below, tolerance=TOLERANCE, most_nodes=nodes)
+            return solve(pipeline, cutoff=below, tolerance=TOLERANCE, most_nodes=nodes)
         load = self._load(judge)
         bound = load.seconds(limit)
         if bound >= below:
@@ -541,28 +568,32 @@ class Search:
 
     @property
     def _best_seconds(self) -> float:
+        """Seconds of the best configuration, the constant `step` left out; infinite: there is none."""
         return math.inf if self.report.best is None else self.report.best.seconds - self.step
 
     def _layouts(self, case: Case) -> int:
-        """How many there are."""
+        """Number of layouts that this case has."""
         chunks = case.gamma.degrees.chunks
         return math.comb(self.space.units - 1, chunks - 1)
 
     @staticmethod
     def _looks(case: Case, factor: int = 1) -> int:
+        """Number of layouts that local moves may look at."""
         passes = 2 * case.micro_batches * case.gamma.degrees.chunks
         return factor * max(20, min(MOST_LOOKS, LOOK_WORK // passes))
 
     def _starts(self, judge: Judge, load: LoadBound) -> list[tuple[int, ...]]:
+        """Layouts from which local moves begin."""
         chunks = judge.case.gamma.degrees.chunks
         starts = [even_layout(self.problem, chunks), load.layout(), load.layout(late=True), load.balanced()]
-        found: list[tuple[int, ...]] = []
+        layouts: list[tuple[int, ...]] = []
         for start in starts:
-            if start is not None and min(start) > 0 and start not in found:
-                found.append(start)
-        return found
+            if start is not None and min(start) > 0 and start not in layouts:
+                layouts.append(start)
+        return layouts
 
     def _even(self, judge: Judge, limit: float) -> Best:
+        """The even layout of a case, where it fits."""
         layout = even_layout(self.problem, judge.case.gamma.degrees.chunks)
         if layout is None or min(layout) < 1:
             return Best(None, math.inf)
@@ -570,6 +601,7 @@ class Search:
         return Best(None, math.inf) if seconds == math.inf else Best(seconds, seconds, layout)
 
     def _take(self, word: _Word, answer: Best, *, sure: bool) -> None:
+        """Keep a configuration if it is better for its choice, or the best of all."""
         if answer.value is None:
             return
         seconds = answer.value + self.step
@@ -577,18 +609,19 @@ class Search:
         is_best = sure and (self.report.best is None or seconds < self.report.best.seconds)
         if is_best and not self.fits(plan):
             return
-        found = Found(plan, seconds, min(seconds, answer.bound + self.step), sure)
-        known = self.values.get(word.gamma)
-        if seconds <= self.most or known is not None:
-            better = known is None or (sure, -seconds) > (known.sure, -known.seconds)
+        entry = Found(plan, seconds, min(seconds, answer.bound + self.step), sure)
+        before = self.values.get(word.gamma)
+        if seconds <= self.most or before is not None:
+            better = before is None or (sure, -seconds) > (before.sure, -before.seconds)
             if better:
-                self.values[word.gamma] = found
+                self.values[word.gamma] = entry
         if is_best:
-            self.report.best = found
-            self.values[word.gamma] = found
+            self.report.best = entry
+            self.values[word.gamma] = entry
             self._tell(None)
 
     def _tell(self, bound: float | None) -> None:
+        """Tell the listener how far the search is; `bound`: of the item that was just refined."""
         if bound is not None:
             self.open_bound = bound
             self.report.bound = max(self.report.bound, min(bound, self._solved_bound))
@@ -598,6 +631,7 @@ class Search:
     # ---- the end --------------------------------------------------------------------------------------------
 
     def _end(self, *, finished: bool) -> Report:
+        """Close the report: the bound, what is discarded and what is undecided."""
         report = self.report
         report.finished = finished
         open_bound = min((item[0] for item in self.heap), default=math.inf)
@@ -628,7 +662,8 @@ class Search:
         return report
 
     def _settle(self) -> tuple[tuple[Gamma, float], ...]:
-        """Choices without a configuration in the list: discarded where the bound says so."""
+        """Choices of which no configuration is listed, with their bounds; those whose bound excludes them are
+        discarded."""
         left = []
         for gamma, (bound, by) in self.unsettled.items():
             if bound > self.most:
@@ -638,16 +673,16 @@ class Search:
         return tuple(sorted(left, key=lambda one: one[1]))
 
     def _listed(self) -> tuple[Found, ...]:
-        """One entry for each choice of degrees, micro-batch and ZeRO stage, the fastest first."""
+        """The list: one entry for each choice of degrees, micro-batch and ZeRO stage, the fastest first."""
         best: dict[tuple[Any, ...], Found] = {}
-        for gamma, found in self.values.items():
-            if found.seconds > self.most:
+        for gamma, entry in self.values.items():
+            if entry.seconds > self.most:
                 self.unsettled[gamma] = self.bounds.get(gamma, 0.0), LAYOUT
                 continue
             key = gamma.degrees, gamma.micro_batch, gamma.zero
-            if key not in best or (found.sure, -found.seconds) > (best[key].sure, -best[key].seconds):
-                best[key] = found
-        return tuple(sorted(best.values(), key=lambda found: found.seconds))
+            if key not in best or (entry.sure, -entry.seconds) > (best[key].sure, -best[key].seconds):
+                best[key] = entry
+        return tuple(sorted(best.values(), key=lambda entry: entry.seconds))
 
 
 def search(
@@ -657,5 +692,5 @@ def search(
     layouts: str = "any",
     settings: Settings | None = None,
 ) -> Report:
-    """The whole search, from words."""
+    """Search a problem in a scope that is given by words, to the end."""
     return Search(problem, read_scope(fix, forbid, layouts), settings).run()

@@ -35,7 +35,7 @@ INTERLEAVED = "interleaved-1f1b"
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What rules ask of a configuration, without a layout and without its checks."""
+    """What the rules of a framework look at in a configuration, without a layout."""
 
     degrees: Degrees
     micro_batch: int
@@ -48,7 +48,7 @@ class _Asked:
 
 
 class Space:
-    """The families of a problem in a scope."""
+    """The families of a problem that are in a scope, one row each of the arrays in `columns`."""
 
     def __init__(self, problem: TrainingProblem, scope: Scope) -> None:
         import numpy as np
@@ -67,6 +67,7 @@ class Space:
         return len(self.columns["tensor"])
 
     def _words(self) -> Iterator[Modules]:
+        """Words for recomputation that the scope takes: sets of modules that are computed again."""
         fixed = self.scope.fix.get("recompute")
         if fixed is not None:
             yield read_recompute("scope: recompute", fixed).modules
@@ -78,7 +79,9 @@ class Space:
     # ---- what can be run ------------------------------------------------------------------------------------
 
     def _rows(self) -> Iterator[tuple[int, ...]]:
-        problem, devices, own = self.problem, self.problem.devices, self.problem.model.own
+        """One row for each family that the framework can run: tensor, context, pipeline, data, expert, expert
+        tensor, micro-batch, ZeRO stage."""
+        problem, devices, measured_layers = self.problem, self.problem.devices, self.problem.model.own
         for t in divisors(devices):
             for c in divisors(devices // t):
                 if not self._can(Degrees(tensor=t, context=c, data=devices // (t * c))):
@@ -92,7 +95,7 @@ class Space:
                     ):
                         continue
                     sizes = [b for b in divisors(problem.batch // d) if self.scope.takes("micro-batch", b)]
-                    if own:
+                    if measured_layers:
                         sizes = [b for b in sizes if self._is_measured(t, b)]
                     for e, s in self._experts(t, c, p, d):
                         for b in sizes:
@@ -100,66 +103,72 @@ class Space:
                                 yield t, c, p, d, e, s, b, zero
 
     def _takes(self, **degrees: int) -> bool:
+        """Does the scope take all these degrees?"""
         return all(self.scope.takes(name.replace("_", "-"), value) for name, value in degrees.items())
 
     def _is_measured(self, tensor: int, micro_batch: int) -> bool:
-        own = self.problem.model.own
-        return all(any((x.tensor, x.micro_batch) == (tensor, micro_batch) for x in layer.times) for layer in own)
+        """Has every measured layer times for this tensor degree and micro-batch?"""
+        layers = self.problem.model.own
+        return all(any((x.tensor, x.micro_batch) == (tensor, micro_batch) for x in layer.times) for layer in layers)
 
     def _can(self, degrees: Degrees, zero: int | None = None, schedule: str = "1f1b", micro_batch: int = 1) -> bool:
-        """Does it keep all rules?"""
-        own = self.problem.rules
+        """Does a configuration with these degrees keep all rules of the framework?"""
+        rules = self.problem.rules
         if self.problem.model.own and (degrees.context > 1 or degrees.expert > 1 or degrees.expert_tensor > 1):
             return False
-        asked: Any = _Asked(degrees, micro_batch, own.usual_zero if zero is None else zero, schedule)
-        return all(rule.kept(self.problem, asked) for rule in own.rules)
+        asked: Any = _Asked(degrees, micro_batch, rules.usual_zero if zero is None else zero, schedule)
+        return all(rule.kept(self.problem, asked) for rule in rules.rules)
 
     def _experts(self, t: int, c: int, p: int, d: int) -> list[tuple[int, int]]:
-        ranks, own = t * c * d, self.problem.model.experts
-        if own is None:
+        """Pairs of expert degree and expert tensor degree that the scope and the framework take."""
+        ranks, experts = t * c * d, self.problem.model.experts
+        if experts is None:
             return [(1, 1)] if self._takes(expert=1, expert_tensor=1) else []
         least = min(self.problem.rules.states)
         return [
             (e, s)
             for s in divisors(ranks)
             for e in divisors(ranks // s)
-            if e <= own.count
+            if e <= experts.count
             and self._takes(expert=e, expert_tensor=s)
             and self._can(Degrees(t, c, p, 1, d, e, s), least)
         ]
 
     def _zeros(self, t: int, c: int, p: int, d: int) -> list[int]:
+        """ZeRO stages that the scope and the framework take with these degrees."""
         degrees = Degrees(t, c, p, 1, d)
         return [z for z in self.problem.rules.states if self.scope.takes("zero", z) and self._can(degrees, z)]
 
     def gammas(self, row: int) -> list[Gamma]:
-        """A family's choices of schedule and chunks."""
+        """The choices of schedule and chunks on a rank for the family in this row."""
         t, c, p, d, e, s, b, zero = (int(column[row]) for column in self.columns.values())
         batches = self.problem.batch // (d * b)
-        found = []
+        choices = []
         for schedule, v in self._ways(p, batches):
             degrees = Degrees(t, c, p, v, d, e, s)
             if self._can(degrees, zero, schedule, b):
-                found.append(Gamma(degrees, b, zero, schedule))
-        return found
+                choices.append(Gamma(degrees, b, zero, schedule))
+        return choices
 
     def _ways(self, p: int, batches: int) -> list[tuple[str, int]]:
+        """Schedules, each with a number of chunks on a rank, for p ranks and so many micro-batches."""
         key = p, batches
-        if key not in self._known_ways:
-            self._known_ways[key] = [
+        if key not in self._ways_by_key:
+            self._ways_by_key[key] = [
                 (schedule, v)
                 for schedule in self.problem.rules.schedules
                 if self.scope.takes("schedule", schedule)
                 for v in self._chunks(schedule, p, batches)
                 if self.scope.takes("virtual", v)
             ]
-        return self._known_ways[key]
+        return self._ways_by_key[key]
 
     @cached_property
-    def _known_ways(self) -> dict[tuple[int, int], list[tuple[str, int]]]:
+    def _ways_by_key(self) -> dict[tuple[int, int], list[tuple[str, int]]]:
         return {}
 
     def _chunks(self, schedule: str, p: int, batches: int) -> Iterable[int]:
+        """Numbers of chunks on a rank that a schedule can have."""
         if schedule == INTERLEAVED:
             return range(2, self.units // p + 1) if p > 1 and batches % p == 0 else ()
         if schedule in V_SHAPES:
@@ -168,7 +177,7 @@ class Space:
 
     @cached_property
     def sizes(self) -> Column:
-        """How many choices each family has."""
+        """Number of choices (schedule and chunks) of each family."""
         import numpy as np
 
         batches = self.problem.batch // (self.columns["data"] * self.columns["micro_batch"])
@@ -180,41 +189,42 @@ class Space:
 
     @cached_property
     def key_rows(self) -> Column:
+        """For each family, its row in the tables of `maker`, which depend on five of its columns."""
         import numpy as np
 
-        own = self.columns
+        columns = self.columns
         keys = zip(
-            *(own[name].tolist() for name in ("tensor", "context", "expert", "expert_tensor", "micro_batch")),
+            *(columns[name].tolist() for name in ("tensor", "context", "expert", "expert_tensor", "micro_batch")),
             strict=True,
         )
         return np.array([self.maker.row_of[key] for key in keys], np.int64)
 
     def per_zero(self, value: Any) -> Column:
-        """A number of each ZeRO stage, for each family."""
+        """For each family, the number that `value` gives for its ZeRO stage."""
         import numpy as np
 
         zero = self.columns["zero"]
-        found = np.zeros(len(zero))
+        numbers = np.zeros(len(zero))
         for stage in self.problem.rules.states:
-            found[zero == stage] = value(stage)
-        return found
+            numbers[zero == stage] = value(stage)
+        return numbers
 
     @cached_property
     def bounds(self) -> tuple[Column, Column]:
-        """Seconds that no configuration of a family is below, and bytes that its fullest rank has at least."""
+        """Lower bounds of each family: seconds of an iteration, and bytes of its fullest rank."""
         if self.problem.model.own:
-            return self._own_bounds()
+            return self._measured_bounds()
         import numpy as np
 
-        own, maker, rates = self.columns, self.maker, self.problem.efficiencies
-        p, batches = own["pipeline"], self.problem.batch // (own["data"] * own["micro_batch"])
-        shards = own["context"] * own["data"]
-        expert_shards = np.maximum(1, own["tensor"] * shards // (own["expert"] * own["expert_tensor"]))
-        dense = maker.cluster.groups(own["tensor"], shards)
-        experts = maker.cluster.groups(own["expert_tensor"] * own["expert"], expert_shards)
+        columns, maker, rates = self.columns, self.maker, self.problem.efficiencies
+        p, batches = columns["pipeline"], self.problem.batch // (columns["data"] * columns["micro_batch"])
+        shards = columns["context"] * columns["data"]
+        expert_shards = np.maximum(1, columns["tensor"] * shards // (columns["expert"] * columns["expert_tensor"]))
+        dense = maker.cluster.groups(columns["tensor"], shards)
+        experts = maker.cluster.groups(columns["expert_tensor"] * columns["expert"], expert_shards)
         states = self.problem.rules.states
         gradient = self.per_zero(lambda zero: gradient_bytes_of(states[zero]))
-        zero, row = own["zero"], self.key_rows
+        zero, row = columns["zero"], self.key_rows
         busy, standing, stash = (np.zeros(len(p)) for _ in range(3))
         tails = [np.zeros(len(p)) for _ in range(4)]
         least_layer = np.full(len(p), np.inf)
@@ -279,20 +289,20 @@ class Space:
         return seconds, (standing + stash) / p + fixed
 
     def _each_bytes(self, shards: Column) -> Column:
-        """Of one parameter."""
+        """For each family, bytes of weights, gradients and optimizer of one parameter on a rank."""
         import numpy as np
 
         eight = float(self.problem.fp8_weight_copy and self.problem.precision == "fp8")
-        found = np.zeros(len(shards))
+        amounts = np.zeros(len(shards))
         for zero, state in self.problem.rules.states.items():
             parts = (state.weights, state.gradients, state.optimizer)
             whole = eight + sum(part.whole for part in parts)
             shared = sum(part.shared for part in parts)
-            found = np.where(self.columns["zero"] == zero, whole + shared / shards, found)
-        return found
+            amounts = np.where(self.columns["zero"] == zero, whole + shared / shards, amounts)
+        return amounts
 
-    def _own_bounds(self) -> tuple[Column, Column]:
-        """Of measured layers: work alone."""
+    def _measured_bounds(self) -> tuple[Column, Column]:
+        """The bounds of models with measured layers: seconds of the work alone, and bytes that are always there."""
         import numpy as np
 
         seconds = np.zeros(len(self))
@@ -312,6 +322,7 @@ def divisors(number: int) -> list[int]:
 
 
 def configuration(gamma: Gamma, layout: tuple[int, ...], recompute: Any = NOTHING) -> Configuration:
+    """A configuration of the choice and layout, in which every chunk computes the same again."""
     return Configuration(
         gamma.degrees, gamma.micro_batch, gamma.zero, gamma.schedule, layout, (recompute,) * len(layout)
     )

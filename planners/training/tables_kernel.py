@@ -83,7 +83,8 @@ def stage_tables(
     received: float,
     beside: float,
 ) -> Any:
-    """Of stages with one chunk: [(backward, fixed bytes, tail), first, behind]."""
+    """Table of stages with one chunk: backward seconds, fixed bytes and tail seconds, [number, first unit, unit
+    behind the last]."""
     units = types.shape[0]
     found = np.zeros((3, units + 1, units + 1))
     for i in range(units):
@@ -245,7 +246,8 @@ def judge(
     beside: float,
     limit: float,
 ) -> Any:
-    """Of a whole layout under any order: its time (infinite where a rank is above the limit), and each rank's bytes."""
+    """Time of a whole layout under any order (infinite where a rank is above the limit), and the bytes of each
+    rank."""
     p, v, count = chunks.shape[0], chunks.shape[1], homes.shape[0]
     units = types.shape[0]
     borders = np.zeros(count + 1, np.int64)

@@ -110,7 +110,8 @@ class Frame:
         return self.together(t, u) - self.model.w[u, t]
 
     def begun(self, t: int, at: int) -> Any:
-        """Starts of a task up to that of another one, less those in earlier periods: w where both take time."""
+        """Number of starts of task t by the start of task `at`, less the starts in earlier periods: w where
+        both tasks take time."""
         if t == at:
             return int(t in self.timeless)
         if t in self.timeless and at not in self.timeless:
@@ -120,7 +121,7 @@ class Frame:
         return self.w(t, at)
 
     def done(self, t: int, at: int) -> Any:
-        """Ends of a task up to the start of another one, less those in earlier periods."""
+        """Number of ends of task t by the start of task `at`, less the ends in earlier periods."""
         if at in self.timeless and t not in self.timeless:
             return self.model.ended[t, at]
         return self.begun(t, at)

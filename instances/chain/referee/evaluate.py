@@ -22,7 +22,7 @@ class GpuUse:
 
     gpu: int
     layers: tuple[int, ...]
-    """Numbers from 1."""
+    """Numbers of the layers on the GPU; the first layer is 1."""
     busy: float
     idle: float
     in_flight: int
@@ -53,7 +53,7 @@ class Overrun:
     edge: int
     name: str
     side: str
-    """`sender` or `receiver`."""
+    """The end of the edge at which the slot is still needed: `sender` or `receiver`."""
     gpu: int
     excess: float
 

@@ -182,7 +182,8 @@ def _add(changes: dict[int, dict[str, int]], ticks: int, term: str, size: int) -
 
 
 def _rounding(layout: Layout) -> int:
-    """How much earlier a tensor dies, so that rounded times that should meet do not overlap: less than any task."""
+    """Ticks by which a tensor dies earlier, so that rounded times that should meet do not overlap; less than
+    any task takes."""
     lengths = [length for length in (*layout.durations, *layout.edge_times) if length > 0]
     return min([layout.tolerance, *(length // 2 for length in lengths)])
 

@@ -19,7 +19,7 @@ class Activity:
     """A task or a transfer of one batch; times in the problem's unit."""
 
     resource: str
-    """gpu0, or link0-1."""
+    """The name of the GPU or link that is busy, such as gpu0 or link0-1."""
     start: float
     end: float
     batch: int

@@ -227,6 +227,8 @@ def _passes(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[Vio
 
 
 def _in_flight(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[Violation]:
+    """Stages whose samples in flight are no whole micro-batches, exceed the mini-batch, or are fewer than the
+    schedule needs."""
     for number, (stage, needed) in enumerate(zip(plan.stages, required_in_flight(problem, plan), strict=True)):
         if stage.in_flight % stage.micro_batch or stage.in_flight > problem.mini_batch:
             yield Violation(

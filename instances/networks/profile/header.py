@@ -115,7 +115,8 @@ def _column(position: int, title: str, bytes_per_parameter: float | None) -> Col
 
 
 def _word(title: str) -> str:
-    """Without its unit, in small letters."""
+    """A column title without its unit, in small letters, with underscores between words; empty where it is no
+    title."""
     match = _HEADER.fullmatch(title)
     return re.sub(r"[\s.-]+", "_", match["name"].strip().lower()) if match else ""
 

@@ -58,7 +58,8 @@ def _check_mixed(cluster: Cluster, kind: Kind[Any, Any]) -> None:
 
 
 def memory_of_each(cluster: Cluster) -> tuple[float | None, ...]:
-    """Of the GPUs that are named; None where the caller wants no limit."""
+    """Bytes of memory of each named GPU, in the order of the names; None for each where the caller wants no
+    limit."""
     names = [name for _, name in cluster.gpus or ()]
     return tuple(None if cluster.memory_bytes == math.inf else GPUS[name].memory_bytes for name in names)
 
@@ -72,7 +73,7 @@ def on_each(profile: Profile, cluster: Cluster) -> tuple[Profile, ...]:
 
 
 def peak_ratio(first: KnownGpu, other: KnownGpu) -> Fraction:
-    """How many times as long the other one takes, by what both can calculate at most."""
+    """The ratio of the other GPU's time to the first one's, by the most that each can calculate in a second."""
     return as_written(_peak(first)) / as_written(_peak(other))
 
 

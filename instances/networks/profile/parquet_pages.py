@@ -1,4 +1,4 @@
-"""How much the pages of a parquet file unpack to, as each of them says itself.
+"""The number of bytes that the pages of a parquet file unpack to, as each page says itself.
 
 The footer says so, too, but readers reserve what the pages say: a footer that says less is no protection. A page begins
 with a header in Thrift's compact protocol, whose second field is its unpacked size and whose third is the size that it

@@ -20,7 +20,7 @@ class ConfigurationEvaluation:
     plan: Configuration
     micro_batches: int
     memory: tuple[RankMemory, ...]
-    """Of each pipeline stage."""
+    """The memory of the ranks of each pipeline stage."""
     timing: Timing
     limit_bytes: float | None
 
@@ -29,7 +29,7 @@ class ConfigurationEvaluation:
         return max(self.memory, key=lambda rank: rank.bytes)
 
     def fit(self, error: float) -> Fit:
-        """Of the fullest rank, where memory may be misjudged by that share."""
+        """Whether the fullest rank fits, where its bytes may be misjudged by the share `error`."""
         return fit_of(self.fullest.bytes, self.limit_bytes, error)
 
     @property

@@ -18,14 +18,15 @@ from ..plan import Configuration, Recompute
 from ..problem import TrainingProblem
 from .shapes import FULL, HALF, Kept, Sizes, Weight, kept_by, weights_of
 
+# Bytes for the libraries that multiply matrices: 32 MiB for cuBLAS and 32 MiB for the layers that call it.
 WORKSPACE_BYTES = 64 * 2**20
-"""Of the libraries for products of matrices: 32 MiB each of cuBLAS and of the layers that call it."""
+# Copies of all routed tokens while the experts of a layer run backward: their gradients before and after
+# sorting and on both sides of the exchange; measured on three stages of DeepSeek-V2.
 TOKEN_COPIES = 5
-"""Of all routed tokens, while the experts of a layer run backward: their gradients before and after sorting and on both
-sides of the exchange; measured on three stages of DeepSeek-V2."""
+# What the backward pass of a measured layer holds for a moment, as a multiple of the bytes that the layer
+# keeps: gradients, and what is made on the way. Published runs of one, two and four stages with 1 to 8
+# sequences hold as much.
 OWN_MOMENT = 2
-"""Of what a measured layer keeps: its gradients, and what its backward pass makes on the way; as much as published runs
-of one, two and four stages with 1 to 8 sequences hold."""
 
 PARTS = ("weights", "gradients", "optimizer", "activations", "transient", "reserve")
 
@@ -35,7 +36,7 @@ class RankMemory:
     """The fullest moment of the ranks of one pipeline stage."""
 
     rank: int
-    """The pipeline rank."""
+    """Number of the pipeline rank, from 0."""
     parts: Mapping[str, float]
     """Bytes by what they are for, as `PARTS` has them."""
 
@@ -45,7 +46,7 @@ class RankMemory:
 
 
 def memory_of_ranks(problem: TrainingProblem, plan: Configuration) -> tuple[RankMemory, ...]:
-    """Of every pipeline rank; the ranks of one stage are alike."""
+    """The memory of each pipeline rank at its fullest moment; all ranks of one stage are alike."""
     sizes = Sizes(problem, plan)
     stashes = [_stash_of_chunk(sizes, chunk) for chunk in range(plan.degrees.chunks)]
     return tuple(_memory_of(sizes, rank, stashes) for rank in range(plan.degrees.pipeline))

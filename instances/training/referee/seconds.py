@@ -60,8 +60,9 @@ from .work import (
     sum_of,
 )
 
+# Bytes that the update of a parameter moves: its gradient read twice, three numbers of four bytes read and
+# written, one of two bytes written.
 UPDATE_BYTES = 34
-"""Of a parameter: its gradient read twice, three numbers of four bytes read and written, one of two bytes written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +87,21 @@ class RankTime:
 
     @property
     def busy(self) -> float:
-        """Of the passes alone."""
+        """Seconds of the passes alone, without sums of gradients, the update and waiting."""
         passes = ("products", "attention", "memory", "tensor", "context", "expert", "recomputation", "measured")
         return sum(float(getattr(self, name)) for name in passes)
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """One iteration."""
+    """Times and rates of one iteration."""
 
     seconds: float
     tokens_per_second_per_gpu: float
     mfu: float | None
     """None: layers are no shapes, so that their operations are not known."""
     ranks: tuple[RankTime, ...]
-    """Of each pipeline stage."""
+    """The load of a rank of each pipeline stage."""
     chunks: tuple[PassTimes, ...]
     """One micro-batch through each chunk."""
     delays: tuple[float, ...]
@@ -114,9 +115,9 @@ class Path:
     """What the time of an iteration consists of: passes that wait for each other, up to the end of one rank."""
 
     rank: int
-    """Whose tail comes last."""
+    """The rank whose tail ends last."""
     passes: tuple[tuple[int, int], ...]
-    """How many forward and how many backward passes of every stage of the simulator."""
+    """Numbers of forward and of backward passes on the path, for each stage of the simulator."""
     delays: tuple[int, ...]
     """How often each chunk's transfer to the next one, or back, is waited for."""
 
@@ -138,7 +139,7 @@ class Iteration:
         return pipeline_of(self.plan, self.chunks, self.delays, self.plan.micro_batches(self.problem.batch))
 
     def seconds(self) -> float:
-        """By simulation."""
+        """Seconds of an iteration, found by simulating all passes."""
         pipeline = self.pipeline
         ends = [max(task.end for task in stage.tasks) for stage in run(pipeline).stages]
         last = [max(ends[x] for x in {x for x, _ in order}) for order in pipeline.shared]
@@ -207,7 +208,8 @@ def timing_of(problem: TrainingProblem, plan: Configuration) -> Timing:
 
 
 def model_operations(problem: TrainingProblem) -> float | None:
-    """Of an iteration, on all GPUs; None where layers are no shapes."""
+    """Floating-point operations of an iteration on all GPUs; None where the model has measured layers, whose
+    shapes are unknown."""
     model = problem.model
     if model.own:
         return None

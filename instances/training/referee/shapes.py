@@ -14,10 +14,10 @@ from ..model import Attention, Experts, Mlp, Model
 from ..plan import Configuration
 from ..problem import TrainingProblem
 
+# Bytes of a number in bf16 or fp16.
 HALF = 2
-"""Bytes of a number in bf16 or fp16."""
+# Bytes of a number in fp32.
 FULL = 4
-"""Bytes of a number in fp32."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,8 +100,8 @@ from ..problem import TrainingProblem
 
 Over = Literal["tensor", "context", "expert", "expert_tensor"]
 BACKWARD_ATTENTION = 2.5
+# Bytes of a number of sixteen bits.
 HALF = 2
-"""Bytes of a number of sixteen bits."""
 
 
 # ---- what is done --------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ HALF = 2
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """Of (rows x inner) with (inner x columns), so many times."""
+    """`count` products of a (rows x inner) matrix with an (inner x columns) matrix."""
 
     rows: float
     columns: float
@@ -175,7 +175,7 @@ class Parts:
     expert: float = 0.0
     data: float = 0.0
     measured: float = 0.0
-    """Of layers with measured times."""
+    """Seconds of layers whose times were measured."""
 
     def __add__(self, other: Parts) -> Parts:
         return Parts(
@@ -399,7 +399,7 @@ class Shapes:
         )
 
     def _keys(self, own: Attention) -> float:
-        """How many keys a token sees on average."""
+        """Number of keys that a token sees on average."""
         s, w = self.problem.sequence, own.window
         if w is None or w >= s:
             return s / 2
@@ -475,8 +475,8 @@ class Shapes:
         return (Module("projection", items), *self._norms(2), *self._layer(last), *self._head())
 
 
+# Modules that are computed again together with another one.
 INSIDE = {"moe": ("moe_act", "shared_experts")}
-"""Modules that are computed again with another one."""
 
 
 def computed_again(modules: tuple[Module, ...], names: tuple[str, ...]) -> tuple[Module, ...]:

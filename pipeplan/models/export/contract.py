@@ -224,7 +224,7 @@ def tied(job: ToExport) -> list[tuple[str, int, str, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One framework."""
+    """What is needed to write a plan for one framework."""
 
     address: str
     """Module of this package and function in it."""

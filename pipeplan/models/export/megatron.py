@@ -70,8 +70,8 @@ def _batches(job: ToExport) -> list[str]:
     return words + ([f"--seq-length {sequence}"] if isinstance(sequence, int) else [])
 
 
+# Megatron's options by the name of the optimizer for which the plan's memory was counted.
 OPTIMIZERS = {"sgd": "--optimizer sgd", "adam": "--optimizer adam", "adam-mixed": "--optimizer adam --bf16"}
-"""By the name that the plan's memory was counted for."""
 
 
 def _optimizer(job: ToExport) -> list[str]:

@@ -11,8 +11,8 @@ from .contract import Exported, ExportOptions
 from .megatron import FILE
 
 TARGET = "megatron"
+# Letters of units in Megatron's layout; every other unit is a layer, whose letter is t.
 LETTERS = {"embedding": "E", "prediction": "m", "head": "L"}
-"""Every other unit is a layer, t."""
 
 
 def export(problem: TrainingProblem, plan: Configuration, options: ExportOptions) -> Exported:

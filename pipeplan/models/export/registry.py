@@ -19,8 +19,8 @@ from ..stages import stages_of
 from .contract import TARGETS, Exported, ExportOptions, PlanRefusalError, ToExport
 
 _FLAGS = {"rename": "--rename", "micro_batches": "--micro-batches"}
+# The key of a result's `problem` under which the result holds the problem itself.
 WHOLE = "whole"
-"""Under this key of its `problem` a result holds the problem itself."""
 PROFILE = "give what pipeplan.load_profile(path) or pipeplan.import_torch(build) returns, or None"
 
 

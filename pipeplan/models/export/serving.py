@@ -19,13 +19,13 @@ NO_CACHE = "no plan counts the memory of KV caches; leave room for them"
 
 
 def vllm(job: ToExport) -> Exported:
-    """An environment variable."""
+    """The environment variable by which vLLM divides layers among stages."""
     counts, notes = _counts(job)
     return Exported({"vllm.env": f"VLLM_PP_LAYER_PARTITION={_listed(counts)}\n"}, notes)
 
 
 def sglang(job: ToExport) -> Exported:
-    """An environment variable."""
+    """The environment variable by which SGLang divides layers among stages."""
     counts, notes = _counts(job)
     return Exported({"sglang.env": f"SGLANG_PP_LAYER_PARTITION={_listed(counts)}\n"}, notes)
 

@@ -104,17 +104,18 @@ def schedule_of(job: ToExport, notes: list[str]) -> dict[str, str]:
 
 
 TOML = "parallelism.toml"
+# torchtitan's names by those that transformers give to modules of language models.
 TORCHTITAN_NAMES = {
     "model.embed_tokens": "tok_embeddings",
     "model.layers": "layers",
     "model.norm": "norm",
     "lm_head": "output",
 }
-"""Of the modules of a language model of transformers."""
 
 
 def torchtitan(job: ToExport) -> Exported:
-    """Rows, with one or several stages on a rank; stage i is on rank i mod the number of ranks."""
+    """The parallelism settings of torchtitan for a row of stages, one or several on a rank: stage i is on rank
+    i mod the number of ranks."""
     check_row(job, check_round_robin)
     replicas, tensor = degrees_of(job)
     check_one_micro_batch(job)

@@ -23,7 +23,7 @@ class Clock(Protocol):
         """Before the first mark of a step."""
 
     def mark(self) -> Any:
-        """Now."""
+        """Set a mark now; `read` tells its moment later."""
 
     def read(self, mark: Any) -> Moment:
         """When it was set."""
@@ -34,7 +34,7 @@ class CpuClock:
     """For one thread: backward passes on a CPU run in the thread that asks for them."""
 
     def begin(self) -> None:
-        """Nothing to prepare."""
+        """There is nothing to prepare on a CPU."""
 
     def mark(self) -> Moment:
         return Moment(time.perf_counter(), time.thread_time())

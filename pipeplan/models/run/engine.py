@@ -78,7 +78,7 @@ class Engine:
     training: bool
     shared: Sequence[SharedParameter] = ()
     schedule: str = "the plan's"
-    """Whose order of the passes it is."""
+    """The order of the passes, in words: "the plan's" or "the given"."""
     _local: dict[Message, torch.Tensor] = field(default_factory=dict)
     _kept: dict[tuple[int, int], _Kept] = field(default_factory=dict)
     _divided: dict[tuple[int, int], DividedBackward] = field(default_factory=dict)

@@ -25,7 +25,7 @@ class Case:
     ordered: bool = False
     """Are messages told apart by their order alone, as NCCL asks for?"""
     whose: str = "the plan's"
-    """Whose orders they are."""
+    """The order of the passes, in words: "the plan's" or "the given"."""
 
     @classmethod
     def of(cls, name: str, schedule: Schedule, *, engine: str = "own", ordered: bool = False) -> Case:
@@ -44,7 +44,7 @@ class Job:
     """All that a rank has to know; the same for all of them."""
 
     model: str
-    """FILE:FUNCTION."""
+    """The function that makes the model, written as FILE:FUNCTION."""
     samples: int
     """Samples of a micro-batch, for functions that take their number."""
     graph_sha256: str

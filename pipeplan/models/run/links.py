@@ -25,7 +25,7 @@ class Links(Protocol):
         """Begin to receive it, unless that has begun."""
 
     def take(self, message: Message) -> torch.Tensor:
-        """Wait for it."""
+        """Wait until the message is there, and return its tensor."""
         ...
 
     def send(self, message: Message, tensor: torch.Tensor) -> None:

@@ -88,14 +88,14 @@ class StageTimes:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Against one process."""
+    """Losses and gradients of the pipeline, compared with those of one process."""
 
     loss: float | None
     expected_loss: float
     difference: float
     """The largest of any gradient, divided by the largest gradient of all."""
     compared: int
-    """Gradients."""
+    """Number of gradients that were compared."""
     empty: bool = False
     """Are all gradients zero, so that nothing was checked?"""
 
@@ -123,7 +123,7 @@ class CaseReport:
     stages: tuple[StageTimes, ...]
     loss: float | None
     schedule: str
-    """Whose order of the passes it was."""
+    """The order of the passes, in words: "the plan's" or "the given"."""
     iterations: tuple[float, ...]
     check: Check | None
     simulation: Simulation

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+# The most steps of an axis: on a phone, and on a wide page.
 FEW, MANY = 4, 10
-"""Steps of an axis at most: on a phone and upwards, and across a wide page."""
 MOST_DECIMALS = 9
+# Larger numbers are written with an exponent.
 LONGEST_WHOLE = 1e10
-"""Numbers are written out up to here, and with an exponent from here on."""
 DIGITS = 4
 
 

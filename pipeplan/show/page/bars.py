@@ -27,8 +27,8 @@ from .charts import (
 )
 from .markup import tag
 
+# Heights of a row, of the line above its bar, and of the bar.
 ROW, LABEL, THICK = 38.0, 16.0, 16.0
-"""A row, the line above the bar that says what it is, and the bar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,7 @@ def _inks(rows: Sequence[Bar]) -> Mapping[str, str]:
 
 
 def _bar(row: Bar, top: float, x: Scale, inks: Mapping[str, str], unit: str) -> list[Element]:
+    """The name, value, coloured parts and limit line of one bar."""
     limit = f" of {number(row.limit)}" if row.limit else ""
     value = f"{number(row.length)}{limit} {unit}".rstrip()
     room = LONGEST - len(value) - 2
@@ -95,7 +96,7 @@ def _bar(row: Bar, top: float, x: Scale, inks: Mapping[str, str], unit: str) -> 
 
 
 def _limit_text(limit: float, x: Scale, y: float, unit: str) -> Element:
-    """Below the lines, where no other text is."""
+    """The label of the memory limit, set below the limit lines, where no other text stands."""
     words = f"limit {number(limit)} {unit}".rstrip()
     anchor = "end" if x(limit) > FULL / 2 else "start"
     return tag("text", {"x": per_cent(x(limit)), "y": y, "text-anchor": anchor}, words)

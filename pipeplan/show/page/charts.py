@@ -11,15 +11,15 @@ from ..palette import CATEGORIES
 from .axes import FEW, MANY, Scale, ticks
 from .markup import tag
 
+# The least width of a chart, in pixels: that of a phone.
 NARROW = 320.0
-"""Pixels that a chart has at least, on a phone."""
+# Width of a digit in pixels in the text of a chart, in the widest of the usual fonts.
 CHARACTER = 7.7
-"""Pixels of a digit in the text of a chart, in the widest of the usual fonts."""
+# The most characters of a name in one line on a phone.
 LONGEST = int(NARROW / 7.0)
-"""Characters of a name that fit into a line on a phone."""
 FULL = 100.0
+# Nearer to an end of an axis than this (in per cent of its length), a value is not written in the middle of its tick.
 EDGE = {"narrow": 8.0, "wide": 3.0}
-"""Nearer to the ends of an axis than this, values do not stand in the middle of their places."""
 ICON = 12
 
 
@@ -77,8 +77,8 @@ def axis(x: Scale, y: float, title: str) -> list[Element]:
     return drawn
 
 
+# The height of an axis with its values.
 AXIS = 42.0
-"""The height of it all."""
 
 
 def swatch(fill: str) -> Element:

@@ -28,16 +28,18 @@ if TYPE_CHECKING:
     from ...studies.configure.answer import Answer
     from ...studies.configure.judge import Judged
 
+# The most rows of the shortlist, judged configurations, bars of configurations of the list, and stages of a
+# judged one.
 MOST_SHOWN, MOST_DETAILED, MOST_BARS, MOST_STAGES = 100, 20, 6, 32
-"""Rows of the shortlist, judged configurations, bars of configurations of the list, and stages of a judged one."""
 ALIKE = "Memory of each rank by part, under the limit of a GPU; the ranks of a stage are alike:"
 TIMES = (
     "Of an iteration, in the mean over all stages, as the referee has it. Computation is the model's own work; tensor, "
     "context, expert and data are communication that nothing hides; the bubble is waiting that even stages have too."
 )
 SORTS = "A heading sorts the table, and once more the other way round."
+# A stored time that differs by no more from the referee's, relatively, differs by rounding alone.
 SAME = 1e-6
-"""Relative: a stored time that differs by no more from the referee's differs by rounding."""
+# Parts of a time that are drawn as one, or under another name; the others have their own.
 DRAWN: Mapping[str, str] = {
     "products": "computation",
     "measured": "computation",
@@ -45,7 +47,6 @@ DRAWN: Mapping[str, str] = {
     "memory": "computation",
     "pipeline": "sending",
 }
-"""Parts of a time that are drawn as one, or under another name; the others have their own."""
 
 
 def choice_sections(answer: Answer) -> list[Element]:
@@ -137,7 +138,7 @@ def _meaning(count: int, judged: int) -> str:
 
 
 def _memory(answer: Answer, own: Found) -> tuple[str, str]:
-    """Of the fullest rank, and whether it fits; the referee's."""
+    """The GiB of the fullest rank as the referee counts them, and whether they fit."""
     held = max(rank.bytes for rank in memory_of_few(answer.problem, own.plan))
     return f"{held / GIB:.2f}", fit_of(held, answer.problem.memory_bytes, answer.asked.memory_error)
 

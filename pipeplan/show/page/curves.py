@@ -12,12 +12,12 @@ from .axes import FEW, Scale, number, round_ends, ticks
 from .charts import AXIS, CHARACTER, FULL, axis, chart, colour, icon, legend, mark, per_cent, svg
 from .markup import tag
 
+# Height of the area in which curves are drawn, and of what is free above it.
 HEIGHT, TOP = 240.0, 10.0
-"""Height of the area in which curves are drawn, and of what is free above it."""
 MOST_MARKS = 400
 DASHES = (None, "9 5", "3 4", "12 4 3 4", "6 2 2 2 2 2")
+# The curve that lies at the bottom, and the one on top of all.
 WIDEST, THINNEST = 4.0, 1.5
-"""The curve that lies at the bottom, and the one on top of all."""
 LEGEND_LINE = 28
 
 

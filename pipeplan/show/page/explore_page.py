@@ -61,8 +61,8 @@ MEMORY = (
 LIMIT = Slider("limit", "memory of a device", 1, 192, 1, 16, "GiB")
 SLIDERS = (STAGES, BATCHES, GROUPS, *TIMES, SLOW, FACTOR, *MEMORY, LIMIT)
 
+# The settings that the page shows at first.
 USUAL: Settings = {"schedule": USUAL_SCHEDULE, **{slider.key: slider.value for slider in SLIDERS}}
-"""The settings that the page shows at first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,12 +31,12 @@ from .memory import GAP, STRIP, memory_legend, memory_strips
 
 MOST_BARS = 4000
 MOST_PERIODS = 300
+# The widest a timeline can be drawn, in widths of the page.
 MOST_ZOOM = 8
-"""Times as wide as the page."""
+# Heights of a lane, of the line above its tasks, and of the tasks.
 ROW, LABEL, THICK = 38.0, 16.0, 18.0
-"""A lane, the line above its tasks that says whose they are, and the tasks."""
+# The least pixels of a timeline that shows labels of each class.
 WIDTHS = {"inside": NARROW, "inside wide": 620.0, "inside widest": 1040.0}
-"""Pixels that a timeline has at least where labels of these classes are shown."""
 
 
 def gantt(timeline: Timeline, view: PlanView) -> Element:

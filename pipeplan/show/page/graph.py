@@ -13,10 +13,10 @@ from .markup import tag
 MOST_NODES = 1500
 STEP_X, STEP_Y, RADIUS, MARGIN = 26.0, 20.0, 7.0, 14.0
 LEAST_WIDTH = 640.0
+# The most levels side by side; the others follow below, as lines of text do.
 PER_ROW = 40
-"""Levels side by side; more of them go on below, as lines of text do."""
+# Rounds in which nodes are ordered by their neighbours within the levels.
 SWEEPS = 4
-"""Rounds in which nodes are ordered by their neighbours within the levels."""
 
 
 def graph(picture: Graph) -> Element | None:

@@ -28,14 +28,14 @@ from .charts import (
 )
 from .markup import tag
 
+# Heights of a device's memory, of the line above it, and of the space below it.
 STRIP, LABEL, GAP = 62.0, 16.0, 6.0
-"""The memory of a device, with the line above it that says whose it is, and what is free below it."""
 HIGH = STRIP - LABEL - GAP
+# The most spans of one device that can be pointed at one by one; with more of them only the whole strip can.
 MOST_SPANS = 60
-"""Spans of one device of which each can be pointed at; with more of them only the whole strip can."""
 LIMIT = "limit"
+# The fewest characters of a name, however long its memory is in words.
 LEAST_NAME = 4
-"""Characters of a name, however long its memory is in words."""
 
 
 def memory_over_time(curves: Sequence[Curve], view: PlanView) -> Element:

@@ -11,8 +11,8 @@ from xml.etree.ElementTree import Element
 
 from .markup import Node, tag, to_html
 
+# A cell with at most this many characters stays on one line.
 SHORT = 11
-"""Cells of so few characters stay on one line."""
 
 
 def page(

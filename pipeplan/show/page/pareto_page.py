@@ -20,10 +20,10 @@ from .plan import plan_table
 
 PROVEN, OPEN = "proven", "not proven"
 UNBROKEN = "\N{NO-BREAK SPACE}%"
+# Share of the width by which curves go on behind the last point.
 BEYOND = 0.05
-"""Share of the width by which curves go on behind the last point."""
+# Headings of settings whose names say too little.
 WORDS = {"levels": "points", "time_limit_s": "time limit (s)", "memory_bytes": "memory"}
-"""Headings of settings whose names say too little."""
 HOW_TO_READ = (
     "A filled point is proven: no plan within the limit is better. An open one is the best plan found; its line "
     "downwards ends at the bound, below which there is proven to be none."

@@ -15,8 +15,8 @@ from .graph import graph
 from .memory import memory_over_time
 from .page import details, section, table
 
+# The most characters for the layers of a bar.
 MOST_NAMED = 30
-"""Characters for the layers of a bar."""
 
 
 def sections(problem: Problem, plan: Plan, view: PlanView) -> list[Element]:

@@ -23,15 +23,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = ("svg", "png", "pdf")
+# Metadata that a file of each format does without, so that an unchanged picture is an unchanged file.
 UNDATED: dict[str, dict[str, None]] = {
     "svg": {"Date": None},
     "png": {"Software": None},
     "pdf": {"CreationDate": None},
 }
-"""What is left out of a file of each format, so that an unchanged picture is an unchanged file."""
+# Black and white to the eye. In an SVG file they become the ink and the ground of the page that shows it;
+# what is to stay black or white, as the text on a bar, is drawn in black or white itself.
 INK, GROUND = "#000001", "#fffffe"
-"""Black and white to the eye. In an SVG file they become the ink and the ground of the page that shows it; what is to
-stay black or white, as the text on a bar, is drawn in black or white itself."""
+# On paper ink is black. `currentColor`, unlike variables, is known to programs other than browsers as well;
+# they take the ground for transparent. Browsers need it: a page may be light where its reader likes it dark.
 STYLE = """<style>
 .pipeplan { color: #000; background: #fff }
 .pipeplan .ground { color: #fff }
@@ -41,26 +43,24 @@ STYLE = """<style>
 }
 </style>
 """
-"""On paper ink is black. `currentColor`, unlike variables, is known to programs other than browsers as well; they take
-the ground for transparent. Browsers need it: a page may be light where its reader likes it dark."""
+# Sizes of text in points; nothing is smaller.
 FONT_PT, SMALL_PT = 9, 8
-"""Nothing is written smaller than that."""
+# The width of a digit, relative to the size of the font.
 CHARACTER = 0.64
-"""The width of one in a row of digits, relative to its size."""
+# Distances between numbers on an axis, times a power of ten.
 ROUND = (1, 2, 5, 10)
-"""Between numbers on an axis, times a power of ten."""
+# Numbers below and above these powers of ten have their power written at the end of the axis.
 PLAIN_POWERS = (-5, 7)
-"""Numbers below and above these powers of ten have their power written at the end of the axis."""
 LEGEND_COLUMNS = 6
+# Line styles of curves that may lie on one another.
 STYLES = ("-", "--", "-.", ":")
-"""Line styles of curves that may lie on one another."""
+# Widths of a curve and of one that it may lie on, which is then still seen.
 THIN, THICK = 1.4, 2.6
-"""Width of a curve, and of one that it may lie on, which is then still seen."""
 
 LONGEST_NAME = 48
 
+# A logarithmic axis with no more decades than this also names 2 and 5 between the powers of ten.
 FEW_DECADES = 3.5
-"""On a logarithmic axis; where there are no more, 2 and 5 are named between the powers of ten."""
 
 
 def format_of(path: str | os.PathLike[str]) -> str:

@@ -12,8 +12,8 @@ from ..words import Times, measured
 from . import canvas
 
 TIME = "time per micro-batch"
+# The most sums of degrees that get a curve.
 CURVES = len(CATEGORIES)
-"""Largest number of sums of degrees that get a curve."""
 
 
 def draw_table(table: DegreeTable, path: str | os.PathLike[str]) -> None:

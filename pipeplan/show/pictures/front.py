@@ -16,10 +16,10 @@ from .canvas import GROUND, INK, STYLES, THICK, THIN, canvas, explain, legible, 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# Space beyond the last limit, relative to the width, so that the last step is seen.
 MARGIN = 0.05
-"""Beyond the last limit, relative to the width, so that the last step is seen."""
+# Values that span more than this factor are drawn on a logarithmic axis.
 FAR = 10.0
-"""Values that span more than this factor are drawn on a logarithmic axis."""
 
 
 def draw_front(front: Front, path: str | os.PathLike[str]) -> None:

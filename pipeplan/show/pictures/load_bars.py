@@ -19,8 +19,8 @@ ROW_IN = 0.28
 FRAME_IN = 1.7
 MOST_ROWS = 64
 MOST_NAMED = 32
+# Loads are drawn up to so many times the largest, whose line then lies within the frame.
 ROOM = 1.04
-"""Loads are drawn up to so many times the largest, whose line then lies within the frame."""
 
 
 def draw_bars(view: PlanView, path: str | os.PathLike[str]) -> None:

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     from ...studies.compare.comparison import Comparison
 
+# Ratios beyond this are drawn on a logarithmic axis.
 FAR = 4.0
-"""Ratios beyond that are drawn on a logarithmic axis."""
+# Seconds at which a logarithmic axis of time begins.
 LEAST_S = 0.01
-"""Seconds at which a logarithmic axis of time begins."""
+# The end of the axis, relative to the last point: the last step of every method is seen.
 BEYOND = 1.08
-"""The end of the axis, relative to the last point: the last step of every method is seen."""
 
 
 def draw_profile(comparison: Comparison, folder: Path) -> dict[str, Path]:

@@ -30,18 +30,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# With more bars than this, bars become an image inside the picture: a file of megabytes helps nobody.
 MOST_SHAPES = 2_000
-"""More bars than that become an image inside the picture: a file of megabytes helps nobody."""
 MOST_LANES = 128
 MOST_PANELS = 64
 MEMORY_COLUMNS, COLUMN_TICKS = 4, 4
+# Points between a label and both ends of its bar.
 MARGIN_PT = 1.0
-"""Between a label and the ends of its bar, together."""
+# With more bars in a lane than this, labels do not fit and windows of the timeline are drawn below.
 MANY_BARS = 100
-"""Bars of one lane; where there are more they have no room for labels, so that windows of the timeline are drawn
-below."""
+# Short bars in the width of a window.
 WINDOW_BARS = 22
-"""Short bars in the width of a window."""
 
 MOST_NAMED = 32
 WIDTH_IN = 11.0
@@ -50,19 +49,20 @@ PANEL_IN = 0.9
 MEMORY_IN = 1.9
 STRIP_IN = 0.5
 LEGEND_IN = 0.5
+# The most characters for the peaks of all devices in one line.
 MOST_PEAKS = 100
-"""Characters for the peaks of all devices in one line."""
+# Memory is drawn up to this multiple of its most; the second number leaves room for the name of the limit
+# above it.
 ROOM, HIGH_ROOM = 1.08, 1.3
-"""Memory is drawn up to so many times its most; the second leaves room for the name of the limit above it."""
 ABOVE = {"xytext": (-3, 1), "ha": "right", "va": "bottom"}
+# Place of the limit's name: where no curve comes that fits.
 BESIDE = {"xytext": (3, 0), "ha": "left", "va": "center"}
-"""Where the name of the limit stands: where no curve comes that fits."""
 
 Panel = tuple["Axes", Timeline]
 
 
 def draw_schedule(view: PlanView, path: str | os.PathLike[str]) -> None:
-    """Write the picture."""
+    """Write the picture of a plan's timelines and memory to the file."""
     curves = view.memory[:MOST_PANELS]
     strips = [curves if timeline.over_memory else () for timeline in view.timelines]
     apart = [] if any(strips) else list(curves)

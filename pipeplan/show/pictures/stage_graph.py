@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 MOST_NAMED = 24
 BOX_HEIGHT = 0.62
 SLOWEST_PT, USUAL_PT = 2.5, 0.8
+# Least width of the picture in inches, and width of a level, whose boxes have room for their words.
 WIDTH_IN, LEVEL_IN = 11.0, 2.1
-"""Least width of the picture, and width of a level: its boxes have room for their words."""
 
 
 def draw_stage_graph(view: PlanView, flow: Flow, path: str | os.PathLike[str]) -> None:

@@ -37,8 +37,8 @@ def draw(comparison: Comparison) -> None:
         out().print(styled(f"{method}: {status}. {message}"), soft_wrap=True)
 
 
+# Spaces between two columns.
 GAP = 2
-"""Between two columns."""
 
 
 def _shortened(head: list[str], rows: list[list[str]], methods: set[str], width: int) -> tuple[list[str], str]:

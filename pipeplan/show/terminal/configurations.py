@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from ...studies.configure.answer import Answer
     from ...studies.configure.judge import Judged
 
+# Short titles of columns for a terminal.
 SHORT = {"gradients": "grads", "activations": "acts", "recomputation": "again"}
-"""Titles of columns that a terminal has no room for."""
 
+# The most characters of a layout in a table.
 LONGEST = 18
-"""Characters of a layout in a table."""
 
 
 def draw_answer(answer: Answer) -> None:

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from ...planners.run.proof_check import ProofCheck
 
 MAX_LINES_SHOWN = 64
+# Words of models that say nothing by themselves, in full.
 COUNTED = {
     "rows": "as the solver was given them, for plans up to the best known value; an exported model has no such limit",
     "groups": "nodes that must share a device are one",
     "nets": "outputs that may have to be moved",
     "arcs": "pairs of groups, the first before the second",
 }
-"""Words of models that say nothing by themselves."""
 
 
 def draw_instance(problem: Problem, about: About) -> None:
@@ -111,7 +111,7 @@ def say_proof_check(check: ProofCheck) -> None:
 
 
 def say_differences(differences: Sequence[str]) -> None:
-    """What a result's file claims and the referee does not find."""
+    """Print what a result's file claims and the referee does not find."""
     for difference in differences:
         out().print(styled(f"  - {difference}"))
     if differences:

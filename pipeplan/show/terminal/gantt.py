@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 WIDTH = 66
+# The most bars of a lane that can be told apart in one line, however long the others take.
 FEW_BARS = WIDTH // 3
-"""Bars of a lane that can be told apart in one line, however long the others take."""
 LONGEST_NAME = 11
+# The character that fills a bar behind its label.
 NAMED = "─"
-"""Behind the label of a task."""
 BLOCKS, PLAIN_BLOCKS = " ▁▂▃▄▅▆▇█", " .:-=+*#@"
 
+# The start of a window, and its number of cells.
 Window = tuple[float, int]
-"""Its start, and its number of cells."""
+# A character, and the colour of the task that it belongs to.
 Cell = tuple[str, int | None]
-"""A character, and the colour of the task that it belongs to."""
 
 
 def gantt(timeline: Timeline, unit: str | None) -> list[Text]:

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 SHORT_BAR = 5
 LONGEST_NAME = 12
+# Characters of a column that names layers, where there is room for them and where there is not.
 NAMES_WIDTH, LEAST_NAMES = 28, 13
-"""Characters of a column that names layers, where there is room for them and where there is not."""
+# The most characters for the names of one device or stage in a sentence.
 MOST_NAMED = 400
-"""Characters for those of one device or stage in a sentence."""
+# Short titles of columns for a terminal.
 SHORT = {
     "computation": "compute",
     "transfers in": "in",
@@ -26,13 +27,12 @@ SHORT = {
     "synchronisation": "sync",
     "larger of links and inside": "nested",
 }
-"""Titles of columns that a terminal has no room for."""
+# Parts of a load that follow from the others, so that no column shows them.
 HIDDEN = ("forward", "backward")
-"""Parts of a load that are what the others leave."""
+# Columns that hold names, which are cut short.
 CUT = {"type", "group", "inside"}
-"""Columns of names."""
+# Columns that are left out, in this order, where there is no room at all.
 SAY_LEAST = ("level", "binds", "after", "held")
-"""Columns that go where there is no room at all, in this order."""
 LEFT = ("type", "group", "inside", "share", "after", "binds", "")
 
 
@@ -72,8 +72,9 @@ def _in_full(view: PlanView, width: int) -> Iterator[str]:
 
 
 def _fitted(view: PlanView, table: Table, width: int) -> tuple[dict[str, list[str]], int, int]:
-    """The columns, and the widths of bars and of names. Where they do not fit, bars are shortened, numbers and parts of
-    the load left out, then the bars, then names shortened, and at last columns left out that say least."""
+    """The columns by title, the width of bars and the width of names that fit into `width` characters. Where
+    not all fits, these go in turn: half of each bar, counts and parts of the load, the bars, letters of names,
+    and columns that say least."""
     rows = table.rows[:MAX_DEVICES_DRAWN]
     columns = {
         SHORT.get(title, title): cells

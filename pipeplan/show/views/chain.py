@@ -19,23 +19,23 @@ from ..view import MOST_TOLD, About, Bar, Curve, PlanView, Row, Table, Timeline
 from ..words import IN_BYTES, amount, percent, rate, several, with_memory
 
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+# Seconds that the search for the smallest memory may take.
 ENOUGH_S = 5.0
-"""Seconds for the smallest memory."""
+# Number of periods that are shown after the pipeline has filled.
 STEADY_PERIODS = 2
-"""Number of periods that are shown after the pipeline has filled."""
 MOST_PERIODS = 12
+# Index of the colour of transfers.
 MOVED = 3
-"""The colour of transfers."""
 COLOURS = (*PHASE_NAMES[:3], "transfer")
 MARKS = "digits: forward, letters: backward (0 and a: batch 0), =: transfers"
+# A device that idles for less than this share of a period is always busy, but for rounding.
 ALWAYS = 1e-9
-"""The share of a period that rounding may leave idle."""
 TERM_NAMES = {"kept": "kept activations"}
 
+# Plans that anyone would try first, for comparison; takes the problem.
 even_plans = chain_plans
-"""(problem) -> what anyone would try first, to compare with."""
+# The even plans in words.
 EVEN = "as many layers on each GPU"
-"""The even plans in words."""
 
 
 def facts(problem: ChainProblem) -> dict[str, Any]:

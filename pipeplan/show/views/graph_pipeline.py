@@ -20,10 +20,10 @@ from .simulated import memory_of, timeline_of
 
 MAX_READERS_SHOWN = 6
 
+# Plans that anyone would try first, for comparison; takes the problem.
 even_plans = stage_graphs
-"""(problem) -> what anyone would try first, to compare with."""
+# The even plans in words.
 EVEN = "as many operators on each device, one stage behind the other"
-"""The even plans in words."""
 
 
 def facts(problem: GraphPipelineProblem) -> dict[str, Any]:

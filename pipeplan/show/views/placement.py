@@ -16,10 +16,10 @@ from ..names import Order, order_of
 from ..view import MOST_TOLD, Graph, PlanView, Row, Table
 from ..words import amount, rate, several, with_memory
 
+# Plans that anyone would try first, for comparison; both take the problem.
 even_plans, block_plans = placements, placed_blocks
-"""(problem) -> what anyone would try first, to compare with."""
+# The even plans in words.
 EVEN = "as many nodes on each accelerator"
-"""The even plans in words."""
 
 
 def facts(problem: PlacementProblem) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def _device_row(
 
 
 def _implied(problem: PlacementProblem, device: Device) -> set[NodeId]:
-    """Backward nodes beside forward nodes of their colour, which they have to be with."""
+    """Backward nodes that need no mention, because a forward node of their colour is on the same device."""
     nodes = [problem.nodes[problem.index[name]] for name in device.nodes]
     colours = {node.color for node in nodes if not node.backward and node.color is not None}
     return {node.id for node in nodes if node.backward and node.color in colours}

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from ...models.run.report import CaseReport, MeasuredPass, RunReport
 
 UNIT = "ms"
+# Milliseconds in a second: all times are shown in milliseconds.
 PER_SECOND = 1e3
-"""All times are shown in milliseconds."""
 
 
 def milliseconds(seconds: float | None) -> str:
-    """For eyes."""
+    """Milliseconds as text with four digits, or a dash where the time is None."""
     return "-" if seconds is None else f"{PER_SECOND * seconds:.4g}"
 
 

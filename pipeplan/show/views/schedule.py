@@ -21,17 +21,17 @@ from ..view import MOST_TOLD, Bar, Curve, PlanView, Row, Table, Timeline
 from ..words import amount, memory_unit, percent, several, time_scale
 
 COLOUR_OF: dict[BlockKind, int] = {"F": 0, "B": 1, "I": 1, "W": 2, "X": 3}
+# Name of the first part of divided backward passes.
 FIRST_HALF = "backward (for inputs)"
-"""Name of backward passes where they are divided."""
 NEARLY_ALWAYS = 0.95
 ALWAYS = 1 - 1e-9
 WINDOWS = ("filling", "between", "draining")
 PERIODIC_WINDOWS = ("filling", "between", "last periods")
 STANDING, TAKEN, WORKSPACE = "standing", "taken by micro-batches", "workspace"
+# Number of periods that are shown after the pipeline has filled.
 STEADY_PERIODS = 2
-"""Number of periods that are shown after the pipeline has filled."""
+# Heading of the share of the time from a device's first pass to its last in which it idles.
 IDLE = "idle in own span"
-"""Share of the time from a device's first pass to its last one in which it idles."""
 
 
 def even_plans(problem: ScheduleProblem) -> tuple[()]:

@@ -18,17 +18,17 @@ from ..names import Order, order_of
 from ..view import MOST_TOLD, Graph, PlanView, Row, Table
 from ..words import amount, rate, several, time_scale, with_memory
 
+# A load within this share of the largest sets the pace as well: the difference is rounding.
 EQUAL = 1e-9
-"""Relative: a load that is as large as the largest, but for rounding, sets the pace."""
 
+# Parts of a scope that are usual and need no mention.
 USUAL = ("weights synchronised as published", "memory counted on all levels")
-"""Parts of a scope."""
 
+# Plans that anyone would try first, for comparison; takes the problem.
 even_plans = staging_plans
-"""(problem) -> what anyone would try first, to compare with."""
 block_plans = staging_blocks
+# The even plans in words.
 EVEN = "as many layers in each stage, the same degrees for all"
-"""The even plans in words."""
 
 
 def facts(problem: StagingProblem) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def _stage_row(
 
 
 def _recomputed(stage: PlannedStage | LeveledStage) -> dict[str, str]:
-    """How many of its layers compute their activations again in the backward pass, where any does."""
+    """The column "again" (recomputed layers of all layers, such as 3/8), where a stage recomputes any."""
     again = sum(RECOMPUTATION in way for way in stage.configurations.values())
     return {"again": f"{again}/{len(stage.nodes)}"} if again else {}
 

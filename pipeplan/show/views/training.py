@@ -21,13 +21,13 @@ from ..view import MOST_TOLD, Bar, PlanView, Row, Table, Timeline
 from ..words import amount, percent, rate, several, with_memory
 from .simulated import bar_of
 
+# Fields of `RankTime` that are work of the model itself.
 COMPUTATION = ("products", "attention", "memory", "measured")
-"""Fields of `RankTime` that are work of the model itself."""
+# Fields that are parts of a load by themselves.
 OTHERS = ("recomputation", "tensor", "context", "expert", "data", "optimizer")
-"""Fields that are parts of a load by themselves."""
 MOST_MICRO_BATCHES = 24
+# Decimal digits of a share that idles; what is smaller is rounding.
 DIGITS = 6
-"""Of a share that idles: what is less is rounding."""
 WINDOWS = ("warm-up", "steady", "cool-down")
 UNIT_NAMES = {"embedding": "embedding", "head": "head", "prediction": "prediction"}
 
@@ -98,7 +98,7 @@ def _rows(problem: TrainingProblem, plan: Configuration, own: ConfigurationEvalu
 
 
 def _parts(rank: RankTime) -> dict[str, float]:
-    """Of a load; waiting is none."""
+    """Seconds of a rank's load by part; waiting is no part."""
     return {
         "computation": sum(getattr(rank, name) for name in COMPUTATION),
         **{name: getattr(rank, name) for name in OTHERS},

@@ -210,7 +210,7 @@ def _prepared(folder: Path) -> Path:
 
 
 def _run(todo: list[Run], expanded: Expanded, where: Where, keep: Callable[[Record], None]) -> bool:
-    """Was it interrupted?"""
+    """Run what is still to do, keep each record, and return whether it was interrupted."""
     problems = {key: problem_to_text(problem) for key, problem in expanded.problems.items()}
     if where.cluster is None:
         go = partial(run_here, todo, problems, where.jobs or default_jobs(), keep)

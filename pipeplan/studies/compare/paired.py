@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     import pandas
 
 CONFIDENCE = 0.95
+# With fewer cases than this, nothing is said of an interval.
 FEWEST = 3
-"""Cases, below which nothing is said of an interval."""
 SAME = 1e-9
+# What a reader must know of the numbers.
 ASSUMED = (
     "Ratio: geometric mean, over the cases where both methods have a plan, of the first one's value divided by the "
     "second one's; cases where only one has a plan are counted and not in the mean. The 95 % interval is Student's, of "
@@ -24,7 +25,6 @@ ASSUMED = (
     "alike, differences that are symmetric about 0; cases that are alike are left out. Holm's p is corrected for the "
     "number of pairs. Instances chosen by hand are no sample: then both say how the table varies and no more."
 )
-"""What a reader must know of the numbers."""
 
 
 def paired(frame: pandas.DataFrame) -> pandas.DataFrame:

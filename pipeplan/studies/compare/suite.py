@@ -27,7 +27,8 @@ SCHEMA = "pipeplan.comparison/1"
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A file or packaged name; `published` is a file below the folder of published workloads, taken if one is given."""
+    """A file or packaged instance, or (`published`) a file below the folder of published workloads, which is
+    taken where that folder is given."""
 
     label: str
     source: str | None
@@ -35,6 +36,7 @@ class Instance:
     cluster: Mapping[str, Any] = field(default_factory=dict)
 
     def address(self, workloads: Path | None) -> str | None:
+        """The file or name to load; None: it is published, and nobody has named the folder."""
         if self.published is not None and workloads is not None:
             return str(workloads / self.published)
         return self.source
@@ -42,7 +44,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A cluster that overrides the instances' own."""
+    """A cluster whose values replace those of the instances."""
 
     label: str = ""
     cluster: Mapping[str, Any] = field(default_factory=dict)
@@ -50,7 +52,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Competitor:
-    """A formulation or planner with its options, and limits of its own where they differ."""
+    """A formulation or planner with its options, and with limits that replace those of the suite."""
 
     label: str
     formulation: str | None = None
@@ -60,10 +62,11 @@ class Competitor:
     limits: Mapping[str, Any] = field(default_factory=dict)
     seeds: tuple[int, ...] | None = None
     typed: bool = False
-    """The user wrote it on the command line, where MODULE:NAME is imported; from files nothing is."""
+    """Was it typed on the command line? Only there MODULE:NAME is imported."""
 
     @property
     def entry(self) -> Entry:
+        """The registry entry of the method; an unknown name, or one that a file must not import, is refused."""
         name = self.formulation or self.planner or ""
         if is_address(name) and not self.typed:
             raise UsageError(
@@ -81,7 +84,7 @@ class Competitor:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A value that somebody printed, or how many seconds a search took there, to stand beside ours."""
+    """A value that somebody has published, or the seconds that a search took there, shown beside ours."""
 
     instance: str
     method: str
@@ -93,7 +96,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """Everything that is to be compared."""
+    """Instances, methods, settings and seeds that are to be compared."""
 
     name: str
     instances: tuple[Instance, ...]
@@ -109,18 +112,18 @@ class Suite:
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """Runs in the order of the tables, and the problems by hash that they are about."""
+    """The runs of a suite in the order of the tables, and their problems by hash."""
 
     name: str
     title: str
     runs: tuple[Run, ...]
     problems: Mapping[str, Problem] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
-    """Published instances that were not at hand and that no packaged one stands in for."""
+    """Published instances that are not at hand and that no packaged one replaces."""
     stand_ins: tuple[str, ...] = ()
-    """Published instances that were not at hand: a packaged one of the same kind was taken."""
+    """Published instances that are not at hand, in whose place a packaged one of the same kind runs."""
     published: tuple[Published, ...] = ()
-    """Values that were printed about these very inputs: a stand-in has none."""
+    """Published values of these very inputs; there are none of stand-ins."""
     about: str = ""
     notes: tuple[str, ...] = ()
     """Notes on what profiles and tables became."""
@@ -138,7 +141,7 @@ class Expanded:
         return words
 
     def to_json(self) -> dict[str, Any]:
-        """All but the problems: what tables and reports are made from, beside the records."""
+        """JSON of everything but the problems: what tables and reports are made of, beside the records."""
         return {
             "schema": SCHEMA,
             "name": self.name,
@@ -153,7 +156,7 @@ class Expanded:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Expanded:
-        """What `to_json` wrote; KeyError, TypeError or ValueError where it did not."""
+        """Read what `to_json` wrote; KeyError, TypeError or ValueError where it is something else."""
         if data["schema"] != SCHEMA:
             raise ValueError(f"the schema is {data['schema']!r}, not {SCHEMA!r}")
         return cls(
@@ -172,7 +175,7 @@ class Expanded:
 
 
 def expand(suite: Suite, workloads: Path | None = None, *, to_run: bool = True) -> Expanded:
-    """Every method on every instance of its kind; a method or an instance without a run is refused.
+    """The runs of every method on every instance of its kind; a method or an instance without a run is refused.
 
     What is not to be run need not be installed.
     """
@@ -208,6 +211,7 @@ def expand(suite: Suite, workloads: Path | None = None, *, to_run: bool = True) 
 def _runs(
     suite: Suite, instance: Instance, setting: Setting, method: Competitor, problem: Problem
 ) -> Iterable[Run]:
+    """The runs of one method on one problem, one for each seed; none where the method plans another kind."""
     entry = method.entry.for_kind(problem.kind)
     if entry.problem_kind not in (problem.kind, "any"):
         return
@@ -228,17 +232,17 @@ def _runs(
 
 
 def _check_installed(method: Competitor) -> None:
-    """Nothing is begun that would end at the first run of a method whose packages are missing."""
+    """Refuse a method whose packages are missing, before any run starts."""
     method.entry.check_installed()
     for solver in method.solver.split(",") if method.solver != "auto" else ():
         find_backend(solver)
 
 
 def _refuse_mixed_objectives(methods: Iterable[Competitor]) -> None:
-    """Values of different objectives have no best among them."""
+    """Refuse methods of one kind that minimise different objectives: there is no best among their values."""
     first: dict[str, tuple[str, str]] = {}
-    meant = [(method, entry) for method in methods for entry in _meant(method)]
-    for method, entry in meant:
+    entries = [(method, entry) for method in methods for entry in _meant(method)]
+    for method, entry in entries:
         kind, options = entry.problem_kind, resolve_options(entry, method.options)
         objective = str(options.get("objective") or usual_objective(kind))
         other, label = first.setdefault(kind, (objective, method.label))
@@ -250,7 +254,8 @@ def _refuse_mixed_objectives(methods: Iterable[Competitor]) -> None:
 
 
 def _meant(method: Competitor) -> Sequence[Entry]:
-    """The methods of this name, one for each kind, that have the given options."""
+    """Entries of the method's name, one for each kind, that have all its options; its usual entry where there
+    is none."""
     able = [
         entry
         for entry in method.entry.all_kinds
@@ -262,6 +267,7 @@ def _meant(method: Competitor) -> Sequence[Entry]:
 def _refuse_idle(
     suite: Suite, runs: Sequence[Run], problems: Mapping[str, Problem], left_out: Sequence[str]
 ) -> None:
+    """Refuse a suite in which a method or an instance has no run, or that has too many runs."""
     if left_out and not problems:
         raise UsageError("Every instance of this suite is a published one; name their folder with --workloads.")
     busy_methods, busy_instances = {run.method for run in runs}, {run.instance for run in runs}
@@ -277,6 +283,7 @@ def _refuse_idle(
 
 
 def _refuse_twins(suite: Suite) -> None:
+    """Refuse two instances, settings or methods with one label."""
     groups: Mapping[str, Sequence[Instance | Setting | Competitor]] = {
         "instances": suite.instances,
         "settings": suite.settings,
@@ -289,18 +296,20 @@ def _refuse_twins(suite: Suite) -> None:
             raise UsageError(f"Two {what} are called {twin!r}; give them labels that differ.")
 
 
-def _cluster(given: Mapping[str, Any]) -> Cluster:
-    own = {name: value for name, value in given.items() if name in PROFILE_FIELDS}
-    fields = {name: value for name, value in given.items() if name not in ("inference", *PROFILE_FIELDS)}
-    training = False if given.get("inference") else None
-    return Cluster(**fields, training=training, profile=ProfileOptions(**own) if own else None)
+def _cluster(values: Mapping[str, Any]) -> Cluster:
+    """A cluster from the values of instances and settings."""
+    options = {name: value for name, value in values.items() if name in PROFILE_FIELDS}
+    fields = {name: value for name, value in values.items() if name not in ("inference", *PROFILE_FIELDS)}
+    training = False if values.get("inference") else None
+    return Cluster(**fields, training=training, profile=ProfileOptions(**options) if options else None)
 
 
 # ---- methods by name -----------------------------------------------------------------------------------
 
 
 def competitor(text: str) -> Competitor:
-    """`NAME[@SOLVER][:OPTION=VALUE,...]`: `ip-tarnawski@highs:non_contiguous=true`, `mymodel:ENTRY@highs`."""
+    """A competitor of the form `NAME[@SOLVER][:OPTION=VALUE,...]`, such as `ip-
+    tarnawski@highs:non_contiguous=true`; a method of a module is `mymodel:ENTRY@highs`."""
     match = _METHOD.fullmatch(text)
     if match is None or (is_address(match["name"]) and find_method(match["name"].partition(":")[0]) is not None):
         raise UsageError(f"The method is {text!r}; write options as NAME:OPTION=VALUE,OPTION=VALUE.")
@@ -321,19 +330,21 @@ def of_name(name: str, method: Competitor) -> Competitor:
         name = asked.name
     is_model = (method.typed or not is_address(name)) and is_formulation(name)
     method = replace(method, formulation=name) if is_model else replace(method, planner=name)
-    meant = _meant(method)[0]
-    resolved = resolve_options(meant, method.options)  # refused before any run
+    entry = _meant(method)[0]
+    values = resolve_options(entry, method.options)  # refused before any run
     # Allocations are read here, so that no run hangs on their files.
-    read = {spec.name for spec in meant.options if spec.type == "allocation"} & set(method.options)
-    return replace(method, options={**method.options, **{option: resolved[option] for option in read}})
+    allocations = {spec.name for spec in entry.options if spec.type == "allocation"} & set(method.options)
+    return replace(method, options={**method.options, **{option: values[option] for option in allocations}})
 
 
 def _asked(options: Mapping[str, Any]) -> Entry | None:
+    """The formulation, of any kind, that these options ask for as in `plan solve`; None: any default will do."""
     kinds = dict.fromkeys(entry.problem_kind for entry in FORMULATIONS.values())
     return next((entry for kind in kinds if (entry := asked_formulation(kind, options)) is not None), None)
 
 
 def _option(text: str, part: str) -> tuple[str, Any]:
+    """The name and value of an option written as OPTION=VALUE."""
     key, equals, value = part.partition("=")
     if not key or not equals:
         raise UsageError(f"The method is {text!r}; write options as NAME:OPTION=VALUE,OPTION=VALUE.")
@@ -341,5 +352,5 @@ def _option(text: str, part: str) -> tuple[str, Any]:
 
 
 def default_jobs() -> int:
-    """As many runs at a time as leave a solver of two threads cores of its own."""
+    """Number of runs at a time that leaves a solver of two threads cores of its own."""
     return max(1, len(os.sched_getaffinity(0)) // 2) if hasattr(os, "sched_getaffinity") else 1

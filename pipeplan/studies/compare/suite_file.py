@@ -31,7 +31,7 @@ TOP = ("name", "title", "about", "seeds", "limits", "instances", "settings", "me
 
 
 def packaged_suites() -> dict[str, str]:
-    """Titles by name."""
+    """Titles of the packaged suites, by their names."""
     return {name: str(tomllib.loads(text).get("title", "")) for name, text in sorted(_packaged().items())}
 
 

@@ -25,10 +25,10 @@ MEASURED = ("build_s", "solve_s", "total_s", "wall_s", "peak_memory_bytes")
 OTHER = ("backend", "backend_version", "pipeplan", "python", "system", "message", "key")
 RUN_COLUMNS = ("instance", "setting", "kind", "method", "problem_hash", "seed", "key")
 CASE = ["instance", "setting"]
+# Seconds that are added before a geometric mean is taken and subtracted from it: tiny times count for little.
 SHIFT_S = 1.0
-"""Added to seconds before their geometric mean is taken, and subtracted from it: tiny times count for little."""
+# Ends of runs that no limit cut short.
 ENDED = ("proven", "gap", "completed")
-"""How a run ends that no limit cut short."""
 
 
 def tidy(
@@ -141,7 +141,8 @@ def _median(column: pandas.Series[Any]) -> float | None:
 
 
 def _shifted_geometric_mean(column: pandas.Series[Any]) -> float | None:
-    """Of all runs, those that a limit cut short included; None where a run has no time."""
+    """Geometric mean of the seconds of all runs, each shifted by `SHIFT_S`; runs cut short by a limit count,
+    and None: a run has no time."""
     if column.isna().any() or column.empty:
         return None
     return math.exp(math.fsum(math.log(float(s) + SHIFT_S) for s in column) / len(column)) - SHIFT_S

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from ...planners.training.search import Found, Report
 
 SCHEMA = "pipeplan.configurations/1"
+# The most configurations of a shortlist whose time the referee tells; the times of the others are the
+# search's own.
 MOST_JUDGED = 20
-"""Configurations of a shortlist whose time the referee tells; that of the others is the search's own."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Asked:
 
     @property
     def ratio(self) -> float:
-        """How much longer than the best one a configuration of the shortlist takes at most."""
+        """The most that a configuration of the shortlist takes, as a multiple of the best one's time."""
         return (1 + self.error) / (1 - self.error)
 
     def to_json(self, problem: TrainingProblem) -> dict[str, Any]:

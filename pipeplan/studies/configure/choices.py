@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from ...planners.training.cases import Gamma
     from ...planners.training.search import Found
 
+# The most entries of the lists of a file. A search of thousands of GPUs lists some hundreds of
+# configurations, and one that was cut short some thousands.
 MOST_LISTED, MOST_JUDGED, MOST_TEXTS = 200_000, 1_000, 1_000
-"""Entries of the lists of a file. A search of thousands of GPUs lists some hundreds of configurations, and one that was
-cut short some thousands."""
+# The most characters of one configuration's words, whose layout may have thousands of chunks.
 MOST_CHARACTERS = 20_000
-"""Of the words of one configuration, whose layout may have thousands of chunks."""
 
 
 def choices_of(answer: Answer) -> dict[str, Any]:

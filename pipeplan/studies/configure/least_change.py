@@ -18,10 +18,10 @@ from ...planners.training.keys import module_names
 
 Candidate = tuple[str, Configuration]
 
+# Factors by which a degree grows at the expense of data parallelism.
 FACTORS = (2, 4, 8)
-"""By which a degree grows at the expense of data parallelism."""
+# The most units that another layout moves.
 MOST_MOVES = 12
-"""Units that another layout moves."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ...instances.training.referee.evaluate import ConfigurationEvaluation
 
+# Fields of a rank's time, in words.
 PARTS: Mapping[str, str] = {
     "products": "products of matrices",
     "measured": "layers with measured times",
@@ -19,7 +20,6 @@ PARTS: Mapping[str, str] = {
     "pipeline": "sending between stages",
     "optimizer": "the update",
 }
-"""Fields of a rank's time, in words."""
 IMBALANCE, BUBBLE = "imbalance of the stages", "the bubble"
 
 

@@ -18,8 +18,8 @@ from .search import scope_in
 if TYPE_CHECKING:
     from .answer import Asked
 
+# The most choices of degrees, micro-batch and ZeRO stage that are tried: those with the least necessary part.
 FAMILIES = 24
-"""Choices of degrees, micro-batch and ZeRO stage that are tried: those with the least necessary part."""
 MOST_VIRTUAL = 2
 
 

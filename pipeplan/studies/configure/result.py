@@ -23,8 +23,8 @@ from .answer import Answer, Asked
 from .choices import choices_of
 
 METHOD = "exact-configuration"
+# The key of a result's `problem` under which the result holds the problem itself.
 WHOLE = "whole"
-"""Under this key of its `problem` a result holds the problem itself."""
 
 
 def result_of(answer: Answer, seconds: float, cut_by: Stop = Stop.TIME) -> Result:
@@ -54,7 +54,7 @@ def result_of(answer: Answer, seconds: float, cut_by: Stop = Stop.TIME) -> Resul
 
 
 def options_of(problem: TrainingProblem, asked: Asked) -> dict[str, Any]:
-    """Of the methods that plan the same scope."""
+    """The options with which other methods plan the same scope."""
     return {
         "fix": " ".join(asked.fixed) or None,
         "forbid": " ".join(asked.forbidden) or None,

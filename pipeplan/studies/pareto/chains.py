@@ -271,7 +271,7 @@ def _with_several_batches(point: CurvePoint, ends: Ends, candidates: Sequence[Ca
 
 
 def _levels(smallest: float, unlimited: float, count: int) -> tuple[float, ...]:
-    """In whole bytes, both ends among them."""
+    """Limits in whole bytes, both ends among them."""
     ends, inner = {float(smallest), float(unlimited)}, curve.between(smallest, unlimited, count)
     return tuple(sorted(ends | {min(float(math.ceil(level)), float(unlimited)) for level in inner}))
 
@@ -297,7 +297,7 @@ def _compact(
     closeness = RESOLUTION * (best.need - low)
     while best.need - low > closeness and not solver.over():
         middle = (low + best.need) / 2
-        smaller = _within(problem.replace(memory_bytes=middle), best, solver, question)
+        smaller = _in_less_memory(problem.replace(memory_bytes=middle), best, solver, question)
         if smaller is None:
             low = middle
         else:
@@ -305,14 +305,17 @@ def _compact(
     return best
 
 
-def _within(problem: ChainProblem, best: Candidate, solver: Solver, limit_s: float | None) -> Candidate | None:
-    """A plan with the same allocation and period in less memory; None where none was found."""
+def _in_less_memory(
+    problem: ChainProblem, best: Candidate, solver: Solver, limit_s: float | None
+) -> Candidate | None:
+    """A plan with the allocation and period of `best` that fits the problem's smaller memory; None: the solver finds
+    none within `limit_s` seconds."""
     chain = integer_chain(problem, coarse_steps(problem))
     period = math.ceil(best.value * float(chain.steps) * (1 - SAME))
     answer = fit(chain, Known.whole(best.plan.allocation), period, solver, limit_s)
     if not answer.fits or answer.values is None:
         return None
     plan = pattern(problem, chain, best.plan.allocation, answer.values)
-    found = None if plan is None else measured(problem, plan, UNLIMITED)
-    as_good = found is not None and found.value <= best.value * (1 + SAME) and found.need < best.need
-    return found if as_good else None
+    candidate = None if plan is None else measured(problem, plan, UNLIMITED)
+    as_good = candidate is not None and candidate.value <= best.value * (1 + SAME) and candidate.need < best.need
+    return candidate if as_good else None

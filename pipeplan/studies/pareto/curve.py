@@ -259,7 +259,7 @@ class Ends:
     """The plan that needs the least of what is limited, the best one without a limit, and the levels in between."""
 
     levels: tuple[float, ...]
-    """Limits, ascending."""
+    """The limits between the ends, ascending."""
     least: Candidate
     lower: float
     """A limit below which there is no plan."""

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from ...instances.base.json_file import csv_cell, write_text_atomically
 from .curve import Curve, CurvePoint
 
+# A smaller gap is shown as smaller, never as nothing.
 LEAST_GAP = 0.001
-"""A smaller gap is shown as smaller, never as nothing."""
 
 
 def write_csv(curve: Curve, path: str | os.PathLike[str]) -> None:

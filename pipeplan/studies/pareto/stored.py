@@ -55,9 +55,9 @@ def _check_head(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Path)
         raise InputError("problem", "is another one than the one to be planned", ANEW, str(path))
     settings = found.get("settings")
     for name, value in wanted["settings"].items():
-        given = settings.get(name) if isinstance(settings, Mapping) else None
-        if given != value:
-            raise InputError(f"settings.{name}", f"is {given!r} there and {value!r} now", ANEW, str(path))
+        there = settings.get(name) if isinstance(settings, Mapping) else None
+        if there != value:
+            raise InputError(f"settings.{name}", f"is {there!r} there and {value!r} now", ANEW, str(path))
 
 
 def lines_of(journal: Journal, kind: str) -> list[tuple[str, Mapping[str, Any]]]:

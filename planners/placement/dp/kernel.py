@@ -22,7 +22,7 @@ class Tables(NamedTuple):
     """What does not change during a run. N ideals, D kinds, E nets, S ways to use the kinds behind the first."""
 
     bits: Any
-    """uint64[words, N]"""
+    """uint64[words, N]: the groups of each ideal, as bits"""
     common: Any
     """uint64[words, tiles]: the groups that all ideals of a tile hold"""
     key: Any
@@ -54,7 +54,7 @@ class Tables(NamedTuple):
     stride: Any
     """int64[D]: what one device of a kind adds to the way; 0 for the first kind, which is counted apart"""
     way_count: Any
-    """int64[S, D]"""
+    """int64[S, D]: devices of each kind that each way uses"""
     reach: Any
     """float[D, r]: the most first-kind work in a stage on r devices of a kind"""
     room: Any
@@ -131,7 +131,8 @@ def live_states(t: Tables, values: Any, i: int, best: float, states: Any, state_
 
 
 def target_range(t: Tables, i: int, limit: float, states: Any, count: int) -> tuple[int, int]:
-    """Targets: behind this ideal, near enough for one stage, far enough for the devices that remain after it."""
+    """The range of ideals, [first, behind the last), that a next stage can end with: behind ideal i, near
+    enough for one stage, and far enough that the remaining devices can do the rest within the limit."""
     total = t.work[0, t.key.shape[0] - 1]
     low_work, high_work = total, 0.0
     for s in range(count):

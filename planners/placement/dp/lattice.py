@@ -56,11 +56,11 @@ class Lattice:
 
     model: Model
     bits: Any
-    """uint64[count, words]"""
+    """uint64[count, words]: the groups of each ideal, as bits"""
     key: Any
     rows: tuple[Row, ...]
     cut: Any
-    """cut[part, ideal]"""
+    """cut[part, ideal]: the cost of the nets that each ideal cuts, by part"""
     complete: bool
 
     @property

@@ -42,7 +42,7 @@ class Limited:
     values: Any
     """Values at the start of the run."""
     rounding: float
-    """How much a load may be off through rounding."""
+    """By how much rounding may make a load wrong."""
 
 
 def limited(lattice: Lattice, limit: float) -> Limited | None:

@@ -31,7 +31,7 @@ class Tables(NamedTuple):
     capacity: float
     accelerators: int
     net_pins: Any
-    """Number of pins."""
+    """Number of groups in each net."""
     net_cost: Any
     net_part: Any
     of_start: Any
@@ -53,7 +53,7 @@ class State(NamedTuple):
 
     random: Any
     device: Any
-    """[group]."""
+    """[group]: the device of each group."""
     held: Any
     """[net, device]: how many pins of the net are there (on accelerators)."""
     load: Any  # [part, device]
@@ -323,7 +323,7 @@ def _set_terms(load: Any, term: Any, squarings: int, scale: float) -> float:
 
 
 def _energy(load: Any, term: Any, change: Any, one: int, two: int, squarings: int, scale: float) -> float:
-    """After the move."""
+    """The energy that the loads have after a move between devices `one` and `two`."""
     energy = 0.0
     for q in range(load.shape[0]):
         total = _power(load[q, one] + change[q, 0], squarings, scale)

@@ -49,7 +49,8 @@ def _random_devices(groups: Groups, rng: random.Random) -> list[int]:
 
 
 def random_chain(groups: Groups, rng: random.Random) -> tuple[list[int], list[int]]:
-    """A random topological order, cut at random places, for devices in random order; with the stage of each device."""
+    """Cut a random topological order at random places, and give the pieces to devices in random order: the
+    device of each group, and the stage of each device."""
     order = random_order(groups, rng)
     devices = rng.sample(range(groups.devices), groups.devices)
     cuts = sorted(rng.randrange(groups.count + 1) for _ in range(groups.devices - 1))
@@ -183,7 +184,9 @@ class Climb:
         return total
 
     def _violations(self) -> tuple[Any, float]:
-        """[g, d]: how much a move adds to the violation; and the violation now."""
+        """[g, d]: change of the violation by moving group g to device d; and the violation now. A violation
+        counts groups on accelerators that do not support them, and excess memory in units of a device's
+        memory."""
         tables, groups, home = self.tables, self.tables.groups, self.device
         on_accelerator = np.arange(groups.devices) < groups.accelerators
         wrong = np.where(tables.supported, 0.0, 1.0)

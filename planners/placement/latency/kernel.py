@@ -30,7 +30,7 @@ class Tables(NamedTuple):
     class_start: Any
     class_nodes: Any
     pieces: int
-    """Per accelerator."""
+    """The most pieces on one accelerator."""
     slots: int
     has_cpu: int
     capacity: float
@@ -51,14 +51,14 @@ class Scratch(NamedTuple):
 
 
 class Moves(NamedTuple):
-    """What annealing changes."""
+    """The random state, the last move and the best placement of an annealing run."""
 
     random: Any
     changed: Any  # [node]
     old: Any
     mark: Any
     used: Any
-    """[accelerator]: bytes held."""
+    """[accelerator]: bytes that its nodes take."""
     best: Any
 
 

@@ -17,7 +17,7 @@ class Layers(NamedTuple):
     """Layers, their options one behind the other, and their edges."""
 
     bits: Any
-    """uint64[downsets, words]"""
+    """uint64[downsets, words]: the layers of each downset, as bits"""
     option_start: Any
     """int64[degrees, layers + 1]: where the options of a layer begin; an option costs `time` + transfers"""
     time: Any
@@ -29,7 +29,7 @@ class Layers(NamedTuple):
     """where the bytes of an option's edges begin, in the order of its layer's edges"""
     gather: Any
     edge_start: Any
-    """int64[layers + 1]"""
+    """int64[layers + 1]: where the edges of each layer begin"""
     edge_layer: Any
     """the layer at the other end"""
     edge_time: Any
@@ -78,7 +78,7 @@ class Cluster(NamedTuple):
     sync: Any
     """float[replicas]: time per byte of weights, times the replicas"""
     degree: Any
-    """int64[degrees]: tensor-parallel degrees"""
+    """int64[degrees]: the tensor-parallel degrees"""
 
 
 class Table(NamedTuple):
