@@ -9,10 +9,6 @@ from typing import Any
 from ..base.checks import check_amount
 from ..base.errors import InputError, named
 
-# The share by which memory may be misjudged.
-USUAL_MEMORY_ERROR = 0.03
-
-
 @dataclass(frozen=True, slots=True)
 class About:
     """What a number means, and where its default comes from."""

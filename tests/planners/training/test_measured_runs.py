@@ -1,0 +1,67 @@
+"""Predicted times beside those that others measured; docs/configure.md has the table."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import statistics
+from pathlib import Path
+
+import pytest
+
+from pipeplan.instances.training.build import problem_of
+from pipeplan.instances.training.referee.evaluate import evaluate_configuration
+from pipeplan.instances.training.words import configuration_from_words
+
+BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
+WORKLOADS = Path(os.environ.get("PIPEPLAN_WORKLOADS", BENCHMARKS.parent.parent / "shared" / "workloads"))
+MEASURED = WORKLOADS.parent / "data" / "training"
+LLAMA = (
+    "llama3_70b_l12_tp1_pp2_dp4_mbc4_cef",
+    "llama3_70b_l12_tp8_pp1_dp1_mbc4_cef",
+    "llama3_70b_l12_tp4_pp1_dp2_mbc8_cef",
+    "llama3_70b_l12_tp1_cp8_pp1_dp1_seq131072_mbc4_cef",
+)
+DEEPSEEK = ("deepseekv2_tp1_ep8_pp1_dp8_l4_mbc4_cef", "deepseekv2_tp1_ep4_pp2_dp4_l4_mbc4_cef")
+
+
+def test_three_published_mappings_come_in_the_order_in_which_they_were_measured() -> None:
+    """704, 668 and 508.7 TFLOP/s per GPU: fine-tuning of Llama 3 70B on 32 H100, fp8, 32 sequences of 4,096."""
+    problem = problem_of("llama-3-70b", "32xh100-80gb", batch=32, sequence=4096, precision="fp8")
+    seconds = []
+    for tensor, pipeline in ((4, 4), (4, 8), (8, 4)):
+        plan = configuration_from_words(problem, f"tensor={tensor} pipeline={pipeline} virtual=5")
+        seconds.append(evaluate_configuration(problem, plan).timing.seconds)
+    assert seconds == sorted(seconds)
+    assert seconds[2] > 1.2 * seconds[0]
+
+
+@pytest.mark.skipif(not MEASURED.exists(), reason="no measured runs beside this checkout")
+@pytest.mark.parametrize(
+    ("file", "fitted", "group", "mean", "median", "worst"),
+    [
+        # Calculon, on the same rows: mean 3.65 %, worst 8.87 %.
+        ("a100_2205_05198.json", (), "a100", 0.0365, None, 0.0887),
+        ("b200_measured.json", LLAMA, "B200 llama3-70b", 0.055, None, 0.13),
+        ("b200_measured.json", (*LLAMA, *DEEPSEEK), "B200 deepseekv2", 0.10, None, None),
+        ("gh200_opt350_measured.json", (), "gh200", None, 0.08, None),
+    ],
+)
+def test_measured_times_are_met(
+    file: str,
+    fitted: tuple[str, ...],
+    group: str,
+    mean: float | None,
+    median: float | None,
+    worst: float | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of the rows that took no part in the fit."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    times = importlib.import_module("training_time")
+    report = times.time_rows([MEASURED / file], fitted)
+    errors = [abs(row.error) for row in report.rows if row.group == group and not row.fitted]
+    assert len(errors) >= 4
+    assert mean is None or statistics.mean(errors) <= mean
+    assert median is None or statistics.median(errors) <= median
+    assert worst is None or max(errors) <= worst
