@@ -9,6 +9,7 @@ from typing import Any
 from ..base.checks import check_amount
 from ..base.errors import InputError, named
 
+
 @dataclass(frozen=True, slots=True)
 class About:
     """What a number means, and where its default comes from."""

@@ -18,7 +18,7 @@ FEW_THRESHOLDS = 20
 SAME = 1e-12
 
 
-def simulate(first: int, end: int, p: int, m: int, forward: Any, backward: Any, tails: Any, down: Any) -> Any:
+def simulate(first: Any, end: int, p: int, m: int, forward: Any, backward: Any, tails: Any, down: Any) -> Any:
     """When the stages from `first` to `end - 1` are done, if nothing before or after them makes them wait.
 
     Stage k runs min(m, p - k) forward passes, then one backward and one forward pass in turn. Returns the end of the
