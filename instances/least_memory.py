@@ -72,17 +72,17 @@ DIGITS = 4
 MOST_PLAIN = 2**20
 
 
-def at_least(amount: float, counted: str = BYTES) -> str:
+def at_least(amount: Amount, counted: str = BYTES) -> str:
     """An amount in words, rounded down."""
     return _said(amount, counted, math.floor)
 
 
-def sufficient(amount: float, counted: str = BYTES) -> str:
+def sufficient(amount: Amount, counted: str = BYTES) -> str:
     """An amount in words, rounded up."""
     return _said(amount, counted, math.ceil)
 
 
-def _said(amount: float, counted: str, rounding: Callable[[Fraction], int]) -> str:
+def _said(amount: Amount, counted: str, rounding: Callable[[Fraction], int]) -> str:
     exact = as_written(amount)
     if counted != BYTES:
         return f"{in_digits(exact)} {counted}"
