@@ -177,8 +177,10 @@ WEIGHTS = 16
 # Number of the weights that are used for pruning: those that bound best.
 PRUNING_WEIGHTS = 6
 LABELS = 1_500_000
-# Steps that the limit is divided into, at first coarsely.
-GRAINS = (1_000, 8_000, 64_000)
+# Steps that the limit is divided into, at first; so many times more where that finds nothing new, fewer where there are
+# too many labels.
+GRAIN, FINER = 1_000, 8
+COARSEST, FINEST = 15, 64_000
 # Sets of one search, the best first.
 TAKEN = 20
 PRICE_STEPS = 10**12
@@ -210,6 +212,10 @@ class Pricer:
         self.groups, self.graph, self.steps = groups, graph, steps
         self.work = work
         self._work, self._net_costs = work[graph.order], net_costs
+        self.transfers = np.zeros(groups.count)
+        """For each group its part of its nets, whose costs the pins share evenly."""
+        for net, cost in zip(groups.nets, net_costs, strict=True):
+            self.transfers[list(net.pins)] += cost / len(net.pins)
         self.supported = np.array(groups.supported)
         self.cpu = np.array(steps.floor(groups.total_cpu_times), dtype=np.int64)
         self.nothing = np.zeros(groups.count, dtype=np.bool_)
@@ -254,21 +260,25 @@ class Pricer:
         )
 
     def search(self, quick: Quick, limit: int, floor: int, known: set[frozenset[int]]) -> Offer:
-        """New sets that earn more than `floor`; all of them, where none is found: then no set earns more."""
-        most = quick.most
-        for grain in (max(1, limit // steps) for steps in GRAINS):
+        """New sets that earn more than `floor`, and the most that any earns; with too many labels it may find none."""
+        most, steps, coarser = quick.most, GRAIN, False
+        while COARSEST <= steps <= FINEST:
             begins, parents, choices, gains = self._best_sets(
-                quick.paths, limit, floor, quick.weights, quick.values, grain, LABELS
+                quick.paths, limit, floor, quick.weights, quick.values, max(1, limit // steps), LABELS
             )
             if begins[-1] == kernel.FULL:
-                return Offer((), most)
+                if steps > GRAIN:
+                    break
+                steps, coarser = steps // FINER, True
+                continue
             most = min(most, max([floor, *gains.tolist()]))
             if most <= floor:
-                return Offer((), most)
+                break
             found = self._walk_back(begins, parents, choices, gains)
             sets = tuple(each for each in found if each.load <= limit and each.groups not in known)
-            if sets:
+            if sets or coarser:
                 return Offer(sets, most)
+            steps *= FINER
         return Offer((), most)
 
     def _walk_back(self, begins: Any, parents: Any, choices: Any, gains: Any) -> list[DeviceSet]:
