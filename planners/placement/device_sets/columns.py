@@ -71,10 +71,8 @@ class Columns:
         mixture is final.
         """
         proof, whole_problem = _Proof(prices=self._steady), not taken.any()
-        if whole_problem:  # what has proven the most so far may do so again
-            self._price(self._steady, 0, limit, taken, devices, proof)
-            if proof.refutes:
-                return None
+        if whole_problem and self.refutes(limit):
+            return None
         while True:
             self.tick()
             self.rounds += 1
@@ -94,6 +92,12 @@ class Columns:
                 return replace(mixed, is_final=True)
             if patience == 0:
                 return mixed
+
+    def refutes(self, limit: int) -> bool:
+        """Do the prices that have proven the most so far refute it at once?"""
+        proof = _Proof()
+        self._price(self._steady, 0, limit, self.pricer.nothing, self.groups.accelerators, proof)
+        return proof.refutes
 
     def _forget(self, mixed: Mixture) -> None:
         """Drop sets that the mixture does without, and keep those that come closest to their rent."""

@@ -179,8 +179,8 @@ PRUNING_WEIGHTS = 6
 LABELS = 1_500_000
 # Steps that the limit is divided into, at first; so many times more where that finds nothing new, fewer where there are
 # too many labels.
-GRAIN, FINER = 1_000, 8
-COARSEST, FINEST = 15, 64_000
+GRAIN, FINER = 1_024, 8
+COARSEST, FINEST = GRAIN // FINER**2, GRAIN * FINER**2
 # Sets of one search, the best first.
 TAKEN = 20
 PRICE_STEPS = 10**12
@@ -221,6 +221,8 @@ class Pricer:
         self.nothing = np.zeros(groups.count, dtype=np.bool_)
         """No group is taken."""
         self._heaviest = LARGEST // max(1, int(work.sum()) + sum(net_costs))
+        self._grain = GRAIN
+        """Where the next search begins: coarser where the last ones had too many labels."""
         self._values = np.empty((WEIGHTS, graph.states), dtype=np.int64)
         self._multipliers = compiled(kernel, "multipliers")
         self._best_sets = compiled(kernel, "best_sets")
@@ -261,22 +263,23 @@ class Pricer:
 
     def search(self, quick: Quick, limit: int, floor: int, known: set[frozenset[int]]) -> Offer:
         """New sets that earn more than `floor`, and the most that any earns; with too many labels it may find none."""
-        most, steps, coarser = quick.most, GRAIN, False
-        while COARSEST <= steps <= FINEST:
+        most, steps, overflown = quick.most, self._grain, FINEST * FINER
+        while COARSEST <= steps < min(overflown, FINEST + 1):
             begins, parents, choices, gains = self._best_sets(
                 quick.paths, limit, floor, quick.weights, quick.values, max(1, limit // steps), LABELS
             )
             if begins[-1] == kernel.FULL:
-                if steps > GRAIN:
-                    break
-                steps, coarser = steps // FINER, True
+                overflown, steps = steps, steps // FINER
+                self._grain = max(COARSEST, min(self._grain, steps))
                 continue
+            if steps == self._grain < GRAIN and begins[-2] < LABELS // FINER:
+                self._grain *= FINER
             most = min(most, max([floor, *gains.tolist()]))
             if most <= floor:
                 break
             found = self._walk_back(begins, parents, choices, gains)
             sets = tuple(each for each in found if each.load <= limit and each.groups not in known)
-            if sets or coarser:
+            if sets:
                 return Offer(sets, most)
             steps *= FINER
         return Offer((), most)
