@@ -30,7 +30,10 @@ class _Division:
 def stages_of_row(atoms: Atoms) -> list[int | None] | None:
     """Node -> its piece, numbered as they begin, or None for the CPUs; None where no row is known to fit."""
     row = row_of(atoms)
-    if row is None or any(cell.pairs is None for cell in row.divided):
+    if row is None:
+        return None
+    row.go_on()
+    if any(cell.pairs is None for cell in row.divided):
         return None
     best = row.best(row.most_rooms)
     return _Builder(row, _divisions(row, best)).stages if math.isfinite(best.value) else None
@@ -124,8 +127,8 @@ class _Builder:
         place = cell.pairs[0]
         held = division.start is not None
         pair_of = function("pair_of", len(place) ** 2)
-        sides = int(held), int(division.held_behind)
-        i, j = pair_of(*cell.pairs, *sides, division.own, division.step_before, division.step_behind)
+        entry = int(held), int(division.held_behind), division.own, division.step_before, division.step_behind
+        i, j = pair_of(*cell.pairs, *entry, cell.table[entry])
         parts = []
         for c, chain in enumerate(cell.chains):
             self.put(chain[: place[i, c]], piece)
