@@ -10,7 +10,8 @@ NEVER = math.inf
 
 def divisions(
     place: Any, fast: Any, slow: Any, least: Any, moved: Any, each: Any, before: Any, behind: Any, steps: Any,
-    ratio: float, gaps: Any, strides: Any, twins: Any, firsts: Any, places: Any, table: Any, begin: int, budget: int,
+    sizes: Any, relief: Any, room: float, ratio: float, gaps: Any, strides: Any, twins: Any, firsts: Any, places: Any,
+    table: Any, begin: int, budget: int,
 ) -> int:  # fmt: skip
     """Fills table[held before, held behind, own pieces, step before, step behind] of one cell with its least costs.
 
@@ -18,7 +19,8 @@ def divisions(
     `moved[0, c, k, l]`, `moved[1, c, k, l]`: what a piece reads and sends at least that touches those from k to l - 1,
     `moved[2, c, k, l]`: what these take then, one after the other; `each`: what any piece reads and sends.
     `before[i]`: load of ideal i as the end of a piece; `behind[j]`: load of all but ideal j as the beginning of one;
-    `steps`: where their memory is in the table. The empty ideal is the first, the whole cell the last.
+    `steps`: where their memory is in the table; `sizes[c]`: memory of the first nodes of chain c. A piece has `room` for
+    so much, and `relief` says what it costs to do without. The empty ideal is the first, the whole cell the last.
 
     An ideal is one of each part of the cell: number i has number i // strides[k + 1] % (strides[k] / strides[k + 1])
     of part k, which has the chains from firsts[k] on. Where `twins[k]`, part k is equal to the one before, and of
@@ -42,7 +44,25 @@ def divisions(
         j = i
         while j >= 0:
             budget -= 1
-            _divide_at(place, fast, slow, least, moved, each, before, behind, steps, ratio, gaps, i, j, table)
+            _divide_at(
+                place,
+                fast,
+                slow,
+                least,
+                moved,
+                each,
+                before,
+                behind,
+                steps,
+                sizes,
+                relief,
+                room,
+                ratio,
+                gaps,
+                i,
+                j,
+                table,
+            )
             j = _next_above(place, strides, twins, firsts, lower, upper, j)
         _spread(table[1, 1])
     return int(ideals)
@@ -68,7 +88,7 @@ def _next_above(place: Any, strides: Any, twins: Any, firsts: Any, lower: Any, u
 
 def _divide_at(
     place: Any, fast: Any, slow: Any, least: Any, moved: Any, each: Any, before: Any, behind: Any, steps: Any,
-    ratio: float, gaps: Any, i: int, j: int, table: Any,
+    sizes: Any, relief: Any, room: float, ratio: float, gaps: Any, i: int, j: int, table: Any,
 ) -> None:  # fmt: skip
     """Ideal i to the piece before, all but ideal j to the one behind."""
     last = place.shape[0] - 1
@@ -77,7 +97,7 @@ def _divide_at(
     edge = i == 0 or j == last
     if not edge and not _promising(place, slow, least, i, j, table[1, 1, :, m, n], loads):
         return
-    remainders(place, fast, slow, least, moved, each, i, j, ratio, gaps)
+    remainders(place, fast, slow, least, moved, each, sizes, relief, room, i, j, ratio, gaps)
     for own in range(table.shape[2]):
         gap = gaps[own]
         _lower(table, 1, 1, own, m, n, loads + gap)
@@ -102,7 +122,7 @@ def _spread(table: Any) -> None:
 
 def pair_of(
     place: Any, fast: Any, slow: Any, least: Any, moved: Any, each: Any, before: Any, behind: Any, steps: Any,
-    ratio: float, gaps: Any, strides: Any, twins: Any, firsts: Any, places: Any,
+    sizes: Any, relief: Any, room: float, ratio: float, gaps: Any, strides: Any, twins: Any, firsts: Any, places: Any,
     held_before: int, held_behind: int, own: int, m: int, n: int, cost: float,
 ) -> tuple[int, int]:  # fmt: skip
     """A pair of ideals that has the cost of one entry of the table of `divisions`."""
@@ -118,7 +138,7 @@ def pair_of(
         while j >= 0:
             loads = (before[i] if held_before else 0.0) + (behind[j] if held_behind else 0.0)
             if loads <= cost and not (held_behind and steps[1, j] > n):
-                remainders(place, fast, slow, least, moved, each, i, j, ratio, gaps)
+                remainders(place, fast, slow, least, moved, each, sizes, relief, room, i, j, ratio, gaps)
                 if loads + gaps[own] <= cost:
                     return i, j
             j = _next_above(place, strides, twins, firsts, lower, upper, j)
@@ -142,8 +162,9 @@ def _lower(table: Any, a: int, b: int, own: int, m: int, n: int, cost: float) ->
 
 
 def remainders(
-    place: Any, fast: Any, slow: Any, least: Any, moved: Any, each: Any, i: int, j: int, ratio: float, gaps: Any
-) -> None:
+    place: Any, fast: Any, slow: Any, least: Any, moved: Any, each: Any, sizes: Any, relief: Any, room: float, i: int,
+    j: int, ratio: float, gaps: Any,
+) -> None:  # fmt: skip
     """gaps[own]: no more time than what ideal j has and ideal i has not takes on the CPUs and on `own` pieces."""
     chains, most = place.shape[1], gaps.shape[0]
     path, pool, nodes = 0.0, 0.0, 0
@@ -156,7 +177,7 @@ def remainders(
         gaps[own] = pool if own <= nodes else NEVER
     for slowest in range(chains):  # pieces touch this chain and those that are no faster on the CPUs
         bar = slow[slowest, place[j, slowest]] - slow[slowest, place[i, slowest]]
-        work, touched, rest, read, sent = 0.0, 0, 0.0, 0.0, 0.0
+        work, size, touched, rest, read, sent = 0.0, 0.0, 0, 0.0, 0.0, 0.0
         for c in range(chains):
             first, last = place[i, c], place[j, c]
             time = slow[c, last] - slow[c, first]
@@ -166,13 +187,30 @@ def remainders(
                 read += moved[0, c, first, last]
                 sent += moved[1, c, first, last]
                 work += fast[c, last] - fast[c, first]
+                size += sizes[c, last] - sizes[c, first]
                 rest = max(rest, moved[2, c, first, last])
                 touched += 1
         shared = NEVER
         for own in range(1, min(most, nodes + 1)):  # so many of them touch these chains, or fewer
             load = work + max(read, own * each[0]) + max(sent, own * each[1])
-            shared = min(shared, load / _shared_by(own, touched, ratio))
+            time = load / _shared_by(own, touched, ratio)
+            alone = touched - own + 1
+            if 0 < alone <= ratio:  # then CPUs help only where it costs more time than it saves
+                relieved = (load + _relieved(relief[alone], size - own * room)) / own
+                time = max(time, relieved if own == 1 else min(relieved, load / (own - 1 + alone / ratio)))
+            shared = min(shared, time)
             gaps[own] = min(gaps[own], max(path, rest, shared))
+
+
+def _relieved(relief: Any, excess: float) -> float:
+    """What it costs at least to have so much memory on the CPUs: see `Row.relief`."""
+    if excess <= 0:
+        return 0.0
+    k = 1
+    while k < relief.shape[1] - 1 and relief[0, k] < excess:
+        k += 1
+    share = min(1.0, (excess - relief[0, k - 1]) / (relief[0, k] - relief[0, k - 1]))
+    return float(relief[1, k - 1] + share * (relief[1, k] - relief[1, k - 1]))
 
 
 def _shared_by(own: int, touched: int, ratio: float) -> float:

@@ -148,13 +148,17 @@ class _Builder:
         ordered = sorted(fast, key=lambda part: -slow[part])
         trials = []
         for touched in range(len(ordered) + 1) if pieces else (0,):
-            loads = dict.fromkeys(pieces, 0.0)
+            loads, rooms = dict.fromkeys(pieces, 0.0), dict.fromkeys(pieces, self.row.capacity)
             chosen = {}
             for part in sorted(ordered[:touched], key=lambda part: -fast[part]):
-                least = min(pieces, key=lambda piece: loads[piece])
-                chosen[part] = least
-                loads[least] += fast[part]
-            value = max([*loads.values(), *(slow[part] for part in ordered[touched:])], default=0.0)
+                size = math.fsum(self.row.node_sizes[v] for v in part)
+                fitting = [piece for piece in pieces if size <= rooms[piece]]
+                if fitting:
+                    least = min(fitting, key=lambda piece: loads[piece])
+                    chosen[part] = least
+                    loads[least] += fast[part]
+                    rooms[least] -= size
+            value = max([*loads.values(), *(slow[part] for part in ordered if part not in chosen)], default=0.0)
             trials.append((value, chosen))
         _, best = min(trials, key=lambda trial: trial[0])
         for part in ordered:

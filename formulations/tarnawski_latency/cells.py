@@ -16,6 +16,12 @@ s y_c + sum of its L_p <= G for each of them, and their work with what pieces mu
 
 where each chain meets one piece, sum of n_p = n, and a piece adds the larger of G and G n_p / s; where a chain meets
 two, they have G together, so the sum of L_p is at most (r - 1) G. With s < 1 no more than G n / s is left.
+
+What the r pieces have no room for is on the CPUs: nodes of work F there take Y >= s F, and H, the sum of the L_p, is at
+least the work less F. A chain has done y_c <= G - L_p, so Y <= n G - (sum of n_p L_p). Let k = n - r + 1. If H is at
+least (r - 1) G, then the sum is at least (r - 1) G + k (H - (r - 1) G), where the piece with the least load meets most
+chains; so r G >= H + Y / k. If not, then H < (r - 1) G and H + Y <= n G, which is the case of G (r - 1 + k / s) above.
+So memory may be charged with Y / k - F, as long as k <= s makes that no gain.
 """
 
 from __future__ import annotations
@@ -252,7 +258,19 @@ class Row:
             firsts,
             np.zeros((2, len(parts)), int),
         )
-        arrays = (place, *times, moved, self.least_of_each(cell), before, behind, steps, self.ratio(cell), *paper)
+        memory = self.prefixes(chains, self.node_sizes), self.relief(cell, len(chains)), self.capacity
+        arrays = (
+            place,
+            *times,
+            moved,
+            self.least_of_each(cell),
+            before,
+            behind,
+            steps,
+            *memory,
+            self.ratio(cell),
+            *paper,
+        )
         table = np.full((2, 2, 1 + own, least.shape[1], least.shape[1]), math.inf)
         return Divided(table, least, most, tuple(map(tuple, chains)), arrays, pairs)
 
@@ -370,6 +388,19 @@ class Row:
         """Lower bound on how many times slower the CPUs are."""
         ratios = [self.slow[v] / self.fast[v] for v in cell.inner if self.allowed[v] and self.fast[v] > 0]
         return max(min(ratios, default=math.inf), 1e-18)
+
+    def relief(self, cell: Cell, chains: int) -> Any:
+        """[k, 0]: memory of nodes on the CPUs, [k, 1]: by how much the k-th part of their time there is more than their
+        time on an accelerator; sums, with the best nodes first."""
+        import numpy as np
+
+        held = [v for v in cell.inner if self.node_sizes[v] > 0]
+        tables = np.zeros((1 + chains, 2, 2 + len(held)))
+        for k in range(1, 1 + chains):
+            rows = [(self.node_sizes[v], self.slow[v] / k - self.fast[v]) for v in held]
+            rows.sort(key=lambda row: row[1] / row[0])
+            tables[k] = np.cumsum([(0.0, 0.0), *rows, (1.0, 0.0)], axis=0).T
+        return tables
 
     def least_moved(self, cell: Cell, chains: Sequence[Sequence[int]]) -> Any:
         """[side, chain, first, last]: what a piece reads (side 0) and sends of that part of the chain itself, and what
