@@ -19,8 +19,8 @@ def divisions(
     `moved[0, c, k, l]`, `moved[1, c, k, l]`: what a piece reads and sends at least that touches those from k to l - 1,
     `moved[2, c, k, l]`: what these take then, one after the other; `each`: what any piece reads and sends.
     `before[i]`: load of ideal i as the end of a piece; `behind[j]`: load of all but ideal j as the beginning of one;
-    `steps`: where their memory is in the table; `sizes[c]`: memory of the first nodes of chain c. A piece has `room` for
-    so much, and `relief` says what it costs to do without. The empty ideal is the first, the whole cell the last.
+    `steps`: where their memory is in the table; `sizes[c]`: memory of the first nodes of chain c. A piece has `room`
+    for so much, and `relief` says what it costs to do without. The empty ideal is the first, the whole cell the last.
 
     An ideal is one of each part of the cell: number i has number i // strides[k + 1] % (strides[k] / strides[k + 1])
     of part k, which has the chains from firsts[k] on. Where `twins[k]`, part k is equal to the one before, and of
@@ -29,7 +29,7 @@ def divisions(
     Begins with ideal `begin`, looks at about `budget` pairs, and returns where to go on.
     """
     ideals, parts = place.shape[0], twins.shape[0]
-    lower, upper = places[0], places[1]
+    lower, upper, since = places[0], places[1], budget
     for i in range(begin, ideals):
         if budget <= 0:
             return i
@@ -64,7 +64,9 @@ def divisions(
                 table,
             )
             j = _next_above(place, strides, twins, firsts, lower, upper, j)
-        _spread(table[1, 1])
+        if since - budget > table[1, 1].size:  # it takes about as long as those pairs
+            _spread(table[1, 1])
+            since = budget
     return int(ideals)
 
 

@@ -59,6 +59,7 @@ CAP = 100.0
 
 # Steps of a loop from which on machine code pays.
 COMPILED_FROM = 20_000
+STEPS_OF_A_PAIR = 10
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,7 @@ class Row:
             j = self.open[-1]
             cell, begin = self.begun or (self.divide(self.cells[j]), 0)
             while cell is not None and cell.pairs is not None and begin < cell.ideals and clock.now() < end:
-                begin = function("divisions", cell.steps)(*cell.pairs, cell.table, begin, SLICE)
+                begin = function("divisions", STEPS_OF_A_PAIR * self.pairs)(*cell.pairs, cell.table, begin, SLICE)
             self.begun = None
             if cell is not None and begin < cell.ideals:
                 self.begun = cell, begin
