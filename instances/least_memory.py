@@ -103,7 +103,9 @@ def _in_a_unit(exact: Fraction, rounding: Callable[[Fraction], int]) -> tuple[st
 def option(amount: Amount, counted: str = BYTES) -> str:
     """The amount as the command line takes it: never less than needed, and in a unit that can be read."""
     exact = as_written(amount)
-    if counted != BYTES or exact < MOST_PLAIN:
+    if counted != BYTES:
+        return f"--memory {in_digits(enough(exact))}"
+    if exact < MOST_PLAIN:
         return f"--memory {math.ceil(exact)}"
     return f"--memory {''.join(_in_a_unit(exact, math.ceil))}"
 

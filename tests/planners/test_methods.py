@@ -159,7 +159,7 @@ IMPROVE = Stage("improve", ("cp-sat",), 10.0)
         ({"variant": "plain", "non_contiguous": True}, True, True, side_by_side("highs")),
         ({"variant": "strong", "non_contiguous": False}, True, True, side_by_side("cp-sat")),
         (FREE, False, False, (CP, BOTH)),
-        (FREE, False, True, (CP, CHAINS, DEVICES, *LNS, BOTH)),
+        (FREE, False, True, (LNS[0], DEVICES, CP, CHAINS, LNS[1], BOTH)),
         (FREE, True, True, (CHAINS, LNS[0], IMPROVE, CP, LNS[1], IMPROVE, DEVICES, BOTH)),
     ],
 )
