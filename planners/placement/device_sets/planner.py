@@ -153,13 +153,17 @@ class _Search:
         return self.value - max(self.wanted, STEP * (self.value - self.bound))
 
     def _decides(self, cutoff: float) -> bool:
-        """Is it refuted, or reached by sets in part, before the rounds are over?"""
+        """Is it refuted, or reached by sets in part, before the rounds are over?
+
+        Dives take longer than most questions, so they wait until what is open is as narrow as the gap that is wanted.
+        """
         mixed = self._mixture(cutoff, self.patience)
         if mixed is None:
             self._raise(cutoff)
         elif mixed.is_whole or mixed.is_final:
             self.open_at = cutoff
-            self._dives(0.0, *DIVES)
+            if self.value is None or cutoff - self.bound <= self.wanted:
+                self._dives(0.0, *DIVES)
         else:
             return False
         return True
