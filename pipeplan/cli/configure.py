@@ -286,7 +286,11 @@ def _exit_code(answer: Answer, time_limit_s: float | None) -> int:
 def _problem(model: str | None, given: Mapping[str, Any]) -> TrainingProblem:
     """What was given, by the names of the options where something is wrong with it."""
     if model is None:
-        raise UsageError("No MODEL is given; name a packaged model such as llama-3-8b, or a config.json.")
+        from ..instances.training.known_models import MODELS
+
+        raise UsageError(
+            f"No MODEL is given; choose one of {', '.join(MODELS)}, or give the path of a config.json."
+        )
     for name, example in (("devices", "64xh100-80gb"), ("sequence", "8192"), ("batch", "256")):
         if given.get(name) is None:
             raise UsageError(f"{flag_of(name)} is missing; give it, as in {flag_of(name)} {example}.")

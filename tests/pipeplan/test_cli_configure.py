@@ -16,6 +16,7 @@ import pytest
 import pipeplan
 from pipeplan.instances.schemas import read_schema
 from pipeplan.instances.training.build import problem_of
+from pipeplan.instances.training.known_models import MODELS
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.words import configuration_from_words, words_of
@@ -432,6 +433,11 @@ def test_what_is_missing_is_named_with_an_example(plan: Plan, missing: str) -> N
     given = {"--devices": "16xh100-80gb", "--sequence": 8192, "--batch": 64}
     words = [word for name, value in given.items() if name != missing for word in (name, value)]
     _is_one_sentence(plan("configure", "llama-3-8b", *words, "--judge", "tensor=2"), f"as in {missing} ")
+
+
+def test_without_a_model_all_packaged_ones_are_named(plan: Plan) -> None:
+    for name in MODELS:
+        _is_one_sentence(plan("configure"), f" {name}, ")
 
 
 def test_a_rule_of_each_framework_is_told(plan: Plan) -> None:
