@@ -711,7 +711,7 @@ STAGES = (
         {f"{_C}.exact:best_contiguous": always(None)}),
     # Placements: the portfolio, and reductions.
     Stage(PLACEMENTS, "sprint", "CP-SAT does not have the first seconds for itself",
-        portfolio_without(lambda stage: stage.kind == "decide" and stage.seconds == 5.0)),
+        portfolio_without(lambda stage: stage.kind == "decide" and stage.solvers == ("cp-sat",))),
     Stage(PLACEMENTS, "restrict", "contiguous plans are not sought first",
         portfolio_without(lambda stage: stage.kind == "restrict")),
     Stage(PLACEMENTS, "devices", "no column generation over sets of one device",

@@ -7,16 +7,17 @@ together they hold `SHARE` of the network.
 
 from __future__ import annotations
 
+import random
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pipeplan
 from pipeplan.instances.placement.generators import GENERATORS
 from pipeplan.instances.placement.plan import PlacementPlan
-from pipeplan.instances.placement.problem import PlacementProblem
+from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.referee.latency import evaluate_latency
 from pipeplan.instances.placement.referee.latency_rules import verify_latency
 
@@ -26,6 +27,9 @@ SHARE = 1.6
 """Of the whole network: 1.53 to 1.72 in the published latency inputs."""
 
 SCARCE = 0.5
+
+BRANCHED = 1.2
+"""For `inception_like`."""
 
 CONVOLUTIONS, TRANSFORMERS = 0.05, 0.001
 """Wanted gaps."""
@@ -134,6 +138,8 @@ def cases(folder: Path) -> Iterator[Case]:
     for branches, length, seed in ((4, 9, 1), (5, 4, 2)):
         made = GENERATORS["blocks"](nodes=260, branches=branches, length=length, seed=seed)
         yield Case(f"blocks {branches} x {length}, seed {seed}", _tight(made, SHARE, 6), 1, CONVOLUTIONS)
+    for seed in (1, 2, 3):
+        yield Case(f"inception-like, seed {seed}", _tight(inception_like(seed), BRANCHED, 6), 1, CONVOLUTIONS)
     for name in ("inception-inference", "resnet50-inference", "densenet121-inference"):
         yield Case(name, _tight(pipeplan.load_packaged(name), SHARE, 6), 1, CONVOLUTIONS)
     for pieces in (2, 3):
@@ -143,6 +149,37 @@ def cases(folder: Path) -> Iterator[Case]:
                 yield Case(name, pipeplan.load(path), pieces, TRANSFORMERS)
         for name in ("bert-base-operators", "bert-large-inference", "gpt3-6.7b-inference"):
             yield Case(name, _tight(pipeplan.load_packaged(name), SHARE, 4), pieces, TRANSFORMERS)
+
+
+def inception_like(seed: int) -> PlacementProblem:
+    """6 to 10 blocks of 4 to 6 branches of 2 to 4 nodes, between nodes that all paths pass; the branches of a block are
+    equal, or differ by up to 5 %."""
+    rng = random.Random(seed)
+    nodes: list[Node] = []
+    edges: list[tuple[int, int]] = []
+
+    def add(work: float, slow: float, size: float, moved: float) -> int:
+        nodes.append(Node(len(nodes), round(work, 3), round(work * slow, 3), float(round(size)), round(moved, 3)))
+        return len(nodes) - 1
+
+    last = add(rng.uniform(2, 4), 10.0, rng.uniform(5, 10), rng.uniform(1, 2))
+    for _ in range(rng.randint(6, 10)):
+        branches, length = rng.randint(4, 6), rng.randint(2, 4)
+        ranges = (2, 10), (8, 12), (5, 50), (0.5, 2)
+        parts = [[rng.uniform(*ends) for ends in ranges] for _ in range(length)]
+        noise = rng.choice((0.0, 0.05))
+        ends = []
+        for _ in range(branches):
+            end = last
+            for part in parts:
+                v = add(*(amount * (1 + rng.uniform(-noise, noise)) for amount in part))
+                edges.append((end, v))
+                end = v
+            ends.append(end)
+        last = add(rng.uniform(1, 2), 10.0, rng.uniform(1, 5), rng.uniform(0.5, 2))
+        edges += [(end, last) for end in ends]
+    nodes[-1] = replace(nodes[-1], transfer_time=0.0)
+    return PlacementProblem(tuple(nodes), tuple(edges), 6, 8, None, f"inception-like-{seed}", "ms")
 
 
 def _tight(problem: PlacementProblem, share: float, accelerators: int) -> PlacementProblem:

@@ -58,12 +58,14 @@ KNOWN, UNEVEN, MEASURED, SHAPES_4, SHAPES_8, LARGE = (
 WORDS = {
     KNOWN: "Equal stages, objective span; `released` is what the program released with Zero Bubble answers. All rows "
     "with a known optimum are to be proven in 60 s together.",
-    UNEVEN: "Passes of 5 to 15 units, drawn with the seed in the name; each is to be proven within 5 s.",
+    UNEVEN: "Passes of 5 to 15 units, drawn with the seed in the name, and lags of 1; each is to be proven "
+    "within 5 s.",
     MEASURED: "Times and memory as the authors of Zero Bubble measured them, in microseconds and MiB; `released` as "
     "above. The uneven one is to be proven, the even one to be within 0.24 % of the bound, in 60 s.",
     SHAPES_4: "A forward pass takes 1, a backward pass 2; memory counts activations. Each is to be proven in 0.5 s.",
     SHAPES_8: "The same on twice the devices; each is to be proven within 10 s.",
-    LARGE: "Equal stages with a divided backward pass: 3,072 blocks, to be within 2 % of the bound in 60 s and 2 GiB.",
+    LARGE: "Equal stages with times 10/11/9 and lags of 1: 3,072 blocks, to be within 2 % of the bound in 60 s "
+    "and 2 GiB.",
 }
 ONE_RUN = (
     "Seconds and MiB are approximate, of one run on a machine of {cores} cores: beside other work a row takes several "

@@ -64,6 +64,12 @@ def check_type(name: str, problem: object, plans: type[Any]) -> None:
         raise UsageError(f"{name} plans problems of kind {plans.kind!r}, not {type(problem).__name__}.")
 
 
+NO_ROWS = (
+    "since a worker builds it by itself; rows are added to Pyomo models: give --solver highs, derive from a "
+    "variant that is one ('plain' of ip-tarnawski), or build with native=False (docs/extending.md)."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class NativeModel:
     """A CP-SAT model that a worker builds for itself from plain data.
@@ -84,11 +90,15 @@ class NativeModel:
         """A derived formulation that looks for the model's variables is told where they are."""
         if name.startswith("__"):
             raise AttributeError(name)
-        raise NoRowsError(
-            f"There is no {name!r} in a model for CP-SAT, which a worker builds by itself; rows are added to Pyomo "
-            "models: derive from a variant that is one ('plain' of ip-tarnawski), or build with native=False "
-            "(docs/extending.md)."
-        )
+        raise NoRowsError(f"There is no {name!r} in a model for CP-SAT, {NO_ROWS}")
+
+
+def _takes_no_row(self: NativeModel, name: str, value: object) -> None:
+    raise NoRowsError(f"A model for CP-SAT takes no {name!r}, {NO_ROWS}")
+
+
+# A dataclass that is frozen allows no `__setattr__` in its body.
+NativeModel.__setattr__ = _takes_no_row  # type: ignore[method-assign, assignment]
 
 
 # Relative: so far below a proven bound, and so far above a cut-off, lie the bounds that a float solver's model

@@ -38,7 +38,8 @@ def refuse_foreign_file(path: str | os.PathLike[str]) -> None:
         raise InputError(
             "content",
             "is PyTorch's file of a schedule, an order without times",
-            "give it as PLAN, after the schedule problem whose passes it orders (plan generate interleaved-pipeline)",
+            "give it as PLAN, after the schedule problem whose passes it orders (plan generate interleaved-pipeline, "
+            "or v-pipeline)",
             file,
         )
 

@@ -72,17 +72,17 @@ DIGITS = 4
 MOST_PLAIN = 2**20
 
 
-def at_least(amount: float, counted: str = BYTES) -> str:
+def at_least(amount: Amount, counted: str = BYTES) -> str:
     """An amount in words, rounded down."""
     return _said(amount, counted, math.floor)
 
 
-def sufficient(amount: float, counted: str = BYTES) -> str:
+def sufficient(amount: Amount, counted: str = BYTES) -> str:
     """An amount in words, rounded up."""
     return _said(amount, counted, math.ceil)
 
 
-def _said(amount: float, counted: str, rounding: Callable[[Fraction], int]) -> str:
+def _said(amount: Amount, counted: str, rounding: Callable[[Fraction], int]) -> str:
     exact = as_written(amount)
     if counted != BYTES:
         return f"{in_digits(exact)} {counted}"
@@ -103,7 +103,9 @@ def _in_a_unit(exact: Fraction, rounding: Callable[[Fraction], int]) -> tuple[st
 def option(amount: Amount, counted: str = BYTES) -> str:
     """The amount as the command line takes it: never less than needed, and in a unit that can be read."""
     exact = as_written(amount)
-    if counted != BYTES or exact < MOST_PLAIN:
+    if counted != BYTES:
+        return f"--memory {in_digits(enough(exact))}"
+    if exact < MOST_PLAIN:
         return f"--memory {math.ceil(exact)}"
     return f"--memory {''.join(_in_a_unit(exact, math.ceil))}"
 

@@ -12,6 +12,7 @@ from .base.cluster import Cluster, devices_given, refuse_others
 from .base.errors import InputError, UsageError, show
 from .base.json_file import MAX_FILE_BYTES, check_path, parse_json, read_text
 from .base.kind import Kind, Lowered
+from .foreign import refuse_foreign_file
 from .networks.profile.files import profile_from_json
 from .networks.profile.marks import looks_like_graph_txt, looks_like_table
 from .networks.profile.on_gpus import on_gpus
@@ -56,6 +57,7 @@ def load_profile(
         The size of a parameter is given for a profile, which holds bytes.
     """
     check_path(path)
+    refuse_foreign_file(path)
     if looks_like_table(path):
         return read_table(path, training=training, bytes_per_parameter=bytes_per_parameter)
     if bytes_per_parameter is not None:

@@ -1,7 +1,7 @@
 """An assignment: the memory of 1F1B and of GPipe by hand, against `plan simulate`. README.md says how to give it.
 
 `python assignment.py hand-out ada bob` writes a pipeline, its plan and an empty sheet for each name,
-which decides the numbers.
+which decides the numbers. A sheet that is there is never written over.
 `python assignment.py grade ada.csv bob.csv` counts the right numbers of each sheet, and says what was expected.
 """
 
@@ -25,7 +25,7 @@ def pipeline_of(name):
     draw = random.Random(name)
     depth = draw.randint(4, 6)
     layers = []
-    for number in range(1, depth + 1):
+    for number in range(depth):
         held, fixed = draw.randint(3, 20) * MIB, draw.randint(40, 90) * MIB
         way = pipeplan.Configuration("plain", draw.randint(2, 9), 0, memory_per_batch=held, memory_fixed=fixed)
         layers.append(pipeplan.Layer(f"stage-{number}", {1: (way,)}))
@@ -53,7 +53,7 @@ def hand_out(names, folder):
         problem, plan = pipeline_of(name)
         pipeplan.save(problem, folder / f"{name}.json")
         pipeplan.save(plan, folder / f"{name}-plan.json")
-        rows = [[number, *[""] * len(COLUMNS)] for number in range(1, problem.devices + 1)]
+        rows = [[number, *[""] * len(COLUMNS)] for number in range(problem.devices)]
         with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as sheet:
             csv.writer(sheet).writerows([["stage", *COLUMNS], *rows])
         print(f"{name}: {problem.devices} stages, {problem.micro_batches} micro-batches; fill in {name}.csv")
@@ -64,7 +64,7 @@ def grade(sheet):
     right = right_sheet(sheet.stem)
     given = _rows(sheet)
     wrong = []
-    for number, numbers in enumerate(right, start=1):
+    for number, numbers in enumerate(right):
         for column, expected in zip(COLUMNS, numbers, strict=True):
             got = (given.get(str(number), {}).get(column) or "").strip()
             if not math.isclose(_number(got), expected, rel_tol=1e-6):
@@ -108,6 +108,8 @@ def main(words=None):
         for name in asked.names:
             if name != Path(name).name:
                 parser.error(f"{name} is no name; it becomes that of files, so leave out / and folders")
+            if (sheet := asked.folder / f"{name}.csv").exists():
+                parser.error(f"{sheet} is there, and may be filled in; remove it to hand it out again")
         asked.folder.mkdir(exist_ok=True)
         hand_out(asked.names, asked.folder)
         return 0

@@ -67,8 +67,8 @@ def test_a_wrong_number_and_a_missing_one_cost_a_point_each_and_are_told(
     assert assignment.main(["grade", str(tmp_path / "ada.csv")]) == 1
     told = capsys.readouterr().out
     assert f"ada: {points - 2} of {points}" in told
-    assert f"stage 1, 1f1b_in_flight: expected {right}, got 1" in told
-    assert "stage 2, gpipe_in_flight" in told
+    assert f"stage 0, 1f1b_in_flight: expected {right}, got 1" in told
+    assert "stage 1, gpipe_in_flight" in told
     assert "got nothing" in told
 
 
@@ -108,9 +108,22 @@ def test_plan_simulate_says_the_same(
         stages = said.json["stages"]
         assert [str(stage["peak_in_flight"]) for stage in stages] == [row[f"{schedule}_in_flight"] for row in rows]
         assert not said.err
+        shown = re.findall(r"^stage (\d+) +\d", plan(*words.split()).out, re.MULTILINE)
+        assert shown == [row["stage"] for row in rows]
 
 
 def test_a_sheet_that_is_not_there_is_an_error_in_a_sentence(assignment: Any, capsys: Any) -> None:
     with pytest.raises(SystemExit):
         assignment.main(["grade", "nobody.csv"])
     assert "there is no file nobody.csv" in capsys.readouterr().err
+
+
+def test_a_sheet_that_is_there_is_not_written_over(assignment: Any, tmp_path: Path, capsys: Any) -> None:
+    """Handing out again, to one more student, emptied what the others had filled in."""
+    fill(tmp_path, "ada")
+    filled = (tmp_path / "ada.csv").read_text("utf-8")
+    with pytest.raises(SystemExit):
+        assignment.main(["hand-out", "eve", "ada", "-o", str(tmp_path)])
+    assert "ada.csv is there" in capsys.readouterr().err
+    assert (tmp_path / "ada.csv").read_text("utf-8") == filled
+    assert not (tmp_path / "eve.csv").exists()

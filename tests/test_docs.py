@@ -172,7 +172,41 @@ def test_a_model_of_cp_sat_says_that_it_takes_no_rows() -> None:
     native = NativeModel("package.module:build", {})
     with pytest.raises(UsageError, match=r"There is no 'x' in a model for CP-SAT.*native=False"):
         native.x  # noqa: B018
+    with pytest.raises(UsageError, match=r"takes no 'eq_apart'.*--solver highs"):
+        native.eq_apart = 1  # type: ignore[attr-defined]
     assert pickle.loads(pickle.dumps(native)) == native
+
+
+FLOOR = """
+import pyomo.environ as pyo
+
+from pipeplan.formulations.registry import FORMULATIONS, Entry
+from pipeplan.formulations.tarnawski.formulation import TarnawskiThroughput
+
+class Floor(TarnawskiThroughput):
+    rows_see_groups_alone = True
+
+    def model(self, problem, options, wanted):
+        built = super().model(problem, options, wanted)
+        built.model.eq_floor = pyo.Constraint([0], rule=lambda m, q: m.T[q] >= 6)
+        return built
+
+FORMULATION = Floor()
+ENTRY = Entry("floor", "A floor", "placement", "floor:FORMULATION", FORMULATIONS["ip-tarnawski"].options)
+"""
+
+
+def test_a_row_that_sees_groups_alone_is_added_for_highs_and_refused_in_a_sentence_for_cp_sat(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was `TypeError: super(type, obj): obj must be an instance or subtype of type`, as a fault of the plug-in."""
+    (tmp_path / "floor.py").write_text(FLOOR, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    said = plan("solve", "tiny-chain", "--formulation", "floor:ENTRY")
+    assert said.code == 2
+    assert "give --solver highs" in said.err
+    assert "failed at" not in said.err
+    assert plan("solve", "tiny-chain", "--formulation", "floor:ENTRY", "--solver", "highs").code == 0
 
 
 def test_the_stream_of_progress_is_json_to_its_end_and_can_be_drawn(

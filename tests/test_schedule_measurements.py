@@ -117,6 +117,18 @@ def test_the_page_says_that_seconds_differ(script: ModuleType) -> None:
     assert re.search(rf"{before}\d+{after}", text)
 
 
+def test_the_page_says_what_problems_without_a_file_are_made_of(script: ModuleType) -> None:
+    text = (SCRIPT.parents[1] / "docs" / "schedules.md").read_text("utf-8")
+    assert all(words in text for words in script.WORDS.values())
+    for section in (script.UNEVEN, script.LARGE):
+        (lag,) = {
+            edge.lag for row in script.rows() if row.section == section for edge in row.problem.edges if edge.lag
+        }
+        assert f"lags of {lag:g}" in script.WORDS[section]
+    large = next(row.problem for row in script.rows() if row.section == script.LARGE)
+    assert "/".join(f"{block.time:g}" for block in large.blocks[:3]) in script.WORDS[script.LARGE]
+
+
 def test_the_suite_has_the_rows_of_the_tables_that_the_page_names(script: ModuleType) -> None:
     from pipeplan.studies.compare.suite_file import load_suite
 

@@ -48,6 +48,9 @@ def check_plain(name: str, problem: PlacementProblem) -> None:
 # CP-SAT has the machine for itself.
 SPRINT = Stage("decide", ("cp-sat",), 5.0)
 
+# Long enough for small problems and packings, which it decides at once.
+OPENING = Stage("decide", ("cp-sat",), 2.0)
+
 # A plan that is nearly good enough is worked on.
 IMPROVE = Stage("improve", ("cp-sat",), 10.0)
 
@@ -80,7 +83,11 @@ class TarnawskiThroughput(FarCosts, CommonFormulation):
         return "device" if options["variant"] == "plain" else "chain"
 
     def portfolio(self, problem: Any, options: Options, *, near: bool, found: bool) -> tuple[Stage, ...]:
-        """Close to the bound plans come first, proofs later; without any plan there is nothing to search from."""
+        """Close to the bound plans come first, proofs later; without any plan there is nothing to search from.
+
+        Far from it annealing comes early, since a better plan gives a better cut-off, and the sets of one device next;
+        what CP-SAT does not decide at once it hardly decides there.
+        """
         if options["variant"] == "plain":
             return side_by_side("highs")
         if not options["non_contiguous"]:
@@ -90,7 +97,7 @@ class TarnawskiThroughput(FarCosts, CommonFormulation):
             return (SPRINT, *both)
         if near:
             return (RESTRICT, SEARCHES[0], IMPROVE, SPRINT, SEARCHES[1], IMPROVE, DEVICES, *both)
-        return (SPRINT, RESTRICT, DEVICES, *SEARCHES, *both)
+        return (OPENING, SEARCHES[0], DEVICES, SPRINT, RESTRICT, SEARCHES[1], *both)
 
     def lower_bound(self, problem: PlacementProblem, options: Options) -> float:
         return average_load_bound(_contracted(problem, False, options["objective"]))

@@ -10,62 +10,141 @@ NEVER = math.inf
 
 def divisions(
     place: Any, fast: Any, slow: Any, least: Any, moved: Any, each: Any, before: Any, behind: Any, steps: Any,
-    ratio: float, gaps: Any, table: Any,
-) -> None:  # fmt: skip
+    sizes: Any, relief: Any, room: float, ratio: float, gaps: Any, strides: Any, twins: Any, firsts: Any, places: Any,
+    table: Any, begin: int, budget: int,
+) -> int:  # fmt: skip
     """Fills table[held before, held behind, own pieces, step before, step behind] of one cell with its least costs.
 
     `place[i, c]`: how many nodes of chain c ideal i holds; `fast[c]`, `slow[c]`, `least[c]`: times of its first nodes.
     `moved[0, c, k, l]`, `moved[1, c, k, l]`: what a piece reads and sends at least that touches those from k to l - 1,
     `moved[2, c, k, l]`: what these take then, one after the other; `each`: what any piece reads and sends.
     `before[i]`: load of ideal i as the end of a piece; `behind[j]`: load of all but ideal j as the beginning of one;
-    `steps`: where their memory is in the table. The empty ideal is the first, the whole cell the last. `gaps` is paper.
+    `steps`: where their memory is in the table; `sizes[c]`: memory of the first nodes of chain c. A piece has `room`
+    for so much, and `relief` says what it costs to do without. The empty ideal is the first, the whole cell the last.
+
+    An ideal is one of each part of the cell: number i has number i // strides[k + 1] % (strides[k] / strides[k + 1])
+    of part k, which has the chains from firsts[k] on. Where `twins[k]`, part k is equal to the one before, and of
+    pairs that differ in which is which only one is looked at. `gaps` and `places` are paper.
+
+    Begins with ideal `begin`, looks at about `budget` pairs, and returns where to go on.
     """
-    ideals, chains = place.shape
-    for i in range(ideals):
-        for j in range(i, ideals):
-            inside = True
-            for c in range(chains):
-                inside = inside and place[i, c] <= place[j, c]
-            if not inside:
-                continue
-            m, n = steps[0, i], steps[1, j]
-            loads = before[i] + behind[j]
-            edge = i == 0 or j == ideals - 1
-            if not edge and not _promising(place, slow, least, i, j, table[1, 1, :, m, n], loads):
-                continue
-            remainders(place, fast, slow, least, moved, each, i, j, ratio, gaps)
-            for own in range(table.shape[2]):
-                gap = gaps[own]
-                _lower(table, 1, 1, own, m, n, loads + gap)
-                if i == 0:
-                    _lower(table, 0, 1, own, 0, n, gap + behind[j])
-                if j == ideals - 1:
-                    _lower(table, 1, 0, own, m, 0, before[i] + gap)
-                    if i == 0:
-                        _lower(table, 0, 0, own, 0, 0, gap)
+    ideals, parts = place.shape[0], twins.shape[0]
+    lower, upper, since = places[0], places[1], budget
+    for i in range(begin, ideals):
+        if budget <= 0:
+            return i
+        budget -= 1
+        twice = False
+        for k in range(parts):
+            lower[k] = i % strides[k] // strides[k + 1]
+            upper[k] = lower[k]
+            twice = twice or (twins[k] and lower[k] > lower[k - 1])
+        if twice:
+            continue
+        j = i
+        while j >= 0:
+            budget -= 1
+            _divide_at(
+                place,
+                fast,
+                slow,
+                least,
+                moved,
+                each,
+                before,
+                behind,
+                steps,
+                sizes,
+                relief,
+                room,
+                ratio,
+                gaps,
+                i,
+                j,
+                table,
+            )
+            j = _next_above(place, strides, twins, firsts, lower, upper, j)
+        if since - budget > table[1, 1].size:  # it takes about as long as those pairs
+            _spread(table[1, 1])
+            since = budget
+    return int(ideals)
+
+
+def _next_above(place: Any, strides: Any, twins: Any, firsts: Any, lower: Any, upper: Any, j: int) -> int:
+    """The next ideal after j that holds all of the lower one, -1 behind the last."""
+    for k in range(twins.shape[0] - 1, -1, -1):
+        size = strides[k + 1]
+        end = upper[k - 1] + 1 if twins[k] and lower[k] == lower[k - 1] else strides[k] // size
+        for number in range(upper[k] + 1, end):
+            above = True
+            for c in range(firsts[k], firsts[k + 1]):
+                above = above and place[lower[k] * size, c] <= place[number * size, c]
+            if above:
+                j += (number - upper[k]) * size
+                upper[k] = number
+                return int(j)
+        j -= (upper[k] - lower[k]) * size
+        upper[k] = lower[k]
+    return -1
+
+
+def _divide_at(
+    place: Any, fast: Any, slow: Any, least: Any, moved: Any, each: Any, before: Any, behind: Any, steps: Any,
+    sizes: Any, relief: Any, room: float, ratio: float, gaps: Any, i: int, j: int, table: Any,
+) -> None:  # fmt: skip
+    """Ideal i to the piece before, all but ideal j to the one behind."""
+    last = place.shape[0] - 1
+    m, n = steps[0, i], steps[1, j]
+    loads = before[i] + behind[j]
+    edge = i == 0 or j == last
+    if not edge and not _promising(place, slow, least, i, j, table[1, 1, :, m, n], loads):
+        return
+    remainders(place, fast, slow, least, moved, each, sizes, relief, room, i, j, ratio, gaps)
+    for own in range(table.shape[2]):
+        gap = gaps[own]
+        _lower(table, 1, 1, own, m, n, loads + gap)
+        if i == 0:
+            _lower(table, 0, 1, own, 0, n, behind[j] + gap)
+        if j == last:
+            _lower(table, 1, 0, own, m, 0, before[i] + gap)
+            if i == 0:
+                _lower(table, 0, 0, own, 0, 0, gap)
+
+
+def _spread(table: Any) -> None:
+    """What takes less memory may be had where there is more."""
+    for own in range(table.shape[0]):
+        for m in range(table.shape[1]):
+            for n in range(table.shape[2]):
+                if m:
+                    table[own, m, n] = min(table[own, m, n], table[own, m - 1, n])
+                if n:
+                    table[own, m, n] = min(table[own, m, n], table[own, m, n - 1])
 
 
 def pair_of(
     place: Any, fast: Any, slow: Any, least: Any, moved: Any, each: Any, before: Any, behind: Any, steps: Any,
-    ratio: float, gaps: Any, held_before: int, held_behind: int, own: int, m: int, n: int,
+    sizes: Any, relief: Any, room: float, ratio: float, gaps: Any, strides: Any, twins: Any, firsts: Any, places: Any,
+    held_before: int, held_behind: int, own: int, m: int, n: int, cost: float,
 ) -> tuple[int, int]:  # fmt: skip
-    """The pair of ideals with the least costs of one entry of the table of `divisions`."""
-    ideals, chains = place.shape
-    best, found = NEVER, (0, ideals - 1)
-    for i in range(ideals):
-        if (steps[0, i] != m) if held_before else (i > 0):
+    """A pair of ideals that has the cost of one entry of the table of `divisions`."""
+    ideals, parts = place.shape[0], twins.shape[0]
+    lower, upper = places[0], places[1]
+    for i in range(ideals if held_before else 1):
+        if held_before and (steps[0, i] > m or before[i] > cost):
             continue
-        for j in range(i, ideals):
-            inside = (steps[1, j] == n) if held_behind else (j == ideals - 1)
-            for c in range(chains):
-                inside = inside and place[i, c] <= place[j, c]
-            if not inside:
-                continue
-            remainders(place, fast, slow, least, moved, each, i, j, ratio, gaps)
-            cost = gaps[own] + (before[i] if held_before else 0.0) + (behind[j] if held_behind else 0.0)
-            if cost < best:
-                best, found = cost, (i, j)
-    return found
+        j = i if held_behind else ideals - 1
+        for k in range(parts):
+            lower[k] = i % strides[k] // strides[k + 1]
+            upper[k] = j % strides[k] // strides[k + 1]
+        while j >= 0:
+            loads = (before[i] if held_before else 0.0) + (behind[j] if held_behind else 0.0)
+            if loads <= cost and not (held_behind and steps[1, j] > n):
+                remainders(place, fast, slow, least, moved, each, sizes, relief, room, i, j, ratio, gaps)
+                if loads + gaps[own] <= cost:
+                    return i, j
+            j = _next_above(place, strides, twins, firsts, lower, upper, j)
+    return 0, ideals - 1
 
 
 def _promising(place: Any, slow: Any, least: Any, i: int, j: int, known: Any, loads: float) -> bool:
@@ -85,8 +164,9 @@ def _lower(table: Any, a: int, b: int, own: int, m: int, n: int, cost: float) ->
 
 
 def remainders(
-    place: Any, fast: Any, slow: Any, least: Any, moved: Any, each: Any, i: int, j: int, ratio: float, gaps: Any
-) -> None:
+    place: Any, fast: Any, slow: Any, least: Any, moved: Any, each: Any, sizes: Any, relief: Any, room: float, i: int,
+    j: int, ratio: float, gaps: Any,
+) -> None:  # fmt: skip
     """gaps[own]: no more time than what ideal j has and ideal i has not takes on the CPUs and on `own` pieces."""
     chains, most = place.shape[1], gaps.shape[0]
     path, pool, nodes = 0.0, 0.0, 0
@@ -99,7 +179,7 @@ def remainders(
         gaps[own] = pool if own <= nodes else NEVER
     for slowest in range(chains):  # pieces touch this chain and those that are no faster on the CPUs
         bar = slow[slowest, place[j, slowest]] - slow[slowest, place[i, slowest]]
-        work, touched, rest, read, sent = 0.0, 0, 0.0, 0.0, 0.0
+        work, size, touched, rest, read, sent = 0.0, 0.0, 0, 0.0, 0.0, 0.0
         for c in range(chains):
             first, last = place[i, c], place[j, c]
             time = slow[c, last] - slow[c, first]
@@ -109,13 +189,30 @@ def remainders(
                 read += moved[0, c, first, last]
                 sent += moved[1, c, first, last]
                 work += fast[c, last] - fast[c, first]
+                size += sizes[c, last] - sizes[c, first]
                 rest = max(rest, moved[2, c, first, last])
                 touched += 1
         shared = NEVER
         for own in range(1, min(most, nodes + 1)):  # so many of them touch these chains, or fewer
             load = work + max(read, own * each[0]) + max(sent, own * each[1])
-            shared = min(shared, load / _shared_by(own, touched, ratio))
+            time = load / _shared_by(own, touched, ratio)
+            alone = touched - own + 1
+            if 0 < alone <= ratio:  # then CPUs help only where it costs more time than it saves
+                relieved = (load + _relieved(relief[alone], size - own * room)) / own
+                time = max(time, relieved if own == 1 else min(relieved, load / (own - 1 + alone / ratio)))
+            shared = min(shared, time)
             gaps[own] = min(gaps[own], max(path, rest, shared))
+
+
+def _relieved(relief: Any, excess: float) -> float:
+    """What it costs at least to have so much memory on the CPUs: see `Row.relief`."""
+    if excess <= 0:
+        return 0.0
+    k = 1
+    while k < relief.shape[1] - 1 and relief[0, k] < excess:
+        k += 1
+    share = min(1.0, (excess - relief[0, k - 1]) / (relief[0, k] - relief[0, k - 1]))
+    return float(relief[1, k - 1] + share * (relief[1, k] - relief[1, k - 1]))
 
 
 def _shared_by(own: int, touched: int, ratio: float) -> float:

@@ -30,7 +30,10 @@ class _Division:
 def stages_of_row(atoms: Atoms) -> list[int | None] | None:
     """Node -> its piece, numbered as they begin, or None for the CPUs; None where no row is known to fit."""
     row = row_of(atoms)
-    if row is None or any(cell.pairs is None for cell in row.divided):
+    if row is None:
+        return None
+    row.go_on()
+    if any(cell.pairs is None for cell in row.divided):
         return None
     best = row.best(row.most_rooms)
     return _Builder(row, _divisions(row, best)).stages if math.isfinite(best.value) else None
@@ -124,8 +127,8 @@ class _Builder:
         place = cell.pairs[0]
         held = division.start is not None
         pair_of = function("pair_of", len(place) ** 2)
-        sides = int(held), int(division.held_behind)
-        i, j = pair_of(*cell.pairs, *sides, division.own, division.step_before, division.step_behind)
+        entry = int(held), int(division.held_behind), division.own, division.step_before, division.step_behind
+        i, j = pair_of(*cell.pairs, *entry, cell.table[entry])
         parts = []
         for c, chain in enumerate(cell.chains):
             self.put(chain[: place[i, c]], piece)
@@ -145,13 +148,17 @@ class _Builder:
         ordered = sorted(fast, key=lambda part: -slow[part])
         trials = []
         for touched in range(len(ordered) + 1) if pieces else (0,):
-            loads = dict.fromkeys(pieces, 0.0)
+            loads, rooms = dict.fromkeys(pieces, 0.0), dict.fromkeys(pieces, self.row.capacity)
             chosen = {}
             for part in sorted(ordered[:touched], key=lambda part: -fast[part]):
-                least = min(pieces, key=lambda piece: loads[piece])
-                chosen[part] = least
-                loads[least] += fast[part]
-            value = max([*loads.values(), *(slow[part] for part in ordered[touched:])], default=0.0)
+                size = math.fsum(self.row.node_sizes[v] for v in part)
+                fitting = [piece for piece in pieces if size <= rooms[piece]]
+                if fitting:
+                    least = min(fitting, key=lambda piece: loads[piece])
+                    chosen[part] = least
+                    loads[least] += fast[part]
+                    rooms[least] -= size
+            value = max([*loads.values(), *(slow[part] for part in ordered if part not in chosen)], default=0.0)
             trials.append((value, chosen))
         _, best = min(trials, key=lambda trial: trial[0])
         for part in ordered:

@@ -16,26 +16,40 @@ s y_c + sum of its L_p <= G for each of them, and their work with what pieces mu
 
 where each chain meets one piece, sum of n_p = n, and a piece adds the larger of G and G n_p / s; where a chain meets
 two, they have G together, so the sum of L_p is at most (r - 1) G. With s < 1 no more than G n / s is left.
+
+What the r pieces have no room for is on the CPUs: nodes of work F there take Y >= s F, and H, the sum of the L_p, is at
+least the work less F. A chain has done y_c <= G - L_p, so Y <= n G - (sum of n_p L_p). Let k = n - r + 1. If H is at
+least (r - 1) G, then the sum is at least (r - 1) G + k (H - (r - 1) G), where the piece with the least load meets most
+chains; so r G >= H + Y / k. If not, then H < (r - 1) G and H + Y <= n G, which is the case of G (r - 1 + k / s) above.
+So memory may be charged with Y / k - F, as long as k <= s makes that no gain.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
+from ...instances.base import clock
 from ...instances.base.compiled import compiled, repays_loading
 from ..tarnawski.groups import topological_ranks
 from . import cell_kernel
 from .atoms import Atoms
 
-# Ideals of one cell, whose pairs are all looked at. A larger cell costs its longest path where it is divided.
-MAX_IDEALS = 12_000
+# Ideals of one cell and of one part of it, whose pairs are all looked at. A larger cell costs its longest path where it
+# is divided.
+MAX_IDEALS = 200_000
+MAX_PART_IDEALS = 12_000
 
 # Pairs of ideals of all cells; cells beyond that number count as too large.
 MAX_PAIRS = 1_000_000_000
+
+# Pairs between two looks at the clock, about a tenth of a second; and how much of the time left all cells may take.
+SLICE = 500_000
+TIME_SHARE = 0.5
 
 # Steps in which the memory for the parts of a divided cell is counted.
 STEPS = 24
@@ -45,6 +59,7 @@ CAP = 100.0
 
 # Steps of a loop from which on machine code pays.
 COMPILED_FROM = 20_000
+STEPS_OF_A_PAIR = 10
 
 
 @dataclass(frozen=True)
@@ -57,12 +72,13 @@ class Cell:
     behind: int | None
 
 
-@lru_cache(maxsize=8)
-def cell_bound(atoms: Atoms) -> float:
-    """0 where the graph is no row of cells."""
+def cell_bound(atoms: Atoms, *, further: bool = True) -> float:
+    """0 where the graph is no row of cells. `further`: divide cells as long as the clock lets us; False: take what is
+    known."""
     row = row_of(atoms)
-    value = math.inf if row is None else row.best(row.least_rooms).value
-    return value if math.isfinite(value) else 0.0
+    if row is not None and further:
+        row.go_on()
+    return 0.0 if row is None else row.bound
 
 
 @lru_cache(maxsize=8)
@@ -105,7 +121,13 @@ class Divided:
     """Memory of each step, before and behind: of the smallest and of the largest part there."""
     chains: tuple[tuple[int, ...], ...] = ()
     pairs: tuple[Any, ...] | None = None
-    """What `cell_kernel` needs to find a pair again; None: the cell was too large for them."""
+    """What `cell_kernel` needs to find a pair again; None: the cell is not divided, or too large."""
+    steps: int = 0
+    """No more pairs than that."""
+
+    @property
+    def ideals(self) -> int:
+        return 0 if self.pairs is None else len(self.pairs[0])
 
 
 @dataclass(frozen=True)
@@ -141,11 +163,35 @@ class Row:
         self.work = np.array([[self.held(nodes) for nodes in part] for part in parts])
         self.sizes = np.array([[math.fsum(self.node_sizes[v] for v in nodes) for nodes in part] for part in parts])
         self.cpu = np.array([math.fsum(self.slow[v] for v in nodes) for nodes in parts[1]])
+        self.divided = [self.coarse(cell) for cell in cells]
+        self.open = sorted(range(len(cells)), key=lambda j: len(cells[j].inner), reverse=True)
+        """Cells that are still to be divided, the smallest last."""
         self.pairs = 0
-        self.divided = [self.divide(cell) for cell in cells]
-        self.tables, self.least_rooms, self.most_rooms = self.stacked()
+        self.begun: tuple[Divided, int] | None = None
+        """The last of them, as far as it is divided, and the ideal with which to go on."""
+        self.stack()
 
-    def stacked(self) -> tuple[Any, Any, Any]:
+    def go_on(self) -> None:
+        """Divide what is not divided yet. Whoever has little time takes the longest paths of the others."""
+        left = clock.seconds_left()
+        end = math.inf if left is None else clock.now() + TIME_SHARE * left
+        before = len(self.open)
+        while self.open and clock.now() < end:
+            j = self.open[-1]
+            cell, begin = self.begun or (self.divide(self.cells[j]), 0)
+            while cell is not None and cell.pairs is not None and begin < cell.ideals and clock.now() < end:
+                begin = function("divisions", STEPS_OF_A_PAIR * self.pairs)(*cell.pairs, cell.table, begin, SLICE)
+            self.begun = None
+            if cell is not None and begin < cell.ideals:
+                self.begun = cell, begin
+                break
+            if cell is not None:
+                self.divided[j] = cell
+            self.open.pop()
+        if len(self.open) < before:
+            self.stack()
+
+    def stack(self) -> None:
         """All cells in one array each; what a cell lacks cannot be entered."""
         import numpy as np
 
@@ -156,7 +202,9 @@ class Row:
             r, m = cell.table.shape[2:4]
             tables[j, :, :, :r, :m, :m] = cell.table
             least[:, j, :m], most[:, j, :m] = cell.least, cell.most
-        return tables, least, most
+        self.tables, self.least_rooms, self.most_rooms = tables, least, most
+        value = self.best(least).value
+        self.bound = value if math.isfinite(value) else 0.0
 
     def best(self, rooms: Any) -> Best:
         """With `least_rooms` a bound; with `most_rooms` all that is held has room."""
@@ -172,22 +220,29 @@ class Row:
         """Their work on an accelerator; infinite where none takes them all."""
         return math.fsum(self.fast[v] for v in nodes) if all(self.allowed[v] for v in nodes) else math.inf
 
-    def divide(self, cell: Cell) -> Divided:
+    def divide(self, cell: Cell) -> Divided | None:
+        """The cell with a table that is still to be filled; None: it is too large."""
         import numpy as np
 
-        ideals = self.ideals(cell.inner)
-        if ideals is None or self.pairs + len(ideals) ** 2 > MAX_PAIRS:
-            return self.coarse(cell)
-        self.pairs += len(ideals) ** 2
-        chains = self.chains(cell.inner)
-        member = np.array([[ideal >> b & 1 for b in range(len(cell.inner))] for ideal in ideals], dtype=bool)
-        at = {v: b for b, v in enumerate(cell.inner)}
-        place = np.empty((len(ideals), len(chains)), dtype=np.int64)
+        parts = self.parts(cell)
+        if (found := self.ideals(parts)) is None:
+            return None
+        masks, strides = found
+        twins = [k > 0 and self.looks(cell, part) == self.looks(cell, parts[k - 1]) for k, part in enumerate(parts)]
+        pairs = _count_pairs([a // b for a, b in pairwise(strides)], twins)
+        if self.pairs + pairs > MAX_PAIRS:
+            return None
+        self.pairs += pairs
+        chains_of = [self.chains(part) for part in parts] or [[[]]]
+        chains = [chain for of_part in chains_of for chain in of_part]
+        at = {v: b for b, v in enumerate(v for part in parts for v in part)}
+        member = np.concatenate([*masks, np.zeros((strides[0], 0), dtype=bool)], axis=1)
+        place = np.empty((strides[0], len(chains)), dtype=np.int64)
         for c, chain in enumerate(chains):
             place[:, c] = member[:, [at[v] for v in chain]].sum(axis=1)
-        crossing = self.crossing(cell, member)
+        crossing = self.crossing(cell, member, at)
         work, sizes, barred = (
-            member @ np.array([amounts[v] for v in cell.inner])
+            member @ np.array([amounts[v] for v in at])
             for amounts in (self.fast, self.node_sizes, [float(not allowed) for allowed in self.allowed])
         )
         before = np.where(barred > 0, math.inf, work + crossing)
@@ -195,12 +250,30 @@ class Row:
         steps, least, most = _memory_steps((sizes, sizes[-1] - sizes))
         times = (self.prefixes(chains, times) for times in (self.fast, self.slow, self.least))
         own = min(self.atoms.stages, len(chains))
-        gaps = np.zeros(1 + own)
         moved = self.least_moved(cell, chains)
-        pairs = (place, *times, moved, self.least_of_each(cell), before, behind, steps, self.ratio(cell), gaps)
+        firsts = np.cumsum([0, *map(len, chains_of)])
+        paper = (
+            np.zeros(1 + own),
+            np.array(strides),
+            np.array(twins, dtype=bool),
+            firsts,
+            np.zeros((2, len(parts)), int),
+        )
+        memory = self.prefixes(chains, self.node_sizes), self.relief(cell, len(chains)), self.capacity
+        arrays = (
+            place,
+            *times,
+            moved,
+            self.least_of_each(cell),
+            before,
+            behind,
+            steps,
+            *memory,
+            self.ratio(cell),
+            *paper,
+        )
         table = np.full((2, 2, 1 + own, least.shape[1], least.shape[1]), math.inf)
-        function("divisions", len(ideals) ** 2)(*pairs, table)
-        return Divided(table, least, most, tuple(map(tuple, chains)), pairs)
+        return Divided(table, least, most, tuple(map(tuple, chains)), arrays, pairs)
 
     def coarse(self, cell: Cell) -> Divided:
         """The division of a cell that is too large to look at: wherever its nodes are, it takes at least its longest
@@ -216,11 +289,48 @@ class Row:
         room = np.zeros((2, 1))
         return Divided(np.full((2, 2, 1, 1, 1), max(finish.values(), default=0.0)), room, room)
 
-    def ideals(self, inner: Sequence[int]) -> list[int] | None:
-        """All sets of nodes with all that is before them, as masks of places in `inner`; the smaller ones first."""
-        at = {v: b for b, v in enumerate(inner)}
-        needs = [0] * len(inner)
-        for u in inner:
+    def parts(self, cell: Cell) -> list[list[int]]:
+        """The nodes that hang together inside the cell; equal parts one after the other."""
+        part = {v: [v] for v in cell.inner}
+        for u in cell.inner:
+            for v in self.after[u]:
+                if v in part and part[u] is not part[v]:
+                    part[u] += part[v]
+                    part.update(dict.fromkeys(part[v], part[u]))
+        place = {v: b for b, v in enumerate(cell.inner)}
+        parts = {id(nodes): sorted(nodes, key=place.__getitem__) for nodes in part.values()}.values()
+        return sorted(parts, key=lambda nodes: self.looks(cell, nodes))
+
+    def looks(self, cell: Cell, part: Sequence[int]) -> tuple[Any, ...]:
+        """All that counts of a part of a cell."""
+        at = {v: b for b, v in enumerate((*part, cell.behind))}
+        reads = () if cell.before is None else self.after[cell.before]
+        amounts = (self.fast, self.slow, self.moved, self.node_sizes, self.allowed)
+        return tuple(
+            (v in reads, sorted(at[w] for w in self.after[v]), *(each[v] for each in amounts)) for v in part
+        )
+
+    def ideals(self, parts: Sequence[Sequence[int]]) -> tuple[list[Any], list[int]] | None:
+        """All ideals of the cell, for each part a table of who is in them; an ideal has one of every part. The second
+        list says after how many ideals that of a part changes: see `cell_kernel.divisions`."""
+        import numpy as np
+
+        own = []
+        for part in parts:
+            if (masks := self.part_ideals(part)) is None:
+                return None
+            own.append(np.array([[mask >> b & 1 for b in range(len(part))] for mask in masks], dtype=bool))
+        strides = [math.prod(map(len, own[k:])) for k in range(len(own) + 1)]
+        if strides[0] > MAX_IDEALS:
+            return None
+        numbers = np.arange(strides[0])
+        return [masks[numbers // strides[k + 1] % len(masks)] for k, masks in enumerate(own)], strides
+
+    def part_ideals(self, part: Sequence[int]) -> list[int] | None:
+        """All sets of nodes with all that is before them, as masks of places in `part`; the smaller ones first."""
+        at = {v: b for b, v in enumerate(part)}
+        needs = [0] * len(part)
+        for u in part:
             for v in self.after[u]:
                 if v in at:
                     needs[at[v]] |= 1 << at[u]
@@ -232,7 +342,7 @@ class Row:
                 if larger not in ideals and need & ideal == need:
                     ideals.add(larger)
                     waiting.append(larger)
-            if len(ideals) > MAX_IDEALS:
+            if len(ideals) > MAX_PART_IDEALS:
                 return None
         return waiting
 
@@ -253,7 +363,7 @@ class Row:
                 node = ahead[node][1]
             left -= set(chain)
             found.append(chain)
-        return found or [[]]
+        return found
 
     def prefixes(self, chains: Sequence[Sequence[int]], times: Sequence[float]) -> Any:
         """Times of the first nodes of each chain."""
@@ -264,11 +374,10 @@ class Row:
             sums[c, 1 : 1 + len(chain)] = np.cumsum([times[v] for v in chain])
         return sums
 
-    def crossing(self, cell: Cell, member: Any) -> Any:
+    def crossing(self, cell: Cell, member: Any, at: Mapping[int, int]) -> Any:
         """For each ideal: the tensors of it and of the cut node before that are read behind it, as times."""
         import numpy as np
 
-        at = {v: b for b, v in enumerate(cell.inner)}
         total = np.zeros(len(member))
         for u in cell.inner if cell.before is None else (cell.before, *cell.inner):
             inside = [at[v] for v in self.after[u] if v in at]
@@ -280,6 +389,19 @@ class Row:
         """Lower bound on how many times slower the CPUs are."""
         ratios = [self.slow[v] / self.fast[v] for v in cell.inner if self.allowed[v] and self.fast[v] > 0]
         return max(min(ratios, default=math.inf), 1e-18)
+
+    def relief(self, cell: Cell, chains: int) -> Any:
+        """[k, 0]: memory of nodes on the CPUs, [k, 1]: by how much the k-th part of their time there is more than their
+        time on an accelerator; sums, with the best nodes first."""
+        import numpy as np
+
+        held = [v for v in cell.inner if self.node_sizes[v] > 0]
+        tables = np.zeros((1 + chains, 2, 2 + len(held)))
+        for k in range(1, 1 + chains):
+            rows = [(self.node_sizes[v], self.slow[v] / k - self.fast[v]) for v in held]
+            rows.sort(key=lambda row: row[1] / row[0])
+            tables[k] = np.cumsum([(0.0, 0.0), *rows, (1.0, 0.0)], axis=0).T
+        return tables
 
     def least_moved(self, cell: Cell, chains: Sequence[Sequence[int]]) -> Any:
         """[side, chain, first, last]: what a piece reads (side 0) and sends of that part of the chain itself, and what
@@ -338,6 +460,15 @@ class Row:
 def function(name: str, steps: float) -> Any:
     """A function of the kernel, compiled where there is enough to do."""
     return compiled(cell_kernel, name) if repays_loading(steps, COMPILED_FROM) else getattr(cell_kernel, name)
+
+
+def _count_pairs(ideals: Sequence[int], twins: Sequence[bool]) -> int:
+    """So many pairs at most, one in the other, if of those that differ in the order of equal parts one is counted."""
+    pairs, alike = 1, 1
+    for number, twin in zip(ideals, twins, strict=True):
+        alike = alike + 1 if twin else 1
+        pairs = pairs * (math.comb(number + 1, 2) + alike - 1) // alike
+    return pairs
 
 
 def _grid(most: float) -> Any:

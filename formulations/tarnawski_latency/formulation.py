@@ -59,7 +59,7 @@ class TarnawskiLatency(FarCosts, CommonFormulation):
     def model(self, problem: PlacementProblem, options: Options, wanted: Wanted) -> BuiltModel | Refuted:
         atoms, cutoff = atoms_for(problem, options["subgraphs_per_device"]), wanted.cutoff
         limit = atoms.worst_value() if cutoff is None else cutoff
-        bound = least_latency(problem, options["subgraphs_per_device"])
+        bound = least_latency(problem, options["subgraphs_per_device"], further=False)
         if bound > limit:
             return Refuted("one path or row of cells alone takes longer, however it is divided")
         if options["variant"] == "plain":
@@ -98,11 +98,10 @@ def atoms_for(problem: PlacementProblem, pieces: int) -> Atoms:
     return atoms_of(problem, pieces)
 
 
-@lru_cache(maxsize=8)
-def least_latency(problem: PlacementProblem, pieces: int) -> float:
-    """No plan takes less; 0 where some node can be nowhere."""
+def least_latency(problem: PlacementProblem, pieces: int, *, further: bool = True) -> float:
+    """No plan takes less; 0 where some node can be nowhere. `further`: as in `cell_bound`."""
     atoms = atoms_for(problem, pieces)
-    bound = max(path_bound(atoms), cell_bound(atoms)) * (1 - SAFETY)
+    bound = max(path_bound(atoms), cell_bound(atoms, further=further)) * (1 - SAFETY)
     return bound if math.isfinite(bound) else 0.0
 
 

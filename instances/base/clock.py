@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 
 class _Compiling:
@@ -59,3 +61,23 @@ def go_on() -> None:
         _compiling.running -= 1
         if not _compiling.running:
             _compiling.seconds += time.monotonic() - _compiling.since
+
+
+# When the work of this thread has to end, for loops so far below a planner that nobody tells them; None: no limit.
+_end: ContextVar[float | None] = ContextVar("_end", default=None)
+
+
+@contextmanager
+def within(seconds: float | None) -> Iterator[None]:
+    """What is done inside should take no longer; None: no limit."""
+    token = _end.set(None if seconds is None else now() + seconds)
+    try:
+        yield
+    finally:
+        _end.reset(token)
+
+
+def seconds_left() -> float | None:
+    """What `within` has left, never fewer than 0; None: there is no limit."""
+    end = _end.get()
+    return None if end is None else max(0.0, end - now())

@@ -107,7 +107,7 @@ def _check_memory(i: int, held: Fraction, cluster: Cluster) -> None:
     if limit is not None and held > as_written(limit) and not cluster.cpus:
         raise InputError(
             f"nodes[{i}].size_bytes",
-            f"is {float(held):.15g} bytes, more than an accelerator's {limit:.15g}, and there is no CPU",
+            f"is {float(held):.15g} bytes, more than an accelerator's {limit:.15g} bytes, and there is no CPU",
             "give more memory, a smaller node or a CPU",
         )
 

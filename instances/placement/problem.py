@@ -427,8 +427,8 @@ def _check_fits_base_type(problem: PlacementProblem, members: Sequence[int]) -> 
     if not problem.holds([largest]):
         raise InputError(
             f"nodes[{largest}].size_bytes",
-            f"is {in_digits(problem.nodes[largest].size_bytes)} bytes, more than an accelerator's {limit}, "
-            "and there is no CPU",
+            f"is {in_digits(problem.nodes[largest].size_bytes)} bytes for node {show(problem.nodes[largest].id)}, more "
+            f"than an accelerator's {limit} bytes, and there is no CPU",
             "give more memory, a smaller node or a CPU",
         )
     size = in_digits(exact_sum(problem.nodes[i].size_bytes for i in members))

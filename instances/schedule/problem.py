@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeVar, get_args
 
-from ..base.amounts import as_written, canonical, canonical_or_none, digest, exact_sum, in_digits
+from ..base.amounts import Amount, as_written, canonical, canonical_or_none, digest, exact_sum, in_digits
 from ..base.checks import (
     MAX_AMOUNT,
     MAX_DEVICES,
@@ -121,6 +121,10 @@ class ScheduleProblem(Displayed):
 
     def replace(self, **changes: Any) -> ScheduleProblem:
         return replace(self, **changes)
+
+    def in_memory_unit(self, amount: Amount) -> str:
+        """All digits of an amount of memory, with the unit where the problem has one."""
+        return " ".join(filter(None, (in_digits(amount), self.memory_unit)))
 
     # ---- derived, computed once ------------------------------------------------------------------------
 

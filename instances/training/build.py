@@ -129,6 +129,7 @@ def _is_path(text: str) -> bool:
 
 def _read(path: Path) -> Model:
     # Rules of every family, and readers of tables, which packaged names do without.
+    from ..foreign import refuse_foreign_file
     from ..networks.profile.files import profile_from_json
     from ..networks.profile.marks import is_profile, looks_like_table
     from ..networks.profile.table import read_table
@@ -138,6 +139,7 @@ def _read(path: Path) -> Model:
     path = path.expanduser()
     if path.is_dir():
         path = path / CONFIG
+    refuse_foreign_file(path)
     if looks_like_table(path):
         return _of_profile(read_table(path), path)
     data: Any = parse_json(read_text(path), str(path))

@@ -261,9 +261,11 @@ def hf(
     Times are calculated for the device that --hardware names. Needs transformers, which the extra hf brings, for models
     whose shapes alone do not say enough.
     """
-    from ..models.from_hf import import_hf
+    from ..models.from_hf import import_hf, traces_what_is_known
 
     check_output(output, json)
+    if traces_what_is_known(config, **arguments):
+        say_note("looking at every operation with torch; --no-trace calculates from the shapes, in moments")
     hand_over(import_hf(config, **arguments), output, json)
 
 

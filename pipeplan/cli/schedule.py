@@ -66,7 +66,7 @@ BLOCK_OPTIONS = (
         "virtual",
         int,
         metavar="V",
-        help="Cut every stage into V chunks of as many layers; they go around the devices.",
+        help="Cut every stage into V chunks, as equal as can be; they go around the devices.",
     ),
     _block("shape", str, metavar="|".join(SHAPES), help="Two chunks on each device, there and back again."),
     _block(

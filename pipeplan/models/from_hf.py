@@ -128,6 +128,16 @@ def import_hf(
         raise error.in_file(file) if file and not error.file else error from None
 
 
+def traces_what_is_known(
+    config: str, *, trace: bool | None = None, activations: str | None = None, granularity: str = "block",
+    attention: str = "fused", **_: object,
+) -> bool:  # fmt: skip
+    """Would `import_hf` look at every operation, though the configuration's shapes are enough without that?"""
+    if trace is not None or activations == EAGER or not is_installed("torch", "transformers"):
+        return False
+    return _shapes_are_enough(_content(config)[0], granularity, attention)
+
+
 def _activations(asked: str | None, enough: bool, trace: bool | None) -> str:
     """What is kept, by what is asked for and what is known."""
     if asked is not None and asked not in ACTIVATIONS:

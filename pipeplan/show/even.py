@@ -107,8 +107,8 @@ def _tried(problem: StagingProblem) -> Iterator[Plan]:
 
 def staging_blocks(problem: StagingProblem) -> Iterator[Plan]:
     """A stage on each device, with and without recomputation."""
-    from ..instances.staging.plan import PlannedStage, StagedPlan
-    from ..planners.staging.equal import configured
+    from ..instances.staging.plan import PlannedStage
+    from ..planners.staging.equal import configured, on_types
 
     order = problem.topological_order
     groups = shares_of_blocks(order, [problem.layers[i].id for i in order], problem.devices)
@@ -116,7 +116,7 @@ def staging_blocks(problem: StagingProblem) -> Iterator[Plan]:
         for again in (False, True):
             chosen = configured(problem, groups, 1, again)
             if chosen is not None:
-                yield StagedPlan(tuple(PlannedStage(tuple(ways), 1, 1, ways) for ways in chosen))
+                yield from on_types(problem, [PlannedStage(tuple(ways), 1, 1, ways) for ways in chosen])
 
 
 # The name of a block, which differs from other blocks in its number alone.

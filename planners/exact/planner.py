@@ -16,6 +16,7 @@ from typing import Any
 
 from ...formulations.contract import Formulation, Gradual, Plan, Stage, side_by_side
 from ...formulations.registry import find_formulation
+from ...instances.base import clock
 from ...instances.base.errors import TooLargeError, UsageError
 from ...instances.base.result import PROVEN_TOLERANCE, StartOutcome, Stop, WarmStart, relative_gap
 from ..backends.registry import STANDARD
@@ -83,7 +84,8 @@ class _Run:
         self.warm_start = WarmStart()
 
     def outcome(self) -> Outcome:
-        bound = self.formulation.lower_bound(self.request.problem, self.options)
+        with clock.within(self.request.seconds_left()):
+            bound = self.formulation.lower_bound(self.request.problem, self.options)
         self._take_bound(bound, f"a bound of {self.entry.name} that needs no solver")
         self._take_warm_start()
         try:

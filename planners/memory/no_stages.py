@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ...instances.base.amounts import as_written, in_digits
+from ...instances.base.amounts import as_written
 from ...instances.base.errors import show
-from ...instances.least_memory import option
+from ...instances.least_memory import at_least, option
 from ...instances.staging.problem import Layer, StagingProblem
 from ..options import SolveOptions
 from .staging import least_of_layer
@@ -41,7 +41,7 @@ def _too_large(problem: StagingProblem, *, remedy: bool) -> Iterator[str]:
         ((layer, least_of_layer(problem, layer)) for layer in problem.layers), key=lambda pair: pair[1]
     )
     if needed > as_written(memory):
-        least = f"layer {show(layer.id)} alone needs {in_digits(needed)} bytes of each device that it runs on"
+        least = f"layer {show(layer.id)} alone needs {at_least(needed)} of each device that it runs on"
         yield f"{least}; give {option(needed)} or more" if remedy else least
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from ...instances.base.amounts import as_written, common_unit, in_digits
+from ...instances.base.amounts import as_written, common_unit
 from ...instances.base.errors import show
 from ...instances.base.quantities import BYTE_NAMES
 from ...instances.least_memory import BYTES, SmallestMemory
@@ -50,8 +50,8 @@ def explain(
 ) -> tuple[str, ...]:
     """A block that fits its device not even alone, and how much memory would do."""
     small = (
-        f"block {show(problem.blocks[b].id)} alone needs {in_digits(needed)} of {show(device.name)}, whose memory is "
-        f"{in_digits(device.memory)}"
+        f"block {show(problem.blocks[b].id)} alone needs {problem.in_memory_unit(needed)} of {show(device.name)}, "
+        f"whose memory is {problem.in_memory_unit(device.memory)}"
         for d, device in enumerate(problem.devices)
         if device.memory is not None
         for b in problem.on_device[d]

@@ -9,6 +9,7 @@ other one has left. A little chance in the order leads to other schedules.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -30,6 +31,10 @@ from .whole import WholeProblem, in_whole_numbers
 MOST_RUNS = 50_000
 # One part of so many is for the rules, the rest for the way back and forth.
 RULES_SHARE = 2
+# Where only a few rules have their turn, schedules of so many micro-batches for each device say which. That pays where
+# there are at least so many times as many micro-batches.
+TRIED_FOR_EACH_DEVICE = 3
+TRIES_PAY = 4
 
 PATIENCE = (Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(1))
 # By how many mean times of a block the order may change.
@@ -95,9 +100,9 @@ class _Search:
 
     def tries(self, chance: random.Random) -> Iterator[Starts | None]:
         """By the rules, the most promising first; then from the best schedule on. None: a rule did not get through."""
-        by_rule = 0
-        for rule in rules(self.whole):
-            if by_rule >= max(1, self.count // RULES_SHARE) and self.best:
+        by_rule, most = 0, max(1, self.count // RULES_SHARE)
+        for rule in self._ordered(most):
+            if by_rule >= most and self.best:
                 break
             by_rule += 1
             yield listed(self.whole, rule, self.alone, self.batches)
@@ -109,6 +114,17 @@ class _Search:
             back = mirrored(self.whole, there)
             yield back
             yield self._again(self.whole, back, chance)
+
+    def _ordered(self, most: int) -> list[Rule]:
+        """The rules as they stand; where the first ones alone have their turn and no plan is known, those first that
+        make the shortest schedules of fewer micro-batches."""
+        ordered = list(rules(self.whole))
+        few = TRIED_FOR_EACH_DEVICE * len(self.whole.room)
+        if self.best or most >= len(ordered) or few * TRIES_PAY > self.batches:
+            return ordered
+        tries = [listed(self.whole, rule, self.alone, few) for rule in ordered]
+        values = [math.inf if starts is None else cost(self.whole, starts, self.objective) for starts in tries]
+        return [ordered[i] for i in sorted(range(len(ordered)), key=values.__getitem__)]
 
     def _again(self, whole: WholeProblem, starts: Starts, chance: random.Random) -> Starts | None:
         """A list schedule by the starts that the blocks have in another one, give or take some."""

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from ...instances.base.amounts import in_digits
 from ...instances.base.errors import UsageError, show
 from ...instances.base.result import Stop
 from ...instances.registry import evaluation_of, violations_of
@@ -53,8 +52,9 @@ class Named:
         if full:
             worst = max(full, key=lambda use: use.peak - (use.limit or 0))
             assert worst.limit is not None
-            needs = f"{self.name} needs {in_digits(worst.peak)} on {show(worst.name)}"
-            return Outcome(Stop.COMPLETED, messages=(f"{needs}, above its memory of {in_digits(worst.limit)}",))
+            peak, limit = map(request.problem.in_memory_unit, (worst.peak, worst.limit))
+            message = f"{self.name} needs {peak} on {show(worst.name)}, above its memory of {limit}"
+            return Outcome(Stop.COMPLETED, messages=(message,))
         request.board.post(plan, float(value))
         return Outcome(Stop.COMPLETED, plan, float(value))
 

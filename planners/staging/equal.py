@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -85,15 +85,24 @@ def equal_plans(problem: StagingProblem, semantics: str, tensor_parallel: bool) 
             for t in degrees:
                 if len(groups) * d * t <= problem.devices:
                     for again in (False, True):
-                        plan = _plan(problem, groups, d, t, again)
-                        if plan is not None:
-                            yield plan
+                        chosen = configured(problem, groups, t, again)
+                        if chosen is not None:
+                            stages = [PlannedStage(tuple(ways), d, t, ways) for ways in chosen]
+                            yield from on_types(problem, stages)
 
 
-def _plan(problem: StagingProblem, groups: Groups, d: int, t: int, again: bool) -> StagedPlan | None:
-    """The plan of equal groups; None where a layer cannot be run on t devices in this way."""
-    chosen = configured(problem, groups, t, again)
-    return None if chosen is None else StagedPlan(tuple(PlannedStage(tuple(ways), d, t, ways) for ways in chosen))
+def on_types(problem: StagingProblem, stages: Sequence[PlannedStage]) -> Iterator[StagedPlan]:
+    """The stages fill one type of devices after the other, in the order of the types and in the reverse; where all
+    devices are alike, they are one plan."""
+    if not problem.device_types:
+        yield StagedPlan(tuple(stages))
+        return
+    size = stages[0].data_parallel * stages[0].tensor_parallel
+    for types in (problem.device_types, problem.device_types[::-1]):
+        rooms = [name for kind in types for name in [kind.name] * (kind.devices // size)]
+        if len(stages) <= len(rooms):
+            pairs = zip(stages, rooms, strict=False)
+            yield StagedPlan(tuple(replace(stage, device_type=name) for stage, name in pairs))
 
 
 # `equi` on devices within devices: each level has stages of equal size and equal degrees, the same everywhere.

@@ -31,3 +31,8 @@ def test_amounts_are_rounded_up_to_what_can_be_read(needed: float | Fraction, sa
 
 def test_what_is_not_bytes_has_no_unit() -> None:
     assert option(20e6, "half-activation") == "--memory 20000000"
+
+
+def test_what_is_not_bytes_is_asked_for_exactly() -> None:
+    """A whole unit more would ask for 1 GiB where 0.3 GiB are the least."""
+    assert option(0.3, "GiB") == "--memory 0.3"

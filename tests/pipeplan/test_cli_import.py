@@ -282,6 +282,11 @@ def test_a_few_bytes_for_a_network_are_asked_about_for_all_kinds(plan: Plan, nam
             ("solve", "schedule.csv", *FOUR),
             "is PyTorch's file of a schedule, an order without times; give it as PLAN",
         ),
+        (("show", "schedule.csv"), "is PyTorch's file of a schedule, an order without times; give it as PLAN"),
+        (
+            ("configure", "net.py", "--devices", "8xh100-80gb", "--sequence", 64, "--batch", 8),
+            "is a Python file; run",
+        ),
         (("solve", "t.csv", *FOUR, "--kind", "row"), "--kind is 'row'; give one of placement, chain, staging"),
         (("solve", "golden-4", "--kind", "staging"), "--kind is staging, but the problem is a chain"),
         (("solve", "golden-4", "--optimizer", "adam"), "--optimizer is for profiles and tables"),

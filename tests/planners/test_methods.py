@@ -147,6 +147,7 @@ def test_the_exact_planner_names_no_kind_no_method_and_no_option_of_one_formulat
 
 FREE = {"variant": "strong", "non_contiguous": True}
 CP, BOTH = Stage("decide", ("cp-sat",), 5.0), Stage("decide", ("highs", "cp-sat"))
+OPENING = Stage("decide", ("cp-sat",), 2.0)
 LNS = [Stage("search", seconds=seconds, planner="lns", options={"cycles": 10_000}) for seconds in (4.0, 8.0)]
 CHAINS = Stage("restrict", seconds=6.0, options={"non_contiguous": False})
 DEVICES = Stage("search", seconds=900.0, planner="device-sets", share=0.8)
@@ -159,7 +160,7 @@ IMPROVE = Stage("improve", ("cp-sat",), 10.0)
         ({"variant": "plain", "non_contiguous": True}, True, True, side_by_side("highs")),
         ({"variant": "strong", "non_contiguous": False}, True, True, side_by_side("cp-sat")),
         (FREE, False, False, (CP, BOTH)),
-        (FREE, False, True, (CP, CHAINS, DEVICES, *LNS, BOTH)),
+        (FREE, False, True, (OPENING, LNS[0], DEVICES, CP, CHAINS, LNS[1], BOTH)),
         (FREE, True, True, (CHAINS, LNS[0], IMPROVE, CP, LNS[1], IMPROVE, DEVICES, BOTH)),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ...instances.base.errors import UsageError, show
@@ -182,6 +183,13 @@ def degrees_of(job: ToExport, *, replicas: bool = True, tensor: bool = True) -> 
                     "plan without --data-parallel and --tensor-parallel",
                 )
     return first.replicas, first.tensor_parallel
+
+
+def servers_of(job: ToExport, devices: int) -> tuple[int, int] | None:
+    """Devices of a server and the number of servers, where the plan was made for levels and uses them all."""
+    levels = job.asked.get("levels")
+    counts = [int(level.partition("x")[0]) for level in levels.split(",")] if isinstance(levels, str) else []
+    return (counts[0], devices // counts[0]) if prod(counts) == devices and len(counts) > 1 else None
 
 
 # ---- notes that several targets share ------------------------------------------------------------------

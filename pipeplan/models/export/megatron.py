@@ -6,11 +6,9 @@ the loss; `|` ends a stage, `t*8` is eight layers. With p ranks stage i is on ra
 
 from __future__ import annotations
 
-from math import prod
-
 from ...instances.base.errors import show
 from ...planners.staging.equal import RECOMPUTATION
-from .contract import Exported, ToExport, check_one_stage_per_rank, degrees_of, usual_notes
+from .contract import Exported, ToExport, check_one_stage_per_rank, degrees_of, servers_of, usual_notes
 from .parts import StageOfLayers, layers_by_stage
 
 FILE = "megatron.args"
@@ -37,6 +35,7 @@ def export(job: ToExport) -> Exported:
     devices = replicas * tensor * job.plan.ranks
     if devices > 1:
         notes.append(f"start it on {devices} devices: {_launch(job, devices)}")
+    notes.append("flags of the model's shapes and of data come beside the text")
     if any(stage.predictors for stage in stages):
         notes.append(f"give --mtp-num-layers {sum(stage.predictors for stage in stages)} as well")
     return Exported({FILE: " ".join(words) + "\n"}, tuple(notes))
@@ -89,11 +88,9 @@ def _sharding(job: ToExport) -> tuple[list[str], list[str]]:
 
 
 def _launch(job: ToExport, devices: int) -> str:
-    """With the devices of a server and the number of servers, where the plan was made for levels and uses them all."""
-    levels = job.asked.get("levels")
-    counts = [int(level.partition("x")[0]) for level in levels.split(",")] if isinstance(levels, str) else []
-    if prod(counts) == devices and len(counts) > 1:
-        return f"torchrun --nproc-per-node {counts[0]} --nnodes {devices // counts[0]} pretrain_gpt.py"
+    servers = servers_of(job, devices)
+    if servers is not None:
+        return f"torchrun --nproc-per-node {servers[0]} --nnodes {servers[1]} pretrain_gpt.py"
     return "torchrun --nproc-per-node N --nnodes M pretrain_gpt.py with N x M of them"
 
 

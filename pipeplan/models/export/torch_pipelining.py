@@ -16,7 +16,7 @@ from dataclasses import replace
 from ...instances.base.errors import show
 from ...instances.timeline.model import Dependency, Pass, Pipeline, Stage, kfkb_order
 from ...instances.timeline.sharing import share_devices
-from .contract import Exported, ToExport, check_round_robin, check_row, degrees_of, usual_notes
+from .contract import Exported, ToExport, check_round_robin, check_row, degrees_of, servers_of, usual_notes
 from .names import NodeNames, around_of
 from .torch_script import FILE, script
 
@@ -38,7 +38,9 @@ def export(job: ToExport) -> Exported:
         files[FILE] = script(job.plan.ranks, job.options.micro_batches)
         outside = job.profile is not None and job.profile.source.get("loss") is not None
         loss = " my.py:loss" * outside
-        notes.append(f"torchrun --nproc-per-node {job.plan.ranks} {FILE} my.py:build{loss} trains it")
+        each, servers = servers_of(job, job.plan.ranks) or (job.plan.ranks, 1)
+        where = f"--nproc-per-node {each}" + f" --nnodes {servers}" * (servers > 1)
+        notes.append(f"torchrun {where} {FILE} my.py:build{loss} trains it")
         if outside:
             notes.append("my.py:loss is yours: it makes the loss of (output, *args, **kwargs)")
     return Exported(files, tuple(notes))

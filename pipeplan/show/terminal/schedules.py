@@ -20,8 +20,8 @@ TITLES = {
 
 
 LEGEND = (
-    "idle: of the devices' time together; backward in two: one pass for inputs and a later one for weights; "
-    "within x %: of the best of its kind"
+    "idle: of the devices' time together; backward in two: one pass for inputs and a later one for weights, "
+    "half of the time each unless --split-backward says otherwise; within x %: of the best of its kind"
 )
 
 

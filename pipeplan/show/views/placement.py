@@ -109,11 +109,19 @@ def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanVi
             f"bottleneck: {evaluation.bottleneck} with load {amount(evaluation.max_load, unit)}",
             *_remarks(busy, len(plan.devices), order is not None),
         ),
-        legend="each backward node is on the device of its forward node"
-        if any(_implied(problem, device) for device in devices.values())
-        else "",
+        legend=_legend(problem, plan),
         time_unit=unit,
         graph=graph_of(problem, plan),
+    )
+
+
+def _legend(problem: PlacementProblem, plan: PlacementPlan) -> str:
+    """What the table leaves out."""
+    implied = any(_implied(problem, device) for device in plan.devices)
+    typed = any(device.accelerator_type and device.nodes for device in plan.devices)
+    return "; ".join(
+        ["type: of accelerators that are not of the first type"] * typed
+        + ["each backward node is on the device of its forward node"] * implied
     )
 
 

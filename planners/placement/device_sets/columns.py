@@ -21,6 +21,9 @@ from .pricing import PRICE_STEPS, DeviceSet, Pricer, Quick, Tick, whole_prices
 STEADY = 0.85
 # Where a linear program has more sets than the first of these, so many are kept.
 MOST_SETS, KEPT_SETS = 1_500, 700
+# A missing group costs as much as its work and its part of its transfers, in units of the mean: so prices stay near to
+# what groups are worth. But it costs something even where it takes no time.
+LEAST_WEIGHT = 0.05
 # Relative: a set that earns no more than this above its rent is no better than those at hand.
 CLEARLY = 1e-7
 
@@ -52,9 +55,13 @@ class Columns:
     rounds: int = 0
     _known: set[frozenset[int]] = field(default_factory=set)
     _steady: Any = None
+    _weights: Any = None
+    """What a group costs that is missing: dear ones more."""
 
     def __post_init__(self) -> None:
         work = self.pricer.work
+        weights = work + self.pricer.transfers
+        self._weights = np.maximum(weights / max(1.0, weights.mean()), LEAST_WEIGHT)
         self._steady = whole_prices(work / max(1, work.max()))
 
     def mixture(self, limit: int, taken: Any, devices: int, patience: int | None = None) -> Mixture | None:
@@ -64,12 +71,14 @@ class Columns:
         mixture is final.
         """
         proof, whole_problem = _Proof(prices=self._steady), not taken.any()
+        if whole_problem and self.refutes(limit):
+            return None
         while True:
             self.tick()
             self.rounds += 1
             usable = [each for each in self.sets if each.load <= limit and not taken[each.members].any()]
             cpu_room = self.groups.cpus * limit
-            mixed = best_mixture(usable, devices, self.pricer.cpu, cpu_room, limit, taken)
+            mixed = best_mixture(usable, devices, self.pricer.cpu, cpu_room, limit, taken, self._weights)
             if mixed.is_whole:
                 return mixed
             self._forget(mixed)
@@ -83,6 +92,12 @@ class Columns:
                 return replace(mixed, is_final=True)
             if patience == 0:
                 return mixed
+
+    def refutes(self, limit: int) -> bool:
+        """Do the prices that have proven the most so far refute it at once?"""
+        proof = _Proof()
+        self._price(self._steady, 0, limit, self.pricer.nothing, self.groups.accelerators, proof)
+        return proof.refutes
 
     def _forget(self, mixed: Mixture) -> None:
         """Drop sets that the mixture does without, and keep those that come closest to their rent."""
@@ -139,8 +154,8 @@ class Columns:
 
 # Do some of the sets found so far, with the CPUs, make up the whole problem? A linear program, and prices of groups.
 # Sets may be taken in part, at most as many as there are accelerators; the CPUs share their time. What no set covers,
-# or several do, costs 1 for each group. Prices, the duals of the groups, say what a new set should hold; they are
-# floats, and whoever proves something by them does so again in whole numbers, for which any prices will do.
+# or several do, costs the weight of each group. Prices, the duals of the groups, say what a new set should hold; they
+# are floats, and whoever proves something by them does so again in whole numbers, for which any prices will do.
 
 # Share that rounding may leave out where the sets make up everything.
 COVERED = 1e-7
@@ -152,7 +167,7 @@ class Mixture:
 
     sets: Sequence[DeviceSet]
     missing: float
-    """Groups, counted with what is covered twice."""
+    """The weight of groups that are missing, and of what is covered twice."""
     prices: Any
     """The price of each group."""
     rent: float
@@ -168,9 +183,9 @@ class Mixture:
 
 
 def best_mixture(
-    sets: Sequence[DeviceSet], devices: int, cpu: Any, cpu_room: int, limit: int, taken: Any
+    sets: Sequence[DeviceSet], devices: int, cpu: Any, cpu_room: int, limit: int, taken: Any, weights: Any
 ) -> Mixture:
-    """`taken`: groups that are placed already, and in none of the sets."""
+    """`taken`: groups that are placed already, and in none of the sets; `weights`: what a missing group costs."""
     from scipy.optimize import linprog
     from scipy.sparse import csc_array
 
@@ -192,7 +207,7 @@ def best_mixture(
     lengths = [*map(len, columns), *([2] * len(slow)), *([1] * (2 * len(rest)))]
     starts = np.concatenate([[0], np.cumsum(lengths)])
     matrix: Any = csc_array((entries, rows, starts), shape=(len(rest) + 2, len(lengths))).tocsr()
-    costs = np.concatenate([np.zeros(len(sets) + len(slow)), ones, ones])
+    costs = np.concatenate([np.zeros(len(sets) + len(slow)), weights[rest], weights[rest]])
     solved: Any = linprog(
         costs,
         A_ub=matrix[devices_row:],

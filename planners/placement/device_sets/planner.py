@@ -34,6 +34,8 @@ DIVES = (0.5, 0.85)
 PATIENCE = 20
 # Sets that a dive tries for each accelerator.
 HASTY, PATIENT = 2, 6
+# Halvings of what is open below a cut-off, to see how much of it prices refute that do not refute the cut-off itself.
+HALVINGS = 5
 # Share of a wide gap that one question is to close.
 STEP = 0.25
 # That limit is known well enough at this share of the wanted gap.
@@ -129,10 +131,11 @@ class _Search:
             return
         self.columns = Columns(self.groups, found, tick)
         self.open_at = worst
+        self._lifts(worst)
         while not self._is_closed(self.gap):
             if self.open_at - self.bound > NARROW * self.wanted:
                 cutoff = self._next_cutoff()
-                if not self._decides(cutoff) and not self._decides((self.bound + cutoff) / 2):
+                if not self._decides(cutoff) and not self._lifts(cutoff):
                     self.patience *= 2
             elif not self._dives(*DIVES, patient=True):
                 self.messages.append("sets in part leave a gap")
@@ -150,16 +153,34 @@ class _Search:
         return self.value - max(self.wanted, STEP * (self.value - self.bound))
 
     def _decides(self, cutoff: float) -> bool:
-        """Is it refuted, or reached by sets in part, before the rounds are over?"""
+        """Is it refuted, or reached by sets in part, before the rounds are over?
+
+        Dives take longer than most questions, so they wait until what is open is as narrow as the gap that is wanted.
+        """
         mixed = self._mixture(cutoff, self.patience)
         if mixed is None:
             self._raise(cutoff)
         elif mixed.is_whole or mixed.is_final:
             self.open_at = cutoff
-            self._dives(0.0, *DIVES)
+            if self.value is None or cutoff - self.bound <= self.wanted:
+                self._dives(0.0, *DIVES)
         else:
             return False
         return True
+
+    def _lifts(self, cutoff: float) -> bool:
+        """Do the prices at hand, which have not refuted this, refute much of what is below? Any prices may prove."""
+        assert self.columns is not None
+        begun = low = self.bound
+        high = cutoff
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            if self.columns.refutes(self.columns.pricer.limit(middle)):
+                low = middle
+                self._raise(middle)
+            else:
+                high = middle
+        return low > begun
 
     def _dives(self, *shares: float, patient: bool = False) -> bool:
         """Do they lead to a better plan, so far above what sets in part reach? The first that does ends them."""

@@ -21,18 +21,22 @@ from . import kernel
 # ---- All sets of groups that one accelerator may hold, as paths of a small graph ---------------------------
 # Groups are decided one after the other, in or out. What has to be remembered on the way is, for each net that has pins
 # on both sides of the place reached, whether all of its pins so far are in, none, or some: then it is cut, and paid.
+# Nets whose other pins are the same are one bundle: of it only matters what those cost that are wholly out so far, and
+# those that are wholly in. So the outputs of a dense block, which all later layers read, are counted, not told apart.
 # Two histories that agree in this are one state. Graphs of neural networks are long and thin, so a good order of the
 # groups leaves some dozens or hundreds of states at each place, however many sets there are.
 
 # Graphs that are wider are left to other methods.
 MOST_STATES = 400_000
 
-_OUT, _IN, _CUT = range(3)
+_OUT, _IN = range(2)
 
 # It may raise, where the time is over.
 Tick = Callable[[], None]
 
-# A mark for each open net: all of its pins so far are out, all are in, or it is cut.
+# Places of the pins of a net that are still to be decided.
+_Rest = tuple[int, ...]
+# For each bundle of open nets: what those cost that are out so far with all of their pins, and those that are in.
 _State = tuple[int, ...]
 
 
@@ -116,33 +120,41 @@ def narrow_order(groups: GroupProblem, tick: Tick = idle) -> list[int]:
 def _expanded(
     groups: GroupProblem, net_costs: Sequence[int], order: Sequence[int], tick: Tick, most_states: int
 ) -> SetGraph | None:
-    left = [len(net.pins) for net in groups.nets]
-    open_nets: list[int] = []
+    place_of = {g: place for place, g in enumerate(order)}
+    begins: list[dict[_Rest, int]] = [{} for _ in order]
+    for e, net in enumerate(groups.nets):
+        start, *rest = sorted(place_of[g] for g in net.pins)
+        begins[start][tuple(rest)] = begins[start].get(tuple(rest), 0) + net_costs[e]
+    bundles: list[_Rest] = []
     current: Iterable[_State] = [()]
     first, total = [0], 1
     successors: tuple[list[int], list[int]] = ([], [])
     cuts: tuple[list[int], list[int]] = ([], [])
-    for g in order:
+    for place in range(len(order)):
         tick()
-        place = {e: i for i, e in enumerate(open_nets)}
-        met = groups.nets_of[g]
-        after = [e for e in (*open_nets, *(e for e in met if e not in place)) if e not in met or left[e] > 1]
+        met = [rest[0] == place for rest in bundles]
+        ahead = [rest[1:] if here else rest for rest, here in zip(bundles, met, strict=True)]
+        number_of = {rest: i for i, rest in enumerate(filter(None, dict.fromkeys((*ahead, *begins[place]))))}
+        born = [(number_of[rest], cost) for rest, cost in begins[place].items() if rest]
+        target = [number_of.get(rest, -1) for rest in ahead]
         reached: dict[_State, int] = {}
         for state in current:
             for chosen in (_OUT, _IN):
-                cost, marks = 0, dict(zip(open_nets, state, strict=True))
-                for e in met:
-                    before = marks.get(e, chosen)
-                    if before not in (chosen, _CUT):
-                        cost += net_costs[e]
-                        before = _CUT
-                    marks[e] = before
-                number = reached.setdefault(tuple(marks[e] for e in after), len(reached))
-                successors[chosen].append(total + number)
+                cost, held = 0, [0] * (2 * len(number_of))
+                for i, number in enumerate(target):
+                    wholes = state[2 * i : 2 * i + 2]
+                    if met[i]:
+                        cost += wholes[1 - chosen]
+                        if number >= 0:
+                            held[2 * number + chosen] += wholes[chosen]
+                    else:
+                        held[2 * number] += wholes[_OUT]
+                        held[2 * number + 1] += wholes[_IN]
+                for number, price in born:
+                    held[2 * number + chosen] += price
+                successors[chosen].append(total + reached.setdefault(tuple(held), len(reached)))
                 cuts[chosen].append(cost)
-        for e in met:
-            left[e] -= 1
-        current, open_nets = reached, after
+        current, bundles = reached, list(number_of)
         first.append(total)
         total += len(reached)
         if total > most_states:
@@ -165,8 +177,10 @@ WEIGHTS = 16
 # Number of the weights that are used for pruning: those that bound best.
 PRUNING_WEIGHTS = 6
 LABELS = 1_500_000
-# Steps that the limit is divided into, at first coarsely.
-GRAINS = (1_000, 8_000, 64_000)
+# Steps that the limit is divided into, at first; so many times more where that finds nothing new, fewer where there are
+# too many labels.
+GRAIN, FINER = 1_024, 8
+COARSEST, FINEST = GRAIN // FINER**2, GRAIN * FINER**2
 # Sets of one search, the best first.
 TAKEN = 20
 PRICE_STEPS = 10**12
@@ -198,11 +212,17 @@ class Pricer:
         self.groups, self.graph, self.steps = groups, graph, steps
         self.work = work
         self._work, self._net_costs = work[graph.order], net_costs
+        self.transfers = np.zeros(groups.count)
+        """For each group its part of its nets, whose costs the pins share evenly."""
+        for net, cost in zip(groups.nets, net_costs, strict=True):
+            self.transfers[list(net.pins)] += cost / len(net.pins)
         self.supported = np.array(groups.supported)
         self.cpu = np.array(steps.floor(groups.total_cpu_times), dtype=np.int64)
         self.nothing = np.zeros(groups.count, dtype=np.bool_)
         """No group is taken."""
         self._heaviest = LARGEST // max(1, int(work.sum()) + sum(net_costs))
+        self._grain = GRAIN
+        """Where the next search begins: coarser where the last ones had too many labels."""
         self._values = np.empty((WEIGHTS, graph.states), dtype=np.int64)
         self._multipliers = compiled(kernel, "multipliers")
         self._best_sets = compiled(kernel, "best_sets")
@@ -242,21 +262,26 @@ class Pricer:
         )
 
     def search(self, quick: Quick, limit: int, floor: int, known: set[frozenset[int]]) -> Offer:
-        """New sets that earn more than `floor`; all of them, where none is found: then no set earns more."""
-        most = quick.most
-        for grain in (max(1, limit // steps) for steps in GRAINS):
+        """New sets that earn more than `floor`, and the most that any earns; with too many labels it may find none."""
+        most, steps, overflown = quick.most, self._grain, FINEST * FINER
+        while COARSEST <= steps < min(overflown, FINEST + 1):
             begins, parents, choices, gains = self._best_sets(
-                quick.paths, limit, floor, quick.weights, quick.values, grain, LABELS
+                quick.paths, limit, floor, quick.weights, quick.values, max(1, limit // steps), LABELS
             )
             if begins[-1] == kernel.FULL:
-                return Offer((), most)
+                overflown, steps = steps, steps // FINER
+                self._grain = max(COARSEST, min(self._grain, steps))
+                continue
+            if steps == self._grain < GRAIN and begins[-2] < LABELS // FINER:
+                self._grain *= FINER
             most = min(most, max([floor, *gains.tolist()]))
             if most <= floor:
-                return Offer((), most)
+                break
             found = self._walk_back(begins, parents, choices, gains)
             sets = tuple(each for each in found if each.load <= limit and each.groups not in known)
             if sets:
                 return Offer(sets, most)
+            steps *= FINER
         return Offer((), most)
 
     def _walk_back(self, begins: Any, parents: Any, choices: Any, gains: Any) -> list[DeviceSet]:

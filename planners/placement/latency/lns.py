@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from ....formulations.tarnawski_latency.atoms import atoms_of
 from ....formulations.tarnawski_latency.cell_plan import stages_of_row
+from ....instances.base import clock
 from ....instances.placement.plan import PlacementPlan
 from ...contract import Board, Outcome, Request
 from ...method_options import LATENCY_CYCLES, LATENCY_STEPS
@@ -60,7 +61,9 @@ class _Search(LargeNeighbourhoodSearch):
         """The linearised DP is quick unless the graph is large; its share of the time is limited."""
         self._take([0] * len(self.request.problem.nodes))
         self._borrow(GREEDY.plan, self.request)
-        for place in cell_places(self.world):
+        with clock.within(self.request.seconds_left()):
+            places = list(cell_places(self.world))
+        for place in places:
             self._take(place)
         if len(self.request.problem.nodes) <= 1000:
             left = self.request.seconds_left()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
+from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +17,7 @@ from pipeplan.formulations.tarnawski_latency.atoms import Atoms, atoms_of
 from pipeplan.formulations.tarnawski_latency.cell_plan import stages_of_row
 from pipeplan.formulations.tarnawski_latency.cells import Cell, cell_bound, cells_of, row_of
 from pipeplan.formulations.tarnawski_latency.path_bound import path_bound
+from pipeplan.instances.base import clock
 from pipeplan.instances.base.compiled import always_compiled
 from pipeplan.instances.placement.generators import GENERATORS
 from pipeplan.instances.placement.problem import Node, PlacementProblem
@@ -58,6 +62,13 @@ def rows(draw: st.DrawFn) -> tuple[PlacementProblem, int]:
                 color=draw(st.sampled_from([None, None, None, None, None, "red"])),
             )
         )
+    if draw(st.booleans()):  # equal branches, where nodes of a cell do not read each other
+        nodes = [
+            replace(
+                nodes[0], id=v, transfer_time=nodes[0].transfer_time if v in senders else 0.0, color=nodes[v].color
+            )
+            for v in range(count)
+        ]
     accelerators = draw(st.integers(1, 4 if pieces == 1 and count <= 5 else 2))
     if pieces == 2 and count > 5:
         accelerators = 1
@@ -165,7 +176,6 @@ def test_machine_code_finds_the_same() -> None:
     plain = cell_bound(atoms_of(problem, 1)), stages_of_row(atoms_of(problem, 1))
     with always_compiled():
         row_of.cache_clear()
-        cell_bound.cache_clear()
         assert (cell_bound(atoms_of(problem, 1)), stages_of_row(atoms_of(problem, 1))) == plain
 
 
@@ -185,3 +195,66 @@ def test_large_cells_are_priced_by_their_longest_path(case: tuple[PlacementProbl
             assert row.best(row.least_rooms).value <= best * (1 + 1e-9)
     finally:
         module.MAX_IDEALS = usual
+
+
+def branched(branches: int, length: int, *, alike: bool) -> PlacementProblem:
+    """Three cut nodes, and between the last two so many branches."""
+    edges = [("first", "before")]
+    nodes = [Node("first", 1.0, 9.0, 1.0, 0.5), Node("before", 1.0, 9.0, 1.0, 0.5)]
+    for b in range(branches):
+        row = ["before", *(f"{b}.{k}" for k in range(length)), "behind"]
+        edges += pairwise(row)
+        extra = 0.0 if alike else b / 100
+        nodes += [Node(v, 2.0 + k + extra, 20.0 + extra, 1.0 + k, 0.25) for k, v in enumerate(row[1:-1])]
+    nodes.append(Node("behind", 1.0, 9.0, 1.0))
+    size = sum(node.size_bytes for node in nodes)
+    return PlacementProblem(tuple(nodes), tuple(edges), 3, 1, size / 2)
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_a_time_limit_ends_the_division_of_a_large_cell(alike: bool) -> None:
+    """46,656 ideals. Of the pairs there are 86 million where no branch is like another, else 230,230."""
+    atoms = atoms_of(branched(6, 5, alike=alike), 1)
+    row_of.cache_clear()
+    with always_compiled():
+        cell_bound(atoms_of(branched(2, 2, alike=alike), 1))  # compiles
+        with clock.within(0.0):
+            least = cell_bound(atoms)
+        began = time.process_time()
+        with clock.within(2.0):
+            bound = cell_bound(atoms)
+        seconds = time.process_time() - began
+        assert seconds <= 1.1 * 2.0 + 1.0
+        assert 0 < least <= bound
+    row = row_of(atoms)
+    assert row is not None
+    assert bool(row.open) != alike
+    assert (bound > least) == alike
+
+
+def test_what_a_time_limit_has_ended_goes_on_where_it_stopped() -> None:
+    problem = branched(5, 3, alike=False)
+    atoms = atoms_of(problem, 1)
+    row_of.cache_clear()
+    expected = cell_bound(atoms), stages_of_row(atoms)
+    row_of.cache_clear()
+    row, looks = row_of(atoms), 0
+    assert row is not None
+    usual = module.SLICE
+    try:
+        module.SLICE = 500
+        while row.open:
+            with clock.within(1e-3):
+                assert cell_bound(atoms) <= expected[0] or not row.open
+            looks += 1
+    finally:
+        module.SLICE = usual
+    assert looks > 1
+    assert (cell_bound(atoms), stages_of_row(atoms)) == expected
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_of_equal_branches_each_choice_is_looked_at_once(alike: bool) -> None:
+    row = row_of(atoms_of(branched(4, 3, alike=alike), 1))
+    assert row is not None
+    assert max(cell.steps for cell in map(row.divide, row.cells) if cell is not None) == (715 if alike else 10_000)

@@ -142,6 +142,13 @@ def test_without_a_cpu_each_class_must_fit_an_accelerator(nodes: list[Node], fie
     assert caught.value.field == field
 
 
+def test_a_node_that_fits_nowhere_is_named_with_both_sizes() -> None:
+    with pytest.raises(
+        InputError, match="9 bytes for node 'wide', more than an accelerator's 8 bytes, and there is"
+    ):
+        problem([node(1), node("wide", size_bytes=9.0)], memory_bytes=8.0)
+
+
 def test_a_class_that_just_fits_is_accepted() -> None:
     nodes = [node(i, size_bytes=0.1, color=1) for i in range(10)]
     assert problem(nodes, memory_bytes=1.0).memory_bytes == 1.0

@@ -182,3 +182,14 @@ def test_without_transformers_a_sentence_says_what_to_install(
         said = plan("import", "hf", config(), *DEVICE, "--trace", "--json")
         assert said.code == 2
         assert f"{missing} is not installed; run pip install 'pipeplan[hf]'" in " ".join(said.err.split())
+
+
+def test_a_trace_that_takes_long_names_what_takes_moments(plan: Plan, tmp_path: Path) -> None:
+    config, profile = tmp_path / "config.json", tmp_path / "profile.json"
+    config.write_text(json.dumps(LLAMA))
+    asked = ("import", "hf", config, "--sequence", 16, "--hardware", "h100-80gb", "-o", profile)
+    assert "--no-trace calculates from the shapes" in plan(*asked).err
+    for more in (["--no-trace"], ["--trace"], ["--activations", "eager"]):
+        found = plan(*asked, *more)
+        assert found.code == 0
+        assert "--no-trace" not in found.err

@@ -114,6 +114,6 @@ def test_what_gives_back_before_anything_took_is_told_apart(give: str, shown: bo
 def test_a_block_that_fits_nowhere_is_named() -> None:
     tight = divided_pipeline(equal_stages(2, 5, 6, 4), 3, 1)
     first, second = explain(tight, {}, LIMITS, True)
-    assert first == "block 'F0' alone needs 2 of 'd0', whose memory is 1"
+    assert first == "block 'F0' alone needs 2 half-activation of 'd0', whose memory is 1 half-activation"
     assert "2 half-activation of memory per device is the least with a plan" in second
     assert Fraction(2) == pipeplan.smallest_memory(tight, LIMITS).memory_bytes

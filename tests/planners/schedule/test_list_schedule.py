@@ -11,7 +11,13 @@ from problems.schedule_tables import list_schedule
 
 from pipeplan import solve
 from pipeplan.instances.base.errors import UsageError
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages, measured_even, measured_uneven
+from pipeplan.instances.schedule.pipelines import (
+    V_SHAPE,
+    divided_pipeline,
+    equal_stages,
+    measured_even,
+    measured_uneven,
+)
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.random_schedules import random_pipeline, random_schedule
 from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
@@ -190,6 +196,16 @@ def test_the_first_plan_of_many_blocks_is_there_at_once() -> None:
     span = evaluate_schedule(problem, plan).span
     assert span is not None
     assert span <= 64 * 15 * 1.15
+
+
+def test_many_micro_batches_in_little_memory_begin_with_a_rule_that_keeps_the_devices_busy() -> None:
+    """No named schedule fits, and the first rules, which put any number of micro-batches under way, take 35 % more than
+    the work."""
+    problem = divided_pipeline(equal_stages(16, 5, 6, 4), 200, 16, virtual=2, layout=V_SHAPE)
+    plan = next(better_and_better(problem))
+    makespan = evaluate_schedule(problem, plan).makespan
+    assert makespan is not None
+    assert makespan <= 200 * float(max(problem.loads)) * 1.2
 
 
 @pytest.mark.sweeps

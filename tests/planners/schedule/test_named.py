@@ -207,7 +207,7 @@ def test_too_little_memory_is_told_with_what_the_rule_needs() -> None:
     problem = divided_pipeline(equal_stages(4, 5, 6, 4), 12, 8)
     result = solve(problem, planner="gpipe")
     assert result.plan is None
-    assert "gpipe needs 24 on 'd0', above its memory of 8" in result.messages
+    assert "gpipe needs 24 half-activation on 'd0', above its memory of 8 half-activation" in result.messages
 
 
 def test_exactly_the_published_memory_is_enough() -> None:

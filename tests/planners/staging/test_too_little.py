@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import pipeplan
+from pipeplan.instances.staging.problem import Configuration, Layer
 
 PROBLEM = pipeplan.load_packaged("tiny-stages")
 
@@ -40,6 +41,12 @@ def test_one_amount_of_memory_is_asked_for_whatever_else_is_said() -> None:
     messages = pipeplan.solve(PROBLEM.replace(memory_bytes=9.0)).messages
     assert [message.partition("; give ")[2] for message in messages] == ["--memory 18", ""]
     assert messages[1] == "layer 'a' alone needs 10 bytes of each device that it runs on"
+
+
+def test_a_large_layer_is_told_in_a_unit_that_can_be_read() -> None:
+    ways = {1: (Configuration("only", 1.0, memory_fixed=1.87e9),)}
+    problem = PROBLEM.replace(layers=(Layer("a", ways),), edges=(), memory_bytes=1e9)
+    assert "layer 'a' alone needs 1.87 GB of each device" in pipeplan.solve(problem).messages[-1]
 
 
 def test_a_run_that_was_stopped_gives_no_reason() -> None:

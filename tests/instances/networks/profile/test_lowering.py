@@ -179,7 +179,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"kind": "staging", "cpus": 1}, "--cpus is for placement problems"),
     (
         {"kind": "placement", "memory_bytes": 20.0},
-        "layer 'a', size_bytes is 28 bytes, more than an accelerator's 20",
+        "layer 'a', size_bytes is 28 bytes, more than an accelerator's 20 bytes",
     ),
     ({"kind": "chain", "devices": 200_000}, "--devices is 200000; give a whole number from 1"),
     ({"kind": "placement", "cpus": 1}, "--cpu-slowdown is missing although there are CPUs"),

@@ -275,6 +275,12 @@ def test_megatron_is_told_what_zero_divides_and_where_it_starts() -> None:
     assert start.endswith("torchrun --nproc-per-node 4 --nnodes 2 pretrain_gpt.py")
 
 
+def test_the_script_of_torch_is_started_on_the_servers_of_the_plan() -> None:
+    planned = planned_for(PLANS["staging"], devices=4, levels="2x300GB/s,2x50GB/s")
+    found = export_files(planned, LLAMA, to="torch", micro_batches=4)
+    assert "torchrun --nproc-per-node 2 --nnodes 2 train.py my.py:build trains it" in found.notes
+
+
 @pytest.mark.parametrize(
     ("loss", "words"), [(None, "my.py:build trains"), ("mine", "my.py:build my.py:loss trains")]
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from pipeplan.formulations.tarnawski.groups import GroupProblem, contract
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.base.result import Stop
 from pipeplan.instances.placement.generators import GENERATORS
-from pipeplan.instances.placement.problem import PlacementProblem
+from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.placement.device_sets.columns import Columns
 from pipeplan.planners.placement.device_sets.pricing import Pricer, listed_order, narrow_order, pricer, set_graph
@@ -45,9 +46,54 @@ def priced(groups: GroupProblem, seed: int) -> tuple[Pricer, np.ndarray, int]:
     return found, prices, found.limit(rng.uniform(0.2, 0.8) * total)
 
 
-@given(SEEDS)
-def test_every_set_is_one_path_and_pays_what_it_cuts(seed: int) -> None:
-    groups = groups_of(seed)
+def dense_block(
+    layers: int, seed: int, costs: Sequence[float] = (0.5, 1.0), accelerators: int = 3, cpus: int = 1
+) -> PlacementProblem:
+    """Each layer reads the outputs of all before, and so does the node behind them, as in DenseNet."""
+    rng = random.Random(seed)
+    names = ["in", *(f"{part}{layer}" for layer in range(layers) for part in ("join", "layer")), "out"]
+    edges = [(f"join{layer}", f"layer{layer}") for layer in range(layers)]
+    edges += [("in", f"join{layer}") for layer in range(layers)] + [("in", "out")]
+    for layer in range(layers):
+        edges += [(f"layer{layer}", f"join{later}") for later in range(layer + 1, layers)] + [
+            (f"layer{layer}", "out")
+        ]
+    nodes = [
+        Node(
+            name,
+            float(rng.randrange(1, 5)),
+            float(rng.randrange(2, 20)),
+            transfer_time=0.0 if name == "out" else rng.choice(costs),
+        )
+        for name in names
+    ]
+    return PlacementProblem(tuple(nodes), tuple(edges), accelerators, cpus)
+
+
+@pytest.mark.parametrize("layers", [12, 24])
+def test_outputs_that_the_same_layers_read_are_counted_and_not_told_apart(layers: int) -> None:
+    """Else there would be a state for every choice among them: 2 to the power of the layers."""
+    groups = contract(dense_block(layers, 0, costs=(1.0,)), contiguous=False)
+    graph = set_graph(groups, [1] * len(groups.nets))
+    assert graph is not None
+    assert max(np.diff(graph.first)) <= 8 * layers
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("cpus", [0, 1])
+def test_no_bound_is_above_the_optimum_of_a_dense_block(seed: int, cpus: int) -> None:
+    problem = dense_block(3, seed, accelerators=2, cpus=cpus)
+    truth = solve(problem, planner="brute-force", options=ANYWHERE)
+    found = solve(problem, planner="device-sets", options=ANYWHERE)
+    assert truth.objective is not None
+    assert found.bound is not None
+    assert found.objective is not None
+    assert found.bound <= truth.objective * (1 + 1e-9) <= found.objective * (1 + 2e-9)
+
+
+@given(SEEDS, st.booleans())
+def test_every_set_is_one_path_and_pays_what_it_cuts(seed: int, dense: bool) -> None:
+    groups = contract(dense_block(3, seed), contiguous=False) if dense else groups_of(seed)
     costs = [round(1000 * net.cost) for net in groups.nets]
     graph = set_graph(groups, costs)
     assert graph is not None
