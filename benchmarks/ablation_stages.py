@@ -752,7 +752,7 @@ STAGES = (
         {f"{_D}.columns:Columns._beside": nothing}),
     Stage(SETS, "forgotten sets", "all sets stay in the linear program", {f"{_D}.columns:MOST_SETS": is_now(10**9)}),
     Stage(SETS, "coarse steps", "prices are searched on fine steps at once",
-        {f"{_D}.pricing:GRAINS": is_now((64_000,))}),
+        {f"{_D}.pricing:GRAIN": is_now(64_000)}),
     Stage(SETS, "several weights", "paths are bounded by one weight of the load",
         {f"{_D}.pricing:PRUNING_WEIGHTS": is_now(1)}),
     Stage(SETS, "narrow order", "groups are decided as they are listed",
