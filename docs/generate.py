@@ -83,9 +83,14 @@ def abilities() -> str:
     root: Any = typer.main.get_command(app)
     lines += [f"| `plan {name}` | {cell(_first(command.help))} |" for name, command in _commands(root)]
     lines += ["", "## Kinds of problems and their methods", ""]
+    lines += [
+        "An *exact* method can prove that its scope has no better plan; a plan of any other is proven where it meets "
+        "a known bound.",
+        "",
+    ]
     for kind in KINDS:
         name = kind.replace("_", "-")
-        lines += [f"### {name}", "", "| method | what it is | proves |", "| --- | --- | --- |"]
+        lines += [f"### {name}", "", "| method | what it is | exact |", "| --- | --- | --- |"]
         for entry in methods_of(name):
             lines.append(f"| `{entry.name}` | {cell(entry.title)} | {'yes' if entry.exact else 'no'} |")
         lines.append("")

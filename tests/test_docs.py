@@ -463,6 +463,21 @@ def test_the_example_on_the_first_page_prints_what_stands_below_it(capsys: pytes
     assert capsys.readouterr().out == output
 
 
+def test_the_answer_to_a_first_plan_begins_as_the_page_says(plan: Plan) -> None:
+    page = " ".join((ROOT / "docs/start.md").read_text(encoding="utf-8").split())
+    (command,) = re.findall(r"```sh plan (solve .*?) ```", page)
+    (parts,) = re.findall(r"The answer begins with one sentence: (.*?)\.", page)
+    assert parts.split(", ") == [
+        "the value",
+        "what limits the pipeline",
+        "how good the plan is proven to be",
+        "and how much slower an even split is",
+    ]
+    sentence = " ".join(plan(*command.split()).out.split()).split(". ")[0]
+    said = r"[\d.]+ ms per micro-batch: stage .* limits the pipeline.*; optimal, proven .*; an even split .* slower"
+    assert re.match(said, sentence), sentence
+
+
 def test_the_picture_on_the_first_page_shows_the_best_period_known() -> None:
     from pipeplan.instances.catalogue import best_known
 

@@ -7,7 +7,7 @@ import inspect
 import pkgutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, wraps
 from importlib import import_module
 from threading import RLock
 from types import FunctionType, ModuleType
@@ -43,8 +43,22 @@ def _compiled(unit: ModuleType, entry: str) -> Callable[..., Any]:
                 if value not in twins:
                     twins[value] = _twin(value, scopes[value.__module__], version, value is called)
                 scope[name] = twins[value]
-    function: Callable[..., Any] = twins[called]
-    return function
+    return _interruptible(twins[called])
+
+
+def _interruptible(function: Any) -> Callable[..., Any]:
+    """An interrupt that comes while machine code runs is one: where arrays are returned, Python says `SystemError`."""
+
+    @wraps(function)
+    def call(*args: Any) -> Any:
+        try:
+            return function(*args)
+        except SystemError as error:
+            if isinstance(error.__cause__, KeyboardInterrupt):
+                raise error.__cause__ from None
+            raise
+
+    return call
 
 
 _always = False

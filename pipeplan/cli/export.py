@@ -139,7 +139,15 @@ def _read_problem(planned: Plan | Result, path: str | None, result: str) -> Prob
     plan = planned.plan if isinstance(planned, Result) else planned
     if path is None or plan is None or not SHOWN[kind_of_plan(plan).name].exports:
         return None
-    return load_for(result, path, Cluster())
+    try:
+        return load_for(result, path, Cluster())
+    except InputError as error:
+        if error.field != "cluster":
+            raise
+        raise UsageError(
+            f"A plan of the kind {plan.kind} is exported with its problem, and {path} is a model without a cluster; "
+            "drop it where the result brings its problem along, or name the problem."
+        ) from None
 
 
 def _read_profile(path: str | None, words: Mapping[str, Any]) -> Profile | None:

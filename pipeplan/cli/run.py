@@ -9,7 +9,7 @@ import typer
 from ..instances.base.errors import one_of
 from ..show.console import print_json, say_note
 from . import quantities
-from .arguments import Json, input_file, output_file
+from .arguments import Json, input_file, output_file, readable
 from .exits import OK, REJECTED
 from .interrupt import graceful
 from .signatures import option, shared
@@ -39,6 +39,7 @@ OPTIONS = (
     option(
         "schedule",
         str,
+        callback=readable,
         metavar="FILE",
         help="The order of all passes: PyTorch's CSV, or a result that holds a schedule; default: the plan's own.",
     ),

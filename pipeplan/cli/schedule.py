@@ -201,10 +201,11 @@ def _shares(text: str) -> float | tuple[float, ...]:
 
 
 def _save(study: ScheduleStudy, output: str | None, problem_output: str | None) -> None:
-    """The problem beside the result, which then names it."""
+    """The problem in the result, which `plan export` reads, and beside it, which the result then names."""
     from ..instances.files import save
+    from ..models.export.registry import with_problem
 
-    result = study.result
+    result = with_problem(study.result, study.problem)
     if problem_output is not None:
         save(study.problem, problem_output)
         result = replace(result, asked=Asked(problem_output, {}, study.lowered.notes))

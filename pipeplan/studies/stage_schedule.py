@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -102,14 +102,17 @@ def schedule_study(
         lowered = LoweredSchedule(limited, lowered.notes, lowered.own)
     by_rules = rule_schedules(lowered.problem, objective, limits)
     rule = best_rule(by_rules)
+    start = start_among(lowered.problem, objective, method or {}, by_rules)
     result = solve(
         lowered.problem,
         **(method or {}),
         options={"objective": objective},
         limits=limits,
-        warm_start=start_among(lowered.problem, objective, method or {}, by_rules),
+        warm_start=start,
         on_progress=on_progress,
     )
+    if start != "auto":  # a rule's schedule is nobody's own
+        result = replace(result, warm_start=replace(result.warm_start, source="the best named rule"))
     return ScheduleStudy(
         lowered,
         result,

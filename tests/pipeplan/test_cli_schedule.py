@@ -53,6 +53,16 @@ def test_the_answer_says_what_it_gains_over_the_plan_and_over_the_best_rule(
     assert data["result"]["plan"]["kind"] == "schedule"
 
 
+def test_the_rule_that_the_search_begins_with_is_not_called_the_readers_plan(
+    plan: Plan, chain: tuple[Path, Path]
+) -> None:
+    """The reader's plan takes 225 ms, and no search ends with that."""
+    said = plan("schedule", *chain, "--micro-batches", 12, "--split-backward", "0.6", "-v")
+    assert "less than the plan's own schedule (225 ms, 8 B)" in said.out
+    assert "your plan" not in said.out
+    assert "from the best named rule" in " ".join(said.out.split())
+
+
 def test_with_undivided_backward_passes_the_own_schedule_is_the_rule_1f1b(
     plan: Plan, chain: tuple[Path, Path]
 ) -> None:
@@ -70,9 +80,24 @@ def test_result_and_problem_go_on_to_the_other_commands(
     assert json.loads(problem.read_text())["schema"] == "pipeplan.schedule/1"
     assert "verified: yes" in plan("verify", problem, result).out
     assert "F" in plan("show", problem, result).out
+    alone, named = plan("export", result, "--to", "torch"), plan("export", result, problem, "--to", "torch")
+    assert alone.out == named.out
+    assert alone.out.startswith("0F0,")
     page = tmp_path / "page.html"
     assert plan("report", result, "--output", page).code == 0
     assert "</html>" in page.read_text()
+
+
+def test_an_export_with_a_model_for_the_problem_says_what_to_drop(
+    plan: Plan, chain: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """A schedule is of blocks, of which no model knows; and `plan export` has no options of a cluster."""
+    result = tmp_path / "result.json"
+    assert plan("schedule", *chain, "--micro-batches", 4, *GREEDY, "-o", result).code == 0
+    said = plan("export", result, "llama-3-8b", "--to", "torch")
+    assert said.code == 2
+    assert "llama-3-8b is a model without a cluster; drop it" in " ".join(said.err.split())
+    assert "--devices" not in said.err
 
 
 def test_memory_is_that_of_the_problem_unless_it_is_given(

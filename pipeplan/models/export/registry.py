@@ -130,8 +130,13 @@ def _by_problem(plan: Plan, problem: object, to: str, options: ExportOptions) ->
     return exports[to](problem, plan, options)
 
 
+def with_problem(result: Result, problem: Problem) -> Result:
+    """A result that brings its problem along."""
+    return replace(result, problem={**result.problem, WHOLE: kind_of(problem).write(problem)})
+
+
 def _problem_in(planned: Plan | Result) -> Problem | None:
-    """The problem that a result brings along, as those of `plan configure` do."""
+    """The problem that a result brings along, as those of `plan configure` and `plan schedule` do."""
     whole = planned.problem.get(WHOLE) if isinstance(planned, Result) else None
     return None if whole is None else problem_from_json(whole)
 

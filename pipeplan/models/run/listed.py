@@ -33,7 +33,7 @@ from .orders import LOOPBACK_BYTES_PER_S, Schedule, pipeline_on
 from .passes import WHOLE, RunPass
 
 _PASS_ID = re.compile(rf"([{PASSES}])(\d{{1,9}})")
-EXPORT = "give the CSV that `plan export RESULT PROBLEM --to torch` writes"
+EXPORT = "give the CSV that `plan export RESULT [PROBLEM] --to torch` writes"
 Path = str | os.PathLike[str]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,16 @@ def walk(n):
     for i in range(n):
         total += step(i)
     return total
+"""
+ARRAYS = """
+import numpy as np
+from .steps import step
+
+def walk(n):
+    last = 1
+    for i in range(n):
+        last = (48271 * last + step(i)) % 2147483647
+    return np.full(2, last), n
 """
 DOOR = "from .steps import step\nfrom .walk import walk\n"
 
@@ -56,7 +67,7 @@ def test_modules_of_a_package_call_each_other_and_stay_plain(package: Path) -> N
     loops = _as_in_a_new_process()
     walk = compiled(loops, "walk")
     assert walk(5) == loops.walk(5) == 20
-    assert walk.signatures, "it was compiled"  # type: ignore[attr-defined]
+    assert walk.__wrapped__.signatures, "it was compiled"  # type: ignore[attr-defined]
     assert not hasattr(loops.walk, "signatures")
 
 
@@ -70,7 +81,7 @@ def test_machine_code_is_found_again(package: Path) -> None:
     assert compiled(_as_in_a_new_process(), "walk")(5) == 20
     again = compiled(_as_in_a_new_process(), "walk")
     assert again(5) == 20
-    assert again.stats.cache_hits  # type: ignore[attr-defined]
+    assert again.__wrapped__.stats.cache_hits  # type: ignore[attr-defined]
 
 
 def test_a_change_of_what_is_called_makes_the_caller_anew(package: Path) -> None:
@@ -79,7 +90,7 @@ def test_a_change_of_what_is_called_makes_the_caller_anew(package: Path) -> None
     (package / "steps.py").write_text(STEPS.format(factor=1000))
     changed = compiled(_as_in_a_new_process(), "walk")
     assert changed(5) == 10_000
-    assert not changed.stats.cache_hits  # type: ignore[attr-defined]
+    assert not changed.__wrapped__.stats.cache_hits  # type: ignore[attr-defined]
 
 
 def test_what_others_call_can_be_called_from_outside_too(package: Path) -> None:
@@ -88,6 +99,29 @@ def test_what_others_call_can_be_called_from_outside_too(package: Path) -> None:
     assert compiled(loops, "walk")(5) == 20
     assert compiled(loops, "step")(4) == 8
     assert compiled(_as_in_a_new_process(), "step")(4) == 8
+
+
+def test_an_interrupt_while_machine_code_runs_is_an_interrupt(package: Path) -> None:
+    """Where arrays are returned, Python sees it in the middle of their making, and would call it a `SystemError`."""
+    (package / "walk.py").write_text(ARRAYS)
+    walk = compiled(_as_in_a_new_process(), "walk")
+    walk(1)
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    def work() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        while True:
+            walk(10**7)
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            work()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_threads_load_numba_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:

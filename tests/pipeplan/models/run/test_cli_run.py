@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -134,10 +135,10 @@ def test_a_schedule_is_run(plan: Plan, files: dict[str, str], tmp_path: Path, en
     assert "backward for weights of micro-batch 1" in page.read_text(encoding="utf-8")
 
 
-def test_a_schedule_in_words(plan: Plan, files: dict[str, str], tmp_path: Path) -> None:
-    schedule = tmp_path / "schedule.csv"
-    schedule.write_text(ZERO_BUBBLE)
-    words = ("run", files["gpt-plan"], files["gpt"], "--model", model("gpt"), "--schedule", schedule, "--steps", 1)
+def test_a_schedule_in_words(plan: Plan, files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes from standard input here."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(ZERO_BUBBLE.encode()), encoding="utf-8"))
+    words = ("run", files["gpt-plan"], files["gpt"], "--model", model("gpt"), "--schedule", "-", "--steps", 1)
     said = plan(*words)
     assert said.code == 0, said.err
     assert "3 micro-batches, 1 iteration with the passes in the given order" in " ".join(said.out.split())
