@@ -89,7 +89,7 @@ def test_formulas_have_numbers_of_their_own_and_rows_unless_they_say_what_is_min
 
 @pages
 def test_a_formula_with_a_number_breaks_its_lines_as_mathjax_takes_it(page: Path) -> None:
-    r"""Sphinx puts a formula with `\\` into an environment in which a number is an error; `\cr` breaks lines as well."""
+    r"""Sphinx puts a formula with `\\` into an environment in which a number is an error; `\cr` breaks lines, too."""
     assert [formula for formula, _ in FORMULA.findall(page.read_text("utf-8")) if r"\\" in formula] == []
 
 
