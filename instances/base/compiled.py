@@ -47,15 +47,19 @@ def _compiled(unit: ModuleType, entry: str) -> Callable[..., Any]:
 
 
 def _interruptible(function: Any) -> Callable[..., Any]:
-    """An interrupt that comes while machine code runs is one: where arrays are returned, Python says `SystemError`."""
+    """An interrupt that comes while machine code runs is one: where arrays are returned, Python says `SystemError`, one
+    for each of them."""
 
     @wraps(function)
     def call(*args: Any) -> Any:
         try:
             return function(*args)
         except SystemError as error:
-            if isinstance(error.__cause__, KeyboardInterrupt):
-                raise error.__cause__ from None
+            cause: BaseException | None = error
+            while isinstance(cause, SystemError):
+                cause = cause.__cause__
+            if isinstance(cause, KeyboardInterrupt):
+                raise cause from None
             raise
 
     return call

@@ -33,7 +33,7 @@ def walk(n):
     last = 1
     for i in range(n):
         last = (48271 * last + step(i)) % 2147483647
-    return np.full(2, last), n
+    return np.full(2, last), np.zeros(n % 2), np.zeros(2)
 """
 DOOR = "from .steps import step\nfrom .walk import walk\n"
 
