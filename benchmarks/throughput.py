@@ -1,7 +1,7 @@
 """Proofs for throughput: published inputs beside the paper's figures, and graphs whose transfers are dear.
 
     python benchmarks/throughput.py --workloads DIR [--gap 0.01] [--threads 2] [--only bert] [--csv OUT.csv]
-    python benchmarks/throughput.py --family [--seeds 1,2,3] [--page docs/throughput.md]
+    python benchmarks/throughput.py --family [--seeds 1,2,3] [--page docs/throughput.md]   # with throughput_wide.md
 
 The inputs are the user's own copy of the published ones (folders `layer/` and `operator/`). The paper's runs
 used a commercial solver on 4 cores of another machine and stopped at 20 minutes. The family are ten graphs of
@@ -233,7 +233,8 @@ A refutation is checked in whole numbers. Where fractions of sets make up the gr
 the other, which leads to plans.
 
 `plan solve graph.json --non-contiguous` uses this planner of its own accord; `--planner device-sets` uses nothing else.
-"""
+
+{Path(__file__).with_name("throughput_wide.md").read_text("utf-8")}"""
 
 
 def _text(value: object) -> str:
