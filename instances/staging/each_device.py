@@ -11,7 +11,8 @@ from .leveled_plan import LeveledPlan
 from .plan import PlannedStage, StagedPlan
 from .problem import StagingProblem
 from .referee.levels import evaluate_leveled
-from .referee.stages import evaluate_stages, held_bytes, ways_of
+from .referee.memory import held_bytes
+from .referee.stages import evaluate_stages, ways_of
 from .rules import rules_of
 
 # The hierarchy in which memory is no matter.

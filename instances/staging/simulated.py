@@ -24,7 +24,8 @@ from .leveled_plan import LeveledPlan, LeveledStage
 from .plan import PlannedStage, StagedPlan
 from .problem import Configuration, StagingProblem
 from .referee.levels import evaluate_leveled, full_weight
-from .referee.stages import COLLECTIVE, COLLECTIVES, evaluate_stages, gathered_bytes, type_of, ways_of
+from .referee.memory import gathered_bytes
+from .referee.stages import COLLECTIVE, COLLECTIVES, evaluate_stages, type_of, ways_of
 
 FORWARD_SHARE = 1 / 3
 

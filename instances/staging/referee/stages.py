@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from fractions import Fraction
 from typing import Any
 
-from ...base.amounts import as_written, in_digits
+from ...base.amounts import as_written
 from ...base.checks import NodeId, check_known
 from ...base.errors import PipeplanError, Violation, show
 from ...base.fields import plain_fields
-from ...base.zero import GATHERED_UNITS
 from ..plan import PlannedStage, StagedPlan
 from ..problem import Configuration, DeviceType, StagingProblem
+from .memory import held_bytes, too_many_bytes
 
 SEMANTICS = ("paper", "reference")
 # A tensor crosses an edge forward, its gradient backward.
@@ -148,37 +147,11 @@ def ways_of(problem: StagingProblem, stage: PlannedStage) -> dict[NodeId, Config
     return {node_id: way for node_id in stage.nodes if (way := chosen(problem, stage, node_id)) is not None}
 
 
-def held_bytes(
-    problem: StagingProblem, ways: Iterable[Configuration], tensor_parallel: int, copies: int, in_flight: int
-) -> Fraction:
-    """What a device of a stage in so many copies holds, exactly."""
-    held = sum((way.memory_bytes(in_flight, copies) for way in ways), Fraction(0))
-    return held + gathered_bytes(problem, tensor_parallel, copies)
-
-
-def gathered_bytes(problem: StagingProblem, tensor_parallel: int, copies: int) -> Fraction:
-    """Room for weights that copies have divided and gather to run them: as the largest layer of the model needs it."""
-    if problem.zero < 3 or copies == 1:
-        return Fraction(0)
-    ways = [way for layer in problem.layers for way in layer.configurations.get(tensor_parallel, ())]
-    return GATHERED_UNITS * max((as_written(way.weight_bytes) for way in ways), default=Fraction(0))
-
-
 def exchanged_bytes(zero: int, copies: int, weight_bytes: float, samples: int) -> float:
     """In and out of a device per micro-batch of the stage, whose copies take turns and update every so many of them."""
     update, forward, backward = COLLECTIVES[zero]
     each = COLLECTIVE * (copies - 1) / copies * weight_bytes
     return update * each / samples + (forward + backward) * each / copies
-
-
-def too_many_bytes(where: str, held: Fraction, in_flight: int, limit: float) -> Violation:
-    """A violation that names the bytes in all digits: a byte too much is too much."""
-    more = held - as_written(limit)
-    return Violation(
-        "memory",
-        f"A device of {where} holds {in_digits(held)} bytes with {in_flight} micro-batches in flight, "
-        f"{in_digits(more)} more than its memory of {in_digits(limit)} bytes.",
-    )
 
 
 def share_of(
