@@ -522,6 +522,8 @@ ROWS = (
     _chain_row(8, 4, 1, limit_s=30.0),
     _chain_row(12, 4, 1, limit_s=30.0),
     _chain_row(18, 4, 1, limit_s=20.0, further=True),
+    _chain_row(24, 4, 1, limit_s=60.0, named=True),
+    _chain_row(24, 8, 1, limit_s=60.0, named=True),
     Row(CHAINS, "resnet18-training-chain", "packaged", _packaged("resnet18-training-chain"),
         {"planner": "exact-beaumont"}, 20.0, named=True, unit="us"),
     _chain_row(10, 4, 1, limit_s=40.0, further=True),
@@ -682,7 +684,7 @@ def _rule(name: str, words: str, *rows: str) -> Stage:
 STAGES = (
     # Chains.
     Stage(CHAINS, "annealing", "no patterns from annealing", {f"{_C}.search:Search._may_anneal": always(False)},
-        kept="made for chains of 24 layers and more, which need minutes and are not measured here yet"),
+        {}, ("chain 24x4-1", "chain 24x8-1")),
     Stage(CHAINS, "covers", "no walks over partitions into sets of layers",
         {f"{_C}.search:Search._walk": always(False)}),
     Stage(CHAINS, "windows", "no set of layers is refuted by branch and bound on windows",
