@@ -12,7 +12,7 @@ from .base.errors import InputError, UsageError, did_you_mean, show, wrong_argum
 from .base.json_file import MAX_FILE_BYTES
 from .base.kind import Lowered
 from .base.result import Result
-from .registry import is_plan, is_problem, kind_of, plan_kind
+from .registry import is_plan, is_problem, kind_of, plan_kinds
 
 if TYPE_CHECKING:
     from .networks.profile.options import ProfileOptions
@@ -236,7 +236,7 @@ def plan_for(problem: Problem, given: object) -> Plan:
 
 def misfit(problem: Problem, plan: Plan) -> UsageError:
     """The plan is one for another kind of problem."""
-    fitting = plan_kind(problem)
+    fitting = " or ".join(plan_kinds(problem))
     return UsageError(
         f"A {plan.kind} plan does not fit a {problem.kind} problem; give a plan of the kind {fitting}."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
-from .base.errors import InputError, show
+from .base.errors import InputError, PipeplanError, show
 from .base.fields import as_object, join, require
 from .base.kind import Function, Kind, Later, kind_in
 
@@ -217,10 +217,16 @@ def _kind_named_by(value: object) -> str:
     return name if isinstance(name, str) else ""
 
 
-def plan_kind(problem: Problem) -> str:
-    """The kind of plan that solves the problem, as files name it."""
-    name: str = kind_of(problem).rules(problem, {}).plan_type.kind  # type: ignore[attr-defined]
-    return name
+def plan_kinds(problem: Problem) -> tuple[str, ...]:
+    """The kinds of plans that solve the problem, as files name them: for the usual objective, then for others."""
+    kind = kind_of(problem)
+    names = [kind.rules(problem, {}).plan_type.kind]  # type: ignore[attr-defined]
+    for objective in kind.choices.get("objective", ()):
+        try:
+            names.append(kind.rules(problem, {"objective": objective}).plan_type.kind)  # type: ignore[attr-defined]
+        except PipeplanError:  # the problem has none by that objective
+            continue
+    return tuple(dict.fromkeys(names))
 
 
 def plan_types() -> dict[str, Later[type[Plan]]]:

@@ -26,7 +26,7 @@ from .base.fields import (
 from .base.json_file import holds_json, read_json, read_text
 from .base.result import SCHEMA, Asked, Found, History, Moment, Proof, Result, StartOutcome, Stop, WarmStart
 from .lookup import problem_of
-from .registry import Plan, Problem, any_plan_from_json, kind_of, plan_kind
+from .registry import Plan, Problem, any_plan_from_json, kind_of, plan_kinds
 
 if TYPE_CHECKING:
     from .chain.plan import PatternPlan
@@ -92,8 +92,8 @@ def plan_from_json(data: object, problem: Problem | None = None) -> Plan:
     """A plan from the JSON of a plan or result; `load_plan` says what it may be."""
     top = as_object("", data, PLAN_FORMATS)
     plan = _plan(top, problem)
-    if problem is not None and plan.kind != plan_kind(problem):
-        fitting = plan_kind(problem)
+    if problem is not None and plan.kind not in plan_kinds(problem):
+        fitting = " or ".join(plan_kinds(problem))
         levels = " with levels" if "levels" in problem.extensions else ""
         raise InputError(
             "plan",

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..instances.base.amounts import as_written
+from ..instances.base.errors import PipeplanError
 from ..instances.base.kind import Rules
 from ..instances.base.result import Found, Result, Stop
-from ..instances.registry import Plan, Problem, kind_of
+from ..instances.registry import Plan, Problem
 from .even import equal_blocks, even_split, nearest_even_split
-from .view import PlanView, Row, module_of
+from .view import PlanView, Row, module_of, view_of
 from .words import IN_BYTES, MemoryUnit, amount, percent
 
 if TYPE_CHECKING:
@@ -100,16 +100,31 @@ def even(problem: Problem, plan: Plan, rules: Rules, value: float, memory: Memor
 
 
 def _misfit(problem: Problem, rules: Rules, memory: MemoryUnit) -> str:
-    """By how much the nearest one does not fit."""
-    nearest, kind = nearest_even_split(problem, rules), kind_of(problem)
-    if nearest is None or kind.held is None or not nearest.violations:
+    """By how much the nearest one does not fit: on the device that lacks most, where their memory differs."""
+    nearest = nearest_even_split(problem, rules)
+    if nearest is None or not nearest.violations:
         return ""
-    limit = getattr(problem, kind.cluster.get("memory_bytes", ""), None)
-    held = kind.held(problem, nearest.plan, rules.to_options())
-    if limit is None or held <= as_written(limit):
+    rows = _holding(problem, nearest.plan, rules)
+    title, holds, limit = max(rows, key=lambda row: row[1] - row[2], default=("", 0.0, 0.0))
+    if holds <= limit:
         return f": {nearest.violations[0].removesuffix('.')}"
-    holds, more = memory.text(float(held)), memory.text(float(held - as_written(limit)))
-    return f": the nearest holds {holds} on its fullest device, {more} more than that has"
+    alike = len({limit for _, _, limit in rows}) == 1
+    where = "its fullest device" if alike else title
+    return f": the nearest holds {memory.text(holds)} on {where}, {memory.text(holds - limit)} more than that has"
+
+
+def _holding(problem: Problem, plan: Plan, rules: Rules) -> list[tuple[str, float, float]]:
+    """What has a memory limit, how much it holds, and the limit."""
+    try:
+        tables = view_of(problem, plan, rules).tables
+    except PipeplanError:  # it has no value
+        return []
+    return [
+        (f"a device of {table.what} {row.name}" if row.name[0].isdigit() else row.title, row.memory_held, row.limit)
+        for table in tables
+        for row in table.rows
+        if row.memory_held is not None and row.limit is not None
+    ]
 
 
 def _compared(split: str, other: Ruling, plan: Plan, value: float) -> str:

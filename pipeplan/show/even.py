@@ -136,15 +136,26 @@ def shares_of_blocks(items: Sequence[Item], names: Sequence[Hashable], parts: in
 
 def placements(problem: PlacementProblem) -> Iterator[PlacementPlan]:
     """Equally many nodes of the forward pass on each accelerator; others go where their colour is."""
-    yield _placed(problem, shares(_forward(problem), problem.accelerators))
+    for types in _orders_of_types(problem):
+        yield _placed(problem, shares(_forward(problem), len(types)), types)
 
 
 def placed_blocks(problem: PlacementProblem) -> Iterator[PlacementPlan]:
-    """The plan with as many blocks of the forward graph on each accelerator."""
+    """The plans with as many blocks of the forward graph on each accelerator."""
     forward = _forward(problem)
-    groups = shares_of_blocks(forward, [node.id for node in forward], problem.accelerators)
-    if groups is not None:
-        yield _placed(problem, groups)
+    for types in _orders_of_types(problem):
+        groups = shares_of_blocks(forward, [node.id for node in forward], len(types))
+        if groups is not None:
+            yield _placed(problem, groups, types)
+
+
+def _orders_of_types(problem: PlacementProblem) -> Iterator[list[str | None]]:
+    """The type of each accelerator: one type after the other, in the order of the types and in the reverse."""
+    types: list[str | None] = [None] * problem.accelerators
+    types += [other.name for other in problem.other_types for _ in range(other.count)]
+    yield types
+    if problem.other_types:
+        yield types[::-1]
 
 
 def _forward(problem: PlacementProblem) -> list[Node]:
@@ -153,7 +164,9 @@ def _forward(problem: PlacementProblem) -> list[Node]:
     return [node for node in order if not node.backward] or order
 
 
-def _placed(problem: PlacementProblem, groups: Iterable[Iterable[Node]]) -> PlacementPlan:
+def _placed(
+    problem: PlacementProblem, groups: Iterable[Iterable[Node]], types: Sequence[str | None]
+) -> PlacementPlan:
     from ..instances.placement.plan import Device, PlacementPlan
 
     order = [problem.nodes[i] for i in problem.topological_order]
@@ -164,7 +177,13 @@ def _placed(problem: PlacementProblem, groups: Iterable[Iterable[Node]]) -> Plac
             place[node.id] = device if node.color is None else by_colour.setdefault(node.color, device)
     for node in order:
         place.setdefault(node.id, by_colour.get(node.color, 0))
-    devices: list[list[Any]] = [[] for _ in range(problem.accelerators)]
+    devices: list[list[Any]] = [[] for _ in types]
     for node in order:
         devices[place[node.id]].append(node.id)
-    return PlacementPlan(tuple(Device(f"acc{d}", "accelerator", tuple(nodes)) for d, nodes in enumerate(devices)))
+    held = zip(devices, types, strict=True)
+    return PlacementPlan(
+        tuple(
+            Device(f"acc{d}", "accelerator", tuple(nodes), accelerator_type=name)
+            for d, (nodes, name) in enumerate(held)
+        )
+    )

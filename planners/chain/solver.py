@@ -32,6 +32,8 @@ class Solver:
     death: Answer | None = None
     """The last word of a process that failed or was killed; nothing more is asked after it."""
     stopped: threading.Event = field(default_factory=threading.Event)
+    asked: bool = False
+    """Has any model been handed over, even if it was not solved to the end?"""
     solved: int = 0
 
     def seconds_left(self) -> float | None:
@@ -52,7 +54,10 @@ class Solver:
         return () if self.death is None else (f"{NAME}: {self.death.message}",)
 
     def backend(self) -> dict[str, Any]:
-        """Facts of the solver for a result: its name, its version, and the models that it solved."""
+        """Facts of the solver for a result: its name, its version, and the models that it solved; none where it was not
+        asked."""
+        if not self.asked:
+            return {}
         return {"name": NAME, "version": BACKENDS[NAME].version(), "models": self.solved}
 
     def run(
@@ -76,6 +81,7 @@ class Solver:
             native=native or {},
         )
         job = submit(model.backend, model, options)
+        self.asked = True
         try:
             while job.outcome is None:
                 for event in job.poll(POLL_S):

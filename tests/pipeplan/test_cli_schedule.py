@@ -53,6 +53,21 @@ def test_the_answer_says_what_it_gains_over_the_plan_and_over_the_best_rule(
     assert data["result"]["plan"]["kind"] == "schedule"
 
 
+def test_the_steady_state_of_a_problem_with_micro_batches_is_shown_judged_and_reported(
+    plan: Plan, tmp_path: Path
+) -> None:
+    problem, result, page = (tmp_path / name for name in ("two.json", "steady.json", "steady.html"))
+    plan("generate", "pipeline", "--stages", 2, "--micro-batches", 3, "-o", problem)
+    assert plan("solve", problem, "--objective", "period", "-o", result).code == 0
+    assert "period 15" in plan("show", problem, result).out
+    assert plan("verify", problem, result).out.startswith("verified: yes, recomputed period 15")
+    assert plan("report", result, "-o", page).code == 0
+    bare = tmp_path / "bare.json"
+    bare.write_text(json.dumps(json.loads(result.read_text())["plan"]))
+    assert plan("verify", problem, bare, "--objective", "period").out == "verified: yes, recomputed period 15\n"
+    assert "recomputed makespan 60" in plan("verify", problem, bare).out  # of its three micro-batches
+
+
 def test_the_rule_that_the_search_begins_with_is_not_called_the_readers_plan(
     plan: Plan, chain: tuple[Path, Path]
 ) -> None:

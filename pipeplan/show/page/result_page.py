@@ -61,7 +61,7 @@ def _choices(problem: Problem, result: Result) -> list[Element]:
 
 def _check(problem: Problem, result: Result) -> None:
     check_same_problem(problem, result)
-    if result.plan is not None and not isinstance(result.plan, rules_of(problem, {}).plan_type):
+    if result.plan is not None and not isinstance(result.plan, rules_of(problem, result.options).plan_type):
         raise InputError("plan.kind", f"is {result.plan.kind}", f"give a plan for a {problem.kind} problem")
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,13 +14,14 @@ from pipeplan.instances.base.cluster import Cluster
 from pipeplan.instances.base.result import Asked, Found, Stop
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.placement.plan import PlacementPlan
+from pipeplan.instances.placement.problem import AcceleratorType, PlacementProblem
 from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.referee import rules_of
+from pipeplan.planners.referee import Ruling, rules_of
 from pipeplan.planners.run.solve import solve
 from pipeplan.planners.search import shares
-from pipeplan.show.answer import answer, how_good, no_plan, optimal
+from pipeplan.show.answer import answer, even, how_good, no_plan, optimal
 from pipeplan.show.command import command_of
-from pipeplan.show.even import even_split
+from pipeplan.show.even import equal_blocks, even_split
 from pipeplan.show.view import view_of
 
 
@@ -129,6 +132,39 @@ def test_an_even_split_is_judged_by_the_referee(name: str, value: float | None) 
     problem = load_packaged(name)
     even = even_split(problem, rules_of(problem, {}))
     assert (None if even is None else even.value) == value
+
+
+def on_two_types(memory_bytes: float | None = None) -> PlacementProblem:
+    """The six layers, numbered, on two accelerators of its own and one on which each takes twice as long."""
+    problem = load_packaged("tiny-chain")
+    name = {node.id: f"h.{i}" for i, node in enumerate(problem.nodes)}
+    nodes = tuple(
+        replace(node, id=name[node.id], other_times=(2 * node.accelerator_time,)) for node in problem.nodes
+    )
+    edges = tuple((name[source], name[target]) for source, target in problem.edges)
+    others = (AcceleratorType("slow", 1, memory_bytes),)
+    return problem.replace(accelerators=2, nodes=nodes, edges=edges, other_types=others)
+
+
+@pytest.mark.parametrize("split", [even_split, equal_blocks])
+def test_the_even_split_of_a_placement_is_over_accelerators_of_every_type(
+    split: Callable[..., Ruling | None],
+) -> None:
+    problem = on_two_types()
+    even = split(problem, rules_of(problem, {}))
+    assert even is not None
+    assert isinstance(even.plan, PlacementPlan)
+    types = [device.accelerator_type for device in even.plan.devices]
+    assert types in ([None, None, "slow"], ["slow", None, None])
+    assert [len(device.nodes) for device in even.plan.devices] == [2, 2, 2]
+
+
+def test_an_even_split_that_one_type_has_no_memory_for_names_the_device() -> None:
+    """The fullest device holds no more than it may."""
+    problem = on_two_types(1.0)
+    rules = rules_of(problem, {})
+    said = even(problem, PlacementPlan(()), rules, 1.0)
+    assert re.search(r"the nearest holds [\d.]+ [KMG]?i?B on acc\d, [\d.]+ [KMG]?i?B more than that has$", said)
 
 
 def test_the_even_split_of_a_graph_is_as_long_as_its_simulation() -> None:

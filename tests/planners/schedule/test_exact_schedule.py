@@ -44,6 +44,17 @@ def test_the_measured_uneven_pipeline_needs_no_search() -> None:
     assert (result.stop, result.objective) == (Stop.PROVEN, 3623744)
 
 
+def test_a_result_names_a_solver_only_where_one_was_asked() -> None:
+    """Bounds prove the first problem; the second needs a model."""
+    bounds = solve(measured_uneven(), options=SPAN)
+    assert bounds.backend == {}
+    assert bounds.proof is not None
+    assert bounds.proof.backend is None
+    model = solve(divided_pipeline(equal_stages(4, 5, 6, 4), 12, 10), options=SPAN)
+    assert model.backend["name"] == "cp-sat"
+    assert model.backend["models"] > 0
+
+
 @pytest.mark.slow
 def test_the_measured_even_pipeline_is_close_to_its_bound() -> None:
     """With time enough it is proven: 2514067."""
