@@ -681,6 +681,9 @@ def _rule(name: str, words: str, *rows: str) -> Stage:
     return Stage(SCHEDULES, f"rule {name}", f"no schedule by {words}", swaps, rows=rows)
 
 
+# Of stages that no row misses, where the rows are few and small.
+FEW = "few and small inputs do not decide it: larger ones are still to be asked"
+
 STAGES = (
     # Chains.
     Stage(CHAINS, "annealing", "no patterns from annealing", {f"{_C}.search:Search._may_anneal": always(False)},
@@ -715,22 +718,22 @@ STAGES = (
     Stage(PLACEMENTS, "sprint", "CP-SAT does not have the first seconds for itself",
         portfolio_without(lambda stage: stage.kind == "decide" and stage.solvers == ("cp-sat",))),
     Stage(PLACEMENTS, "restrict", "contiguous plans are not sought first",
-        portfolio_without(lambda stage: stage.kind == "restrict")),
+        portfolio_without(lambda stage: stage.kind == "restrict"), kept=FEW),
     Stage(PLACEMENTS, "devices", "no column generation over sets of one device",
         portfolio_without(lambda stage: stage.planner == "device-sets")),
     Stage(PLACEMENTS, "searches", "no annealing", portfolio_without(lambda stage: stage.planner == "lns")),
     Stage(PLACEMENTS, "improve", "a plan near the bound is not improved first",
-        portfolio_without(lambda stage: stage.kind == "improve")),
+        portfolio_without(lambda stage: stage.kind == "improve"), kept=FEW),
     Stage(PLACEMENTS, "near the bound", "the same order of stages near the bound and far from it",
-        {"planners.exact.planner:NEAR": is_now(0.0)}),
+        {"planners.exact.planner:NEAR": is_now(0.0)}, kept=FEW),
     Stage(PLACEMENTS, "starts", "no plan of the linearised program or the greedy one to begin with",
         starts_without("linear-dp", "greedy")),
     Stage(PLACEMENTS, "free groups", "groups that cost nothing are not fused with others",
         {f"{_T}.reductions:absorb_free_groups": first_argument}),
     Stage(PLACEMENTS, "forced partners", "groups that must be together are not fused",
-        {f"{_T}.reductions:_forced_partners": always([])}),
+        {f"{_T}.reductions:_forced_partners": always([])}, kept=FEW),
     Stage(PLACEMENTS, "conflicts", "groups that cannot be together are not told to the solver",
-        {f"{_T}.reductions:_conflicts": always(set())}),
+        {f"{_T}.reductions:_conflicts": always(set())}, kept=FEW),
     # The dynamic program.
     Stage(DP, "families", "no first plan from the ideals that cut little",
         {"planners.placement.dp.planner:FAMILIES": is_now(())}),
@@ -778,12 +781,14 @@ STAGES = (
     Stage(LATENCY, "cells", "no bound from rows of cells", {f"{_L}.formulation:cell_bound": always(0.0)}),
     Stage(LATENCY, "paths", "no bound from divided paths", {f"{_L}.formulation:path_bound": always(0.0)}),
     Stage(LATENCY, "joined arcs", "no arcs are known to stay inside a piece", {f"{_L}.cp:joined_arcs": always([])}),
-    Stage(LATENCY, "covers of paths", "no rows on how often memory divides a path", {f"{_L}.cp:covers": always([])}),
-    Stage(LATENCY, "whole paths", "no rows on critical paths", {f"{_L}.cp:critical_paths": always([])}),
+    Stage(LATENCY, "covers of paths", "no rows on how often memory divides a path",
+        {f"{_L}.cp:covers": always([])}, kept=FEW),
+    Stage(LATENCY, "whole paths", "no rows on critical paths", {f"{_L}.cp:critical_paths": always([])},
+        kept=FEW),
     Stage(LATENCY, "large neighbourhoods", "no start by annealing", starts_without("latency-lns")),
-    Stage(LATENCY, "greedy start", "no start by list scheduling", starts_without("latency-greedy")),
+    Stage(LATENCY, "greedy start", "no start by list scheduling", starts_without("latency-greedy"), kept=FEW),
     Stage(LATENCY, "cells as a start", "annealing does not begin at the best row of cells",
-        {"planners.placement.latency.lns:cell_places": nothing}),
+        {"planners.placement.latency.lns:cell_places": nothing}, kept=FEW),
     # Graph pipelines.
     Stage(GRAPHS, "shallower", "no plans with fewer samples in flight",
         {f"{_G}.planner:_Choice.consider_shallower": always(None)}),
