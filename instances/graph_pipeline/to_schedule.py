@@ -39,9 +39,10 @@ def lower(problem: GraphPipelineProblem, plan: StageGraphPlan, options: Schedule
         notes=tuple(chain(_notes(plan), notes_on(pipeline))),
     )
     samples = max(stage.micro_batch for stage in plan.stages)
-    return schedule_of(
+    lowered = schedule_of(
         work, options, lambda count: stage_graph_pipeline(problem.replace(mini_batch=count * samples), plan)
     )
+    return replace(lowered, samples=samples)
 
 
 def _cut(problem: GraphPipelineProblem, plan: StageGraphPlan, chunks: int) -> StageGraphPlan:

@@ -34,6 +34,8 @@ class LoweredSchedule:
     """What the simulator runs of this very plan; None where it runs no such plan, or the plan was cut into chunks."""
     pipelines: int = 1
     """Number of alike pipelines side by side, of which the problem is one, with its share of the micro-batches."""
+    samples: int = 1
+    """How much of the batch that the plan's problem counts is in a micro-batch."""
 
 
 def schedule_of(

@@ -34,6 +34,6 @@ def facts(problem: ScheduleProblem) -> dict[str, Any]:
 
 
 def size(problem: ScheduleProblem) -> str:
-    if problem.micro_batches is None:
+    if problem.micro_batches in (None, 1):
         return f"{len(problem.blocks)} blocks of one micro-batch"
     return f"{len(problem.blocks)} blocks of {problem.micro_batches} micro-batches"

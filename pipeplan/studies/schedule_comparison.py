@@ -174,11 +174,11 @@ def compare_schedules(
 
 
 def usual_micro_batches(problem: Problem, plan: Plan) -> int:
-    """As many as the problem says, or so many for each stage."""
-    field = kind_of(problem).batch
+    """As many as the batch of the problem fills, or so many for each device."""
+    field, lowered = kind_of(problem).batch, lower_to_schedule(problem, plan)
     if field is not None:
-        return int(getattr(problem, field))
-    return FOR_EACH_DEVICE * len(lower_to_schedule(problem, plan).problem.computing)
+        return -(-int(getattr(problem, field)) // lowered.samples)
+    return FOR_EACH_DEVICE * len(lowered.problem.computing)
 
 
 def _limit(memory: float) -> float | None:

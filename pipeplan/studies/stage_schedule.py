@@ -99,7 +99,7 @@ def schedule_study(
     objective = objective_of(objective, micro_batches)
     if memory is not None:
         limited = with_memory(lowered.problem, None if memory == math.inf else memory)
-        lowered = LoweredSchedule(limited, lowered.notes, lowered.own)
+        lowered = replace(lowered, problem=limited)
     by_rules = rule_schedules(lowered.problem, objective, limits)
     rule = best_rule(by_rules)
     start = start_among(lowered.problem, objective, method or {}, by_rules)

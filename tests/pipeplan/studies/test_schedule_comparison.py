@@ -76,6 +76,15 @@ def test_every_kind_has_a_table(name: str) -> None:
     assert {row.name for row in found.rows} >= {*NAMED} - {"zb-greedy"}
 
 
+def test_a_batch_of_samples_has_as_many_micro_batches_as_they_fill() -> None:
+    """16 samples in micro-batches of 2."""
+    problem = pipeplan.load_packaged("tiny-graph")
+    result = pipeplan.solve(problem, planner="graphpipe")
+    assert result.plan is not None
+    assert {stage.micro_batch for stage in result.plan.stages} == {2}
+    assert compare_schedules(problem, result.plan, limits=QUICKLY).micro_batches == 8
+
+
 def test_what_does_not_fit_says_how_much_it_needs() -> None:
     problem, plan = uneven_levels()
     found = compare_schedules(problem, plan, memory=100.0, limits=QUICKLY)
