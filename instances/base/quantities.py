@@ -110,6 +110,24 @@ def in_thousands(amount: float) -> bool:
     return amount % 10**6 == 0 and amount % 2**20 != 0
 
 
+def of_limit(held: float, limit: float) -> str:
+    """Two numbers of bytes in the multiple that suits the limit, in brackets; empty where that tells no more."""
+    units = ("B", "kB", "MB", "GB", "TB") if in_thousands(limit) else ("B", "KiB", "MiB", "GiB", "TiB")
+    unit = next(unit for unit in reversed(units) if limit >= BYTES[unit] or unit == "B")
+    both = [f"{amount / BYTES[unit]:.4g}" for amount in (held, limit)]
+    return "" if unit == "B" or both[0] == both[1] else f" ({both[0]} of {both[1]} {unit})"
+
+
+def with_unit(value: float | None, unit: str | None) -> str:
+    """A number in all its digits, so that two that differ never look alike, and its unit where it has one."""
+    return "none" if value is None else f"{value!r} {unit or ''}".rstrip()
+
+
+def briefly(value: float, unit: str | None) -> str:
+    """A number in seven digits, and its unit where it has one."""
+    return f"{value:.7g} {unit or ''}".rstrip()
+
+
 def _short(number: float) -> str:
     return str(int(number)) if number == int(number) and number < 1e15 else repr(number)
 

@@ -265,8 +265,17 @@ def hf(
 
     check_output(output, json)
     if traces_what_is_known(config, **arguments):
-        say_note("looking at every operation with torch; --no-trace calculates from the shapes, in moments")
-    hand_over(import_hf(config, **arguments), output, json)
+        say_note(
+            "looking at every operation with torch; --no-trace calculates from the shapes, in moments; its nodes and "
+            "times are others"
+        )
+    profile = import_hf(config, **arguments)
+    if arguments.get("trace") is None and profile.source.get("how") != "torch-export":
+        say_note(
+            "calculated from the shapes in the configuration, since torch or transformers is not installed; --trace "
+            "looks at every operation with them; its nodes and times are others"
+        )
+    hand_over(profile, output, json)
 
 
 @with_arguments("hardware", "shape", "granularity", "efficiency", "kernel_start_s", "allow_uncounted")

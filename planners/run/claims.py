@@ -13,6 +13,7 @@ from typing import Any
 from ...formulations.contract import Problem
 from ...formulations.plugins import is_address
 from ...instances.base.errors import InputError, UsageError
+from ...instances.base.quantities import with_unit
 from ...instances.base.result import PROVEN_TOLERANCE, Found, Result, Stop, relative_gap
 from ...instances.chain.allocation import stored_allocation, unknown_allocation
 from ..referee import Ruling, is_above, rule, rules_of
@@ -79,33 +80,34 @@ def _differences(problem: Problem, result: Result, ruling: Ruling | None) -> Ite
             yield f"the result says {result.found}, yet holds no plan"
     elif ruling.value is None:
         if claims_plan:
-            said = str(result.found) if result.objective is None else f"value {result.objective!r}"
+            said = f"value {with_unit(result.objective, problem.time_unit)}"
+            said = str(result.found) if result.objective is None else said
             yield f"the result says {said}, the referee rejects its plan: {ruling.violations[0]}"
     else:
-        yield from _value_differences(result, ruling.value)
+        yield from _value_differences(result, ruling.value, problem.time_unit)
     yield from _scope_differences(problem, result)
 
 
-def _value_differences(result: Result, value: float) -> Iterator[str]:
+def _value_differences(result: Result, value: float, unit: str | None) -> Iterator[str]:
+    computed = with_unit(value, unit)
     if result.objective is None or not math.isclose(result.objective, value, rel_tol=SAME):
-        said = "none" if result.objective is None else repr(result.objective)
-        yield f"the result says value {said}, the referee computes {value!r}"
+        yield f"the result says value {with_unit(result.objective, unit)}, the referee computes {computed}"
     if not result.verified:
-        yield f"the result says that nothing was verified, the referee accepts its plan at {value!r}"
+        yield f"the result says that nothing was verified, the referee accepts its plan at {computed}"
     if result.stop in (Stop.INFEASIBLE, Stop.UNBOUNDED):
-        yield f"the result says {result.stop}, the referee accepts its plan at {value!r}"
+        yield f"the result says {result.stop}, the referee accepts its plan at {computed}"
     if is_above(result.bound, value):
-        yield f"the result says bound {result.bound!r}, above its plan's value {value!r}"
+        yield f"the result says bound {with_unit(result.bound, unit)}, above its plan's value {computed}"
         return
     gap = relative_gap(value, result.bound)
     if result.stop == Stop.PROVEN or result.found == Found.OPTIMAL or result.proof is not None:
         if gap is None:
-            yield f"the result says {Stop.PROVEN}, yet there is no bound to its value {value!r}"
+            yield f"the result says {Stop.PROVEN}, yet there is no bound to its value {computed}"
         elif gap > PROVEN_TOLERANCE:
-            apart = f"value {value!r} and bound {result.bound!r} are {100 * gap:.3g} % apart"
+            apart = f"value {computed} and bound {with_unit(result.bound, unit)} are {100 * gap:.3g} % apart"
             yield f"the result says {Stop.PROVEN}, yet {apart}"
     elif result.stop == Stop.GAP and gap is None:
-        yield f"the result says that a gap was reached, yet there is no bound to its value {value!r}"
+        yield f"the result says that a gap was reached, yet there is no bound to its value {computed}"
 
 
 def _scope_differences(problem: Problem, result: Result) -> Iterator[str]:

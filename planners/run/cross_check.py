@@ -19,6 +19,7 @@ from ...formulations.family import Family
 from ...formulations.registry import FORMULATIONS, SCOPE_OPTIONS, Entry
 from ...instances.base.errors import TooLargeError, UsageError
 from ...instances.base.kind import Rules
+from ...instances.base.quantities import with_unit
 from ...instances.base.result import PROVEN_TOLERANCE, Found, Result, Stop
 from ..referee import as_judged, is_above, rules_of
 from ..registry import cross_check_of, questions, usual_objective
@@ -115,16 +116,20 @@ def with_check(result: Result, facts: dict[str, Any]) -> Result:
 def contradiction(result: Result, other: Result, same_plans: bool, common: bool = True) -> str | None:
     """In words; `same_plans`: both methods plan under the same rules, so that the other's bound holds here too.
     `common`: the other's plan is one of those of which our bound speaks."""
+    ours, theirs, bound, other_bound = (
+        with_unit(value, result.problem.get("time_unit"))
+        for value in (result.objective, other.objective, result.bound, other.bound)
+    )
     if common and result.stop == Stop.INFEASIBLE and other.objective is not None:
-        return f"the method says infeasible, the cross-check has a plan of value {other.objective!r}"
+        return f"the method says infeasible, the cross-check has a plan of value {theirs}"
     if common and _is_refuted(result.bound, other.objective):
-        return f"the bound {result.bound!r} is above the cross-check's plan of value {other.objective!r}"
+        return f"the bound {bound} is above the cross-check's plan of value {theirs}"
     if not same_plans:
         return None
     if other.stop == Stop.INFEASIBLE and result.objective is not None:
-        return f"the cross-check says infeasible, the method has a plan of value {result.objective!r}"
+        return f"the cross-check says infeasible, the method has a plan of value {ours}"
     if _is_refuted(other.bound, result.objective):
-        return f"the cross-check's bound {other.bound!r} is above the plan of value {result.objective!r}"
+        return f"the cross-check's bound {other_bound} is above the plan of value {ours}"
     return None
 
 

@@ -18,6 +18,7 @@ from ...formulations.contract import Problem
 from ...formulations.registry import FORMULATIONS, Entry
 from ...instances.base.clock import now
 from ...instances.base.errors import PipeplanError
+from ...instances.base.quantities import briefly
 from ...instances.base.result import PROVEN_TOLERANCE, Result, Stop
 from ...instances.lookup import problem_of, result_of
 from ..backends.registry import STANDARD
@@ -109,7 +110,8 @@ def verify_proof(
             Answer.NOT_CONFIRMED,
             f"the result holds no proof: {method.name} stopped ({result.stop}) without a bound",
         )
-    claim = f"{family.scope}: none is {'there' if result.bound is None else f'below {result.bound!r}'}"
+    below = None if result.bound is None else f"below {briefly(result.bound, problem.time_unit)}"
+    claim = f"{family.scope}: none is {below or 'there'}"
     return replace(_proven_anew(problem, result, method, limits, on_progress), claim=claim)
 
 
@@ -178,7 +180,8 @@ def _answer(result: Result, found: Result, ask: _Ask) -> ProofCheck:
     else:
         value = result.bound if result.objective is None else result.objective
         agreed = found.bound is not None and found.bound >= result.bound - ENOUGH * abs(value)
-        reached = "no bound" if found.bound is None else f"the bound {found.bound!r}"
+        unit = result.problem.get("time_unit")
+        reached = "no bound" if found.bound is None else f"the bound {briefly(found.bound, unit)}"
         words = f"proves {reached} again" if agreed else f"stopped ({found.stop}) at {reached}"
     return ProofCheck(
         Answer.CONFIRMED if agreed else Answer.NOT_CONFIRMED, f"{ask.title} {words}{how}", by=by, facts=facts

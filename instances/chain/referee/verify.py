@@ -7,6 +7,7 @@ from typing import Any
 
 from ...base.amounts import as_written, in_digits
 from ...base.errors import Violation
+from ...base.quantities import of_limit
 from ..names import task_name
 from ..plan import PatternPlan
 from ..problem import ChainProblem
@@ -122,6 +123,7 @@ def _memory(layout: Layout) -> Iterator[Violation]:
     if problem.memory_bytes is None:
         return
     limit = as_written(problem.memory_bytes)
+    time_unit = "" if problem.time_unit is None else f" {problem.time_unit}"
     for gpu in sorted(set(layout.allocation)):
         profile = memory_profile(layout, gpu)
         if profile.exact_peak > limit:
@@ -130,8 +132,9 @@ def _memory(layout: Layout) -> Iterator[Violation]:
             made_of = ", ".join(f"{name} {size:.12g}" for name, size in peak.terms.to_json().items() if size)
             yield Violation(
                 "memory",
-                f"GPU {gpu} holds {in_digits(profile.exact_peak)} bytes at time {peak.time:.12g} of the period "
-                f"({made_of}), {over} more than its memory of {in_digits(limit)} bytes.",
+                f"GPU {gpu} holds {in_digits(profile.exact_peak)} bytes at {peak.time:.12g}{time_unit} of the period "
+                f"({made_of}), {over} more than its memory of {in_digits(limit)} bytes"
+                f"{of_limit(float(profile.exact_peak), float(limit))}.",
             )
 
 

@@ -11,6 +11,7 @@ from ...base.amounts import as_written, in_digits
 from ...base.errors import PipeplanError, Violation, show
 from ...base.fields import plain_fields
 from ...base.graph import adjacency, find_cycle, heights_of, topological_order
+from ...base.quantities import of_limit
 from ...timeline.engine import DeadlockError
 from ...timeline.iteration import iteration_time
 from ..plan import GraphStage, StageGraphPlan
@@ -251,5 +252,6 @@ def _memory(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[Vio
         yield Violation(
             "memory",
             f"A device of stage {number} holds {in_digits(amount)} bytes with {plan.stages[number].in_flight} samples "
-            f"in flight, {in_digits(amount - limit)} more than its memory of {in_digits(limit)} bytes.",
+            f"in flight, {in_digits(amount - limit)} more than its memory of {in_digits(limit)} bytes"
+            f"{of_limit(float(amount), float(limit))}.",
         )

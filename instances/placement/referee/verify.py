@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from ...base.amounts import as_written, exact_sum, fits, in_digits
 from ...base.checks import check_known
 from ...base.errors import Violation, show
+from ...base.quantities import of_limit
 from ..plan import Device, PlacementPlan
 from ..problem import NodeId, PlacementProblem, refuse_other_kinds
 from .assignment import DEVICE_TYPES, other_type_of
@@ -127,7 +128,7 @@ def _memory(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violatio
         yield Violation(
             "memory",
             f"Device {show(device.name)} holds {in_digits(size)} bytes, {in_digits(size - as_written(limit))} more "
-            f"than its memory of {in_digits(limit)} bytes.",
+            f"than its memory of {in_digits(limit)} bytes{of_limit(float(size), limit)}.",
         )
 
 

@@ -38,7 +38,8 @@ class Unrolled:
         return Fraction(steps, self.steps)
 
     def text(self, steps: int) -> str:
-        return in_digits(self.in_units(steps))
+        """All digits of a time, with the unit where the problem has one."""
+        return " ".join(filter(None, (in_digits(self.in_units(steps)), self.problem.time_unit)))
 
 
 def shape_faults(problem: ScheduleProblem, plan: AnySchedule) -> Iterator[str]:

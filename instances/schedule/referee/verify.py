@@ -7,6 +7,7 @@ from itertools import islice
 
 from ...base.amounts import as_written, in_digits
 from ...base.errors import Violation, show
+from ...base.quantities import BYTE_NAMES, of_limit
 from ..plan import AnySchedule
 from ..problem import ScheduleProblem
 from .memory import emptiest, fullest
@@ -100,20 +101,24 @@ def _overlap(
 
 def _memory(unrolled: Unrolled) -> Iterator[Violation]:
     """No device holds more than its memory, and none gives back more than it has."""
-    for d, device in enumerate(unrolled.problem.devices):
+    problem = unrolled.problem
+    for d, device in enumerate(problem.devices):
         standing, most, least = as_written(device.standing), fullest(unrolled, d), emptiest(unrolled, d)
         amount = standing + most.amount
         if device.memory is not None and amount > as_written(device.memory):
+            in_bytes = problem.memory_unit in BYTE_NAMES
+            multiples = of_limit(float(amount), float(device.memory)) if in_bytes else ""
             yield Violation(
                 "memory",
-                f"{show(device.name)} holds {in_digits(amount)} at {unrolled.text(most.time)}, when block "
+                f"{show(device.name)} holds {problem.in_memory_unit(amount)} at {unrolled.text(most.time)}, when block "
                 f"{_named(unrolled, most.block, most.micro_batch)} starts: "
                 f"{in_digits(amount - as_written(device.memory))} more than its memory of "
-                f"{in_digits(device.memory)}.",
+                f"{problem.in_memory_unit(device.memory)}{multiples}.",
             )
         if standing + least.changes < 0:
             yield Violation(
                 "memory",
-                f"{show(device.name)} has given back {in_digits(-standing - least.changes)} more than it ever held at "
-                f"{unrolled.text(least.time)}, when block {_named(unrolled, least.block, least.micro_batch)} ends.",
+                f"{show(device.name)} has given back {problem.in_memory_unit(-standing - least.changes)} more than it "
+                f"ever held at {unrolled.text(least.time)}, when block "
+                f"{_named(unrolled, least.block, least.micro_batch)} ends.",
             )

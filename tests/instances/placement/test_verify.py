@@ -113,6 +113,19 @@ def test_memory() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("bytes_of_a", "limit", "multiples"),
+    [(3 * 2**33, 2**34, " (24 of 16 GiB)"), (9e10, 8e10, " (90 of 80 GB)"), (2**34 + 1, 2**34, ""), (2, 1, "")],
+)
+def test_memory_in_all_digits_and_in_the_multiple_that_suits_it(
+    bytes_of_a: float, limit: float, multiples: str
+) -> None:
+    """The multiples are left out where they look alike, or where there is nothing to shorten."""
+    problem = PlacementProblem((Node(0, 1.0, 1.0, size_bytes=bytes_of_a),), (), 1, 1, limit)
+    [(_, message)] = said(PlacementPlan.from_assignment(problem, {0: 0}), problem)
+    assert message.endswith(f" more than its memory of {limit:.0f} bytes{multiples}.")
+
+
 def test_a_cpu_has_no_memory_limit() -> None:
     assert said(split((), (), ("a", "b", "c", 4))) == []
 

@@ -274,7 +274,7 @@ def test_a_csv_is_verified_and_shown(files: tuple[str, Path], capsys: pytest.Cap
 
 def test_the_memory_of_an_order_is_judged(files: tuple[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", files[0], str(files[1]), "--memory", "3"]) == 3
-    assert "'d0' holds 4 at 5" in capsys.readouterr().out
+    assert "'d0' holds 4 half-activation at 5" in capsys.readouterr().out
 
 
 def test_a_bad_csv_ends_with_exit_code_2(files: tuple[str, Path], capsys: pytest.CaptureFixture[str]) -> None:

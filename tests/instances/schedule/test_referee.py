@@ -183,6 +183,22 @@ def test_what_is_taken_is_held_until_it_is_given_back() -> None:
     )
 
 
+def test_amounts_and_times_are_told_in_the_units_of_the_problem() -> None:
+    tight = THERE_AND_BACK.replace(devices=(ScheduleDevice("d", 1), ScheduleDevice("e")), time_unit="ms")
+    late = finite(F=[0, 2], X=[2, 5], B=[5, 8])
+    assert said(tight.replace(memory_unit="GiB"), late) == (
+        "'d' holds 2 GiB at 2 ms, when block 'F' of micro-batch 1 starts: 1 more than its memory of 1 GiB."
+    )
+    large = tight.replace(
+        devices=(ScheduleDevice("d", 2**30), ScheduleDevice("e")),
+        blocks=tuple(
+            replace(block, memory={d: x * 2**30 for d, x in block.memory.items()}) for block in tight.blocks
+        ),
+        memory_unit="bytes",
+    )
+    assert said(large, late).endswith("1073741824 more than its memory of 1073741824 bytes (2 of 1 GiB).")
+
+
 def test_what_ends_gives_back_before_what_starts_takes() -> None:
     tight = THERE_AND_BACK.replace(devices=(ScheduleDevice("d", 1), ScheduleDevice("e")))
     assert rules(tight, finite(F=[0, 6], X=[2, 8], B=[5, 11])) == set()

@@ -83,12 +83,17 @@ def test_a_plan_of_contiguous_devices_is_judged_as_such_when_it_is_read_again() 
 @pytest.mark.parametrize(
     ("edit", "words", "stop", "found"),
     [
-        ({"objective": 1.0}, "says value 1.0, the referee computes 6.0", Stop.PROVEN, Found.OPTIMAL),
-        ({"objective": None}, "says value none, the referee computes 6.0", Stop.PROVEN, Found.OPTIMAL),
-        ({"bound": 3.0}, "value 6.0 and bound 3.0 are 50 % apart", Stop.ERROR, Found.FEASIBLE),
+        ({"objective": 1.0}, "says value 1.0 ms, the referee computes 6.0 ms", Stop.PROVEN, Found.OPTIMAL),
+        ({"objective": None}, "says value none, the referee computes 6.0 ms", Stop.PROVEN, Found.OPTIMAL),
+        ({"bound": 3.0}, "value 6.0 ms and bound 3.0 ms are 50 % apart", Stop.ERROR, Found.FEASIBLE),
         ({"bound": None}, "there is no bound to its value 6.0", Stop.ERROR, Found.FEASIBLE),
-        ({"bound": 6.1}, "says bound 6.1, above its plan's value 6.0", Stop.ERROR, Found.FEASIBLE),
-        ({"stop": Stop.TIME, "bound": 6.1}, "says bound 6.1, above its plan's value", Stop.ERROR, Found.FEASIBLE),
+        ({"bound": 6.1}, "says bound 6.1 ms, above its plan's value 6.0 ms", Stop.ERROR, Found.FEASIBLE),
+        (
+            {"stop": Stop.TIME, "bound": 6.1},
+            "says bound 6.1 ms, above its plan's value",
+            Stop.ERROR,
+            Found.FEASIBLE,
+        ),
         ({"stop": Stop.INFEASIBLE}, "says infeasible, the referee accepts its plan", Stop.PROVEN, Found.OPTIMAL),
         (
             {"stop": Stop.GAP, "found": Found.FEASIBLE, "bound": None, "proof": None},
@@ -125,7 +130,7 @@ def test_a_plan_that_breaks_a_rule_is_rejected(proven: Result) -> None:
     cut = replace(proven, plan=PlacementPlan(proven.plan.devices[:1]))
     anew = recompute(PROBLEM, cut)
     assert (anew.result.found, anew.result.objective, anew.result.bound) == (Found.REJECTED, None, None)
-    assert "says value 6.0, the referee rejects its plan" in anew.differences[0]
+    assert "says value 6.0 ms, the referee rejects its plan" in anew.differences[0]
 
 
 def test_a_result_about_another_problem_claims_nothing_about_this_one(proven: Result) -> None:
@@ -150,7 +155,7 @@ def test_verify_show_and_report_say_it_alike(plan: Plan, stale: Path, tmp_path: 
     verified, shown = plan("verify", "tiny-chain", stale), plan("show", "tiny-chain", stale)
     assert plan("report", stale, "-o", page).code == 0
     (first, second) = plan("verify", "tiny-chain", stale, "--json").json["differences"]
-    assert "says value 6.0, the referee computes" in first
+    assert "says value 6.0 ms, the referee computes" in first
     assert "says proven, yet value" in second
     assert (verified.code, shown.code) == (3, 0)
     text = page.read_text(encoding="utf-8")
@@ -205,7 +210,7 @@ def test_results_of_a_folder_are_recomputed_when_they_are_read(folder: Path) -> 
     row = found.table().set_index("method").loc["dp"]
     assert (row["value"], row["stop"], row["found"]) == (6.0, "error", "feasible")
     ((first, _),) = found.differences.values()
-    assert first == "the result says value 1.0, the referee computes 6.0"
+    assert first == "the result says value 1.0 ms, the referee computes 6.0 ms"
     assert first in row["message"]
     assert first in comparison_page(found)
     assert first in markdown(found, found.table())

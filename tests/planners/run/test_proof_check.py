@@ -59,7 +59,8 @@ def test_who_confirms_whom(name: str, asked: dict[str, Any], by: str, other: boo
     assert check.by is not None
     assert check.by["other_method"] == other
     assert result.scope is not None
-    assert check.claim == f"{result.scope}: none is below {result.bound!r}"
+    unit = "" if problem.time_unit is None else f" {problem.time_unit}"
+    assert check.claim == f"{result.scope}: none is below {result.bound:.7g}{unit}"
     assert json.loads(json.dumps(check.to_json()))["answer"] == "confirmed"
 
 
@@ -215,7 +216,7 @@ def saved(proven: Result, tmp_path: Path) -> Path:
 def test_the_command_says_it_by_exit_codes(plan: Plan, saved: Path, proven: Result, tmp_path: Path) -> None:
     said = plan("verify", "tiny-chain", saved, "--proof")
     assert said.code == 0
-    assert "proof: confirmed. dp proves the bound 6.0 again" in said.out
+    assert "proof: confirmed. dp proves the bound 6 ms again" in said.out
     told = plan("verify", "tiny-chain", saved, "--proof", "--json").json
     assert (told["answer"], told["by"]["planner"], told["bound"]) == ("confirmed", "dp", 6.0)
     assert plan("verify", "tiny-chain", saved, "--proof", "--time-limit", "0s").code == 1
