@@ -113,6 +113,7 @@ def test_a_solver_that_dies_late_leaves_time_for_a_heuristic(monkeypatch: pytest
 
     def dies_late(*arguments: Any, **named: Any) -> Job:
         job = submit(*arguments, **named)
+        os.kill(job.pid, signal.SIGSTOP)  # or it may have proven its answer by then
         time.sleep(1.5)
         os.kill(job.pid, signal.SIGKILL)
         return job
