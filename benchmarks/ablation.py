@@ -431,9 +431,9 @@ on. This page tells what is lost without each of them.
 - *With* is the worse of {repeated} runs with all stages, *without* the better of at most {again} runs without the one.
   So differences that noise can make count for the stage's removal.
 - Limits are {limits} s for each run. Chains, dynamic programs and graph pipelines have one thread; solvers of
-  placements, stages, latency and schedules have two. The machine had two cores and much other work: runs had about a
-  third of a processor, so gaps at a limit are wider than on a quiet machine. Processor time is that of the run and its
-  solvers.
+  placements, stages, latency and schedules have two. The machine had two cores and, in most runs, other work: some had
+  a third of a processor, so gaps at a limit are wider than on a quiet machine. Processor time is that of the run and
+  its solvers.
 - Where the method does not take the input at all without the stage, there is no plan.
 - *Rows* says how many of the rows that were planned without the stage are worse for it.
 

@@ -716,7 +716,7 @@ STAGES = (
         {f"{_C}.exact:best_contiguous": always(None)}),
     # Placements: the portfolio, and reductions.
     Stage(PLACEMENTS, "sprint", "CP-SAT does not have the first seconds for itself",
-        portfolio_without(lambda stage: stage.kind == "decide" and stage.solvers == ("cp-sat",))),
+        portfolio_without(lambda stage: stage.kind == "decide" and stage.seconds is not None)),
     Stage(PLACEMENTS, "restrict", "contiguous plans are not sought first",
         portfolio_without(lambda stage: stage.kind == "restrict"), kept=FEW),
     Stage(PLACEMENTS, "devices", "no column generation over sets of one device",

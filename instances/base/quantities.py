@@ -118,14 +118,12 @@ def of_limit(held: float, limit: float) -> str:
     return "" if unit == "B" or both[0] == both[1] else f" ({both[0]} of {both[1]} {unit})"
 
 
-def with_unit(value: float | None, unit: str | None) -> str:
-    """A number in all its digits, so that two that differ never look alike, and its unit where it has one."""
-    return "none" if value is None else f"{value!r} {unit or ''}".rstrip()
-
-
-def briefly(value: float, unit: str | None) -> str:
-    """A number in seven digits, and its unit where it has one."""
-    return f"{value:.7g} {unit or ''}".rstrip()
+def with_unit(value: float | None, unit: str | None, digits: int | None = None) -> str:
+    """A number and its unit where it has one; in all digits, so that two that differ never look alike, or so many."""
+    if value is None:
+        return "none"
+    number = repr(value) if digits is None else f"{value:.{digits}g}"
+    return f"{number} {unit or ''}".rstrip()
 
 
 def _short(number: float) -> str:

@@ -18,7 +18,7 @@ from ...formulations.contract import Problem
 from ...formulations.registry import FORMULATIONS, Entry
 from ...instances.base.clock import now
 from ...instances.base.errors import PipeplanError
-from ...instances.base.quantities import briefly
+from ...instances.base.quantities import with_unit
 from ...instances.base.result import PROVEN_TOLERANCE, Result, Stop
 from ...instances.lookup import problem_of, result_of
 from ..backends.registry import STANDARD
@@ -32,6 +32,8 @@ from .solve import solve
 
 # Relative: two proofs of one optimum have bounds that differ by no more.
 ENOUGH = PROVEN_TOLERANCE * (1 + 1e-3)
+# Of bounds in words: what an eye compares.
+DIGITS = 7
 
 
 class Answer(StrEnum):
@@ -110,7 +112,7 @@ def verify_proof(
             Answer.NOT_CONFIRMED,
             f"the result holds no proof: {method.name} stopped ({result.stop}) without a bound",
         )
-    below = None if result.bound is None else f"below {briefly(result.bound, problem.time_unit)}"
+    below = None if result.bound is None else f"below {with_unit(result.bound, problem.time_unit, DIGITS)}"
     claim = f"{family.scope}: none is {below or 'there'}"
     return replace(_proven_anew(problem, result, method, limits, on_progress), claim=claim)
 
@@ -181,7 +183,7 @@ def _answer(result: Result, found: Result, ask: _Ask) -> ProofCheck:
         value = result.bound if result.objective is None else result.objective
         agreed = found.bound is not None and found.bound >= result.bound - ENOUGH * abs(value)
         unit = result.problem.get("time_unit")
-        reached = "no bound" if found.bound is None else f"the bound {briefly(found.bound, unit)}"
+        reached = "no bound" if found.bound is None else f"the bound {with_unit(found.bound, unit, DIGITS)}"
         words = f"proves {reached} again" if agreed else f"stopped ({found.stop}) at {reached}"
     return ProofCheck(
         Answer.CONFIRMED if agreed else Answer.NOT_CONFIRMED, f"{ask.title} {words}{how}", by=by, facts=facts
