@@ -120,7 +120,11 @@ def _holding(problem: Problem, plan: Plan, rules: Rules) -> list[tuple[str, floa
     except PipeplanError:  # it has no value
         return []
     return [
-        (f"a device of {table.what} {row.name}" if row.name[0].isdigit() else row.title, row.memory_held, row.limit)
+        (
+            f"a device of {table.what} {row.name}" if row.name[:1].isdigit() else row.title,
+            row.memory_held,
+            row.limit,
+        )
         for table in tables
         for row in table.rows
         if row.memory_held is not None and row.limit is not None
