@@ -195,7 +195,7 @@ def remainders(
         shared = NEVER
         for own in range(1, min(most, nodes + 1)):  # so many of them touch these chains, or fewer
             load = work + max(read, own * each[0]) + max(sent, own * each[1])
-            time = load / _shared_by(own, touched, ratio)
+            time = load / _shared_by(min(own, chains), touched, ratio)
             alone = touched - own + 1
             if 0 < alone <= ratio:  # then CPUs help only where it costs more time than it saves
                 relieved = (load + _relieved(relief[alone], size - own * room)) / own

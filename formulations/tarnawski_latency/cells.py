@@ -249,7 +249,7 @@ class Row:
         behind = np.where(barred < barred[-1], math.inf, work[-1] - work + crossing)
         steps, least, most = _memory_steps((sizes, sizes[-1] - sizes))
         times = (self.prefixes(chains, times) for times in (self.fast, self.slow, self.least))
-        own = min(self.atoms.stages, len(chains))
+        own = min(self.atoms.stages, len(chains) + 1)  # the last stands for more, too, and so has room for all
         moved = self.least_moved(cell, chains)
         firsts = np.cumsum([0, *map(len, chains_of)])
         paper = (

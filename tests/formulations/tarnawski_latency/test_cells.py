@@ -96,6 +96,19 @@ def test_no_plan_is_better_than_the_bounds_many_times(case: tuple[PlacementProbl
     test_no_plan_is_better_than_the_bounds.hypothesis.inner_test(case)  # type: ignore[attr-defined]
 
 
+def test_pieces_beyond_the_number_of_chains_have_room_too() -> None:
+    """Two accelerators with room for one node each share a chain of two."""
+    nodes = (
+        Node(0, 0.0, 0.0, supported=False),
+        Node(1, accelerator_time=0.5, cpu_time=1.0, size_bytes=0.5),
+        Node(2, accelerator_time=0.0, cpu_time=0.5, size_bytes=0.5),
+        Node(3, 0.0, 0.0, supported=False, size_bytes=1.0),
+    )
+    problem = PlacementProblem(nodes, ((0, 1), (0, 2), (1, 2), (1, 3), (2, 3)), 2, 1, 0.6)
+    assert best_latency(problem, 1) == 0.5
+    assert cell_bound(atoms_of(problem, 1)) <= 0.5
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_the_bound_holds_on_graphs_that_are_no_rows(seed: int) -> None:
     problem = random_latency_placement(1000 + seed, 5)
