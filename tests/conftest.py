@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import hypothesis
 import pytest
+from longer import LONGER
 
 # Images often set it to stay small: then each of hundreds of processes would compile every module again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -57,6 +58,21 @@ def _first_parameters(items: list[pytest.Item]) -> None:
             seen[name] = seen.get(name, 0) + 1
             if seen[name] > marker.args[0]:
                 item.add_marker(pytest.mark.sweeps)
+
+
+def _longer(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests of `LONGER` run with `--sweeps`."""
+    wanted = {f"{file}::{name}" for file, names in LONGER.items() for name in names}
+    seen = set()
+    for item in items:
+        case = item.nodeid.partition("@")[0]
+        for name in {case, case.partition("[")[0]} & wanted:
+            seen.add(name)
+            item.add_marker(pytest.mark.sweeps)
+    files = {item.nodeid.partition("::")[0] for item in items}
+    unknown = sorted(name for name in wanted - seen if name.partition("::")[0] in files)
+    if unknown and not any("::" in argument for argument in config.args):
+        raise pytest.UsageError(f"tests/longer.py names tests that do not exist: {', '.join(unknown)}")
 
 
 def _many_examples(items: list[pytest.Item]) -> None:
@@ -112,6 +128,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     _compile_once(items)
     _many_seeds(items)
     _first_parameters(items)
+    _longer(config, items)
     if config.getoption("--sweeps"):
         _many_examples(items)
     off = [name for name in ON_DEMAND if not config.getoption(f"--{name}")]

@@ -1,0 +1,134 @@
+"""Tests that take as long as a hundred others, while quicker ones ask the same in a smaller way: they run with
+`--sweeps`, as `.ci/run` does, so that a newcomer's run ends within four minutes on two cores.
+
+By file: names of tests, whole ones or single cases of them. A name that no test has is an error."""
+
+LONGER = {
+    "tests/formulations/beaumont/test_given_allocation.py": [
+        "test_theorem_3_holds_with_the_sizes_corrected[printed-no-split-ilp-beaumont-highs]",
+    ],
+    "tests/formulations/graphpipe/test_cp_graphpipe_iteration.py": ["test_stages_of_one_size_alone"],
+    "tests/formulations/piper/test_piper_mip.py": ["test_both_forms_find_the_best_plan_of_each_graph[0-compact]"],
+    "tests/formulations/test_decimal_rows.py": [
+        "test_rows_in_decimals_are_exact_or_called_rounded[mip-configuration]",
+    ],
+    "tests/formulations/training/test_configuration_model.py": [
+        "test_a_model_of_practice_is_checked_where_its_degrees_are_fixed",
+        "test_a_whole_cluster_is_refused_in_words",
+        "test_interleaved_and_divided_schedules_are_exact_too",
+        "test_what_may_be_misjudged_must_fit_as_well",
+    ],
+    "tests/formulations/training/test_layout_model.py": [
+        "test_bound_and_surrogate_are_those_of_the_dynamic_programs[cp-sat]",
+    ],
+    "tests/formulations/zero_bubble/test_finite_models.py": [
+        "test_a_start_is_an_incumbent_of_the_models",
+        "test_models_agree_with_enumeration[0-method1]",
+    ],
+    "tests/instances/graph_pipeline/test_series_parallel.py": ["test_deep_nesting_needs_no_recursion"],
+    "tests/instances/timeline/test_compiled_iteration.py": ["test_a_million_passes_take_the_closed_form"],
+    "tests/pipeplan/show/test_browser.py": [
+        "test_a_page_is_printed_on_few_sheets",
+        "test_every_part_is_seen_and_the_console_is_silent[comparison-phone]",
+        "test_every_part_is_seen_and_the_console_is_silent[zero-bubble-4x12-phone]",
+        "test_one_page_of_each_kind_is_readable[configurations of a training]",
+        "test_one_page_of_each_kind_is_readable[pareto of stagings]",
+        "test_one_page_of_each_kind_is_readable[run]",
+        "test_one_page_of_each_kind_is_readable[zero-bubble-4x12]",
+        "test_the_keyboard_reaches_every_heading_and_chart_of_a_training",
+        "test_the_shortlist_of_a_training_sorts_by_click_and_by_keyboard",
+    ],
+    "tests/pipeplan/show/test_explore_page.py": [
+        "test_everything_can_be_read[desk-dark]",
+        "test_everything_can_be_read[desk-light]",
+        "test_fifty_settings_give_what_the_simulator_gives",
+    ],
+    "tests/pipeplan/show/test_picture_legibility.py": [
+        "test_everything_can_be_read[latency]",
+        "test_everything_can_be_read[periods]",
+        "test_everything_can_be_read[placement]",
+    ],
+    "tests/pipeplan/show/test_plan_pictures.py": [
+        "test_every_kind_has_a_picture[graph-pipeline]",
+        "test_every_kind_has_a_picture[placement]",
+        "test_every_kind_has_a_picture[schedule]",
+        "test_levels_and_latency_have_pictures_of_their_own[tiny-levels-dp-piper]",
+    ],
+    "tests/pipeplan/show/test_stage_graph_picture.py": ["test_random_plans_give_the_same_picture_again"],
+    "tests/pipeplan/studies/compare/test_comparison.py": ["test_a_dollar_in_a_label_is_a_dollar"],
+    "tests/pipeplan/studies/test_export_legend.py": [
+        "test_every_block_of_rows_and_columns_has_its_words[chain as printed]",
+        "test_every_block_of_rows_and_columns_has_its_words[latency]",
+        "test_every_block_of_rows_and_columns_has_its_words[plain gpipe]",
+    ],
+    "tests/pipeplan/studies/test_memory_curve.py": [
+        "test_the_command_writes_table_points_csv_and_picture_and_goes_on[tiny-stages]",
+    ],
+    "tests/pipeplan/studies/test_schedule_comparison.py": ["test_what_does_not_fit_says_how_much_it_needs"],
+    "tests/pipeplan/test_cli_compare.py": [
+        "test_a_suite_of_ones_own_finds_files_that_stand_beside_it",
+        "test_a_table_is_compared_with_the_options_that_make_a_problem_of_it",
+        "test_what_stands_in_for_published_inputs_is_said_before_the_first_run",
+    ],
+    "tests/pipeplan/test_cli_pareto.py": [
+        "test_a_file_that_lacks_what_this_version_keeps_is_to_be_begun_anew[levels-zero-bubble-4x12]",
+    ],
+    "tests/pipeplan/test_cli_pictures.py": [
+        "test_solve_and_show_draw_the_same_picture",
+        "test_terminal_and_picture_show_one_view_of_a_plan[words1]",
+        "test_the_pipeline_is_unrolled_on_demand",
+    ],
+    "tests/pipeplan/test_cli_processes.py": ["test_a_killed_solver_costs_itself_only"],
+    "tests/pipeplan/test_cli_profile.py": ["test_methods_without_a_solver_do_without_a_modelling_language"],
+    "tests/pipeplan/test_cli_schedule.py": [
+        "test_the_answer_says_what_it_gains_over_the_plan_and_over_the_best_rule",
+    ],
+    "tests/pipeplan/test_every_kind_and_command.py": [
+        "test_a_command_answers_or_refuses[compare-graph-pipeline]",
+        "test_a_command_answers_or_refuses[compare-placement]",
+        "test_a_command_answers_or_refuses[compare-schedule]",
+        "test_a_command_answers_or_refuses[compare-staging]",
+        "test_a_command_answers_or_refuses[compare-training]",
+    ],
+    "tests/pipeplan/test_ten_lines.py": [
+        "test_a_plan_is_drawn[golden-4-png]",
+        "test_a_plan_is_drawn[golden-4-svg]",
+        "test_a_plan_is_drawn[tiny-graph-png]",
+        "test_a_plan_is_drawn[tiny-graph-svg]",
+        "test_a_plan_is_drawn[tiny-levels-svg]",
+        "test_a_plan_is_drawn[tiny-training-png]",
+        "test_a_plan_is_drawn[tiny-training-svg]",
+        "test_a_plan_is_drawn[v-shape-4-png]",
+        "test_a_plan_is_drawn[v-shape-4-svg]",
+        "test_methods_are_compared",
+    ],
+    "tests/planners/backends/test_conformance.py": [
+        "test_a_time_limit_keeps_what_was_found[scip]",
+        "test_a_time_limit_without_any_solution[scip]",
+        "test_an_accepted_start_is_the_first_incumbent[scip]",
+    ],
+    "tests/planners/chain/test_chain_baselines.py": ["test_no_baseline_beats_the_optimum[0.5]"],
+    "tests/planners/memory/test_smallest_memory.py": [
+        "test_a_training_has_its_least_memory_to_the_byte[tiny-experts-training]",
+    ],
+    "tests/planners/run/test_solver_death.py": ["test_a_solver_that_dies_late_leaves_time_for_a_heuristic"],
+    "tests/planners/schedule/test_list_schedule.py": [
+        "test_many_micro_batches_in_little_memory_begin_with_a_rule_that_keeps_the_devices_busy",
+    ],
+    "tests/planners/staging/test_degree_table.py": ["test_the_picture_gives_times_as_people_read_them"],
+    "tests/planners/staging/test_dp_piper.py": ["test_equals_brute_force[0-paper]"],
+    "tests/planners/staging/test_leveled_solve.py": ["test_a_search_that_is_out_of_time_leaves_a_plan"],
+    "tests/planners/staging/test_nasty_stagings.py": [
+        "test_compiled_loops_say_the_same",
+        "test_dp_piper_in_all_units",
+        "test_flushes_in_all_units",
+    ],
+    "tests/planners/training/test_bounds.py": ["test_the_bound_knows_time_and_memory"],
+    "tests/planners/training/test_search.py": [
+        "test_the_best_of_what_is_asked_for_is_that_of_enumeration",
+        "test_the_list_has_every_choice_that_may_be_the_fastest",
+    ],
+    "tests/test_golden.py": ["test_a_result_is_what_it_was[training-mip]"],
+    "tests/test_pages.py": ["test_a_page_runs_as_it_is_written[docs/ten-lines.md]"],
+    "tests/test_toy_kind.py": ["test_a_new_kind_is_solved_verified_shown_reported_and_compared"],
+}
