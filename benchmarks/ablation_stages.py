@@ -463,6 +463,10 @@ def _equal(
     return lambda: divided_pipeline(equal_stages(stages, 5, inputs, weights), batches, memory, lag, "equal")
 
 
+def _equal_by_parts(stages: int, batches: int, memory: float) -> Callable[[], Any]:
+    return lambda: divided_pipeline(equal_stages(stages, 10, 11, 9), batches, memory, 1, "equal")
+
+
 def _rule_row(name: str, words: str, problem: Callable[[], Any]) -> Row:
     how = {"planner": "list-schedule", "options": SPAN}
     return Row(SCHEDULES, f"lists: {name}", f"{words}, by list-schedule", problem, how, 60.0, named=True)
@@ -536,6 +540,8 @@ ROWS = (
     _free_row(PLACEMENTS, "gnmt-training", _IP, threads=2, limit_s=10.0),
     _free_row(PLACEMENTS, "memory-tight", _IP, threads=2, limit_s=20.0, further=True),
     _free_row(PLACEMENTS, "resnet50-inference", _IP, threads=2, limit_s=20.0, further=True),
+    *(_free_row(PLACEMENTS, name, _IP, threads=2, limit_s=20.0, further=True)
+        for name in ("inception-inference", "densenet121-inference", "gpt2-xl-training", "bert-base-operators")),
     _packaged_row(DP, "inception-inference", {"planner": "dp"}, unit="ms", limit_s=60.0),
     _packaged_row(DP, "resnet50-training", {"planner": "dp"}, unit="ms"),
     _packaged_row(DP, "cpu-offload", {"planner": "dp"}, unit="ms", further=True),
@@ -554,6 +560,8 @@ ROWS = (
         _tight("bert-base-operators", 1.6, 4), {**_LATE, "options": {"subgraphs_per_device": 2}}, threads=2, unit="ms"),
     _published_row(LATENCY, "tarnawski/latency/bert_l-3_inference.json", _LATE, threads=2, further=True),
     _published_row(LATENCY, "tarnawski/latency/gnmt_inference.json", _LATE, threads=2, further=True),
+    _packaged_row(LATENCY, "densenet121-inference", _LATE, threads=2, unit="ms", limit_s=20.0, further=True),
+    _packaged_row(LATENCY, "resnet50-inference", _LATE, threads=2, unit="ms", limit_s=20.0, further=True),
     _packaged_row(GRAPHS, "case-study", _PIPE, unit="s"),
     _packaged_row(GRAPHS, "dlrm-8", {**_PIPE, "options": {"samples_held": "more"}}, "more held", unit="s"),
     _packaged_row(GRAPHS, "case-study", {**_PIPE, "options": {"mixed_micro_batches": True, "k": 2}}, "mixed",
@@ -632,6 +640,8 @@ ROWS = (
         _there_and_back(8, 1, 1, 1, 16, 34, 0), SPAN, further=True),
     _schedule_row("8x24, memory 32", "8 equal stages, 24 micro-batches, memory for zero bubbles",
         lambda: divided_pipeline(equal_stages(8, 3, 3, 3), 24, 32, 0, "h2"), SPAN, further=True),
+    _schedule_row("16x64, memory 48", "16 equal stages, 64 micro-batches, memory between that of ZB-H1 and of ZB-H2",
+        _equal_by_parts(16, 64, 48), SPAN, named=True),
     _rule_row("V 4x2x8", "two stages on each of 4 devices, there and back", _there_and_back(4, 3, 3, 2, 8, 18, 1)),
     _rule_row("loop 8x4x64", "four stages on each of 8 devices in a loop",
         lambda: divided_pipeline(equal_stages(32, 3, 4, None), 64, 80, 0, "loop", virtual=4, layout=LOOP)),
@@ -860,6 +870,8 @@ STAGES = (
         {f"{_E}.exact:SLOW_RULES": lambda original: original[1:]}),
     Stage(SCHEDULES, "greedy zero bubbles", "no greedy schedules with divided passes",
         {f"{_E}.exact:SLOW_RULES": lambda original: original[:1]}),
+    Stage(SCHEDULES, "few before a gradient", "no greedy schedule counts what a stage begins before a gradient",
+        {f"{_E}.named:SHORT_PATIENCE": is_now(())}, {}, ("span: 16x64, memory 48",)),
     Stage(SCHEDULES, "annealing of orders", "no annealing", {f"{_E}.annealing:Annealer.of": always(None)}),
     Stage(SCHEDULES, "model", "no model is asked", {f"{_E}.exact:_Run._ask": always(False)}),
     Stage(SCHEDULES, "first question", "the model is first asked after all rules",

@@ -7,8 +7,8 @@ ends where devices wait for each other's memory.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from ...instances.schedule.plan import SchedulePlan
@@ -31,6 +31,10 @@ class Rule:
     0 never waits, 1 yields schedules in which no block could move ahead alone."""
     in_flight: int | None = None
     """Micro-batches that may have begun and not ended; None: as many as the memory lets."""
+    between: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """By block: another one, and how many micro-batches may have begun the block and not the other one."""
+    hasty: frozenset[int] = frozenset()
+    """Devices that never wait."""
 
 
 def why_none(problem: ScheduleProblem) -> str:
@@ -130,6 +134,9 @@ class _Listing:
         n, whole = len(self.starts[b]), self.whole
         if n == self.batches or (self.rule.in_flight is not None and n >= self.ended + self.rule.in_flight):
             return
+        other, most = self.rule.between.get(b, (b, 1))
+        if n - len(self.starts[other]) >= most:
+            return
         at = 0
         for i, offset, lag in whole.before[b]:
             if offset <= n:
@@ -156,7 +163,7 @@ class _Listing:
         if not self.queue:
             return None
         end, at, rank, b, _ = self.queue[0]
-        until = at + (end - at) * self.rule.patience
+        until = at if self.rule.hasty.intersection(whole.devices[b]) else at + (end - at) * self.rule.patience
         best = (rank, at, b)
         for d in whole.devices[b]:
             for other in self.on_device[d]:

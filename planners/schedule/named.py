@@ -151,6 +151,8 @@ def rule_schedules(problem: ScheduleProblem) -> Iterator[tuple[str, SchedulePlan
 
 # Shares of a pass for weights that a device idles rather than start one when another pass is about to be there.
 PATIENCE = (Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(1))
+# For our own variants, which need less of it.
+SHORT_PATIENCE = (Fraction(1, 8), Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
 
 
 class ZeroBubbleGreedy:
@@ -188,7 +190,7 @@ def greedy_schedules(problem: ScheduleProblem, objective: str) -> Iterator[Sched
     alone = order_alone(whole)
     if isinstance(alone, bool):
         return
-    for rule in variants(whole):
+    for rule in variants(whole, shape):
         starts = listed(whole, rule, alone, problem.micro_batches or 0)
         for found in () if starts is None else (starts, late(whole, starts)):
             plan = as_plan(whole, found)
@@ -196,9 +198,9 @@ def greedy_schedules(problem: ScheduleProblem, objective: str) -> Iterator[Sched
                 yield plan
 
 
-def variants(whole: WholeProblem) -> Iterator[Rule]:
-    """The rules that are tried: they differ in which of I and F comes first where both may start, and in how long to
-    wait rather than begin a W."""
+def variants(whole: WholeProblem, shape: ChainShape) -> Iterator[Rule]:
+    """The rules that are tried: they differ in which of I and F comes first where both may start, in how long to wait
+    rather than begin a W, and in how many micro-batches a stage may begin before a gradient comes."""
     kinds = [block.kind for block in whole.problem.blocks]
     heads, tails = whole.heads, whole.tails
     ranks: tuple[Rank, ...] = (
@@ -208,6 +210,11 @@ def variants(whole: WholeProblem) -> Iterator[Rule]:
         # In turn: a forward pass counts as one before the backward pass that it makes room for.
         lambda b, n: (kinds[b] == "W", n * max(whole.load, 1) + heads[b]),
     )
+    if shape.virtual == 1:
+        p = len(shape.stages)
+        between = {stage.forward: (stage.backward, 2 * (p - k) - 1) for k, stage in enumerate(shape.stages)}
+        for patience in SHORT_PATIENCE:
+            yield Rule(ranks[0], patience, None, between, frozenset(shape.devices[:1]))
     for patience in PATIENCE:
         for rank in ranks:
             yield Rule(rank, patience)

@@ -35,6 +35,24 @@ def test_it_is_near_the_published_heuristic(
     assert min(span for span in spans if span is not None) <= 1.03 * published
 
 
+@pytest.mark.parametrize(
+    ("p", "m", "times", "lag", "memory", "best"),
+    [
+        (16, 64, (10, 11, 9), 1, 48, 2035),
+        (8, 24, (5, 6, 4), 0, 24, 382),
+        (8, 32, (10, 12, 8), 2, 24, 1032),
+        (8, 32, (10, 12, 8), 2, 28, 1012),
+    ],
+)
+def test_between_the_memory_of_both_rules_it_is_near_the_optimum(
+    p: int, m: int, times: tuple[float, float, float], lag: float, memory: float, best: float
+) -> None:
+    """The optima are met by the bounds of exact-schedule."""
+    problem = divided_pipeline(equal_stages(p, *times), m, memory, lag)
+    spans = (evaluate_schedule(problem, plan).span for plan in greedy_schedules(problem, "span"))
+    assert any(span is not None and span <= 1.002 * best for span in spans)
+
+
 @pytest.mark.sweeps
 def test_the_uneven_pipeline_is_scheduled_as_well_as_its_work_lets() -> None:
     problem = measured_uneven()
