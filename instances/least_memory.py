@@ -112,20 +112,20 @@ def option(amount: Amount, counted: str = BYTES) -> str:
     return f"--memory {''.join(_in_a_unit(exact, math.ceil))}"
 
 
-def said(found: SmallestMemory) -> str:
+def said(least: SmallestMemory) -> str:
     """What is known of the least memory, in one sentence without its full stop."""
-    if found.memory_bytes is None:
-        if found.proven:
+    if least.memory_bytes is None:
+        if least.proven:
             return "no amount of memory is enough: something else is missing"
-        return f"no amount of memory is known to be enough; {_bound(found)}"
-    if found.proven:
-        why = "" if found.reason == SEARCHED else f", by {found.reason}"
-        least = sufficient(found.memory_bytes, found.counted)
-        return f"{least} of memory per device is the least with a plan (proven{why})"
-    return f"{sufficient(found.memory_bytes, found.counted)} of memory per device is enough; {_bound(found)}"
+        return f"no amount of memory is known to be enough; {_bound(least)}"
+    if least.proven:
+        why = "" if least.reason == SEARCHED else f", by {least.reason}"
+        amount = sufficient(least.memory_bytes, least.counted)
+        return f"{amount} of memory per device is the least with a plan (proven{why})"
+    return f"{sufficient(least.memory_bytes, least.counted)} of memory per device is enough; {_bound(least)}"
 
 
-def _bound(found: SmallestMemory) -> str:
-    if found.lower_bytes <= 0:
+def _bound(least: SmallestMemory) -> str:
+    if least.lower_bytes <= 0:
         return "how much is needed at least is open"
-    return f"at least {at_least(found.lower_bytes, found.counted)} is needed, by {found.reason}"
+    return f"at least {at_least(least.lower_bytes, least.counted)} is needed, by {least.reason}"

@@ -48,9 +48,9 @@ def load(
     format : str, optional
         "own", "published" or "pipedream". None: the format is told from the content.
     devices : int or str, optional
-        Number of accelerators, GPUs or devices; for profiles also GPUs by name: "2xa100-80gb,2xt4-16gb". None, here
-        and below: what the file says. Profiles say nothing about a cluster: they require devices, memory_bytes and
-        bandwidth, of which names of GPUs give the last two.
+        Number of accelerators, GPUs or devices; for profiles also GPUs by name: "2xa100-80gb,2xt4-16gb".
+        None, here and below: what the file says. Profiles say nothing about a cluster: they require devices,
+        memory_bytes and bandwidth, of which names of GPUs give the last two.
     cpus : int, optional
         Number of CPUs, for placements. None for a profile: 0.
     memory_bytes : float, optional

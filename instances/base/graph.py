@@ -78,7 +78,7 @@ def topological_order(successors: Sequence[Sequence[int]]) -> tuple[int, ...] | 
 
 
 def strong_components(count: int, arcs: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """Sets of positions that lie on common cycles, in the topological order that takes the smallest positions first."""
+    """Sorted sets of positions on common cycles, in the topological order that takes the smallest positions first."""
     distinct = {(u, v) for u, v in arcs if u != v}
     order = _smallest_first(count, distinct)
     if len(order) == count:

@@ -57,12 +57,10 @@ class Asked:
         )
 
 
-def _family(
-    name: str, *special: Parameter
-) -> Callable[[Callable[..., PlacementProblem]], Generator[PlacementProblem]]:
+def _family(name: str, *new: Parameter) -> Callable[[Callable[..., PlacementProblem]], Generator[PlacementProblem]]:
     """Make a generator of a function of `Asked` and further parameters; one with a common name has another default."""
-    changed = {parameter.name for parameter in special}
-    parameters = (*(p for p in COMMON if p.name not in changed), *special)
+    changed = {parameter.name for parameter in new}
+    parameters = (*(p for p in COMMON if p.name not in changed), *new)
     common = [parameter.name for parameter in COMMON]
 
     def generator(draw: Callable[..., PlacementProblem]) -> Generator[PlacementProblem]:

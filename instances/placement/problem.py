@@ -1,9 +1,8 @@
 """The placement problem (Tarnawski et al.): a DAG of operators or layers, accelerators, CPUs.
 
-The paper's letters in our names: p_acc = `accelerator_time`, p_cpu = `cpu_time`,
-m = `size_bytes`, c = `transfer_time`, k = `accelerators`, l = `cpus`, M = `memory_bytes`. Its
-extensions add w = `weight_bytes`, further types of accelerators (`other_types`), and devices within devices with
-replication (`levels`).
+The paper's letters in our names: p_acc = `accelerator_time`, p_cpu = `cpu_time`, m = `size_bytes`, c = `transfer_time`,
+k = `accelerators`, l = `cpus`, M = `memory_bytes`. Its extensions add w = `weight_bytes`, further types of accelerators
+(`other_types`), and devices within devices with replication (`levels`).
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class _Flow(Graph):
 
 
 def _points_forward(problem: PlacementProblem) -> bool:
-    """Do edges between backward nodes point as those of their forward nodes do? They do in problems of profiles; in
+    """Do edges between backward nodes point as those of their forward nodes do? They do where a profile was read; in
     published files they point from where a gradient is made to where it is read."""
     forward: dict[NodeId | None, int] = {
         node.color: i for i, node in enumerate(problem.nodes) if not node.backward and node.color is not None

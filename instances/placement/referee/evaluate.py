@@ -139,7 +139,7 @@ def _crossing(
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """How a unit's loads are shared out among `divisor` replicas; `sync` is the time for the weights, by sample."""
+    """How a unit's loads are shared out among `divisor` replicas; `sync` is the time for weights, for each sample."""
 
     divisor: int
     sync: float

@@ -64,7 +64,7 @@ class LatencyEvaluation:
 def evaluate_latency(problem: PlacementProblem, plan: PlacementPlan) -> LatencyEvaluation:
     """Latency of the plan's subgraphs; for accelerators without any, pieces are chosen here.
 
-    These are the shortest chain of convex pieces, so a node begins a later piece only where a way leaves its
+    They form the shortest chain of convex pieces, so a node begins a later piece only where a way leaves its
     accelerator and comes back. Where pieces of several accelerators then wait for each other in a circle, those
     in or between circles are divided by topological level, all others stay whole. Raises
     `NotAnAssignmentError` where the plan is no assignment.
