@@ -52,7 +52,7 @@ class Block:
 
     @property
     def is_transformer(self) -> bool:
-        """Does it hold a feed-forward part with its attention?"""
+        """Does the block hold the feed-forward part of a transformer layer?"""
         return {"up", "gelu", "down"} <= {last_part(layer) for layer in self.layers}
 
 

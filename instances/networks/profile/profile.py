@@ -47,7 +47,7 @@ class ProfileNode:
     buffer_bytes: float = 0.0
     """Held like parameters, but never updated by an optimizer."""
     parameters: Mapping[str, float] = field(default_factory=dict)
-    """Bytes of one copy of each, by name."""
+    """Bytes of one copy of each parameter, by its name."""
     flops_forward: float | None = None
     flops_backward: float | None = None
     modules: tuple[str, ...] = ()
@@ -57,12 +57,12 @@ class ProfileNode:
 
     @property
     def parameter_bytes(self) -> float:
-        """One copy of all of them."""
+        """Bytes of one copy of all parameters."""
         return float(exact_sum(self.parameters.values()))
 
     @property
     def label(self) -> str | None:
-        """Its one module, where that says more than the id."""
+        """The node's module, where there is exactly one and it says more than the id."""
         return self.modules[0] if len(self.modules) == 1 and self.modules[0] != self.id else None
 
 
@@ -88,14 +88,14 @@ class Profile(Graph):
     tensors: tuple[ProfileTensor, ...]
     name: str = "profile"
     training: bool = True
-    """Are there backward passes, and what they need?"""
+    """Does the profile count backward passes and the memory that they need?"""
     micro_batch: int = 1
     """Samples of the micro-batch that all amounts are of."""
     time_unit: str = "s"
     source: Mapping[str, Any] = field(default_factory=dict)
     """Where it comes from, in words of the source."""
     tied: tuple[tuple[str, str], ...] = ()
-    """Pairs of parameters that are one; the second stands in another node as well."""
+    """Pairs of names under which one and the same parameter is listed twice."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "nodes", tuple(self.nodes))
@@ -141,12 +141,12 @@ class Profile(Graph):
 
     @cached_property
     def tied_bytes(self) -> float:
-        """Bytes of the parameters that stand in a second node as well."""
+        """Bytes of the parameters that stand in a second node as well, each counted once."""
         sizes = {name: size for node in self.nodes for name, size in node.parameters.items()}
         return float(exact_sum(sizes[second] for second in {second for _, second in self.tied}))
 
     def time(self, time: Time) -> float:
-        """A time for one micro-batch."""
+        """The time for one micro-batch, read from a curve where it is one."""
         return time(self.micro_batch) if isinstance(time, TimeCurve) else time
 
     @cached_property
