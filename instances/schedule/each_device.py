@@ -28,7 +28,7 @@ def holders(problem: ScheduleProblem) -> frozenset[str]:
 
 
 def held(problem: ScheduleProblem, plan: AnySchedule, options: Mapping[str, Any]) -> Fraction:
-    """What the fullest device holds; links hold nothing."""
+    """What the fullest device holds at most; links hold nothing."""
     holding = holders(problem)
     uses = evaluate_schedule(problem, plan).devices
     return max((use.peak for use in uses if use.name in holding), default=Fraction(0))

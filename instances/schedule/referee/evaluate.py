@@ -38,7 +38,7 @@ class DeviceUse:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleEvaluation:
-    """Values of a schedule; None where it has no such value, as a schedule of given micro-batches has no period."""
+    """Values of a schedule; None where it has no such value: a schedule of given micro-batches has no period."""
 
     period: Fraction | None
     makespan: Fraction | None
@@ -48,7 +48,7 @@ class ScheduleEvaluation:
     bubble: Fraction | None
     """The share of their time in which the devices that run passes idle, all of them together."""
     in_flight: int
-    """Micro-batches that have begun and not ended, at most."""
+    """The most micro-batches that have begun and not ended at one instant."""
     devices: tuple[DeviceUse, ...]
     computing: tuple[int, ...]
     """Positions of the devices that run passes."""
@@ -91,7 +91,7 @@ def _written(value: Fraction | None) -> int | float | str | None:
 
 
 def evaluate_schedule(problem: ScheduleProblem, plan: AnySchedule) -> ScheduleEvaluation:
-    """What a plan costs that has a start for every block; its rules are judged by `verify_schedule`."""
+    """What a plan with a start for every block costs; whether it breaks a rule, `verify_schedule` judges."""
     unrolled = unroll(problem, plan)
     peaks = [fullest(unrolled, d) for d in range(len(problem.devices))]
     period = plan.period if isinstance(plan, PeriodicSchedulePlan) else None
@@ -162,7 +162,7 @@ def _use(
 
 
 def _in_flight(starts: tuple[tuple[int, ...], ...], times: tuple[int, ...]) -> int:
-    """Micro-batches between their first start and their last end, at most at one instant."""
+    """The most micro-batches that are between their first start and their last end at one instant."""
     changes = []
     for n in range(len(starts[0])):
         changes.append((min(row[n] for row in starts), 1))
