@@ -209,7 +209,7 @@ NUMBER = "position along the chain of stages, a whole number from 0 on"
 
 
 def _check_stages(stages: CsvStages, numbers: Sequence[int]) -> None:
-    """Numbered without gaps, each with one forward pass, and all with a backward pass or none."""
+    """Refuse stages with gaps in their numbers or without a forward pass, and those of which some alone go backward."""
     for number, stage in enumerate(numbers):
         if stage != number:
             raise InputError("blocks", f"have a stage {stage} and no stage {number}", "number stages from 0 on")
@@ -285,7 +285,7 @@ def schedule_from_csv(text: str, problem: ScheduleProblem) -> SchedulePlan:
 
 
 class _Reader:
-    """The cells of a file, matched with the blocks of a problem."""
+    """Matches the cells of a file with the blocks of a problem."""
 
     def __init__(self, text: str, problem: ScheduleProblem) -> None:
         if problem.micro_batches is None:
@@ -298,6 +298,7 @@ class _Reader:
         self.places: dict[Run, str] = {}
 
     def plan(self) -> SchedulePlan:
+        """The earliest schedule in which every rank runs its row; errors name the cell."""
         ranks = self.stages.ranks
         orders: list[list[Run]] = [[] for _ in ranks]
         for rank, row in enumerate(self.table):

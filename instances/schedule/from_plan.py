@@ -158,6 +158,7 @@ class _Builder:
         yield "W", backward - inputs, -stays, Fraction(0)
 
     def edges(self) -> Iterator[BlockEdge]:
+        """Edges within the parts, from forward to backward passes, and along the joints in both directions."""
         parts = self.work.parts
         for number, part in enumerate(parts):
             yield from self._within(number, part)

@@ -29,6 +29,8 @@ class Deadlock:
     device."""
 
     def sentence(self, problem: ScheduleProblem) -> str:
+        """The deadlock in words, with the blocks and devices that wait for each other."""
+
         def named(run: Run) -> str:
             return f"{show(problem.blocks[run[0]].id)} of micro-batch {run[1]}"
 

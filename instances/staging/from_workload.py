@@ -163,6 +163,7 @@ class _Factory:
     def ways(
         self, block: Block, t: int, entering: Sequence[Edge], leaving: Sequence[Edge]
     ) -> Iterator[Configuration]:
+        """The ways to run a block on t devices: as it is and, where that saves memory, with recomputation."""
         cost = self._cost(block, t)
         gathered = (t - 1) / t / 2
         gather_in = {edge.source: gathered * edge.bytes for edge in entering if gathered}

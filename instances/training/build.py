@@ -48,9 +48,8 @@ def problem_of(
     """The problem of training a model on GPUs, which `devices` counts and names as in "64xh100-80gb".
 
     `model` is a packaged name, a `config.json` or the folder that holds one, a training problem's file, a profile or a
-    table of layers, or a model.
-    `levels` is text such as "8x450GB/s,8x50GB/s", or levels; None: the usual node of that GPU. `flags` are the
-    problem's own: flash_attention, sequence_parallel, dropout, fp8_weight_copy.
+    table of layers, or a model. `levels` is text such as "8x450GB/s,8x50GB/s", or levels; None: the usual node of that
+    GPU. `flags` are the problem's own: flash_attention, sequence_parallel, dropout, fused_loss, fp8_weight_copy.
     """
     number, gpu = devices_and_gpu(devices)
     shapes = with_layers(model_of(model), layers, dense_layers)
@@ -125,6 +124,7 @@ def _is_path(text: str) -> bool:
 
 
 def _read(path: Path) -> Model:
+    """The model in a table, a profile, a training problem or a `config.json`; errors name the file."""
     # Rules of every family, and readers of tables, which packaged names do without.
     from ..foreign import refuse_foreign_file
     from ..networks.profile.files import profile_from_json

@@ -272,6 +272,8 @@ def _gpt_oss(config: Config, name: str) -> Model:
 
 
 def _qwen_experts(version: int) -> Reader:
+    """The reader of Qwen 2 or 3 with experts, by the version."""
+
     def read(config: Config, name: str) -> Model:
         hidden, layers = config.whole("hidden_size"), config.whole("num_hidden_layers")
         count = config.whole("num_experts", 60 if version == 2 else 128)
@@ -320,6 +322,8 @@ def _every_layer(config: Config, key: str) -> None:
 
 
 def _deepseek(version: int) -> Reader:
+    """The reader of DeepSeek 2 or 3, by the version."""
+
     def read(config: Config, name: str) -> Model:
         hidden, layers = config.whole("hidden_size"), config.whole("num_hidden_layers")
         experts = _deepseek_experts(config, layers, version)

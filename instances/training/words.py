@@ -81,6 +81,7 @@ def _whole(given: Mapping[str, str], key: str, usual: int, least: int = 1) -> in
 
 
 def _degrees(problem: TrainingProblem, given: Mapping[str, str]) -> Degrees:
+    """The degrees in these words; the data-parallel degree follows from the others where it is not given."""
     read = {field: _whole(given, key, 1) for key, field in DEGREES.items()}
     degrees = replace(Degrees(), **read)
     apart = degrees.tensor * degrees.context * degrees.pipeline
@@ -111,6 +112,7 @@ def _degrees(problem: TrainingProblem, given: Mapping[str, str]) -> Degrees:
 
 
 def _layout(problem: TrainingProblem, given: Mapping[str, str], degrees: Degrees) -> tuple[int, ...]:
+    """The units of each chunk, from numbers or Megatron's letters; without a layout the framework's own."""
     text = given.get("layout")
     if text is None:
         return _even(problem, degrees)

@@ -97,6 +97,7 @@ def _node(layer: _Layer, training: bool) -> ProfileNode:
 
 
 def _parse(text: str) -> tuple[list[_Layer], list[_Edge]]:
+    """The layers and edges of a file; a line that is neither and an edge without its nodes are refused."""
     nodes: dict[str, _Layer] = {}
     edges = []
     for number, line in enumerate(text.splitlines(), start=1):

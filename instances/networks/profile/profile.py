@@ -151,7 +151,7 @@ class Profile(Graph):
 
     @cached_property
     def hash(self) -> str:
-        """A digest of every field that can change a plan's value (so of no name but those of nodes)."""
+        """A digest of times, sizes and the graph with the ids of its nodes; kernels and number formats are left out."""
         facts = [
             self.training,
             self.micro_batch,

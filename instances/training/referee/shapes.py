@@ -230,6 +230,7 @@ def _kept_by_head(sizes: Sizes) -> Iterator[Kept]:
 
 
 def _kept_by_layer(sizes: Sizes, unit: str) -> Iterator[Kept]:
+    """The tensors that attention and the feed-forward part of a layer keep, with their norms and masks."""
     model, own = sizes.model, sizes.model.attention
     assert own is not None, "layers with shapes have attention"
     u = sizes.hidden_bytes
