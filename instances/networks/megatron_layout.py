@@ -95,7 +95,7 @@ def _refuse_long(letters: int) -> None:
 
 
 def _of_counts(counts: Sequence[int], predictors: int) -> tuple[str, ...]:
-    """Embedding with the first layers, head with the last."""
+    """Letters of stages with so many layers; the embedding is in the first stage, the head in the last."""
     _refuse_long(sum(counts))
     stages = ["t" * count for count in counts]
     stages[0] = "E" + stages[0]

@@ -32,7 +32,7 @@ class Part:
     forward: Amount | None
     backward: Amount | None
     stash: Amount = 0
-    """Bytes that one of its passes keeps until it comes back."""
+    """Bytes that one forward pass keeps until its backward pass."""
     inputs: Amount = 0
     """Bytes that a pass keeps where activations are computed again: what it reads."""
     passes: int = 1

@@ -50,7 +50,7 @@ MAX_OFFSET = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ScheduleDevice:
-    """What runs one block at a time."""
+    """A device or a link, which runs one block at a time."""
 
     name: str
     memory: float | None = None
@@ -71,9 +71,9 @@ class Block:
     devices: tuple[str, ...]
     time: float
     stage: NodeId | None = None
-    """A label, to show and to export."""
+    """The stage to which the block belongs: a label for pictures and exports."""
     memory: Mapping[str, float] = field(default_factory=dict)
-    """The change on each device."""
+    """Change of memory on each device."""
     workspace: Mapping[str, float] = field(default_factory=dict)
     """Memory on each device that the block holds while it runs, and only then."""
 
@@ -85,7 +85,7 @@ class BlockEdge:
     source: str
     target: str
     lag: float = 0
-    """A latency, which occupies nobody."""
+    """A latency, which occupies no device."""
     offset: int = 0
 
 
@@ -218,7 +218,7 @@ class ScheduleProblem(Displayed):
 
 
 def check_repeats(problem: ScheduleProblem) -> None:
-    """Raise where there is no steady state to plan."""
+    """Refuse a problem that has no steady state to plan."""
     if problem.leaks:
         raise InputError("leaks", "is true, so no schedule repeats", "let blocks give back what they take")
     if not any(problem.times):

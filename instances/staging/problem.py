@@ -100,7 +100,7 @@ class DeviceType:
     name: str
     devices: int
     speed: float = 1.0
-    """Configurations take their time divided by this."""
+    """Speed of these devices: a configuration takes its time divided by it."""
     memory_bytes: float | None = None
     """Memory of one device; None: no limit."""
 

@@ -139,7 +139,7 @@ class Given:
         return tuple(name for name in self.options if name not in self.asked)
 
     def named(self, names: Iterable[str]) -> str:
-        """Some options, as a reader knows them."""
+        """Names of options with commas between them, each as its program spells it."""
         return ", ".join(map(self.shown, names))
 
     def shown(self, name: str) -> str:

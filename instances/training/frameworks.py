@@ -44,10 +44,10 @@ class Framework:
 
     name: str
     states: Mapping[int, StateBytes]
-    """By ZeRO stage: those that it can run."""
+    """Bytes of a parameter, for each ZeRO stage that it can run."""
     usual_zero: int
     schedules: tuple[str, ...]
-    """The first is the default without interleaving."""
+    """Schedules that it can run; the first one is the default without interleaving."""
     rules: tuple[Rule, ...]
     even_by: Literal["layers", "units"]
     """How it divides a model without a layout: layers alike with embedding and head beside them, or all units."""

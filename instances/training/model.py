@@ -103,9 +103,9 @@ class OwnLayer:
     name: str
     parameters: int
     stash_bytes: float
-    """Kept for the backward pass, for one sequence, on one device."""
+    """Bytes kept for the backward pass, for one sequence, on one device."""
     output_bytes: float
-    """Sent to the next layer, for one sequence."""
+    """Bytes sent to the next layer, for one sequence."""
     times: tuple[MeasuredTime, ...]
 
 

@@ -58,7 +58,7 @@ class Recompute:
     modules: tuple[str, ...] = ()
     """`("full",)`: whole layers; empty: nothing."""
     layers: int | None = None
-    """In so many layers from the first on; None: in all."""
+    """Number of layers, from the first one on, that compute them again; None: all layers."""
 
     @property
     def word(self) -> str:

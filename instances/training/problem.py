@@ -31,7 +31,7 @@ from .model import Model
 
 PRECISIONS = ("bf16", "fp16", "fp8")
 GIB = 2**30
-# Memory that nothing of the model is in, where the user does not say: the driver's context and buffers.
+# Memory of each GPU that is not there for the model, unless the user says otherwise.
 USUAL_RESERVE = 1.5 * GIB
 
 
@@ -50,7 +50,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A level of links: so many groups of the level below it."""
+    """A level of links, which joins `count` groups of the level below it."""
 
     count: int
     bandwidth: float
@@ -66,7 +66,7 @@ class TrainingProblem(Displayed):
     gpu: Gpu
     devices: int
     levels: tuple[Level, ...]
-    """The innermost first; their counts multiply to the devices."""
+    """Levels of links, the innermost first; their counts multiply to the devices."""
     batch: int
     """Sequences between two updates."""
     sequence: int

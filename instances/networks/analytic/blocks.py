@@ -12,7 +12,7 @@ SPLIT_COLUMNS = "columns"
 SPLIT_ROWS = "rows"
 # Two matrices, the first split by columns and the second by rows: an all-reduce forward and one backward.
 SPLIT_BOTH = "both"
-# Between columns and rows: every device works on its own part and speaks to nobody.
+# Between columns and rows: every device works on its own part and exchanges nothing.
 SPLIT_INSIDE = "inside"
 # Split by outputs, which all devices collect at once.
 SPLIT_GATHERED = "gathered"

@@ -55,7 +55,7 @@ class ProfileOptions:
     sequence: int | None = None
     """Tokens of a sample, for models that are known by their shapes; None, here and below: as the profile was made."""
     micro_batch: int | None = None
-    """Samples of a micro-batch, for the same models."""
+    """Samples of a micro-batch, for models that are known by their shapes."""
     whole_layers: bool = False
     """Nodes are whole layers, the embedding with the first and the head with the last."""
 

@@ -93,7 +93,7 @@ class Profile(Graph):
     """Samples of the micro-batch that all amounts are of."""
     time_unit: str = "s"
     source: Mapping[str, Any] = field(default_factory=dict)
-    """Where it comes from, in words of the source."""
+    """Where the profile comes from, in words of its source."""
     tied: tuple[tuple[str, str], ...] = ()
     """Pairs of names under which one and the same parameter is listed twice."""
 
@@ -114,7 +114,7 @@ class Profile(Graph):
 
     @property
     def ends(self) -> Iterator[tuple[str, str]]:
-        """Who reads from whom, by producer and then in the order of the input."""
+        """Pairs of a producer and a reader, by producer and then in the order of the file."""
         for node, made in zip(self.nodes, self.made, strict=True):
             for tensor in made:
                 for reader in tensor.readers:
@@ -122,7 +122,7 @@ class Profile(Graph):
 
     @cached_property
     def made(self) -> tuple[tuple[ProfileTensor, ...], ...]:
-        """By node the tensors that it makes."""
+        """For each node the tensors that it makes."""
         tensors_of: list[list[ProfileTensor]] = [[] for _ in self.nodes]
         for tensor in self.tensors:
             tensors_of[self.index[tensor.producer]].append(tensor)
@@ -184,7 +184,7 @@ class Profile(Graph):
         return problem
 
     def _on(self, kind: str, given: Mapping[str, Any]) -> Any:
-        # By its address: kinds know profiles, and profiles know no kind.
+        # Loaded by its address, since the modules of kinds import profiles.
         from ...base.kind import load_address
 
         return load_address("pipeplan.instances.lowering:lower")(self, kind=kind, **given).problem

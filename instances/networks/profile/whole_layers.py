@@ -27,7 +27,7 @@ class WholeLayers:
 
     profile: Profile
     members: dict[str, tuple[str, ...]]
-    """By layer the nodes of the first profile, in their order."""
+    """For each layer the nodes of the first profile, in their order."""
     joined: frozenset[str]
     """Nodes of the first profile that are in no layer themselves: the embedding, the head and what else is around."""
 

@@ -125,7 +125,7 @@ def work_to_json(work: Work) -> dict[str, Any]:
 
 
 def _short(value: float) -> float:
-    """Whole amounts without a fraction: files stay small."""
+    """The amount as an int where it is whole, so that files stay small."""
     return int(value) if value == int(value) else value
 
 

@@ -22,7 +22,7 @@ class DeviceUse:
     span: Fraction
     """Time from the device's first start to its last end; in a periodic schedule it is the period."""
     peak: Fraction
-    """The most that it holds, together with what stands there all the time."""
+    """The most memory that the device holds, with what it holds all the time."""
     standing: Fraction
     limit: Fraction | None
     peak_time: Fraction
@@ -32,7 +32,7 @@ class DeviceUse:
 
     @property
     def bubble(self) -> Fraction | None:
-        """The share of the span in which it idles; None where there is no span."""
+        """The share of the span in which the device idles; None where there is no span."""
         return 1 - self.busy / self.span if self.span else None
 
 

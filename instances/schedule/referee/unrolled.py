@@ -43,7 +43,7 @@ class Unrolled:
 
 
 def shape_faults(problem: ScheduleProblem, plan: AnySchedule) -> Iterator[str]:
-    """Why the plan cannot be laid out, a sentence each."""
+    """The reasons why the plan cannot be laid out, each in a sentence."""
     for block in problem.blocks:
         if block.id not in plan.starts:
             yield f"Block {show(block.id)} has no start."

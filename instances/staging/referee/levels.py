@@ -231,7 +231,7 @@ def _called(stage: LeveledStage, level: int) -> str:
 
 
 def _divided(where: str, wanted: set[NodeId], stages: Sequence[LeveledStage]) -> Iterator[Violation]:
-    """Each wanted layer in one of the stages, and nothing else."""
+    """Violations where the stages do not hold each wanted layer once, and nothing else."""
     seen: set[NodeId] = set()
     for stage in stages:
         if not stage.nodes:

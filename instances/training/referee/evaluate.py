@@ -15,7 +15,7 @@ from .seconds import Timing, timing_of
 
 @dataclass(frozen=True)
 class ConfigurationEvaluation:
-    """The referee's own numbers."""
+    """Memory and time of a configuration, as the referee counts them."""
 
     plan: Configuration
     micro_batches: int

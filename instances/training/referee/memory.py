@@ -149,15 +149,15 @@ def _gathered(sizes: Sizes, rank: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Stash:
-    """What one micro-batch keeps in a chunk, and its fullest moment on the way back."""
+    """What one micro-batch keeps in a chunk, and the fullest moment of its backward pass."""
 
     bytes: float
     for_weights: float
     """The part that a divided backward pass needs until the gradients of the weights are there."""
     kept_then: float
-    """What is left of it at the fullest moment of its backward pass."""
+    """Bytes of these that are left at the fullest moment of the chunk's backward pass."""
     moment: float
-    """What is there besides at that moment."""
+    """Bytes that are there besides at that moment."""
 
 
 def _stash_of_chunk(sizes: Sizes, chunk: int) -> Stash:

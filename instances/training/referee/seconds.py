@@ -99,11 +99,11 @@ class Timing:
     seconds: float
     tokens_per_second_per_gpu: float
     mfu: float | None
-    """None: layers are no shapes, so that their operations are not known."""
+    """Share of the GPUs' peak that is used; None: the operations of measured layers are not known."""
     ranks: tuple[RankTime, ...]
     """The load of a rank of each pipeline stage."""
     chunks: tuple[PassTimes, ...]
-    """One micro-batch through each chunk."""
+    """Times of one micro-batch through each chunk."""
     delays: tuple[float, ...]
     """Seconds of a message from each chunk but the last to the next."""
     tails: tuple[float, ...]

@@ -43,7 +43,7 @@ class Kept:
 
     bytes: float
     dropped_by: tuple[str, ...] = ()
-    """Modules that compute it again."""
+    """Modules whose recomputation makes it anew, so that it need not be kept."""
     part: Literal["attention", "feed-forward", "other"] = "other"
     for_weights: bool = False
     """Does a divided backward pass need it until the gradients of the weights are there?"""
