@@ -42,7 +42,7 @@ class Walk(NamedTuple):
     """One walk, to be resumed: for each number of sets that are chosen, which sets may follow and which were tried."""
 
     depth: Any
-    """One number: the place of the last set that is chosen or is to be; negative at the end of the walk."""
+    """One number: how deep the walk is, from 0 on; negative at its end."""
     chosen: Any
     open: Any
     """Row d: sets that may follow the first d ones."""

@@ -130,10 +130,7 @@ class GivenAllocation(BestSoFar):
 
 
 class ExactBeaumont:
-    """Takes allocations from a relaxation, schedules them by CP, and learns cores from what is refuted.
-
-    Without a memory limit the loads alone decide.
-    """
+    """Takes allocations from a relaxation, schedules by CP, and learns cores; without a limit loads alone decide."""
 
     def plan(self, request: Request) -> Outcome:
         problem: ChainProblem = request.problem

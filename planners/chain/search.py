@@ -359,8 +359,7 @@ class Search:
     # ---- one allocation --------------------------------------------------------------------------------------
 
     def _may_anneal(self) -> bool:
-        """May this step anneal? One worker may at a time, on problems that are not over soon, and the more rarely the
-        less annealing finds."""
+        """May this step anneal? One worker at a time may, on long searches, the more rarely the less it finds."""
         if self.plan is None or self.chain.exclusive_buffers or self.annealing:
             return False
         if self.annealer is None or (self.walked_s and self.annealed_s > self.walked_s + ANNEALED_FIRST_S):

@@ -20,7 +20,7 @@ TERMS: Mapping[str, str] = {
     "direct": "tensors between two tasks",
     "buffers": "slots for transfers",
 }
-# Each search for a smallest memory may take this part of the time: one for the chain itself, one for each remedy.
+# Each search for a smallest memory, of the chain itself and of each remedy, may take the time limit divided by this.
 MOST_QUESTIONS = 6
 
 

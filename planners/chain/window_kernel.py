@@ -15,7 +15,7 @@ import numpy as np
 
 from .anneal_kernel import Tables
 
-# What `examine` returns. FITS: no contradiction is left to be found, which does not prove that a pattern exists.
+# What `examine` returns. FITS: the search met no contradiction, which does not prove that a pattern exists.
 FITS, REFUTED, UNDECIDED = 1, 0, -1
 # Depth of branching at which the search gives up.
 DEPTH = 100
@@ -147,8 +147,7 @@ def narrow(part: Part, apart: Any, i: int, j: int) -> int:
 
 
 def memory(part: Part, apart: Any) -> int:
-    """Narrow windows to what the memory allows while each task runs; return -1 where it is too small, else whether
-    something changed."""
+    """Narrow windows to what memory allows during each task; -1: a contradiction, else whether something changed."""
     changed = 0
     for row in range(len(part.tasks)):
         at, group = part.tasks[row, 0], part.tasks[row, 2]
@@ -183,8 +182,7 @@ def memory(part: Part, apart: Any) -> int:
 
 
 def areas(part: Part, apart: Any) -> int:
-    """Limit distances by Little's law on each GPU; return -1 where the area is too small, else whether something
-    changed."""
+    """Limit distances by Little's law on each GPU; return -1 for a contradiction, else whether something changed."""
     changed = 0
     for group in range(len(part.room)):
         spare = part.area[group]
@@ -383,8 +381,7 @@ def list_memory(tables: Tables, gpu: Any, place: Any, own: Any, kept: Any, direc
 
 
 def list_tensors(tables: Tables, gpu: Any, place: Any, kept: Any, direct: Any, counts: Any, timed: bool) -> None:
-    """Add rows for what is kept and what waits between two tasks that both take time (`timed`), or one of which does
-    not."""
+    """Add rows for what is kept and what waits between two tasks; `timed`: those that both take time, else the rest."""
     tasks = len(tables.durations)
     for task in range(tasks):
         g = gpu[min(task, tasks - 1 - task)]

@@ -127,7 +127,6 @@ def _absorbed(
 
 
 def merge(combinations: Combinations, more: Combinations) -> None:
-    """Add further combinations to those at hand."""
     for needs, used in more.items():
         combinations[needs] = combinations.get(needs, 0) | used
 
@@ -171,5 +170,4 @@ def undominated(combinations: Combinations) -> Combinations:
 
 
 def combinations_at(combinations: Combinations, devices: int) -> list[Entry]:
-    """The needs of all combinations that are possible with this number of devices."""
     return [needs for needs, used in combinations.items() if used >> devices & 1]

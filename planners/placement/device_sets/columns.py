@@ -111,8 +111,7 @@ class Columns:
         self._known -= gone
 
     def _grow(self, mixed: Mixture, limit: int, taken: Any, devices: int, proof: _Proof) -> bool:
-        """Add sets by steady prices or, where these find none, by the mixture's own; True: some are new, or `proof`,
-        which takes what the prices prove, refutes the limit."""
+        """Add sets by steady prices or else by the mixture's own; True: some are new, or `proof` refutes the limit."""
         raw = whole_prices(mixed.prices)
         tries = [(raw, int(mixed.rent * PRICE_STEPS * (1 + CLEARLY)))]
         if proof.prices is not None:
@@ -123,7 +122,7 @@ class Columns:
         return any(grown or proof.refutes for grown in asked)
 
     def _price(self, prices: Any, floor: int, limit: int, taken: Any, devices: int, proof: _Proof) -> bool:
-        """Add sets that earn the most at these prices, and tell `proof` what these prove; True: some are new."""
+        """Add sets, by search those that earn more than `floor`, and tell `proof` of the prices; True: some are new."""
         quick = self.pricer.quick(prices, limit, taken)
         left = int(prices.sum()) - self.pricer.cpus_earn(prices, limit, taken)
         proof.take(left - devices * quick.most, prices)
@@ -188,10 +187,7 @@ class Mixture:
 def best_mixture(
     sets: Sequence[DeviceSet], devices: int, cpu: Any, cpu_room: int, limit: int, taken: Any, weights: Any
 ) -> Mixture:
-    """Solve the linear program of the sets.
-
-    `taken`: groups that are placed already, and in none of the sets; `weights`: what a missing group costs.
-    """
+    """Solve the program. `taken`: groups placed already, in none of the sets; `weights`: what a missing group costs."""
     from scipy.optimize import linprog
     from scipy.sparse import csc_array
 

@@ -339,5 +339,4 @@ def pricer(groups: GroupProblem, worst: float, tick: Tick = idle) -> Pricer | No
 
 
 def whole_prices(prices: Sequence[float]) -> Any:
-    """Prices in whole steps."""
     return np.round(np.asarray(prices) * PRICE_STEPS).astype(np.int64)

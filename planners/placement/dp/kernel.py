@@ -175,10 +175,8 @@ def open_nets(t: Tables, i: int, near: Any, open_here: Any) -> int:
 
 
 def larger_ideals(t: Tables, i: int, tile: int, a: int, b: int, inside: Any, larger: Any) -> int:
-    """Write the ideals of a..b-1 that contain ideal i into `larger`, and return their number.
-
-    A word of ideal i is not compared where all ideals of the tile hold its groups.
-    """
+    """Write the ideals of a..b-1 that contain ideal i into `larger`, and return their number. Words of ideal i whose
+    groups all ideals of the tile hold are not compared."""
     asked = False
     for w in range(t.bits.shape[0]):
         mine = t.bits[w, i]

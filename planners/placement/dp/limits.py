@@ -10,8 +10,8 @@ stages inside I together pay every net that I cuts at least once; so do those ou
 can take off the first one: a fractional knapsack of groups by their time there. Where a kind pays no transfers,
 a group on it may also save the nets at it, which is added to its value; where it pays them, it may use its time
 for transfers instead of work. The same inequalities without c(I) and without those nets are a second bound; both must
-hold. Loads of stages prune no more than that: a stage that is too expensive may well become cheaper by one more group,
-which is why only work, size and support may end a search.
+hold. Loads of single stages exclude no larger stage: one that is too expensive may well become cheaper by one more
+group, which is why only work, size and support may end a search.
 """
 
 from __future__ import annotations

@@ -122,8 +122,7 @@ class _Run:
         return self._answer(stop)
 
     def _by_magnitude(self, whole: Model) -> Stop:
-        """Solve the model without costs that are far above all others, then with more and more of them as long as plans
-        that pay them may be better."""
+        """Solve without costs that are far above all others, then with more of them while those plans may be better."""
         limit = first_limit(whole, self.levels, self.bound or 0.0)
         while (model := within(whole, self.levels, limit)) is not whole:
             stop = self._up_to(model, limit)

@@ -24,10 +24,7 @@ PLANNER = Greedy()
 
 
 def _device_orders(groups: Groups) -> Iterator[list[int]]:
-    """Orders of the devices, at most eight, with the CPUs last, first, or between accelerators.
-
-    Their place matters: a group that no accelerator can hold ends the turn of an accelerator.
-    """
+    """CPUs last, first, or between: their place matters, since what no accelerator can hold ends the turn of one."""
     fast, slow = list(range(groups.accelerators)), list(range(groups.accelerators, groups.devices))
     places = [len(fast), 0, *range(1, len(fast))] if slow else [len(fast)]
     for place in places[:8]:
@@ -42,10 +39,7 @@ def _filled(incumbent: Incumbent) -> Iterator[list[int] | None]:
 
 
 def _bisected(filling: _Filling, incumbent: Incumbent) -> Iterator[list[int] | None]:
-    """Plans on the way to the least target for which the devices suffice.
-
-    A larger target is not always easier, so every plan counts.
-    """
+    """Plans on the way to the least target that suffices; a larger one is not always easier, so every plan counts."""
     groups = incumbent.groups
     low = incumbent.bound or 0.0
     high = math.fsum(groups.work) + math.fsum(groups.cpu_work) + math.fsum(cost for _, cost, _ in groups.nets)

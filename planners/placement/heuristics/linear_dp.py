@@ -46,7 +46,9 @@ PLANNER = LinearDp()
 
 
 def too_many(incumbent: Incumbent, most: int) -> Outcome:
-    return incumbent.outcome(Stop.MEMORY, f"{incumbent.groups.count} groups are too many, {most} the most")
+    return incumbent.outcome(
+        Stop.MEMORY, f"{incumbent.groups.count} groups are too many: this planner takes at most {most}"
+    )
 
 
 def best_cuts(groups: Groups, order: Sequence[int], borders: Sequence[int] | None = None) -> list[int] | None:

@@ -83,8 +83,7 @@ GREEDY = LatencyGreedy()
 
 
 def class_orders(problem: PlacementProblem) -> Iterator[list[int]]:
-    """Classes by their first node in a topological order: the problem's own, a depth-first one, and a depth-first one
-    that prefers the longest way ahead."""
+    """Classes by their first node: in the problem's order, depth first, and depth first along the longest way ahead."""
     class_of = {i: c for c, members in enumerate(problem.color_classes) for i in members}
     ahead = [0.0] * len(problem.nodes)
     for v in reversed(problem.topological_order):
@@ -145,10 +144,7 @@ def listed(world: World, order: Sequence[int]) -> list[int] | None:
 
 
 def _choices(world: World, c: int, used: Sequence[float], place: Sequence[int]) -> Iterator[int]:
-    """Places for a class: the accelerators used last come first, since its neighbours are there; CPUs come last.
-
-    Of the accelerators that are still empty, which are all alike, only one is tried.
-    """
+    """Places for a class: later accelerators first, where its neighbours are, with one of the empty ones; CPUs last."""
     if world.allowed[c]:
         busy = {world.device(at) for at in place if at > 0}
         fresh = next((d for d in range(world.accelerators) if d not in busy), None)

@@ -38,10 +38,7 @@ class Tables(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Arrays in which evaluations work, so that they need not allocate any.
-
-    A unit is a node on the CPUs, or a slot: a piece of an accelerator.
-    """
+    """Arrays in which evaluations work. A unit is a node on the CPUs, or a slot: a piece of an accelerator."""
 
     missing: Any  # [unit]: nodes first, then slots
     ready: Any
@@ -109,10 +106,7 @@ def _first(place: Any, slots: int, missing: Any, queue: Any) -> int:
 
 
 def _tell(other: int, end: float, filled: int, missing: Any, ready: Any, queue: Any) -> int:
-    """Tell a unit that one thing for which it waits has ended; after the last one it enters the queue.
-
-    Returns the number of units that have entered it.
-    """
+    """Tell a unit that one thing it waits for has ended; after the last it joins the queue. Returns its length."""
     ready[other] = max(ready[other], end)
     missing[other] -= 1
     if missing[other] == 0:
@@ -270,7 +264,7 @@ def _spread(tables: Any, moves: Any, place: Any, source: int, target: int, count
 
 
 def _complete_classes(tables: Any, moves: Any, place: Any, target: int, count: int) -> int:
-    """Take along the other nodes of all classes that moved; return the number of moved nodes."""
+    """Take along the nodes of moved classes that are on another device; return the number of moved nodes."""
     class_of, class_start, class_nodes, pieces = tables[9], tables[10], tables[11], tables[12]
     changed, mark = moves[1], moves[3]
     device = (target - 1) // pieces if target > 0 else -1

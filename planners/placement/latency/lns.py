@@ -58,11 +58,8 @@ class _Search(LargeNeighbourhoodSearch):
         return place if place is not None and self._take(place) else None
 
     def take_starts(self) -> None:
-        """Take all on the CPUs, the greedy plan, the rows of cells, and the linearised DP's split.
-
-        That program is quick unless the graph is large, so it is asked for graphs of up to 1000 nodes, in a limited
-        share of the time.
-        """
+        """Take all on the CPUs, the greedy plan, the rows of cells, and the linearised DP's split, which is quick only
+        for graphs that are not large: it is limited to 1000 nodes and a share of the time."""
         self._take([0] * len(self.request.problem.nodes))
         self._borrow(GREEDY.plan, self.request)
         with clock.within(self.request.seconds_left()):
