@@ -96,7 +96,7 @@ def atoms_of(
     merged: bool = True,
     classes: tuple[tuple[int, ...], ...] | None = None,
 ) -> Atoms:
-    """The atoms of a problem. `pieces`: subgraphs per accelerator; `merged`: a class that must share a piece is one atom.
+    """The atoms of a problem. `pieces`: subgraphs per accelerator; `merged`: classes that must share a piece are atoms.
 
     `classes`: what must share a device, where that is more than the colours say.
     """

@@ -168,7 +168,7 @@ def remainders(
     place: Any, fast: Any, slow: Any, least: Any, moved: Any, each: Any, sizes: Any, relief: Any, room: float, i: int,
     j: int, ratio: float, gaps: Any,
 ) -> None:  # fmt: skip
-    """Fill gaps[own]: a lower bound on the time of the nodes of ideal j outside of i on the CPUs and on `own` pieces."""
+    """Fill gaps[own]: a lower bound on the time of what ideal j has beyond ideal i on the CPUs and on `own` pieces."""
     chains, most = place.shape[1], gaps.shape[0]
     path, pool, nodes = 0.0, 0.0, 0
     for c in range(chains):

@@ -118,8 +118,8 @@ class PeriodModel(NativeBuilder):
         return self.before[a, b] - self.heights[a]
 
     def memory(self, device: Mapping[str, Any]) -> None:
-        """Memory suffices when a block starts that takes some or has a workspace; and where a block may give back early,
-        it gives no more than is there."""
+        """Memory suffices when a block starts that takes some or has a workspace; and where a micro-batch may give back
+        before it takes, it gives no more than is there."""
         changes = device["changes"]
         for b, workspace in device["at"]:
             own = [] if b not in changes else [changes[b] * ((changes[b] > 0) - self.heights[b])]
