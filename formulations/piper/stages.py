@@ -186,7 +186,7 @@ class StageBook:
         return 1 if self.hierarchy == "basic" else -(-self.problem.devices // d)
 
     def sync_time(self, d: int) -> float:
-        """Time to synchronise a byte of weights, times d, as a stage's load is d times smaller than its work."""
+        """Time to synchronise a byte of weights, times d: a stage's load is (its work + this x its bytes) / d."""
         samples = d if self.semantics == "paper" else self.problem.micro_batches
         once, each = SYNC_TRIPS[self.problem.zero]
         return once * (d - 1) / samples / self.bandwidth + each * (d - 1) / d / self.bandwidth

@@ -52,8 +52,8 @@ class Laid:
         return waits
 
     def _instant(self, a: int, b: int, periods: int) -> Wait:
-        """Block a of some micro-batch runs before b of that which is `periods` earlier; at one instant only where it
-        comes first there."""
+        """The wait by which block a of a micro-batch runs before b of the one `periods` later; at one instant only
+        where a comes first there."""
         depths = self.facts.problem.depths
         first = periods < 0 or (periods == 0 and (depths[a], a) < (depths[b], b))
         return Wait(a, b, Fraction(0) if first else HAIR * self.facts.bound, periods)
