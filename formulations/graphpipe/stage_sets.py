@@ -13,8 +13,6 @@ from ...instances.graph_pipeline.series_parallel import Leaf, Parallel, Series, 
 # The most sets of operators: the model has a column for each set and number of devices.
 MOST_SETS = 20_000
 
-FAMILIES = ("series-parallel", "convex")
-
 
 @lru_cache(maxsize=2)
 def stage_sets(problem: GraphPipelineProblem, family: str) -> tuple[int, ...]:

@@ -55,7 +55,7 @@ class Laid:
         """The wait by which block a of a micro-batch runs before b of the one `periods` later; at one instant only
         where a comes first there."""
         depths = self.facts.problem.depths
-        first = periods < 0 or (periods == 0 and (depths[a], a) < (depths[b], b))
+        first = periods > 0 or (periods == 0 and (depths[a], a) < (depths[b], b))
         return Wait(a, b, Fraction(0) if first else HAIR * self.facts.bound, periods)
 
     def timed(self) -> PeriodicSchedulePlan | None:
