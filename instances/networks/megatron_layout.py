@@ -134,7 +134,7 @@ def _uneven_ends(options: Mapping[str, str], ranks: int, layers: int) -> list[in
         )
     share = left // middle if middle else 0
     ends = [first if first is not None else share, last if last is not None else share]
-    return [share] * ranks if ranks == 1 else [ends[0], *[share] * (ranks - 2), ends[1]]
+    return [layers] if ranks == 1 else [ends[0], *[share] * (ranks - 2), ends[1]]
 
 
 def _checked(stages: tuple[str, ...], layers: int, predictors: int, ranks: int | None) -> Layout:

@@ -1,6 +1,6 @@
 """The staging problem (Piper): a DAG of layers, each with several ways to run it on several tensor-parallel degrees.
 
-`../shared/spec/piper.md`, section 1, in our names: K = `devices`, M = `memory_bytes`, B = `bandwidth`, N =
+The paper's letters in our names: K = `devices`, M = `memory_bytes`, B = `bandwidth`, N =
 `micro_batches`, c = `Edge.bytes`; of a TMPC p = `time`, w = `weight_bytes`, a = `memory_per_batch`, b = `memory_fixed`,
 cfw = `gather_in`, cbw = `gather_out`.
 """

@@ -66,6 +66,11 @@ def test_people_write_the_same_in_many_ways(text: str) -> None:
     assert stages == ("E" + "t" * 8, "t" * 9, "t" * 9, "t" * 6 + "L")
 
 
+def test_one_stage_has_all_layers_whichever_option_counts_them() -> None:
+    for option in ("--decoder-first-pipeline-num-layers", "--decoder-last-pipeline-num-layers"):
+        assert read_layout(f"--pipeline-model-parallel-size 1 {option} 32", 32).stages == ("E" + "t" * 32 + "L",)
+
+
 BAD = {
     "": "layout is empty",
     "Et*8|x*8,L": "layout holds 'x'; give E (the embedding)",
