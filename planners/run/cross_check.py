@@ -37,7 +37,7 @@ def other_method(problem: Problem, method: Method) -> Entry:
     objective = rules_of(problem, method.options).objective
     entry = cross_check_of(method.entry, objective)
     if entry is None:
-        raise UsageError(f"There is no cross-check for problems of kind {problem.kind!r}; drop --cross-check.")
+        raise UsageError(f"There is no cross-check for {method.entry.name!r}; drop --cross-check.")
     limited = next((name for name in questions() if method.options.get(name) is not None), None)
     if limited is not None:
         flag = "--" + limited.replace("_", "-")

@@ -68,7 +68,8 @@ def test_the_cluster_can_be_overridden(plan: Plan, tmp_path: Path) -> None:
         (("golden-4", "--planner", "dp-piper"), "plans problems of kind 'staging'"),
         (("tiny-stages", "--planner", "exact-beaumont"), "plans problems of kind 'chain'"),
         (("tiny-stages", "--planner", "dp-piper", "--variant", "compact"), "has no option --variant"),
-        (("golden-4", "--cross-check"), "There is no cross-check for problems of kind 'chain'"),
+        (("golden-4", "--cross-check"), "There is no cross-check for 'exact-beaumont'"),
+        (("tiny-chain", "--planner", "greedy", "--cross-check"), "There is no cross-check for 'greedy'"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_words(plan: Plan, arguments: tuple[Any, ...], words: str) -> None:

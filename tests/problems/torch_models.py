@@ -141,6 +141,28 @@ def noisy() -> Made:
     return Noisy(), (torch.randn(SAMPLES, WIDTH),), {}
 
 
+class Cusp(nn.Module):
+    """The gradient of its last weights, which are zero, is no number; the loss is."""
+
+    def __init__(self, at: float = 0.0) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(3))
+        self.last = nn.ParameterList([torch.full((WIDTH,), at)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
+        return x.square().mean() + (self.last[0].sqrt() * self.last[0]).sum()
+
+
+def cusp() -> Made:
+    return Cusp(), (torch.randn(SAMPLES, WIDTH),), {}
+
+
+def rootless() -> Made:
+    return Cusp(-1.0), (torch.randn(SAMPLES, WIDTH),), {}
+
+
 def raising() -> Made:
     raise ValueError("there is no such file of weights")
 

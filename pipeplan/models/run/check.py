@@ -5,6 +5,7 @@ Dropout is off on both sides, because the ranks draw other random numbers; every
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -125,26 +126,26 @@ def _loss(output: Any, summed: bool) -> torch.Tensor:
 
 def largest_difference(
     own: Mapping[str, torch.nn.Parameter], expected: Mapping[str, torch.Tensor] | None, group: Any
-) -> tuple[float, float, int]:
-    """The largest difference between the gradients on this rank and those of rank 0, the largest gradient of all, and
-    the number of gradients on this rank.
+) -> tuple[float | None, float, int]:
+    """The largest difference between the gradients on this rank and those of rank 0, the largest finite gradient of
+    all, and the number of gradients on this rank. None: one of them is not finite, so they cannot be compared.
 
     `expected` is known on rank 0, which sends one after the other. Small gradients of their own, such as those of
     biases that a softmax cancels, are noise: only the largest of all is a measure.
     """
     message: list[Any] = [None]
     if expected is not None:
-        largest = max((float(g.abs().max()) for g in expected.values()), default=0.0)
+        largest = max(filter(math.isfinite, (float(g.abs().max()) for g in expected.values())), default=0.0)
         message = [(largest, [(name, tuple(g.shape), g.dtype) for name, g in expected.items()])]
     dist.broadcast_object_list(message, src=0, group=group)
     largest, entries = message[0]
-    worst, compared = 0.0, 0
+    differences = []
     for name, shape, dtype in entries:
         gradient = expected[name].contiguous() if expected is not None else torch.empty(shape, dtype=dtype)
         dist.broadcast(gradient, src=0, group=group)
         if name in own:
             own_gradient = own[name].grad
             difference = gradient if own_gradient is None else own_gradient.cpu() - gradient
-            worst = max(worst, float(difference.abs().max()))
-            compared += 1
-    return worst, largest, compared
+            differences.append(float(difference.abs().max()))
+    finite = all(map(math.isfinite, differences))
+    return max(differences, default=0.0) if finite else None, largest, len(differences)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import sys
 import threading
@@ -166,6 +167,10 @@ class _Rank:
             parameter.grad = None
         dist.barrier(self.talk)
         step: Step = entry.runner.step(self.inputs)
+        if step.loss is not None and not math.isfinite(step.loss):
+            raise InputError(
+                self.job.model, f"has the loss {step.loss}", "give a model and inputs with a finite loss"
+            )
         return step
 
     # ---- the check -----------------------------------------------------------------------------------

@@ -92,8 +92,8 @@ class Check:
 
     loss: float | None
     expected_loss: float
-    difference: float
-    """The largest of any gradient, divided by the largest gradient of all."""
+    difference: float | None
+    """The largest of any gradient, divided by the largest gradient of all; None: some are not finite."""
     compared: int
     """Number of gradients that were compared."""
     empty: bool = False
@@ -101,7 +101,7 @@ class Check:
 
     @property
     def agrees(self) -> bool:
-        if self.loss is None or self.empty or not self.compared:
+        if self.loss is None or self.difference is None or self.empty or not self.compared:
             return False
         off = abs(self.loss - self.expected_loss)
         return self.difference < AGREEMENT and off <= AGREEMENT * max(1.0, abs(self.expected_loss))
@@ -342,12 +342,13 @@ def _check(entries: Sequence[Mapping[str, Any] | None]) -> Check | None:
         return None
     losses = [entry["loss"] for entry in checks if entry["loss"] is not None]
     largest = max(entry["largest"] for entry in checks)
+    differences = [entry["difference"] for entry in checks]
     return Check(
         sum(losses) if losses else None,
         next(entry["expected"] for entry in checks if entry["expected"] is not None),
-        max(entry["difference"] for entry in checks) / (largest or 1.0),
+        None if None in differences else max(differences) / (largest or 1.0),
         sum(entry["compared"] for entry in checks),
-        empty=largest == 0,
+        empty=largest == 0 and None not in differences,
     )
 
 

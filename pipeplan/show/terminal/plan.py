@@ -65,6 +65,8 @@ def _over_time(view: PlanView, unrolled: bool) -> Iterator[Text]:
 def _in_full(view: PlanView, width: int) -> Iterator[str]:
     """The layers of rows whose column has no room for all of them."""
     for table in view.tables:
+        if not table.rows:
+            continue
         _, _, names_width = _fitted(view, table, width)
         for row in table.rows[:MAX_DEVICES_DRAWN]:
             if row.held is not None and row.held.text(names_width) != row.held.text():

@@ -70,10 +70,14 @@ def _checked(case: CaseReport) -> str:
     words = "agree" if check.agrees else "DO NOT AGREE"
     words = "are all zero, so nothing was checked" if check.empty else words
     loss = "none" if check.loss is None else f"{check.loss:.7g}"
+    how = (
+        "some are not finite"
+        if check.difference is None
+        else f"largest difference {check.difference:.1e} of the largest gradient"
+    )
     return (
         f"check of the {'even split' if case.name == 'even' else 'plan'}: loss {loss} (one process: "
-        f"{check.expected_loss:.7g}) and {check.compared} gradients {words}, largest difference {check.difference:.1e} "
-        "of the largest gradient"
+        f"{check.expected_loss:.7g}) and {check.compared} gradients {words}, {how}"
     )
 
 

@@ -12,6 +12,7 @@ from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.rules import LatencyRules
 from pipeplan.show.pictures.plans import draw_plan
 from pipeplan.show.terminal.gantt import gantt
+from pipeplan.show.terminal.plan import draw
 from pipeplan.show.view import view_of
 
 PROBLEM = PlacementProblem(
@@ -48,6 +49,11 @@ def test_nodes_one_after_the_other_share_a_lane() -> None:
     lanes = lanes_of(plan)
     assert len(lanes) == 4
     assert sum(len(spans) for spans in lanes.values()) == 5
+
+
+def test_a_plan_on_the_pool_alone_is_drawn_in_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    draw(view_of(PROBLEM, PlacementPlan((Device("cpu0", "cpu", tuple("axybz")),)), LATENCY))
+    assert "CPU pool |" in capsys.readouterr().out
 
 
 def test_the_picture_is_the_same_for_the_same_plan(tmp_path: Path) -> None:

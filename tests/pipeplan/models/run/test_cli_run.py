@@ -33,7 +33,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Profiles and plans of two stages of the small models, on fake tensors."""
     folder = tmp_path_factory.mktemp("runs")
     found = {}
-    for function in ("gpt", "wider_gpt", "noisy"):
+    for function in ("gpt", "wider_gpt", "noisy", "cusp", "rootless"):
         profile = profile_of(function)
         first = len(profile.nodes) // 2 - 1
         plan = in_shares(profile, first, len(profile.nodes) - first)
@@ -210,6 +210,18 @@ def test_a_model_that_draws_random_numbers_cannot_be_checked(plan: Plan, files: 
     assert said.code == 2
     assert "draws random numbers" in said.err
     assert "drop --check" in said.err
+
+
+def test_gradients_that_are_no_numbers_do_not_agree(plan: Plan, files: dict[str, str]) -> None:
+    said = plan("run", files["cusp-plan"], files["cusp"], "--model", model("cusp"), "--check", "--steps", 1)
+    assert said.code == 3
+    assert "7 gradients DO NOT AGREE, some are not finite" in said.out
+
+
+def test_a_loss_that_is_no_number_is_told(plan: Plan, files: dict[str, str]) -> None:
+    said = plan("run", files["rootless-plan"], files["rootless"], "--model", model("rootless"), "--steps", 1)
+    assert said.code == 2
+    assert "has the loss nan; give a model and inputs with a finite loss" in said.err
 
 
 def test_without_torch_the_sentence_says_what_to_install(

@@ -76,6 +76,7 @@ def test_a_profile_without_times_gets_those_of_its_stages_in_equal_shares() -> N
         (Check(2.0, 2.1, 1e-7, 12), False),
         (Check(2.0, 2.0, 1e-4, 12), False),
         (Check(None, 2.0, 0.0, 12), False),
+        (Check(2.0, 2.0, None, 12), False),
         (Check(0.0, 0.0, 0.0, 12, empty=True), False),
         (Check(2.0, 2.0, 0.0, 0), False),
     ],
