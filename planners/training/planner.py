@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ...instances.base.result import Stop, met
 from ...instances.registry import violations_of
 from ...instances.training.plan import Configuration
-from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Scope, scope_of
 from ..contract import Outcome, Request
-from .search import Report, Search, Settings
+from .search import Report, Search, Settings, rule_of_thumb
 
 CHECKS = ("the search discarded every other choice of degrees by a bound on its time or its memory",)
 # A share of a GPU's memory, some bytes, that is larger than any error in sums of doubles.
@@ -91,54 +90,17 @@ NO_RECOMPUTE = ConfigurationPlanner({"recompute": "none"})
 
 
 class Guide:
-    """Tensor parallelism inside the node, then the fewest stages that fit, and data parallelism with the rest.
-
-    Experts are divided among as many ranks of a stage as can be. If nothing fits, whole layers are computed again.
-    """
+    """The rule of thumb alone."""
 
     def plan(self, request: Request) -> Outcome:
-        problem: TrainingProblem = request.problem
         share = float(request.options.get("memory_error") or 0.0)
-        for word in ("none", "full"):
-            for tensor in self._tensors(problem):
-                best = self._first_that_fits(request, tensor, word, share)
-                if best is not None:
-                    return best
+        best = rule_of_thumb(request.problem, Scope(), Settings(memory_error=share), request.out_of_time)
+        if best is not None:
+            request.board.post(best.plan, best.seconds)
+            return Outcome(Stop.COMPLETED, best.plan, best.seconds)
+        if request.out_of_time():
+            return Outcome(Stop.TIME)
         return Outcome(Stop.COMPLETED, messages=("nothing that the rule of thumb tries fits",))
-
-    @staticmethod
-    def _tensors(problem: TrainingProblem) -> list[int]:
-        """The node's GPUs and their divisors, the most first."""
-        node = problem.levels[0].count
-        return [t for t in range(node, 0, -1) if node % t == 0]
-
-    def _first_that_fits(self, request: Request, tensor: int, word: str, share: float) -> Outcome | None:
-        problem: TrainingProblem = request.problem
-        fixed = {"tensor": str(tensor), "context": "1", "micro-batch": "1", "virtual": "1", "recompute": word}
-        fixed |= {"zero": str(problem.rules.usual_zero), "expert-tensor": "1"}
-        for stages in range(1, problem.devices + 1):
-            if problem.devices % (stages * tensor) or stages > len(problem.model.units):
-                continue
-            for expert in self._experts(problem, problem.devices // stages):
-                scope = Scope({**fixed, "pipeline": str(stages), "expert": str(expert)})
-                # The first answer is one whose layout is balanced; nothing else is left to decide.
-                settings = Settings(memory_error=share, list_all=False)
-                report = Search(problem, scope, settings, out_of_time=request.out_of_time).run()
-                if report.best is not None:
-                    best = replace(report.best)
-                    request.board.post(best.plan, best.seconds)
-                    return Outcome(Stop.COMPLETED, best.plan, best.seconds)
-                if request.out_of_time():
-                    return Outcome(Stop.TIME)
-        return None
-
-    @staticmethod
-    def _experts(problem: TrainingProblem, ranks: int) -> list[int]:
-        """As many ranks as can be."""
-        own = problem.model.experts
-        if own is None:
-            return [1]
-        return [max(e for e in range(1, own.count + 1) if own.count % e == 0 and ranks % e == 0)]
 
 
 GUIDE = Guide()

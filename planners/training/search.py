@@ -183,13 +183,17 @@ class Search:
         heard: Callable[[Report], None] | None = None,
         out_of_time: Callable[[], bool] | None = None,
         fits: Callable[[Configuration], bool] | None = None,
+        by_thumb: bool = True,
     ) -> None:
-        """`fits` has the last word on a plan that is better than all before; None: the sums of the search decide."""
+        """`fits` has the last word on a plan that is better than all before; None: the sums of the search decide.
+        `by_thumb`: begin with a plan by the rule of thumb, so that there is one at once."""
         self.problem, self.scope = problem, scope or Scope()
         self.settings = settings or Settings()
         self.heard, self.out_of_time = heard, out_of_time or (lambda: False)
         self.sure, self.maybe = self.settings.limits(problem.memory_bytes)
         self.fits = fits or (lambda plan: True)
+        self.by_thumb = by_thumb
+        self.rough: Found | None = None
         self.step = problem.efficiencies.step_seconds
         self.report = Report()
         self.heap: list[tuple[float, int, str, Any]] = []
@@ -215,6 +219,8 @@ class Search:
         """Search until the list is proven or time is over; `report` is then complete."""
         self._begin()
         try:
+            if self.by_thumb:
+                self._start()
             while self.heap:
                 if self.out_of_time():
                     return self._end(finished=False)
@@ -284,6 +290,14 @@ class Search:
             if not unfit[row] and sizes[row]
         ]
         heapq.heapify(self.heap)
+
+    def _start(self) -> None:
+        """A rough plan, which tells which choices are too slow. It shortens no search for layouts: each choice that
+        may be listed still gets a plan of its own."""
+        plan = rule_of_thumb(self.problem, self.scope, self.settings, self.out_of_time)
+        if plan is not None and self.fits(plan.plan):
+            self.rough = self.report.best = plan
+            self._tell(None)
 
     def _push(self, bound: float, kind: str, payload: Any) -> None:
         self.ticks += 1
@@ -505,10 +519,8 @@ class Search:
     def _solve(self, word: _Word, bound: float) -> None:
         """Search the layouts of a choice and word, first among those that fit for sure, then among those that
         may fit."""
-        best = self.report.best
         judge = self._judge(word)
-        below = math.inf if best is None else best.seconds - self.step
-        answer = self._layout(judge, self.sure, below)
+        answer = self._layout(judge, self.sure, self._best_seconds)
         answer = replace(answer, bound=max(answer.bound, bound - self.step))
         self._take(word, answer, sure=True)
         if not self._is_row(judge.case) and self.scope.layouts == "any" and answer.bound < self._best_seconds:
@@ -568,8 +580,10 @@ class Search:
 
     @property
     def _best_seconds(self) -> float:
-        """Seconds of the best configuration, the constant `step` left out; infinite: there is none."""
-        return math.inf if self.report.best is None else self.report.best.seconds - self.step
+        """Seconds of the best configuration that the search has found itself, the constant `step` left out; infinite:
+        there is none."""
+        best = self.report.best
+        return math.inf if best is None or best is self.rough else best.seconds - self.step
 
     def _layouts(self, case: Case) -> int:
         """Number of layouts that this case has."""
@@ -634,6 +648,8 @@ class Search:
         """Close the report: the bound, what is discarded and what is undecided."""
         report = self.report
         report.finished = finished
+        if report.best is not None and report.best is self.rough:
+            self.values.setdefault(Gamma.of(report.best.plan), report.best)
         open_bound = min((item[0] for item in self.heap), default=math.inf)
         bound = min(open_bound, self._solved_bound)
         if report.best is not None:
@@ -694,3 +710,40 @@ def search(
 ) -> Report:
     """Search a problem in a scope that is given by words, to the end."""
     return Search(problem, read_scope(fix, forbid, layouts), settings).run()
+
+
+def rule_of_thumb(
+    problem: TrainingProblem, scope: Scope, settings: Settings, out_of_time: Callable[[], bool]
+) -> Found | None:
+    """What users do by hand: tensor parallelism inside the node, then the fewest stages that fit, and data parallelism
+    with the rest; nothing is computed again unless nothing fits without.
+
+    Experts are divided among as many ranks of a stage as can be. What the scope fixes stays as it is.
+    """
+    node = problem.levels[0].count
+    for word in ("none", "full"):
+        for tensor in (t for t in range(node, 0, -1) if node % t == 0):
+            fixed = {"tensor": str(tensor), "context": "1", "micro-batch": "1", "virtual": "1", "recompute": word}
+            fixed |= {"zero": str(problem.rules.usual_zero), "expert-tensor": "1"}
+            for stages in range(1, problem.devices + 1):
+                if problem.devices % (stages * tensor) or stages > len(problem.model.units):
+                    continue
+                if out_of_time():
+                    return None
+                expert = _most_expert_ranks(problem, problem.devices // stages)
+                fixed |= {"pipeline": str(stages), "expert": str(expert)}
+                own = Scope({**fixed, **scope.fix}, scope.forbid, scope.layouts)
+                # The first answer is one whose layout is balanced; nothing else is left to decide.
+                search = Search(problem, own, replace(settings, list_all=False), None, out_of_time, by_thumb=False)
+                best = search.run().best
+                if best is not None:
+                    return best
+    return None
+
+
+def _most_expert_ranks(problem: TrainingProblem, ranks: int) -> int:
+    """Among how many ranks of a stage the experts can be divided at most."""
+    experts = problem.model.experts
+    if experts is None:
+        return 1
+    return max(e for e in range(1, experts.count + 1) if experts.count % e == 0 and ranks % e == 0)

@@ -10,12 +10,13 @@ import pytest
 
 from pipeplan import solve
 from pipeplan.instances.base.result import Stop
+from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.model import MeasuredTime, Model, OwnLayer
 from pipeplan.instances.training.plan import NOTHING, Degrees
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.referee.verify import verify_configuration
-from pipeplan.instances.training.scope import Scope
+from pipeplan.instances.training.scope import Scope, read_scope
 from pipeplan.planners.training.bounds import LoadBound
 from pipeplan.planners.training.cases import Gamma
 from pipeplan.planners.training.inner import Best
@@ -213,7 +214,7 @@ def test_nothing_fits_only_where_that_is_proven() -> None:
     problem = random_training(6, devices=2, batch=4)
     scope = Scope({"virtual": "2"})
     assert Search(problem, scope).run().best is not None
-    report = without_layouts(Search(problem, scope), 2).run()
+    report = without_layouts(Search(problem, scope, by_thumb=False), 2).run()
     assert report.best is None
     assert not report.nothing_fits
     assert report.unlisted
@@ -264,3 +265,26 @@ def test_a_limit_met_to_the_byte_is_decided_by_the_referee(seed: int) -> None:
                 assert result.objective == pytest.approx(truth[0], rel=CLOSE)
             elif result.objective is not None:
                 assert result.objective >= truth[0] * (1 - CLOSE)
+
+
+def test_there_is_a_plan_before_anything_else_is_looked_at() -> None:
+    """Whoever stops the search at once has the plan of the rule of thumb, in the scope that was asked for."""
+    problem = problem_of("qwen3-30b-a3b", "16xh100-80gb", batch=256, sequence=4096)
+    scope = read_scope(["micro-batch=2"], ["tensor=8"])
+    looked: list[Report] = []
+
+    def heard(report: Report) -> None:
+        if not looked:
+            looked.append(report)
+            raise KeyboardInterrupt
+
+    search = Search(problem, scope, heard=heard)
+    with pytest.raises(KeyboardInterrupt):
+        search.run()
+    report = looked[0]
+    assert report.solved == 0
+    assert report.best is not None
+    assert not verify_configuration(problem, report.best.plan)
+    assert report.best.plan.micro_batch == 2
+    assert report.best.plan.degrees.tensor == 4
+    assert [entry.plan for entry in report.listed] == [report.best.plan]
