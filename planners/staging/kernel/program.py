@@ -1,4 +1,4 @@
-"""Filling the table of stages: for each number of micro-batches in flight what the greedy knapsack adds."""
+"""Finds the stages and fills their table: for each number of micro-batches in flight what the greedy knapsack adds."""
 
 from __future__ import annotations
 
