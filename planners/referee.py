@@ -33,7 +33,7 @@ def contradiction(claimed: float | None, value: float | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """A value where there is no violation."""
+    """What the referee says of a plan: a value where it breaks no rule."""
 
     plan: Plan
     value: float | None
@@ -41,7 +41,7 @@ class Ruling:
 
 
 def rules_of(problem: Problem, options: Mapping[str, Any], formulation: Any = None) -> Rules:
-    """By which rules a method's plans are judged: a formulation says which contiguity its plans obey."""
+    """The rules by which a method's plans are judged: a formulation says which contiguity its plans obey."""
     if formulation is not None:
         options = {**options, "contiguity": formulation.contiguity(options)}
     return kind_of(problem).rules(problem, options)

@@ -26,7 +26,7 @@ from .units import OWN, Units, in_own_units
 # How long after its time limit a worker that does not answer is killed: a share of the limit, at least some seconds.
 LEAST_GRACE_S = 1.0
 GRACE_SHARE = 0.1
-# How long after the limit a worker is waited for that is still loading its solver; it goes on, for the next task.
+# How long after the limit a task ends whose worker is still loading its solver; the worker is kept for the next task.
 LOADING_GRACE_S = 0.2
 # How long after it was asked to stop a worker that does not answer is killed.
 INTERRUPT_GRACE_S = 5.0
@@ -99,6 +99,7 @@ class Job:
     # ---- called by the worker's thread -----------------------------------------------------------------
 
     def receive(self, message: Message) -> None:
+        """Take up what the worker tells of this task."""
         if message.number != self._task.number:
             return
         with self._changed:
@@ -148,6 +149,7 @@ class Job:
                 )
 
     def died(self, how: str) -> None:
+        """The task has ended with its process, unless it had ended before."""
         with self._changed:
             if self.outcome is None:
                 stop, message = self._verdict or (Stop.ERROR, how)

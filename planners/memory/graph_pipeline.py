@@ -29,6 +29,7 @@ DP, CP = "graphpipe", "cp-graphpipe"
 # Options that say which plans there are; longer groups of passes never need less memory.
 ASKED = ("micro_batch", "mixed_micro_batches", "degrees")
 STEADY = {"objective": "time-per-sample"}
+# No time, whatever the size of a micro-batch.
 AT_ONCE = TimeCurve((1.0,), (0.0,))
 
 
@@ -55,7 +56,7 @@ def least_memory(
 def explain(
     problem: GraphPipelineProblem, options: Mapping[str, Any], limits: SolveOptions, proven: bool
 ) -> tuple[str, ...]:
-    """Its planners prove of no limit that there is no plan, and say how much memory is enough all the same."""
+    """How much memory would be enough, whether or not it is proven that there is no plan."""
     return would_do(problem, options, limits)
 
 
@@ -86,7 +87,7 @@ def _floor(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> Floor:
 
 
 def _timeless(problem: GraphPipelineProblem, memory_bytes: float | None) -> GraphPipelineProblem:
-    """Nothing takes any time, so that a search ends with its first plan."""
+    """The problem with so much memory in which nothing takes any time, so that a search ends with its first plan."""
     return problem.replace(
         operators=tuple(replace(x, forward=AT_ONCE, backward=AT_ONCE, output_bytes=0.0) for x in problem.operators),
         link=Link(),
@@ -99,7 +100,7 @@ def _timeless(problem: GraphPipelineProblem, memory_bytes: float | None) -> Grap
 def _quick(
     problem: GraphPipelineProblem, options: Mapping[str, Any], memory_bytes: float | None, limits: SolveOptions
 ) -> Answer:
-    """The planner searches some plans alone, but all of those."""
+    """The answer of the planner, which searches all of some plans: without one it says nothing of others."""
     asked = _timeless(problem, memory_bytes)
     outcome = outcome_of(asked, DP, options, limits)
     plan = accepted(asked, outcome.plan, STEADY)

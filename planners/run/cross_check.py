@@ -33,7 +33,7 @@ Solve = Callable[..., Result]
 
 
 def other_method(problem: Problem, method: Method) -> Entry:
-    """Whom to ask, or a `UsageError`."""
+    """The method to ask, or a `UsageError` where there is none."""
     objective = rules_of(problem, method.options).objective
     entry = cross_check_of(method.entry, objective)
     if entry is None:
@@ -42,11 +42,10 @@ def other_method(problem: Problem, method: Method) -> Entry:
     if limited is not None:
         flag = "--" + limited.replace("_", "-")
         raise UsageError(f"There is no cross-check with {flag}; drop --cross-check.")
-    able = _objectives(entry)
-    if able and objective not in able:
-        raise UsageError(
-            f"There is no cross-check for {objective}; drop --cross-check, or minimise {' or '.join(map(str, able))}."
-        )
+    objectives = _objectives(entry)
+    if objectives and objective not in objectives:
+        others = " or ".join(map(str, objectives))
+        raise UsageError(f"There is no cross-check for {objective}; drop --cross-check, or minimise {others}.")
     missing = lacks(entry, problem)
     if missing is not None:
         raise UsageError(
@@ -56,7 +55,7 @@ def other_method(problem: Problem, method: Method) -> Entry:
 
 
 def _objectives(entry: Entry) -> tuple[str, ...]:
-    """By which it can plan; empty where its kind has but one."""
+    """Objectives that it can minimise; empty where nothing of its kind lets one choose."""
     choices = [spec.choices for spec in entry.options if spec.name == "objective"]
     usual = usual_objective(entry.problem_kind)
     return choices[0] if choices else () if usual is None else (usual,)
@@ -68,8 +67,8 @@ def cross_check(
     """The other method's answer with what in it contradicts `result` (None: nothing), and its plan."""
     entry = other_method(problem, method)
     names = {"formulation" if entry.name in FORMULATIONS else "planner": entry.name}
-    known = {spec.name for spec in entry.options}
-    question = {name: value for name, value in as_judged(problem, method.options).items() if name in known & ASKED}
+    shared = ASKED & {spec.name for spec in entry.options}
+    question = {name: value for name, value in as_judged(problem, method.options).items() if name in shared}
     question |= {**entry.check_options, **method.entry.checked_with}
     solver = {"solver": entry.check_solver} if entry.name in FORMULATIONS else {}
     try:

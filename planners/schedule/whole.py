@@ -41,8 +41,8 @@ class WholeProblem:
 
     @cached_property
     def orders(self) -> tuple[tuple[int, int], ...]:
-        """By which blocks without time follow each other at one instant: topological position, then order in the file;
-        the micro-batch comes before both."""
+        """Keys by which blocks that take no time follow each other at one instant: topological position, then order in
+        the file; the micro-batch comes before both."""
         sign = -1 if self.backwards else 1
         return tuple((sign * depth, sign * b) for b, depth in enumerate(self.problem.depths))
 
