@@ -18,7 +18,9 @@ from ...instances.training.problem import TrainingProblem
 from .keys import Keys
 from .links import Cluster, Groups
 
+# Parts of a sheet: each way of sending hides behind another part.
 PARTS = ("products", "attention", "memory", "tensor", "context", "expert")
+# How many times as long as forward fused attention runs backward, since it multiplies five times instead of twice.
 ATTENTION_BACKWARD = 2.5
 # Modules whose work is computed again along with a module.
 ALONG = {"moe": ("moe", "moe_act", "shared_experts")}
@@ -29,6 +31,8 @@ Sheet = dict[str, Any]
 
 @dataclass
 class _Module:
+    """Seconds of a module of a unit; `inputs` is the backward pass without the gradients of weights."""
+
     forward: Sheet = field(default_factory=dict)
     inputs: Sheet = field(default_factory=dict)
     weights: Any = 0.0
@@ -36,14 +40,14 @@ class _Module:
 
 @dataclass(frozen=True)
 class UnitSeconds:
-    """One type of unit and one micro-batch; columns of seconds."""
+    """Seconds of one type of unit for one micro-batch, in columns."""
 
     forward: Any
     inputs: Any
     """Seconds of the backward pass without the gradients of weights."""
     weights: Any
     again: Mapping[tuple[str, ...], Any]
-    """By what is computed again."""
+    """Seconds to compute again, by the modules that are."""
 
     @property
     def backward(self) -> Any:
@@ -83,7 +87,7 @@ class Seconds:
         bytes."""
         self.gradient_bytes = gradient_bytes
         modules = self._modules(name)
-        known: dict[tuple[str, ...], Any] = {}
+        again_of: dict[tuple[str, ...], Any] = {}
         sums: dict[tuple[int, ...], Any] = {}
         for word in self.words:
             inner = {one for name_ in word for one in ALONG.get(name_, (name_,))}
@@ -94,10 +98,10 @@ class Seconds:
             )
             if again not in sums:
                 sums[again] = self._seen(modules[at][1].forward for at in again)
-            known[word] = sums[again]
+            again_of[word] = sums[again]
         forward = self._seen(own.forward for _, own in modules)
         inputs = self._seen(own.inputs for _, own in modules)
-        return UnitSeconds(forward, inputs, sum(own.weights for _, own in modules) + self._zero(), known)
+        return UnitSeconds(forward, inputs, sum(own.weights for _, own in modules) + self._zero(), again_of)
 
     def _zero(self) -> Any:
         import numpy as np
@@ -105,16 +109,16 @@ class Seconds:
         return np.zeros(len(self.keys.tensor))
 
     def _seen(self, sheets: Iterable[Sheet]) -> Any:
-        """Their sum, without what is hidden."""
+        """The sum of sheets, without what is hidden."""
         total: Sheet = dict.fromkeys(PARTS, self._zero())
         for sheet in sheets:
             for part, seconds in sheet.items():
                 total[part] = total[part] + seconds
-        own = self.rates
+        rates = self.rates
         alone = total["products"] + total["attention"] + total["memory"]
-        sent = exposed(total["tensor"], own.tensor_hidden, total["products"])
-        sent = sent + exposed(total["context"], own.context_hidden, total["attention"])
-        return alone + sent + exposed(total["expert"], own.expert_hidden, total["products"])
+        sent = exposed(total["tensor"], rates.tensor_hidden, total["products"])
+        sent = sent + exposed(total["context"], rates.context_hidden, total["attention"])
+        return alone + sent + exposed(total["expert"], rates.expert_hidden, total["products"])
 
     # ---- the modules of a unit ------------------------------------------------------------------------------
 

@@ -30,13 +30,13 @@ WITH_WORDS = ("dense", "experts", "own")
 
 @dataclass(frozen=True)
 class UnitBytes:
-    """One type of unit and one micro-batch; columns."""
+    """Parameters of one type of unit, and bytes that it keeps for one micro-batch, in columns."""
 
     usual: Any
     """Parameters, those of experts apart."""
     experts: Any
     stash: Mapping[tuple[str, ...], Any]
-    """By what is computed again."""
+    """Bytes that are kept, by the modules that are computed again."""
     moment: Mapping[tuple[str, ...], Any]
     """The most that the unit has on the way back, what it keeps included."""
     for_weights: Mapping[tuple[str, ...], Any]
@@ -47,10 +47,10 @@ class UnitBytes:
 
 @dataclass
 class _Sum:
-    """Tensors that are kept, by who drops them; attention apart from what follows it."""
+    """Tensors that a unit keeps: by whom each is dropped when it is computed again, its part of the unit (attention or
+    feed-forward), its bytes, and whether gradients of weights need it."""
 
     layer_input: Any = 0.0
-    always: Any = 0.0
     tensors: tuple[tuple[tuple[str, ...], str, Any, bool], ...] = ()
 
     def add(self, size: Any, *dropped_by: str, part: str = "other", for_weights: bool = False) -> None:
@@ -68,18 +68,19 @@ class Bytes:
         """The hidden states of a micro-batch on one rank."""
 
     def unit(self, name: UnitType) -> UnitBytes:
+        """All of one type of unit, for every word."""
         kept = self._kept(name)
         tops = self._tops(name)
         stash, moment, for_weights = {}, {}, {}
         # Most words say the same of a unit: what they drop in it is worked out and kept once.
         modules = {module for dropped_by, *_ in kept.tensors for module in dropped_by} | {FULL}
-        known: dict[tuple[str, ...], tuple[Any, Any, Any]] = {}
+        by_modules: dict[tuple[str, ...], tuple[Any, Any, Any]] = {}
         for word in self.words:
             own = tuple(module for module in word if module in modules) if name in WITH_WORDS else ()
-            if own not in known:
+            if own not in by_modules:
                 left, for_weight = self._left(kept, own), self._left(kept, own, for_weights=True)
-                known[own] = left, for_weight, self._fullest(name, kept, tops, own)
-            stash[word], for_weights[word], moment[word] = known[own]
+                by_modules[own] = left, for_weight, self._fullest(name, kept, tops, own)
+            stash[word], for_weights[word], moment[word] = by_modules[own]
         usual, experts, shapes = self._weights(name)
         return UnitBytes(usual, experts, stash, moment, for_weights, shapes)
 
@@ -109,17 +110,18 @@ class Bytes:
         return total
 
     def _fullest(self, name: UnitType, kept: _Sum, tops: Any, word: tuple[str, ...]) -> Any:
+        """The most bytes at any moment of the way back."""
         import numpy as np
 
         again = self._lost(
             kept, word, *(("attention", "feed-forward", "other") if FULL in word else ("feed-forward",))
         )
-        found = self._left(kept, word) + tops + again
+        fullest = self._left(kept, word) + tops + again
         if name in ("dense", "experts", "prediction"):
             # While attention runs backward what follows it is gone.
             before = self._left(kept, word, "feed-forward") + self._attention_top()
-            found = np.maximum(found, before + self._lost(kept, word, "attention", "other"))
-        return found
+            fullest = np.maximum(fullest, before + self._lost(kept, word, "attention", "other"))
+        return fullest
 
     def _kept(self, name: UnitType) -> _Sum:
         kept = _Sum()
@@ -204,7 +206,7 @@ class Bytes:
     # ---- what is there for a moment -------------------------------------------------------------------------
 
     def _tops(self, name: UnitType) -> Any:
-        """While the head, what follows attention, or the embedding runs backward."""
+        """Bytes that are there besides while the head, what follows attention, or the embedding runs backward."""
         import numpy as np
 
         model, whole = self.model, HALF * self.tokens * self.model.hidden
@@ -265,7 +267,7 @@ class Bytes:
         return self._columns(usual), self._columns(experts), shapes
 
     def _attention_weights(self, shapes: list[tuple[Any, Any]]) -> Any:
-        """Adds the shapes; gives the numbers that are in none."""
+        """Add the shapes of attention; returns how many parameters are in none."""
         own, heads, h = self.model.attention, self._heads(), self.model.hidden
         assert own is not None, "as above"
         shapes.append((h, heads * own.values))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # The most sets of last stages that one search looks at.
 MOST_NODES = 20_000
+# The most rounds of local moves that improve a first layout.
 MOVE_ROUNDS = 20
 
 
@@ -178,7 +179,7 @@ def solve(
     tolerance : float
         The relative gap that is good enough.
     most_nodes : int
-        Of the search for each word; 0: a first layout and its bound; negative: only bounds.
+        The most nodes of the search for each word; 0: a first layout and its bound; negative: only bounds.
     """
     if pipeline.stages > pipeline.intervals.units:
         return Best(None, float("inf"))
@@ -197,7 +198,7 @@ def solve(
 
 
 def _better(one: Best, other: Best) -> Best:
-    """Both are known: the better layout, the weaker bound."""
+    """The better layout of the two, with the weaker bound, which holds for both."""
     bound, nodes = min(one.bound, other.bound), one.nodes + other.nodes
     if other.value is not None and (one.value is None or other.value < one.value):
         one = other
@@ -229,7 +230,7 @@ def _plan(pipeline: Pipeline, own: Intervals, cutoff: float, tolerance: float, m
 
 
 def _with_words(pipeline: Pipeline, best: Best) -> Best:
-    """The shortest word that fits, stage by stage."""
+    """The layout with the fastest word that fits each stage."""
     if best.value is None:
         return best
     own, start, words = pipeline.intervals, 0, []

@@ -78,10 +78,10 @@ class ConfigurationPlanner:
 
 
 def _messages(report: Report) -> tuple[str, ...]:
-    found = [f"{report.considered} choices of degrees, of which {report.unfit} cannot fit"]
+    messages = [f"{report.considered} choices of degrees, of which {report.unfit} cannot fit"]
     if report.undecided:
-        found.append(f"{report.undecided} choices are not discarded yet")
-    return tuple(found)
+        messages.append(f"{report.undecided} choices are not discarded yet")
+    return tuple(messages)
 
 
 PLANNER = ConfigurationPlanner()
@@ -134,7 +134,7 @@ class Guide:
 
     @staticmethod
     def _experts(problem: TrainingProblem, ranks: int) -> list[int]:
-        """As many ranks as can be."""
+        """The expert degree: the most ranks of a stage that can share the experts."""
         own = problem.model.experts
         if own is None:
             return [1]

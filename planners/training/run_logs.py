@@ -40,6 +40,7 @@ _AGAIN = re.compile(r"Applied (\w+) activation checkpointing")
 
 # Arguments of Megatron whose flags have other names.
 RENAMED = {"fp8": "fp8-format"}
+# Flags that say what was run; a log names hundreds of others.
 READ_FROM_LOG = (
     *("tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size", "seq-length"),
     *("expert-model-parallel-size", "expert-tensor-parallel-size", "micro-batch-size", "global-batch-size"),
@@ -51,6 +52,7 @@ READ_FROM_LOG = (
     *("num-attention-heads", "sequence-parallel", "bf16", "fp16", "fp8-format", "num-experts"),
     *("untie-embeddings-and-output-weights", "swiglu", "multi-latent-attention", "mtp-num-layers"),
 )
+# torchtitan's option for each dimension of its device mesh.
 MESH = {
     "pp": "pipeline-parallel-degree",
     "dp-replicate": "data-parallel-replicate-degree",
@@ -83,7 +85,7 @@ def run_of_log(path: str, problem: TrainingProblem) -> MeasuredRun:
 
 
 def _counted(values: Sequence[float]) -> tuple[float, int]:
-    """The median after the warm-up, and of how many."""
+    """The median of the values after the warm-up, and how many these are."""
     kept = values[WARM_UP:] if len(values) > WARM_UP else values
     return statistics.median(kept), len(kept)
 
@@ -112,7 +114,7 @@ def _megatron(path: str, lines: Sequence[str], problem: TrainingProblem) -> Meas
 
 
 def _arguments(lines: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """As flags: None and False are absent, True is a flag alone, lists are words."""
+    """The arguments of a log as flags: None and False are absent, True is a flag alone, lists are words."""
     found: dict[str, tuple[str, ...]] = {}
     for line in lines:
         match = _ARGUMENT.search(line)
@@ -128,7 +130,7 @@ def _arguments(lines: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _problem_of_arguments(arguments: dict[str, tuple[str, ...]], problem: TrainingProblem) -> TrainingProblem:
-    """Batch, sequence, GPUs, layers and number format are those of the log."""
+    """The problem with batch, sequence, GPUs, layers and number format of the log."""
 
     def whole(name: str, usual: int) -> int:
         text = "".join(arguments.get(name, ())[:1])

@@ -19,6 +19,7 @@ from ...instances.training.referee.verify import framework_faults, shape_faults
 from ...instances.training.words import configuration_from_words
 from .runs import MeasuredRun
 
+# Columns that change the problem, those that make the configuration, and those that were measured.
 OF_PROBLEM = ("model", "layers", "dense_layers", "devices", "sequence", "batch", "precision")
 OF_CONFIGURATION = (
     *("micro_batch", "tensor", "context", "pipeline", "virtual", "data", "expert", "zero", "recompute"),
@@ -108,7 +109,7 @@ def _problem(row: Mapping[str, str], problem: TrainingProblem) -> TrainingProble
 
 
 def _on(problem: TrainingProblem, text: str) -> TrainingProblem:
-    """On another number of the same GPUs: efficiencies are those of one sort."""
+    """The problem on another number of the same GPUs, since efficiencies are those of one sort."""
     if text.isascii() and text.isdecimal():
         count = int(text[:9])
     else:
