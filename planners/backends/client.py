@@ -76,13 +76,13 @@ class Job:
         return events
 
     def interrupt(self) -> None:
-        """Ask it to stop and to hand over what it has; it is killed if it does not."""
+        """Ask the solver to stop and to hand over what it has; it is killed if it does not."""
         if self._interrupted_at is None:
             self._interrupted_at = time.monotonic()
             self._worker.send(Message(self._task.number, "interrupt", None))
 
     def kill(self) -> None:
-        """End the process now; what it told until now stays."""
+        """End the process now; what it has told stays."""
         self._end(Stop.INTERRUPTED, "the solver process was killed on request")
 
     def offer(self, values: Mapping[str, float]) -> bool:

@@ -37,17 +37,17 @@ def least_memory(
     problem: GraphPipelineProblem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
 ) -> SmallestMemory:
     """The least memory of all plans with the micro-batches and degrees that the options allow."""
-    own = {name: options[name] for name in ASKED if name in options} | STEADY
+    question = {name: options[name] for name in ASKED if name in options} | STEADY
     questions = Questions(
         unit=_unit(problem),
-        floor=_floor(problem, own),
-        held=partial(held, problem, options=own),
-        first=partial(_quick, problem, own),
+        floor=_floor(problem, question),
+        held=partial(held, problem, options=question),
+        first=partial(_quick, problem, question),
         # What needs no search may refute an amount as well.
         rounds=(
-            partial(_quick, problem, own),
-            lambda memory, limits: Answer(none=lower_bound(problem.replace(memory_bytes=memory), own) is None),
-            partial(_exact, problem, own),
+            partial(_quick, problem, question),
+            lambda memory, limits: Answer(none=lower_bound(problem.replace(memory_bytes=memory), question) is None),
+            partial(_exact, problem, question),
         ),
     )
     return Search(questions, limits, watch).run()

@@ -220,8 +220,8 @@ def outcome_of(
     """Outcome of a formulation or a planner, with those of the options that it declares; a failure is an open
     question."""
     entry = FORMULATIONS.get(name) or PLANNERS[name].for_kind(problem.kind)
-    own = {spec.name: options[spec.name] for spec in entry.options if spec.name in options}
-    asked = resolve_options(entry, own)
+    declared = {spec.name: options[spec.name] for spec in entry.options if spec.name in options}
+    asked = resolve_options(entry, declared)
     planner = PLANNERS[EXACT] if name in FORMULATIONS else entry
     if planner.name == EXACT:
         asked |= {"formulation": name, "solver": "auto"}

@@ -115,15 +115,15 @@ def _scope_differences(problem: Problem, result: Result) -> Iterator[str]:
     """Results of earlier versions name no plans of which their bounds speak, or a file for their allocation."""
     if unknown_allocation(result.options.get("allocation")) is not None or is_address(_named(result)):
         return
-    told = dict.fromkeys(filter(None, (result.scope, None if result.proof is None else result.proof.scope)))
-    if not told:
+    scopes = dict.fromkeys(filter(None, (result.scope, None if result.proof is None else result.proof.scope)))
+    if not scopes:
         return
     try:
         family = stored_method(problem, result).family(problem)
     except UsageError as error:
-        yield f"the result says that its bound holds for {', '.join(told)}; its method says nothing: {error}"
+        yield f"the result says that its bound holds for {', '.join(scopes)}; its method says nothing: {error}"
         return
-    for scope in told:
+    for scope in scopes:
         if family is None or scope != family.scope:
             proves = "nothing" if family is None else f"for {family.scope}"
             yield f"the result says that its bound holds for {scope}; its method proves {proves}"

@@ -5,7 +5,7 @@ bound of one is above a plan of the other that the bound is meant for, or where 
 The dynamic program plans chains of stages; its plans are plans of the problem without contiguity as well, while its
 bounds hold for chains alone. Piper's program and its models answer the same question. GraphPipe's program is checked by
 a model of all convex stages, for which its bounds hold as well, and the program for short iterations by a model of its
-own stages; and the first checks a model with plans of the decomposition.
+own stages; a model is checked by GraphPipe's program with stages of the decomposition alone.
 """
 
 from __future__ import annotations

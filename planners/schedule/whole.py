@@ -110,9 +110,9 @@ def in_whole_numbers(problem: ScheduleProblem) -> WholeProblem:
     for block in problem.blocks:
         rows = []
         for name in sorted({*block.memory, *block.workspace}, key=index.__getitem__):
-            change, held = whole(block.memory.get(name, 0)), whole(block.workspace.get(name, 0))
-            if change or held:
-                rows.append((index[name], max(change, 0) + held, change))
+            change, work = whole(block.memory.get(name, 0)), whole(block.workspace.get(name, 0))
+            if change or work:
+                rows.append((index[name], max(change, 0) + work, change))
         uses.append(tuple(rows))
     return WholeProblem(
         problem,

@@ -36,7 +36,7 @@ from .tables import TooManyPairsError
 @dataclass(frozen=True)
 class PiperPlanner:
     restriction: Restriction | None = None
-    """The choices that are taken away; None: the program decides over all of them, and its bounds are proofs."""
+    """The choices that are left; None: the program decides over all of them, and its bounds are proofs."""
 
     def plan(self, request: Request) -> Outcome:
         check_question(request.problem, request.options)

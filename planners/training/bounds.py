@@ -263,9 +263,9 @@ class LoadBound:
         loads = self.loads
         if not self.counted:
             return np.zeros(len(loads.shape.firsts)), 0.0, 0, 0
-        own = self.case.by_word[self.judge.modules]
-        less = float((self.case.by_word[NONE].stash - own.stash).max())
-        again = (own.again * self.case.timed_layers)[loads.shape.firsts] * self._again_share
+        costs = self.case.by_word[self.judge.modules]
+        less = float((self.case.by_word[NONE].stash - costs.stash).max())
+        again = (costs.again * self.case.timed_layers)[loads.shape.firsts] * self._again_share
         if self.least_count is not None:
             return again, less, self.least_count, loads.shape.units
         assert self.judge.count is not None, "one of both"
@@ -308,9 +308,9 @@ class LoadBound:
             j = 0 if u == 0 else len(counts) - 1
             counts[j], weights[j] = counts[j] + 1, weights[j] + float(seconds[u]) / layer
         for r, left in enumerate(units):
-            own = [j for j, home in enumerate(loads.homes) if home == r]
+            chunks = [j for j, home in enumerate(loads.homes) if home == r]
             for _ in range(left):
-                j = min(own, key=lambda j: (counts[j] > 0, weights[j], sign * j))
+                j = min(chunks, key=lambda j: (counts[j] > 0, weights[j], sign * j))
                 counts[j], weights[j] = counts[j] + 1, weights[j] + 1
         return tuple(counts) if min(counts) > 0 and sum(counts) == shape.units else None
 

@@ -181,14 +181,14 @@ class CaseMaker:
         import numpy as np
 
         model, t = self.model, self.keys.tensor
-        found: dict[UnitType, tuple[Any, Any]] = {}
+        numbers: dict[UnitType, tuple[Any, Any]] = {}
         for name in self.names:
             own, none = self.bytes[name], np.zeros(len(t))
             if name == "embedding":
                 table = model.vocabulary / t * (model.embedding_size or model.hidden)
-                found[name] = table + model.positions * model.hidden, none
+                numbers[name] = table + model.positions * model.hidden, none
             elif name == "head":
-                found[name] = none + model.vocabulary / t * model.hidden, none
+                numbers[name] = none + model.vocabulary / t * model.hidden, none
             else:
                 # Those of the experts come last.
                 with_experts = name == "experts" or (name == "prediction" and model.experts is not None)
@@ -198,8 +198,8 @@ class CaseMaker:
                     usual = usual + model.experts.count * model.hidden
                     grouped = sum((rows * columns for rows, columns in own.shapes[-2:]), none)
                     experts = grouped * model.experts.count / self.keys.expert
-                found[name] = usual, experts
-        return found
+                numbers[name] = usual, experts
+        return numbers
 
     @cached_property
     def bits(self) -> Any:
@@ -339,8 +339,8 @@ class CaseMaker:
         gradient = gradient_bytes_of(self.problem.rules.states[gamma.zero])
         rows = []
         for stride, count in zip((d.tensor, d.expert_tensor * d.expert), counts, strict=True):
-            own = self.cluster.groups(stride, count)
-            rows.append((float(own.ring) * gradient, float(own.ring) * HALF, float(own.latency)))
+            groups = self.cluster.groups(stride, count)
+            rows.append((float(groups.ring) * gradient, float(groups.ring) * HALF, float(groups.latency)))
         return np.array(rows)
 
     def _masks(self, row: int, each: float) -> Any:

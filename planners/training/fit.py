@@ -127,8 +127,8 @@ class _Search:
         return [math.log(self._seconds(run, efficiencies) / run.seconds) for run in self.runs]
 
     @staticmethod
-    def _seconds(run: Run, own: Efficiencies) -> float:
-        return _Search._iteration(run, own).seconds()
+    def _seconds(run: Run, efficiencies: Efficiencies) -> float:
+        return _Search._iteration(run, efficiencies).seconds()
 
     def value(self, point: Sequence[float], errors: Sequence[float]) -> float:
         distances = [abs(x - start) for x, start in zip(point, self.start, strict=True)]
@@ -163,8 +163,8 @@ class _Search:
         The passes that wait for each other stay those of this point, so that every run is simulated once.
         """
         here = [self._iteration(run, self.efficiencies(point)) for run in self.runs]
-        paths = [own.path() for own in here]
-        old = [own.along(path) for own, path in zip(here, paths, strict=True)]
+        paths = [iteration.path() for iteration in here]
+        old = [iteration.along(path) for iteration, path in zip(here, paths, strict=True)]
         columns = []
         for i, x in enumerate(point):
             step = STEP if x + STEP <= self.high[i] else -STEP
@@ -174,8 +174,8 @@ class _Search:
         return [list(row) for row in zip(*columns, strict=True)]
 
     @staticmethod
-    def _iteration(run: Run, own: Efficiencies) -> Iteration:
-        return Iteration(run.problem.replace(efficiencies=own), run.plan)
+    def _iteration(run: Run, efficiencies: Efficiencies) -> Iteration:
+        return Iteration(run.problem.replace(efficiencies=efficiencies), run.plan)
 
     def _step(
         self, point: Sequence[float], errors: Sequence[float], slopes: Sequence[Sequence[float]], box: float
@@ -209,9 +209,11 @@ class _Search:
         coordinates = zip(answer.x[:n], self.low, self.high, strict=True)
         return [float(min(max(x, low), high)) for x, low, high in coordinates]
 
-    def _told(self, k: int, own: Efficiencies, slopes: Sequence[float]) -> RunError:
+    def _told(self, k: int, efficiencies: Efficiencies, slopes: Sequence[float]) -> RunError:
         run = self.runs[k]
-        return RunError(run.name, self._seconds(run, own), run.seconds, dict(zip(self.names, slopes, strict=True)))
+        return RunError(
+            run.name, self._seconds(run, efficiencies), run.seconds, dict(zip(self.names, slopes, strict=True))
+        )
 
 
 def left_out(
@@ -226,8 +228,10 @@ def left_out(
     for part in range(count):
         out = runs[part::count]
         used = [run for k, run in enumerate(runs) if k % count != part]
-        own = fit(used, names, known).efficiencies if used else known or runs[0].problem.efficiencies
-        errors += [RunError(run.name, _Search._iteration(run, own).seconds(), run.seconds, {}) for run in out]
+        efficiencies = fit(used, names, known).efficiencies if used else known or runs[0].problem.efficiencies
+        errors += [
+            RunError(run.name, _Search._iteration(run, efficiencies).seconds(), run.seconds, {}) for run in out
+        ]
     return tuple(errors)
 
 

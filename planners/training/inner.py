@@ -205,17 +205,17 @@ def _better(one: Best, other: Best) -> Best:
     return replace(one, bound=bound if one.value is None else min(bound, one.value), nodes=nodes)
 
 
-def _plan(pipeline: Pipeline, own: Intervals, cutoff: float, tolerance: float, most_nodes: int) -> Best:
+def _plan(pipeline: Pipeline, intervals: Intervals, cutoff: float, tolerance: float, most_nodes: int) -> Best:
     from . import pipeline_kernel
 
     value, bound, layout, nodes = compiled(pipeline_kernel, "plan_row")(
         pipeline.stages,
         pipeline.micro_batches,
-        own.forward_seconds,
-        own.backward_seconds,
-        own.fixed_bytes,
-        own.stash_bytes,
-        own.tail_seconds,
+        intervals.forward_seconds,
+        intervals.backward_seconds,
+        intervals.fixed_bytes,
+        intervals.stash_bytes,
+        intervals.tail_seconds,
         pipeline.down,
         pipeline.flights,
         float(pipeline.memory_bytes),
@@ -233,11 +233,11 @@ def _with_words(pipeline: Pipeline, best: Best) -> Best:
     """The layout with the fastest word that fits each stage."""
     if best.value is None:
         return best
-    own, start, words = pipeline.intervals, 0, []
+    intervals, start, words = pipeline.intervals, 0, []
     for k, count in enumerate(best.layout):
         at = (slice(None), start, start + count)
-        seconds = own.backward_seconds[at].copy()
-        need = own.fixed_bytes[at] + pipeline.flights[k] * own.stash_bytes[at]
+        seconds = intervals.backward_seconds[at].copy()
+        need = intervals.fixed_bytes[at] + pipeline.flights[k] * intervals.stash_bytes[at]
         seconds[need > pipeline.memory_bytes] = float("inf")
         words.append(int(seconds.argmin()))
         start += count
@@ -248,15 +248,15 @@ def bound_alone(pipeline: Pipeline) -> float:
     """The least largest (m - 1) tau_k + tau_0 + ... + tau_k + messages, each stage with its best word."""
     from . import pipeline_kernel
 
-    own = pipeline.intervals
+    intervals = pipeline.intervals
     return float(
         compiled(pipeline_kernel, "bound_alone")(
             pipeline.stages,
             pipeline.micro_batches,
-            own.forward_seconds,
-            own.backward_seconds,
-            own.fixed_bytes,
-            own.stash_bytes,
+            intervals.forward_seconds,
+            intervals.backward_seconds,
+            intervals.fixed_bytes,
+            intervals.stash_bytes,
             pipeline.flights,
             float(pipeline.memory_bytes),
             pipeline.down,
@@ -268,16 +268,16 @@ def surrogate(pipeline: Pipeline) -> float:
     """The least (m - 1) theta + G of all thresholds theta; infinite where no layout fits."""
     from . import pipeline_kernel
 
-    own = pipeline.intervals
+    intervals = pipeline.intervals
     return float(
         compiled(pipeline_kernel, "surrogate_alone")(
             pipeline.stages,
             pipeline.micro_batches,
-            own.forward_seconds,
-            own.backward_seconds,
-            own.fixed_bytes,
-            own.stash_bytes,
-            own.tail_seconds,
+            intervals.forward_seconds,
+            intervals.backward_seconds,
+            intervals.fixed_bytes,
+            intervals.stash_bytes,
+            intervals.tail_seconds,
             pipeline.flights,
             float(pipeline.memory_bytes),
         )

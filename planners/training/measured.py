@@ -95,8 +95,8 @@ class Fitted:
     def said(self, name: str) -> tuple[tuple[str, float], ...]:
         """What runs said of an efficiency: relative change of their time, most first; the silent are left out."""
         runs = () if self.fit is None else self.fit.runs
-        own = [(run.name, run.says.get(name, 0.0)) for run in runs]
-        return tuple(sorted((pair for pair in own if abs(pair[1]) >= SAYS), key=lambda pair: -abs(pair[1])))
+        changes = [(run.name, run.says.get(name, 0.0)) for run in runs]
+        return tuple(sorted((pair for pair in changes if abs(pair[1]) >= SAYS), key=lambda pair: -abs(pair[1])))
 
     def sentences(self) -> tuple[str, ...]:
         """All of it in words: what moved and by whom, and the errors with their numbers."""
@@ -221,8 +221,8 @@ def _groups(runs: Sequence[Run], share: float | None) -> list[list[Run]]:
     return [[run for part in configurations[number::turns] for run in part] for number in range(turns)]
 
 
-def _seconds(run: Run, own: Efficiencies) -> float:
-    return timing_of(run.problem.replace(efficiencies=own), run.plan).seconds
+def _seconds(run: Run, efficiencies: Efficiencies) -> float:
+    return timing_of(run.problem.replace(efficiencies=efficiencies), run.plan).seconds
 
 
 def _peak(run: MeasuredRun) -> float:

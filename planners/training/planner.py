@@ -135,10 +135,10 @@ class Guide:
     @staticmethod
     def _experts(problem: TrainingProblem, ranks: int) -> list[int]:
         """The expert degree: the most ranks of a stage that can share the experts."""
-        own = problem.model.experts
-        if own is None:
+        experts = problem.model.experts
+        if experts is None:
             return [1]
-        return [max(e for e in range(1, own.count + 1) if own.count % e == 0 and ranks % e == 0)]
+        return [max(e for e in range(1, experts.count + 1) if experts.count % e == 0 and ranks % e == 0)]
 
 
 GUIDE = Guide()
