@@ -27,7 +27,7 @@ class Board:
     source: str = ""
     """The method whose board it is: what is posted without a source is its own."""
     started: float = field(default_factory=now)
-    """On the clock of limits, which stands still while code is compiled."""
+    """When it was started, on the clock of limits, which stands still while code is compiled."""
     compiled_before: float = field(default_factory=seconds_compiling)
     plan: Plan | None = None
     value: float | None = None

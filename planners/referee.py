@@ -23,7 +23,8 @@ def is_above(bound: float | None, value: float, slack: float = BOUND_SLACK) -> b
 
 
 def contradiction(claimed: float | None, value: float | None) -> str | None:
-    """In words: a claim may be higher than a plan's value (a model's load variable need not be tight), not lower."""
+    """How a claim contradicts the referee, in words; None: not at all. It may be higher than the plan's value, since a
+    model's load variable need not be tight, but not lower."""
     if value is None or claimed is None or value <= claimed:
         return None
     if math.isclose(value, claimed, rel_tol=PROVEN_TOLERANCE, abs_tol=1e-12):

@@ -106,7 +106,7 @@ class Worker:
             os.killpg(self.pid, signal.SIGKILL)
 
     def memory_bytes(self) -> int | None:
-        """What the process and its children hold; None where the system does not say."""
+        """Bytes that the process and its children hold; None where the system does not say."""
         return resident_bytes(self.pid)
 
     # ---- the worker's thread ---------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def describe_end(code: int, last_words: str, what: str = "solver") -> str:
 
 
 def resident_bytes(pid: int) -> int | None:
-    """What the process and all that it started hold; None where the system does not say."""
+    """Bytes that the process and all that it started hold; None where the system does not say."""
     page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
     try:
         total = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page

@@ -42,7 +42,7 @@ def is_exact(backend: str) -> bool:
 
 
 def cutoff_for(backend: str, cutoff: float | None) -> float | None:
-    """What the model of this backend is cut off at, where plans of up to `cutoff` are asked for."""
+    """The cut-off in the model of this backend, where plans of up to `cutoff` are asked for."""
     return cutoff if cutoff is None or is_exact(backend) else cutoff + FLOAT_ROOM * abs(cutoff)
 
 

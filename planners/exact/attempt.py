@@ -221,7 +221,7 @@ class Attempt:
             self._share(runner, plan)
 
     def _share(self, finder: _Runner, plan: Plan) -> None:
-        """What one backend found, the others may use."""
+        """Offer what one backend has found to the others."""
         for runner in self.runners:
             if runner is not finder and runner.job.outcome is None:
                 values = start_values(runner.built, plan, runner.columns)

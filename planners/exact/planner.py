@@ -170,7 +170,7 @@ class _Run:
         return self.formulation.portfolio(self.request.problem, self.options, near=near, found=found)
 
     def _close(self, gap: float) -> Stop | None:
-        """Stages until the gap is reached (None) or something else ends the run."""
+        """Run stages until the gap is reached (None) or something else ends the run."""
         turns = self._stages(gap)
         turn = 0
         while not self._reached(gap):

@@ -61,7 +61,7 @@ def explain(
 
 
 def _unit(problem: GraphPipelineProblem) -> Fraction:
-    """Each device of a stage holds its share of the stashes, and all of the weights."""
+    """The unit of memory: each device of a stage holds its share of the stashes, and all of the weights."""
     copies = as_written(problem.weight_copies)
     amounts = [copies * as_written(operator.weight_bytes) for operator in problem.operators]
     amounts += [

@@ -112,7 +112,7 @@ def takes_first(problem: ScheduleProblem, device: int) -> bool:
 
 
 def _takers_before(problem: ScheduleProblem, takers: set[int]) -> dict[int, frozenset[int]]:
-    """For each block, those of these blocks that it waits for within its micro-batch, itself included."""
+    """For each block, the takers that it waits for within its micro-batch, itself included."""
     before: dict[int, list[int]] = {b: [] for b in problem.order}
     for (i, j), edge in zip(problem.ends, problem.edges, strict=True):
         if not edge.offset:

@@ -62,7 +62,7 @@ Ask = Callable[[float | None, SolveOptions], Answer]
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """How one problem is asked."""
+    """How one problem is asked for its least memory."""
 
     unit: Fraction
     """The memory that a plan needs is a whole multiple of this unit."""
@@ -94,7 +94,7 @@ class Search:
         self.impossible = False
 
     def run(self) -> SmallestMemory:
-        """To the end, or as far as time and the user's patience go."""
+        """Search to the end, or as far as time and the user's patience go."""
         try:
             stop = self._search()
         except _OverError:

@@ -103,7 +103,7 @@ def facts_of(result: Result) -> dict[str, Any]:
 
 
 def with_check(result: Result, facts: dict[str, Any]) -> Result:
-    """Where the proofs contradict each other, nothing is proven."""
+    """The result with the facts of the cross-check; where the proofs contradict each other, it proves nothing."""
     if facts["contradiction"] is None:
         return replace(result, cross_check=facts)
     message = f"the proofs contradict each other: {facts['contradiction']}"
@@ -113,8 +113,11 @@ def with_check(result: Result, facts: dict[str, Any]) -> Result:
 
 
 def contradiction(result: Result, other: Result, same_plans: bool, common: bool = True) -> str | None:
-    """In words; `same_plans`: both methods plan under the same rules, so that the other's bound holds here too.
-    `common`: the other's plan is one of those of which our bound speaks."""
+    """How two results contradict each other, in words; None: they do not.
+
+    `same_plans`: both methods plan under the same rules, so that the other's bound holds here too. `common`: the
+    other's plan is one of those of which our bound speaks.
+    """
     ours, theirs, bound, other_bound = (
         with_unit(value, result.problem.get("time_unit"))
         for value in (result.objective, other.objective, result.bound, other.bound)

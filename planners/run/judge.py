@@ -97,7 +97,7 @@ def _without_plan(claim: Result) -> Result:
 
 
 def _bounded(result: Result) -> Result:
-    """Only a bound speaks of other plans, and only what is proven has a proof."""
+    """The result without what it does not prove: only a bound speaks of other plans, only a proven one has a proof."""
     if not result.is_bounded:
         return result.unproven()
     return result if result.stop in (Stop.PROVEN, Stop.INFEASIBLE) else replace(result, proof=None)

@@ -52,7 +52,7 @@ class ProofCheck:
     claim: str | None = None
     """What was to be proven, in words; None: the result claims no bound."""
     by: Mapping[str, Any] | None = None
-    """Who proved it anew: names as of `solve`, solver, and whether it is another method than the result's."""
+    """What proved it anew: the arguments of `solve`, the solver, and whether it is an independent method."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Stop, value, bound and seconds of that run."""
 

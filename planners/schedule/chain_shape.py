@@ -17,7 +17,7 @@ class Stage:
     device: int
     forward: int
     backward: int
-    """For inputs, where it is divided."""
+    """Position of the backward pass, or of that for inputs where it is divided."""
     weights: int | None
     """Position of the backward pass for weights; None: the backward pass is not divided."""
 

@@ -82,7 +82,7 @@ PLANNER = ExactSchedule()
 
 
 def _by_period(problem: ScheduleProblem, request: Request) -> Outcome:
-    """By the model of a period, from a list schedule where the user gives no start."""
+    """The answer of the model of a period, which starts from a list schedule where the user gives no start."""
     start = request.warm_start or periodic_list_schedule(problem, request.out_of_time)
     options = {"formulation": "cp-periodic", "objective": PERIOD}
     outcome: Outcome = load_address(BY_MODEL).plan(Request(problem, options, request.limits, start, request.board))

@@ -102,7 +102,7 @@ class _Search:
         return improved
 
     def tries(self, chance: random.Random) -> Iterator[Starts | None]:
-        """By the rules, the most promising first; then from the best schedule on. None: a rule did not get through."""
+        """Schedules by the rules, the most promising first, then from the best on. None: a rule did not get through."""
         by_rule, most = 0, max(1, self.count // RULES_SHARE)
         for rule in self._ordered(most):
             if by_rule >= most and self.best:

@@ -33,7 +33,7 @@ class Rule:
     in_flight: int | None = None
     """Micro-batches that may have begun and not ended; None: as many as the memory allows."""
     between: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    """By block: another one, and how many micro-batches may have begun the block and not the other one."""
+    """For a block another one, and how many micro-batches may have begun the former and not the latter."""
     hasty: frozenset[int] = frozenset()
     """Devices that never wait."""
 

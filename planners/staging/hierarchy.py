@@ -53,7 +53,7 @@ class _Stage:
     data_parallel: int
     tensor_parallel: int
     copies: int
-    """On this level and those below; 0 where the variant does not count them."""
+    """Copies on this level and those below; 0 where the variant does not count them."""
 
 
 def plan_levels(

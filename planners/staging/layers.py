@@ -200,5 +200,5 @@ def _ends(model: PiperModel) -> list[tuple[int, int]]:
 
 
 def _first(ways: Sequence[Configuration], side: str, end: NodeId) -> float:
-    """What the first option gathers: where it matters, all do."""
+    """Bytes that the first option gathers; where this is used, all options gather the same."""
     return getattr(ways[0], side).get(end, 0.0) if ways else 0.0

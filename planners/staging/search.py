@@ -134,7 +134,7 @@ class Search:
         return StagedPlan(tuple(_planned(self.tables, step, self.exact) for step in steps))
 
     def lower_bound(self) -> float:
-        """All work, shared evenly by all devices."""
+        """Lower bound on the largest load: all work, shared evenly by all devices."""
         return float(self.model.rest_work[0]) / self.model.problem.devices
 
     def best(

@@ -166,7 +166,7 @@ class Loads:
         return max(bound, self._row_seconds(self.plain + again_seconds)) if self.row else bound
 
     def _row_seconds(self, plain: float) -> float:
-        """With one chunk on a rank under 1F1B: the first micro-batch goes down and up, then others follow.
+        """A bound with one chunk on a rank under 1F1B: the first micro-batch goes down and up, then others follow.
 
         Stage k has p - k micro-batches in flight. With m > p - k a path goes down to stage k and on to the last one and
         back, stays on stage k for m - 1 - (p - k) micro-batches, and then the last goes down from there and up again:

@@ -119,7 +119,7 @@ class Case:
     """[group, (reduce, gather)]: seconds a parameter and once, see `tail_kernel`."""
     received_bytes: float
     beside_bytes: float
-    """On every rank: workspace and reserve."""
+    """Bytes of workspace and reserve on every rank."""
     hidden_share: float
     """Share of sums of gradients and gathers of weights that passes hide."""
     sends: tuple[tuple[float, float], ...]
@@ -344,7 +344,7 @@ class CaseMaker:
         return np.array(rows)
 
     def _masks(self, row: int, each: float) -> Any:
-        """For every set of types: cached gradients, and a copy of the table of words without the embedding."""
+        """Bytes for every set of types: cached gradients, and a copy of the table of words without the embedding."""
         if row not in self._known_masks:
             self._known_masks[row] = self._two_masks(row)
         gradients, tables = self._known_masks[row]
