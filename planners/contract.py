@@ -12,6 +12,7 @@ from ..instances.base.result import Moment, Stop, WarmStart
 from .options import Progress, SolveOptions
 from .referee import Ruling, contradiction
 
+# A longer history is thinned out.
 MOST_MOMENTS = 1000
 
 
@@ -26,7 +27,7 @@ class Board:
     source: str = ""
     """The method whose board it is: what is posted without a source is its own."""
     started: float = field(default_factory=now)
-    """On the clock of limits, which stands still while code is compiled."""
+    """When it was started, on the clock of limits, which stands still while code is compiled."""
     compiled_before: float = field(default_factory=seconds_compiling)
     plan: Plan | None = None
     value: float | None = None
@@ -34,9 +35,9 @@ class Board:
     claimed: float | None = None
     """The method's own value of an accepted plan."""
     ruling: Ruling | None = None
-    """The referee's word on the best plan that was accepted in this run: nobody asks again."""
+    """The referee's word on the best plan that was accepted in this run, so that it is asked once."""
     doubt: str | None = None
-    """In words: the first claim that contradicts the referee, be it of a plan that is none of the best."""
+    """In words: the first claim that contradicts the referee, also of a plan that is not the best."""
     history: list[Moment] = field(default_factory=list)
     """A moment for every improvement, thinned out when there are too many."""
 
@@ -137,6 +138,6 @@ class Outcome:
 
 
 class Planner(Protocol):
-    """A way to get a plan; all else that is known of it stands in its entry in the registry."""
+    """A way to get a plan; its entry in the registry says all else about it."""
 
     def plan(self, request: Request) -> Outcome: ...

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlannedKind:
-    """A field is None if there is nothing of the sort for the kind."""
+    """What the planners know of one kind; a field is None where they have no such function for it."""
 
     why_none: Function[[Any, Mapping[str, Any], SolveOptions, bool], tuple[str, ...]] | None = None
     """Sentences on why there is no plan; the last argument says whether that is proven."""

@@ -38,7 +38,9 @@ SPLIT = OptionSpec("split", "path", None, "The file that holds the split: a plan
 ORDERS = OptionSpec("orders", "int", 4, "Number of topological orders to try.")
 RESTARTS = OptionSpec("restarts", "int", 10, "Number of random starts to improve.")
 CYCLES = OptionSpec("cycles", "int", 12, "Number of annealing cycles; the time limit may end them earlier.")
-STEPS = OptionSpec("steps", "int", 1_000_000, "Annealing steps of the first cycles; each round doubles them.")
+STEPS = OptionSpec(
+    "steps", "int", 1_000_000, "Annealing steps of the first round of cycles; each round doubles them."
+)
 
 COMMON = (LOAD, NON_CONTIGUOUS)
 
@@ -78,7 +80,10 @@ SUBGRAPHS_PER_DEVICE = OptionSpec(
 )
 LATENCY_CYCLES = OptionSpec("cycles", "int", 4, "Number of annealing cycles; the time limit may end them earlier.")
 LATENCY_STEPS = OptionSpec(
-    "steps", "int", 100_000, "Annealing steps of the first cycle; each cycle adds half as many again."
+    "steps",
+    "int",
+    100_000,
+    "Annealing steps of each of the first two runs; after every two runs they grow by half.",
 )
 LATENCY_OPTIONS = (SUBGRAPHS_PER_DEVICE, LATENCY)
 
@@ -162,7 +167,7 @@ MAX_GRAPH_DOWNSETS = OptionSpec("max_downsets", "int", 20_000, "Refuse graphs wi
 
 SEQUENTIAL_OPTIONS = (GRAPH_OBJECTIVE, MICRO_BATCH, MIXED_MICRO_BATCHES, LARGEST_K, DEGREES, DEPTH)
 GRAPHPIPE_OPTIONS = (*SEQUENTIAL_OPTIONS, JOIN, CUTS, SAMPLES_HELD)
-# Its micro-batch is that of the sequential plan.
+# `graphpipe-parallel` takes its micro-batch from the sequential plan, so it mixes none.
 PARALLEL_OPTIONS = tuple(spec for spec in GRAPHPIPE_OPTIONS if spec is not MIXED_MICRO_BATCHES)
 SHORTEST_OPTIONS = (ITERATION, MICRO_BATCH, LARGEST_K, DEGREES)
 TEXTBOOK_OPTIONS = (GRAPH_OBJECTIVE, MICRO_BATCH, DEGREES)

@@ -22,6 +22,7 @@ class SolveOptions:
     rel_gap: float = 0.0
     """Stop when (objective - bound) / |objective| is at most this."""
     abs_gap: float = 0.0
+    """Stop when objective - bound is at most this."""
     threads: int | None = None
     memory_limit_bytes: int | None = None
     seed: int = 0
@@ -51,15 +52,15 @@ class SolveOptions:
 
 
 def limits_of(given: object, time_limit_s: float | None = None, gap: float | None = None) -> SolveOptions:
-    """What the caller of a public function gives, None being no limits."""
+    """The limits of a public function, from its arguments `limits`, `time_limit_s` and `gap`; None: no limits."""
     asked = {"time_limit_s": time_limit_s, "rel_gap": gap}
-    own: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    single: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     if given is None:
         try:
-            return SolveOptions(**own)
+            return SolveOptions(**single)
         except InputError as error:
             raise error.renamed({"rel_gap": "gap"}) from None
-    if own:
+    if single:
         raise UsageError(
             "limits are given, and time_limit_s or gap beside them; say it all in pipeplan.SolveOptions."
         )
@@ -83,7 +84,8 @@ def check_asked(names: Mapping[str, object], options: object, on_progress: objec
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One line of progress. Values are in the problem's time unit; absent is None."""
+    """One line of progress. Values are in the problem's time unit, of a search for the least memory in the unit that
+    `source` names; absent is None."""
 
     seconds: float
     incumbent: float | None = None

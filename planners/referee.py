@@ -23,7 +23,8 @@ def is_above(bound: float | None, value: float, slack: float = BOUND_SLACK) -> b
 
 
 def contradiction(claimed: float | None, value: float | None) -> str | None:
-    """In words: a claim may be higher than a plan's value (a model's load variable need not be tight), not lower."""
+    """How a claim contradicts the referee, in words; None: not at all. It may be higher than the plan's value, since a
+    model's load variable need not be tight, but not lower."""
     if value is None or claimed is None or value <= claimed:
         return None
     if math.isclose(value, claimed, rel_tol=PROVEN_TOLERANCE, abs_tol=1e-12):
@@ -33,7 +34,7 @@ def contradiction(claimed: float | None, value: float | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """A value where there is no violation."""
+    """What the referee says of a plan: a value where it breaks no rule."""
 
     plan: Plan
     value: float | None
@@ -41,7 +42,7 @@ class Ruling:
 
 
 def rules_of(problem: Problem, options: Mapping[str, Any], formulation: Any = None) -> Rules:
-    """By which rules a method's plans are judged: a formulation says which contiguity its plans obey."""
+    """The rules by which a method's plans are judged: a formulation says which contiguity its plans obey."""
     if formulation is not None:
         options = {**options, "contiguity": formulation.contiguity(options)}
     return kind_of(problem).rules(problem, options)

@@ -394,19 +394,19 @@ GROUP = "pipeplan.planners"
 
 
 def find_planner(name: str) -> Entry | None:
-    """Ours, that of another package, or the one at an address; None: there is none."""
+    """The planner of that name, ours or of another package, or at that address; None: there is none."""
     return PLANNERS.get(name) or plugged_in(name, GROUP, ("plan",))
 
 
 def find_method(name: str) -> Entry | None:
-    """Whatever has that name; plug-ins are looked for only where it is none of ours."""
+    """The formulation or planner of that name; plug-ins are looked for only where it is none of ours."""
     if is_address(name):
         return find_formulation(name) if is_formulation(name) else find_planner(name)
     return FORMULATIONS.get(name) or PLANNERS.get(name) or find_formulation(name) or find_planner(name)
 
 
 def is_formulation(name: str) -> bool:
-    """At an address may stand either; what plans is a planner."""
+    """Is it the name or the address of a formulation, not of a planner? At an address, an object with `plan` is one."""
     if is_address(name):
         return not callable(getattr(load_named(name, Entry).load(), "plan", None))
     return name in FORMULATIONS or (name not in PLANNERS and find_formulation(name) is not None)
@@ -459,7 +459,7 @@ def questions() -> frozenset[str]:
 def asked_formulation(kind: str, options: Mapping[str, Any]) -> Entry | None:
     """The formulation that the user's question means where none is named; None: any default will do.
 
-    It has the objective, and is asked by what changes the question; nobody else is taken for such a question.
+    It can minimise the objective, and is made for just those options that change the question (`asked_by`).
     """
     asked = questions().intersection(options)
     objective = options.get("objective")
@@ -505,13 +505,13 @@ def second_methods(entry: Entry) -> list[Entry]:
     checks = [cross_check_of(entry, objective) for objective in entry.objectives or (None,)]
     asked = [*checks, *provers(entry.problem_kind)] if entry.scope is not None else []
     usual = (usual_objective(entry.problem_kind),)
-    found = {
+    methods = {
         other.name: other
         for other in asked
         if other is not None and not entry.asked_by and other.is_independent_of(entry)
         if set(entry.objectives or usual) & set(other.objectives or usual)
     }
-    return list(found.values())
+    return list(methods.values())
 
 
 def provers(kind: str) -> list[Entry]:
@@ -527,6 +527,6 @@ def example_of(entry: Entry) -> str | None:
 
 
 def usual_objective(kind: str) -> str | None:
-    """By what plans are judged where a method has no option for it."""
+    """The objective by which plans are judged where a method has no option for it."""
     specs = (spec for entry in methods_of(kind) for spec in entry.options if spec.name == "objective")
     return next((str(spec.default) for spec in specs), None)

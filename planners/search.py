@@ -49,7 +49,7 @@ class Incumbent:
     plan_of: Callable[[Sequence[int]], Plan]
     """The plan that an assignment stands for."""
     lower_bound: Callable[[], float | None]
-    """No plan is better."""
+    """A bound that no plan is better than; None: there is none."""
     best: list[int] | None = None
     value: float = math.inf
 
@@ -93,7 +93,8 @@ class Incumbent:
 
 
 def shares(items: Sequence[Item], parts: int) -> list[Sequence[Item]]:
-    """In a row; the first ones get one more where it does not divide, and nobody gets nothing."""
+    """The items in a row, cut into shares of equal size; the first ones get one more where a rest is left, and none is
+    empty."""
     parts = min(parts, len(items))
     size, more = divmod(len(items), parts)
     borders = [part * size + min(part, more) for part in range(parts + 1)]

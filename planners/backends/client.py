@@ -26,7 +26,7 @@ from .units import OWN, Units, in_own_units
 # How long after its time limit a worker that does not answer is killed: a share of the limit, at least some seconds.
 LEAST_GRACE_S = 1.0
 GRACE_SHARE = 0.1
-# How long after the limit a worker is waited for that is still loading its solver; it goes on, for the next task.
+# How long after the limit a task ends whose worker is still loading its solver; the worker is kept for the next task.
 LOADING_GRACE_S = 0.2
 # How long after it was asked to stop a worker that does not answer is killed.
 INTERRUPT_GRACE_S = 5.0
@@ -76,13 +76,13 @@ class Job:
         return events
 
     def interrupt(self) -> None:
-        """Ask it to stop and to hand over what it has; it is killed if it does not."""
+        """Ask the solver to stop and to hand over what it has; it is killed if it does not."""
         if self._interrupted_at is None:
             self._interrupted_at = time.monotonic()
             self._worker.send(Message(self._task.number, "interrupt", None))
 
     def kill(self) -> None:
-        """End the process now; what it told until now stays."""
+        """End the process now; what it has told stays."""
         self._end(Stop.INTERRUPTED, "the solver process was killed on request")
 
     def offer(self, values: Mapping[str, float]) -> bool:
@@ -99,6 +99,7 @@ class Job:
     # ---- called by the worker's thread -----------------------------------------------------------------
 
     def receive(self, message: Message) -> None:
+        """Take up what the worker tells of this task."""
         if message.number != self._task.number:
             return
         with self._changed:
@@ -148,6 +149,7 @@ class Job:
                 )
 
     def died(self, how: str) -> None:
+        """The task has ended with its process, unless it had ended before."""
         with self._changed:
             if self.outcome is None:
                 stop, message = self._verdict or (Stop.ERROR, how)

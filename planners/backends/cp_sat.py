@@ -24,6 +24,7 @@ from .warm import Start, completion_seconds
 # CP-SAT's bound before it has one.
 NO_BOUND = 2**62
 ONLY_ROUNDED = "CP-SAT's last solution holds for rounded numbers only; choose highs or scip for this model"
+# By how many seconds CP-SAT's clock may be before ours.
 CLOCK_SLACK_S = 0.1
 # In place of CP-SAT's own limit of 10 GB: the parent watches the memory.
 UNLIMITED_MEMORY_MB = 10**6
@@ -104,7 +105,7 @@ def _from_form(form: IntegerForm, model: MatrixModel) -> _Program:
 
 
 def _price(form: IntegerForm) -> str:
-    """What scaling cost, for those who read reports."""
+    """What scaling has cost, in words for the report."""
     words = []
     if form.rounded_rows:
         words.append(f"{form.rounded_rows} rows were rounded outwards to whole numbers")
@@ -150,8 +151,8 @@ def _assess_native(
     for name, value in start.items():
         program.model.add_hint(by_name[name], round(value))
     quiet = session.subtask(completion_seconds(session))
-    held = replace(options, log_path=None, native={**options.native, "fix_variables_to_their_hinted_value": True})
-    answer = _Search(program, held, quiet).run()
+    fixed = {**options.native, "fix_variables_to_their_hinted_value": True}
+    answer = _Search(program, replace(options, log_path=None, native=fixed), quiet).run()
     if answer.x is None or answer.objective is None:
         return WarmStart(StartOutcome.REJECTED)
     session.found(answer.x, answer.objective, source="start")
@@ -263,7 +264,7 @@ def _configure(
     # In releases up to 9.15 one presolve rule sums coefficients in 32 bits and then drops enforcement
     # literals wrongly (google/or-tools issue 5293): false proofs, met on our own models. This turns it off.
     parameters.presolve_inclusion_work_limit = 0
-    # Another rule for times that are the largest of several calls small models of ours infeasible that are not.
+    # Another rule, for times that are the largest of several, calls small feasible models of ours infeasible.
     parameters.auto_detect_greater_than_at_least_one_of = False
     parameters.random_seed = options.seed % (2**31)
     parameters.catch_sigint_signal = False

@@ -21,6 +21,7 @@ from ...instances.base.json_file import write_bytes_atomically
 from .model import MatrixModel
 from .process import child_environment, describe_end, own_python
 
+# Longer names are cut off: readers of LP files limit them.
 LONGEST_NAME = 200
 # Words that LP readers take for something else than a name.
 RESERVED = frozenset(
@@ -32,11 +33,13 @@ RESERVED = frozenset(
     )
     for word in line.split()
 )
+# A section of HiGHS's LP files that lists columns.
 SECTION = re.compile(r"^(bin|gen|semi)\n((?: .*\n)*)", re.MULTILINE)
 # HiGHS writes headings that CBC takes for names of columns: shortened, or with nothing below.
 HEADINGS = {"bin": "binary", "gen": "general"}
+# A file without its last line is not whole.
 LAST_LINES = {".mps": "ENDATA\n", ".lp": "end\n"}
-# HiGHS drops smaller ones, and, where it is not told, those below 1e-9.
+# The smallest coefficient that HiGHS can be told to keep; by default it drops those below 1e-9.
 LEAST_COEFFICIENT = 1e-12
 
 
@@ -46,7 +49,7 @@ def write_model(model: MatrixModel, path: str | Path) -> None:
     done = subprocess.run(command, input=pickle.dumps(model), env=child_environment(), capture_output=True)
     if done.returncode:
         reason = describe_end(done.returncode, done.stderr.decode().strip(), "writing")
-        raise InputError(str(path), f"cannot be written ({reason})", "look for room on the disk of temporary files")
+        raise InputError(str(path), f"cannot be written ({reason})", "make room on the disk for temporary files")
     write_bytes_atomically(path, done.stdout)
 
 
@@ -89,14 +92,15 @@ def text_of(model: MatrixModel, suffix: str) -> str:
 
 
 def _for_mps(model: MatrixModel) -> MatrixModel:
-    """With a row without sides for columns of no row, continuous ones of which HiGHS would write as integers."""
+    """The model with a row without sides for columns of no row: HiGHS would write continuous ones as integers."""
     idle = np.flatnonzero(np.bincount(model.col_index, minlength=model.columns) == 0).tolist()
     row = ExtraRow({model.column_names[j]: 1.0 for j in idle}, -math.inf, math.inf)
     return model.with_rows([row]) if idle else model
 
 
 def _for_lp(model: MatrixModel) -> MatrixModel:
-    """With a column that is 1 for the constant, and for rows without columns: not every reader takes these."""
+    """The model with a column that is 1 in place of the constant and in rows without columns, since not every reader
+    takes these."""
     name = safe_names([*model.column_names, "constant"], model.columns + 1, "x")[-1]
     empty = np.flatnonzero(np.diff(model.row_start) == 0)
     before, shift = model.row_start[empty], np.isin(np.arange(model.rows), empty)

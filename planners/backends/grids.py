@@ -30,8 +30,9 @@ from .model import Floats, MatrixModel
 MOST_STEPS = 2**40
 # Steps of a grid that we choose ourselves.
 FINE_STEPS = 2**32
-# Numbers below it are taken for 0: no solver and no product of ours tells them apart.
+# Smaller numbers are taken for 0: no solver and no product of ours tells them apart.
 TINY = 1e-100
+# Rounds in which bounds and grids of some columns may tell those of others.
 PASSES = 20
 
 ONE = Fraction(1)
@@ -64,6 +65,8 @@ def decimal(value: float) -> Fraction:
 
 
 class _Search:
+    """Steps and bounds of the columns of one model, as far as they have been found."""
+
     def __init__(self, model: MatrixModel) -> None:
         self.model = model
         self.lower, self.upper = model.col_lower.copy(), model.col_upper.copy()
@@ -263,9 +266,7 @@ class _Search:
 
     def result(self) -> Grids:
         if self.open:
-            raise refusal(
-                self.model, self.open[0], "is continuous, without a grid and without one that the data imply"
-            )
+            raise refusal(self.model, self.open[0], "is continuous, has no grid, and the data imply none")
         infinite = np.flatnonzero(~np.isfinite(self.lower) | ~np.isfinite(self.upper))
         if len(infinite):
             raise refusal(self.model, int(infinite[0]), "has no finite bounds")

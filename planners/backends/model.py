@@ -132,13 +132,13 @@ class MatrixModel:
 
     def with_rows(self, rows: Sequence[ExtraRow]) -> MatrixModel:
         """The model and some more rows; columns that it left out can only be 0."""
-        known = [{self.position[n]: a for n, a in row.coefficients.items() if n in self.position} for row in rows]
-        ends = self.row_start[-1] + np.cumsum([len(entries) for entries in known], dtype=np.int32)
+        entries = [{self.position[n]: a for n, a in row.coefficients.items() if n in self.position} for row in rows]
+        ends = self.row_start[-1] + np.cumsum([len(of_row) for of_row in entries], dtype=np.int32)
         return replace(
             self,
             row_start=np.concatenate([self.row_start, ends.astype(np.int32)]),
-            col_index=np.concatenate([self.col_index, np.array([j for e in known for j in e], dtype=np.int32)]),
-            coefficients=np.concatenate([self.coefficients, np.array([a for e in known for a in e.values()])]),
+            col_index=np.concatenate([self.col_index, np.array([j for e in entries for j in e], dtype=np.int32)]),
+            coefficients=np.concatenate([self.coefficients, np.array([a for e in entries for a in e.values()])]),
             row_lower=np.concatenate([self.row_lower, [row.lower for row in rows]]),
             row_upper=np.concatenate([self.row_upper, [row.upper for row in rows]]),
             row_names=(*self.row_names, *(f"excluded[{i}]" for i in range(len(rows)))) if self.row_names else (),

@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 
 # How often deadlines and memory are looked at.
 TICK_S = 0.1
+# Bytes at the end of what a process printed that are kept for the message on its death.
 LONGEST_LAST_WORDS = 2000
 
 MODULE = f"{__package__}.worker"
 PACKAGE_ROOT = str(Path(__file__).absolute().parents[3])
 
 
-SET_PARENT_DEATH_SIGNAL = 1  # prctl's PR_SET_PDEATHSIG
+# PR_SET_PDEATHSIG of Linux's prctl.
+SET_PARENT_DEATH_SIGNAL = 1
 _LIBRARY = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
@@ -54,7 +56,7 @@ class Worker:
             )
         self.backend = backend
         self.listener: Job | None = None
-        """Who hears it: all calls come from the worker's own thread."""
+        """Whom it tells: all calls come from the worker's own thread."""
         self._on_death = on_death
         self._send_lock = threading.Lock()
         self._started = threading.Event()
@@ -78,7 +80,7 @@ class Worker:
         return self._process is not None and self._process.poll() is None
 
     def send(self, word: Any) -> None:
-        """Hand over a task, or a message about it; to a dead worker it is not an error, its death is told elsewhere."""
+        """Hand over a task, or a message about it; that a worker is dead is no error here, and told elsewhere."""
         with self._send_lock, contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._connection.send(word)
 
@@ -104,7 +106,7 @@ class Worker:
             os.killpg(self.pid, signal.SIGKILL)
 
     def memory_bytes(self) -> int | None:
-        """What the process and its children hold; None where the system does not say."""
+        """Bytes that the process and its children hold; None where the system does not say."""
         return resident_bytes(self.pid)
 
     # ---- the worker's thread ---------------------------------------------------------------------------
@@ -178,7 +180,7 @@ def describe_end(code: int, last_words: str, what: str = "solver") -> str:
 
 
 def resident_bytes(pid: int) -> int | None:
-    """What the process and all that it started hold; None where the system does not say."""
+    """Bytes that the process and all that it started hold; None where the system does not say."""
     page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
     try:
         total = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page

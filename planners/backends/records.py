@@ -79,7 +79,8 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of the worker: `kind` is names, progress, incumbent, answer or refused."""
+    """One message about a task. `kind` is begun, names, progress, incumbent, answer or refused from the worker, and
+    interrupt or offer from the parent."""
 
     number: int
     kind: str

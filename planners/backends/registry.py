@@ -46,6 +46,7 @@ class Capabilities:
     threads: bool = True
     """Can use more than one thread."""
     seed: bool = True
+    """Takes a seed for its random numbers."""
     absolute_gap: bool = True
     """Stops at an absolute gap; others stop at a relative one only."""
 
@@ -115,6 +116,7 @@ BACKENDS: Mapping[str, Backend] = {
 # Installed with pipeplan, and between them they take every model.
 STANDARD = ("highs", "cp-sat")
 
+# Entry points of this group bring backends of other packages.
 GROUP = "pipeplan.backends"
 # Our plug-ins: name, title, folder in plugins/, and what else their solver needs.
 _IN_A_CHECKOUT = (
@@ -179,8 +181,8 @@ def available() -> list[str]:
 
 def check(name: str, model: MatrixModel | NativeModel) -> None:
     """Refuse what the backend can never take, before any process starts."""
-    found = find_backend(name)
-    if isinstance(model, NativeModel) and not (found.capabilities.native and model.backend == name):
+    backend = find_backend(name)
+    if isinstance(model, NativeModel) and not (backend.capabilities.native and model.backend == name):
         raise UsageError(
             f"The solver {name!r} does not take a native model for {model.backend}; "
             f"choose {model.backend}, or build a linear model."

@@ -21,6 +21,7 @@ from .model import Floats, MatrixModel
 
 # Exact rows may reach this activity; CP-SAT refuses sums near 2**63 and becomes slow long before.
 EXACT_LIMIT = 2**50
+# Rounded rows are scaled to about this activity.
 ROUNDED_LIMIT = 2**40
 # A column with so many steps must not have its coefficient rounded.
 FINE_REACH = 2**10
@@ -28,12 +29,16 @@ FINE_REACH = 2**10
 EXACT_DIGITS = 10**15
 # Share of the size of a row by which sums of floats may be off.
 NOISE = Fraction(1, 2**49)
+# A side of a row that is infinite.
 INFINITE = 2**62
+# Share of a step by which a value may fall short of a multiple of it and count as that multiple.
 NEARLY = Fraction(1, 10**6)
 
 
 @dataclass(frozen=True)
 class Row:
+    """lower <= coefficients . columns <= upper, in whole numbers."""
+
     columns: list[int]
     coefficients: list[int]
     lower: int

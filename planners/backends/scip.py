@@ -35,6 +35,7 @@ _LIMITS = {
 LOG_BOUND = re.compile(r"\|\s*([-+]?\d\.\d+e[-+]\d+)\s*\|[^|]*\|[^|]*\|[^|]*$")
 # What MathOpt 9.15 says of a solution with infinite values, SCIP's proof of unboundedness.
 INFINITE_SOLUTION = "invalid PrimalSolutionProto"
+# The number of nodes in such a line.
 LOG_NODES = re.compile(r"^[^|]*\|\s*(\d+)\s*\|")
 
 

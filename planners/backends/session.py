@@ -14,7 +14,9 @@ import numpy as np
 from .model import Floats, Indices, MatrixModel
 from .records import Message, Task, finite
 
+# Least time between two messages on progress.
 PROGRESS_INTERVAL_S = 0.1
+# Time between two looks at whether the solver has ended, and whether it is to stop.
 WATCH_INTERVAL_S = 0.05
 
 # Solvers' values from here on mean infinity.
@@ -25,7 +27,7 @@ Send = Callable[[Message], None]
 
 @dataclass
 class Session:
-    """Drivers report through it; the thread that listens to the parent sets `stop` and fills `offers`."""
+    """Through this drivers report; the thread that listens to the parent sets `stop` and calls `offer`."""
 
     task: Task
     send: Send

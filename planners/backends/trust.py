@@ -29,10 +29,10 @@ from .units import reaches
 # Relative: a bound of a float solver counts for so much less. Rows are kept to about 1e-9 of the largest load.
 BOUND_MARGIN = 1e-7
 
-# The seconds that a second opinion may take in any case.
+# Seconds that a second opinion may take in any case.
 SECOND_OPINION_S = 3.0
 
-# The share of the first answer's time that it may take if that is more.
+# Share of the first answer's time that a second opinion may take if that is more.
 SECOND_OPINION_SHARE = 0.1
 
 
@@ -42,11 +42,12 @@ def is_exact(backend: str) -> bool:
 
 
 def cutoff_for(backend: str, cutoff: float | None) -> float | None:
-    """What the model of this backend is cut off at, where plans of up to `cutoff` are asked for."""
+    """The cut-off in the model of this backend, where plans of up to `cutoff` are asked for."""
     return cutoff if cutoff is None or is_exact(backend) else cutoff + FLOAT_ROOM * abs(cutoff)
 
 
 def safe_bound(backend: str, bound: float) -> float:
+    """The part of a backend's bound that its tolerances cannot have eaten."""
     return bound if is_exact(backend) else bound - BOUND_MARGIN * abs(bound)
 
 

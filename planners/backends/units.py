@@ -106,8 +106,8 @@ def reaches(model: MatrixModel) -> Floats:
     unbounded = np.flatnonzero(~np.isfinite(far))
     if not len(unbounded):
         return far
-    known = np.where(np.isfinite(far), far, 0.0)
-    products = np.abs(model.coefficients) * known[model.col_index]
+    bounded = np.where(np.isfinite(far), far, 0.0)
+    products = np.abs(model.coefficients) * bounded[model.col_index]
     activity = np.bincount(model.row_of_entry, products, minlength=model.rows) + _sides(model)
     open_entry = np.isin(model.col_index, unbounded) & (model.coefficients != 0)
     asked = np.zeros(model.columns)

@@ -19,6 +19,8 @@ from .model import FEASIBILITY, Floats, Indices, MatrixModel
 from .records import Answer
 from .session import Session
 
+# What the completion of a start may take: a share of the time that is left, but at least some seconds; a minute where
+# there is no limit.
 LEAST_SECONDS = 5.0
 SHARE_OF_TIME = 0.2
 SECONDS_WITHOUT_LIMIT = 60.0

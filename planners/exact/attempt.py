@@ -17,6 +17,7 @@ from ..contract import Board, Request
 from ..options import Progress, SolveOptions
 from ..referee import Ruling
 
+# Seconds of one look at all backends, at most.
 POLL_S = 0.05
 # How long an interrupted worker may take for its last word.
 GRACE_S = 2.0
@@ -24,7 +25,7 @@ GRACE_S = 2.0
 QUIET_S = 0.25
 
 
-# A search that ended by itself; completed: it knows all that a grid tells.
+# Stops of searches that ended by themselves; of these COMPLETED says that a grid lets the model prove no more.
 COMPLETE = (Stop.PROVEN, Stop.GAP, Stop.UNBOUNDED, Stop.COMPLETED)
 
 
@@ -220,7 +221,7 @@ class Attempt:
             self._share(runner, plan)
 
     def _share(self, finder: _Runner, plan: Plan) -> None:
-        """What one backend found, the others may use."""
+        """Offer what one backend has found to the others."""
         for runner in self.runners:
             if runner is not finder and runner.job.outcome is None:
                 values = start_values(runner.built, plan, runner.columns)
@@ -275,6 +276,8 @@ class Attempt:
 
 @dataclass
 class _Runner:
+    """One backend at work on its model."""
+
     built: BuiltModel
     job: Job
     columns: Collection[str] | None

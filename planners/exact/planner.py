@@ -37,7 +37,7 @@ NEAR = 2.5
 FINE_GAP = PROVEN_TOLERANCE / 2
 
 
-# Plans that only rounding lets through are cut off one by one, not without end.
+# Plans that only rounding lets through are cut off one by one, up to so many.
 MOST_EXCLUDED = 200
 
 
@@ -53,16 +53,16 @@ class _Run:
     """One request, from the first bound to the last attempt."""
 
     def __init__(self, request: Request) -> None:
-        own = dict(request.options)
+        options = dict(request.options)
         self.request = request
-        entry = find_formulation(own.pop("formulation"))
-        assert entry is not None, "who asks has found it"
+        entry = find_formulation(options.pop("formulation"))
+        assert entry is not None, "the caller has found it before"
         self.entry = entry
         self.formulation: Formulation = self.entry.load()
-        self.solver = own.pop("solver", None) or "auto"
-        self.options: Mapping[str, Any] = own
-        self.formulation.check(request.problem, own)
-        self.rules = rules_of(request.problem, own, self.formulation)
+        self.solver = options.pop("solver", None) or "auto"
+        self.options: Mapping[str, Any] = options
+        self.formulation.check(request.problem, options)
+        self.rules = rules_of(request.problem, options, self.formulation)
         self.board = request.board
         """Holds the incumbent, and bounds that nobody has confirmed yet."""
         self.bound: float | None = None
@@ -170,7 +170,7 @@ class _Run:
         return self.formulation.portfolio(self.request.problem, self.options, near=near, found=found)
 
     def _close(self, gap: float) -> Stop | None:
-        """Stages until the gap is reached (None) or something else ends the run."""
+        """Run stages until the gap is reached (None) or something else ends the run."""
         turns = self._stages(gap)
         turn = 0
         while not self._reached(gap):
@@ -254,7 +254,7 @@ class _Run:
         return Stop.ERROR
 
     def _living(self, stage: Stage) -> tuple[Mapping[str, int], float | None]:
-        """Threads of the backends of a stage that did not die, and their time; where all died, of what lives."""
+        """Threads of the backends of a stage that did not die, and their time; where all died, of a standard solver."""
         threads = self.request.limits.threads
         living = {name: n for name, n in share(stage.solvers, threads).items() if name not in self.given_up}
         if not living and (self.solver == "auto" or self.contradicted):
@@ -274,6 +274,7 @@ class _Run:
     def _attempt(
         self, improve: bool, threads_of: Mapping[str, int], seconds: float | None, gap: float, cutoff: float | None
     ) -> Attempt:
+        """Ask backends for plans below the cut-off (`improve`: as good as the best), and take what that proves."""
         value = self.board.value
         seconds = self.request.seconds_at_most(seconds)
         coarse = gap >= COARSE_GAP / 10
@@ -282,9 +283,8 @@ class _Run:
         enough = cutoff if coarse else None
         if improve and value is not None:
             start, cutoff = self.board.plan, value
-            if isinstance(
-                self.formulation, Gradual
-            ):  # a model of one question may answer with the plan that is known
+            if isinstance(self.formulation, Gradual):
+                # A model of one question may answer with the plan that is known.
                 cutoff = value - FINE_GAP * abs(value)
             enough = None if self.bound is None else self.bound / (1 - gap)
         forgiving = self.solver == "auto"

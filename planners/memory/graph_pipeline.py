@@ -29,6 +29,7 @@ DP, CP = "graphpipe", "cp-graphpipe"
 # Options that say which plans there are; longer groups of passes never need less memory.
 ASKED = ("micro_batch", "mixed_micro_batches", "degrees")
 STEADY = {"objective": "time-per-sample"}
+# No time, whatever the size of a micro-batch.
 AT_ONCE = TimeCurve((1.0,), (0.0,))
 
 
@@ -36,17 +37,17 @@ def least_memory(
     problem: GraphPipelineProblem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
 ) -> SmallestMemory:
     """The least memory of all plans with the micro-batches and degrees that the options allow."""
-    own = {name: options[name] for name in ASKED if name in options} | STEADY
+    question = {name: options[name] for name in ASKED if name in options} | STEADY
     questions = Questions(
         unit=_unit(problem),
-        floor=_floor(problem, own),
-        held=partial(held, problem, options=own),
-        first=partial(_quick, problem, own),
+        floor=_floor(problem, question),
+        held=partial(held, problem, options=question),
+        first=partial(_quick, problem, question),
         # What needs no search may refute an amount as well.
         rounds=(
-            partial(_quick, problem, own),
-            lambda memory, limits: Answer(none=lower_bound(problem.replace(memory_bytes=memory), own) is None),
-            partial(_exact, problem, own),
+            partial(_quick, problem, question),
+            lambda memory, limits: Answer(none=lower_bound(problem.replace(memory_bytes=memory), question) is None),
+            partial(_exact, problem, question),
         ),
     )
     return Search(questions, limits, watch).run()
@@ -55,12 +56,12 @@ def least_memory(
 def explain(
     problem: GraphPipelineProblem, options: Mapping[str, Any], limits: SolveOptions, proven: bool
 ) -> tuple[str, ...]:
-    """Its planners prove of no limit that there is no plan, and say how much memory is enough all the same."""
+    """How much memory would be enough, whether or not it is proven that there is no plan."""
     return would_do(problem, options, limits)
 
 
 def _unit(problem: GraphPipelineProblem) -> Fraction:
-    """Each device of a stage holds its share of the stashes, and all of the weights."""
+    """The unit of memory: each device of a stage holds its share of the stashes, and all of the weights."""
     copies = as_written(problem.weight_copies)
     amounts = [copies * as_written(operator.weight_bytes) for operator in problem.operators]
     amounts += [
@@ -86,7 +87,7 @@ def _floor(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> Floor:
 
 
 def _timeless(problem: GraphPipelineProblem, memory_bytes: float | None) -> GraphPipelineProblem:
-    """Nothing takes any time, so that a search ends with its first plan."""
+    """The problem with so much memory in which nothing takes any time, so that a search ends with its first plan."""
     return problem.replace(
         operators=tuple(replace(x, forward=AT_ONCE, backward=AT_ONCE, output_bytes=0.0) for x in problem.operators),
         link=Link(),
@@ -99,7 +100,7 @@ def _timeless(problem: GraphPipelineProblem, memory_bytes: float | None) -> Grap
 def _quick(
     problem: GraphPipelineProblem, options: Mapping[str, Any], memory_bytes: float | None, limits: SolveOptions
 ) -> Answer:
-    """The planner searches some plans alone, but all of those."""
+    """The answer of the planner, which searches all of some plans: without one it says nothing of others."""
     asked = _timeless(problem, memory_bytes)
     outcome = outcome_of(asked, DP, options, limits)
     plan = accepted(asked, outcome.plan, STEADY)

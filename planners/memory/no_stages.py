@@ -17,7 +17,7 @@ from .too_little import would_do
 def explain(
     problem: StagingProblem, options: Mapping[str, Any], limits: SolveOptions, proven: bool
 ) -> tuple[str, ...]:
-    """What is surest; nothing where the reason is another."""
+    """The surest reason why there is no plan; nothing where it is none of these."""
     if problem.exact_batches and problem.micro_batches > problem.devices:
         most = f"{problem.devices} devices give {problem.devices} at most"
         return (
@@ -27,7 +27,9 @@ def explain(
     wide = next((layer for layer in problem.layers if _fewest(layer) > problem.devices), None)
     if wide is not None:
         name, fewest = show(wide.id), _fewest(wide)
-        return (f"layer {name} runs on {fewest} devices or more, of {problem.devices}; give more devices",)
+        return (
+            f"layer {name} needs at least {fewest} devices, and the problem has {problem.devices}; give more devices",
+        )
     enough = would_do(problem, options, limits) if proven else ()  # a baseline may need more
     return (*enough, *_too_large(problem, remedy=not enough))
 
@@ -46,5 +48,5 @@ def _too_large(problem: StagingProblem, *, remedy: bool) -> Iterator[str]:
 
 
 def _fewest(layer: Layer) -> int:
-    """Devices that a layer runs on."""
+    """The fewest devices that a layer can run on."""
     return min(t for t, ways in layer.configurations.items() if ways)

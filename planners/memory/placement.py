@@ -94,7 +94,8 @@ def _with(problem: PlacementProblem, memory_bytes: float | None, time: Callable[
 def _by_load(
     problem: PlacementProblem, contiguity: str, unit: Fraction, memory_bytes: float | None, limits: SolveOptions
 ) -> Answer:
-    """Sizes as times, on a flat cluster: replicas would share a load, but hold all of it each."""
+    """The plan of the least load where sizes are times. The cluster is flat: replicas share a load, but each holds it
+    all."""
     weighed = _with(problem, None, lambda node: node.size_bytes).replace(levels=())
     outcome = outcome_of(weighed, DP, {}, limits)
     plan = accepted(weighed, outcome.plan, {})
@@ -111,7 +112,7 @@ def _by_load(
 
 
 def _above(outcome: Outcome, unit: Fraction) -> Fraction | None:
-    """An amount that is less than the least load."""
+    """An amount below the least load, by the bound of a run."""
     if outcome.bound is None or outcome.bound <= 0:
         return None
     return whole(as_written(outcome.bound) * (1 - Fraction(SAFETY)), unit) - unit

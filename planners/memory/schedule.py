@@ -61,7 +61,7 @@ def explain(
 
 
 def _needs(problem: ScheduleProblem, b: int, d: int) -> Fraction:
-    """What a block takes and works with on a device, beside what stands there where nothing is below that."""
+    """What a block takes and works with on a device, with what stands there unless blocks may give that back first."""
     device, block = problem.devices[d], problem.blocks[b]
     standing = as_written(device.standing) if takes_first(problem, d) else Fraction(0)
     taken = max(Fraction(0), as_written(block.memory.get(device.name, 0)))
@@ -112,15 +112,15 @@ def takes_first(problem: ScheduleProblem, device: int) -> bool:
 
 
 def _takers_before(problem: ScheduleProblem, takers: set[int]) -> dict[int, frozenset[int]]:
-    """For each block, those of these blocks that it waits for within its micro-batch, itself included."""
+    """For each block, the takers that it waits for within its micro-batch, itself included."""
     before: dict[int, list[int]] = {b: [] for b in problem.order}
     for (i, j), edge in zip(problem.ends, problem.edges, strict=True):
         if not edge.offset:
             before[j].append(i)
-    found: dict[int, frozenset[int]] = {}
+    takers_before: dict[int, frozenset[int]] = {}
     for b in problem.order:
-        found[b] = frozenset({b} & takers).union(*(found[i] for i in before[b]))
-    return found
+        takers_before[b] = frozenset({b} & takers).union(*(takers_before[i] for i in before[b]))
+    return takers_before
 
 
 def _ask(

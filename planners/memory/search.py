@@ -37,7 +37,7 @@ CLOSE = Fraction(1, 1000)
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """An amount below which there is no plan, and what it is that needs so much."""
+    """An amount below which there is no plan, and in words what needs so much."""
 
     amount: Fraction
     reason: str
@@ -51,9 +51,9 @@ class Answer:
     none: bool = False
     """Is it proven that there is no plan?"""
     none_of_mine: bool = False
-    """Is it known that who was asked has no plan, then or with less, though others may?"""
+    """Is it known that the planner that was asked has no plan with so much or less, though others may have one?"""
     above: Fraction | None = None
-    """Whatever the question was, nothing fits this much."""
+    """An amount that no plan fits, whatever the question was; None: no such amount is known."""
 
 
 # Is there a plan within so many bytes (None: within any amount)?
@@ -62,7 +62,7 @@ Ask = Callable[[float | None, SolveOptions], Answer]
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """How one problem is asked."""
+    """How one problem is asked for its least memory."""
 
     unit: Fraction
     """The memory that a plan needs is a whole multiple of this unit."""
@@ -94,7 +94,7 @@ class Search:
         self.impossible = False
 
     def run(self) -> SmallestMemory:
-        """To the end, or as far as time and the user's patience go."""
+        """Search to the end, or as far as time and the user's patience go."""
         try:
             stop = self._search()
         except _OverError:
@@ -113,7 +113,7 @@ class Search:
         return Stop.COMPLETED
 
     def _narrow_on(self, ask: Ask) -> None:
-        """Again as long as it helps: what was open for want of time may be answered the next time."""
+        """Narrow again as long as it helps: what was open for want of time may be answered the next time."""
         before = None
         while before != (self.low, self.high):
             before = self.low, self.high
@@ -141,7 +141,7 @@ class Search:
             amount = self._number(middle, soft, hard)
 
     def _asked(self, ask: Ask, amount: float | None) -> Answer:
-        """With half of the time that is left, so that a hard question does not cost the easier ones."""
+        """The answer with half of the time that is left, so that a hard question does not cost the easier ones."""
         left = self._seconds_left()
         if left is not None and left <= LEAST_S:
             raise _OverError
@@ -220,8 +220,8 @@ def outcome_of(
     """Outcome of a formulation or a planner, with those of the options that it declares; a failure is an open
     question."""
     entry = FORMULATIONS.get(name) or PLANNERS[name].for_kind(problem.kind)
-    own = {spec.name: options[spec.name] for spec in entry.options if spec.name in options}
-    asked = resolve_options(entry, own)
+    declared = {spec.name: options[spec.name] for spec in entry.options if spec.name in options}
+    asked = resolve_options(entry, declared)
     planner = PLANNERS[EXACT] if name in FORMULATIONS else entry
     if planner.name == EXACT:
         asked |= {"formulation": name, "solver": "auto"}
@@ -247,6 +247,6 @@ def accepted(problem: Problem, plan: Plan | None, options: Mapping[str, Any]) ->
 
 
 def of_mine(ask: Ask, memory_bytes: float | None, limits: SolveOptions) -> Answer:
-    """Its plans count, but that there is none among them says nothing of others."""
+    """The answer of a method that searches some plans alone: that there is none among them says nothing of others."""
     answer = ask(memory_bytes, limits)
     return Answer(answer.plan, none_of_mine=answer.none)

@@ -60,14 +60,15 @@ def smallest_memory(
         Options of formulations and planners that say which plans there are, `{"non_contiguous": True}` say; others
         make no difference. None: their defaults.
     on_progress : callable, optional
-        Called with a `Progress` whenever there is news, in bytes: the least that is known to be enough, and the bound.
-        None: nobody watches.
+        Called with a `Progress` whenever there is news: the least amount that is known to be enough, and the bound,
+        both in the unit of the result. None: nobody watches.
 
     Returns
     -------
     SmallestMemory
-        In bytes, the same on each device: an amount with a plan that it holds, and one below which there is none.
-        Where they meet, it is proven. Of chains it says what the memory is made of, too.
+        An amount with a plan that it holds, and one below which there is none, the same on each device; where they
+        meet, it is proven. Both are in bytes, or in the memory unit of a schedule. Of chains it says what the memory
+        is made of, too.
 
     Raises
     ------
@@ -81,7 +82,9 @@ def smallest_memory(
     _check_options(problem, options or {})
     ask = planned_kind(problem).least_memory
     if ask is None:
-        raise UsageError(f"The smallest memory of a {problem.kind} problem is unknown; give one of another kind.")
+        raise UsageError(
+            f"The smallest memory of a {problem.kind} problem cannot be found; give one of another kind."
+        )
     return ask(problem, options or {}, limits, on_progress)
 
 
@@ -90,5 +93,5 @@ def _check_options(problem: Problem, options: Mapping[str, Any]) -> None:
     for name in options:
         if name not in names:
             raise UsageError(
-                f"There is no option {show(name)} for a {problem.kind}; give one of {', '.join(names)}."
+                f"There is no option {show(name)} for a {problem.kind} problem; give one of {', '.join(names)}."
             )

@@ -20,7 +20,7 @@ from ..staging.quick_trees import widest_degree
 from .search import Answer, Floor, Questions, Search, Watch, accepted, of_mine, outcome_of, whole
 
 DP = "dp-piper"
-# Bytes per unit of time: nothing takes any time to send.
+# Bandwidth with which nothing takes any time to send.
 ENDLESS = 1e100
 
 
@@ -84,7 +84,8 @@ def _least_together(problem: StagingProblem, layer: Layer) -> Fraction:
 
 
 def _timeless(problem: StagingProblem, memory_bytes: float | None) -> StagingProblem:
-    """Nothing takes any time, so that a search ends with its first plan; so much memory everywhere."""
+    """The problem with so much memory everywhere in which nothing takes any time, so that a search ends with its first
+    plan."""
     free: dict[str, Any] = {"time": 0.0, "forward_time": None, "gather_in": {}, "gather_out": {}}
     if problem.zero < 3:
         free["weight_bytes"] = 0.0

@@ -32,11 +32,11 @@ def would_do(problem: Problem, options: Mapping[str, Any], limits: SolveOptions)
     return (_sentence(problem, memory),)
 
 
-def _sentence(problem: Problem, found: SmallestMemory) -> str:
-    if found.memory_bytes is None:
-        return said(found)
+def _sentence(problem: Problem, memory: SmallestMemory) -> str:
+    if memory.memory_bytes is None:
+        return said(memory)
     limit_bytes = problem.memory_bytes
-    if limit_bytes is not None and as_written(found.memory_bytes) <= as_written(limit_bytes):
-        enough = sufficient(found.memory_bytes, found.counted)
+    if limit_bytes is not None and as_written(memory.memory_bytes) <= as_written(limit_bytes):
+        enough = sufficient(memory.memory_bytes, memory.counted)
         return f"plans exist with {enough} of memory per device, but none that this method makes"
-    return f"{said(found)}; give {option(found.memory_bytes, found.counted)}"
+    return f"{said(memory)}; give {option(memory.memory_bytes, memory.counted)}"

@@ -52,7 +52,7 @@ def _ask(
 def explain(
     problem: TrainingProblem, options: Mapping[str, Any], limits: SolveOptions, proven: bool
 ) -> tuple[str, ...]:
-    """What is surest: how much a GPU lacks."""
+    """The surest reason why there is no plan: the scope has no configuration, or a GPU has too little memory."""
     from ..training.space import Space
 
     space = Space(problem, scope_of(options))

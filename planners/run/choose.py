@@ -42,7 +42,7 @@ class Method:
 
     @property
     def entry(self) -> Entry:
-        """What says all about it: the formulation where there is one."""
+        """The entry in the registry: that of the formulation where there is one."""
         return self.formulation or self.planner
 
     @property
@@ -65,7 +65,7 @@ class Method:
 
     @property
     def names(self) -> dict[str, Any]:
-        """By which it is asked for."""
+        """The arguments of `solve` that ask for it."""
         if self.formulation is None:
             return {"planner": self.planner.name}
         return {"formulation": self.formulation.name, "solver": self.solver}
@@ -78,7 +78,7 @@ class Method:
 def choose(
     problem: Problem, formulation: str | None, planner: str | None, solver: str, options: Mapping[str, Any]
 ) -> Method:
-    """Resolve names; neither given: what the options ask for, or the default method for this kind of problem.
+    """The method of these names; without a name what the options ask for, or the default for this kind of problem.
 
     An exact planner that is more than one model may be named as a formulation, too.
     """
@@ -112,7 +112,7 @@ def _asked(problem: Problem, solver: str, options: Mapping[str, Any]) -> str | N
 
 
 def _check_question(kind: str, options: Mapping[str, Any]) -> None:
-    """What changes the question of one kind of problems means nothing to another."""
+    """Refuse options that change the question of another kind of problem."""
     for entry in all_methods():
         if entry.problem_kind != kind and set(entry.asked_by) & set(options):
             flag = "--" + entry.asked_by[0].replace("_", "-")
@@ -120,7 +120,7 @@ def _check_question(kind: str, options: Mapping[str, Any]) -> None:
 
 
 def in_units_of(problem: Problem, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Times that were given with a unit as numbers in the problem's own."""
+    """The options, with times that were given with a unit as numbers in the problem's own unit."""
     timed = {spec.name for entry in all_methods() for spec in entry.options if spec.type == "time"}
     return {name: time_of(problem, name, value) if name in timed else value for name, value in options.items()}
 
@@ -178,7 +178,7 @@ def _check_solver(solver: str) -> None:
 
 
 def check_native(solver: str, limits: SolveOptions) -> None:
-    """A native option is known to one solver; sent to several it would be an error in all others."""
+    """Refuse native options unless one solver is named: only one knows them, and for all others they are errors."""
     if limits.native and (solver == "auto" or "," in solver):
         raise UsageError(
             f"--native {next(iter(limits.native))}=... belongs to one solver and --solver is {solver!r}; "
@@ -193,7 +193,7 @@ def _formulation(name: str) -> Entry:
 
 
 def _another(what: str, name: str, ours: Iterable[str], group: str, find: Callable[[str], Entry | None]) -> Entry:
-    """That of another package, or a `UsageError` with all names."""
+    """The entry of another package, or a `UsageError` with all names."""
     entry = find(name)
     if entry is None:
         raise unknown_name(f"{what} named", name, dict.fromkeys((*ours, *installed(group))))
@@ -210,6 +210,7 @@ def _check_kind(entry: Entry, kind: str, others: Iterable[Entry], what: str) -> 
         )
 
 
+# What a problem may have beyond the flat one, in the words of errors.
 EXTENSIONS: Mapping[str, str] = {
     "levels": "devices within devices, replication or a transfer factor (`levels`)",
     "no replicas": "stages without replicas (`replication`)",

@@ -42,7 +42,8 @@ def check_same_problem(problem: Problem, result: Result) -> None:
 
 
 def recompute(problem: Problem, result: Result) -> Recomputed:
-    """Value, verdict, bound and stop anew; a bound that the plan refutes and a proof that does not close are gone."""
+    """The result with value, verdict, bound and stop computed anew: without a bound that its plan refutes, and without
+    a proof that does not close the gap."""
     stored_hash = result.problem.get("hash")
     if stored_hash != problem.hash:
         other = f"the result is about another problem: its hash is {stored_hash}, this one has {problem.hash}"
@@ -52,7 +53,7 @@ def recompute(problem: Problem, result: Result) -> Recomputed:
     if ruling is not None and result.scope is not None:
         ruling = _within_scope(problem, result, ruling)
     refuted = ruling is not None and result.stop in (Stop.INFEASIBLE, Stop.UNBOUNDED)
-    claim = replace(result, stop=Stop.PROVEN) if refuted else result  # a proof none the less: the figures decide
+    claim = replace(result, stop=Stop.PROVEN) if refuted else result  # it still claims a proof: the figures decide
     true = replace(settle(claim, ruling), messages=result.messages)
     differences = tuple(_differences(problem, result, ruling))
     if result.in_scope is None:
@@ -114,22 +115,22 @@ def _scope_differences(problem: Problem, result: Result) -> Iterator[str]:
     """Results of earlier versions name no plans of which their bounds speak, or a file for their allocation."""
     if unknown_allocation(result.options.get("allocation")) is not None or is_address(_named(result)):
         return
-    told = dict.fromkeys(filter(None, (result.scope, None if result.proof is None else result.proof.scope)))
-    if not told:
+    scopes = dict.fromkeys(filter(None, (result.scope, None if result.proof is None else result.proof.scope)))
+    if not scopes:
         return
     try:
         family = stored_method(problem, result).family(problem)
     except UsageError as error:
-        yield f"the result says that its bound holds for {', '.join(told)}; its method says nothing: {error}"
+        yield f"the result says that its bound holds for {', '.join(scopes)}; its method says nothing: {error}"
         return
-    for scope in told:
+    for scope in scopes:
         if family is None or scope != family.scope:
             proves = "nothing" if family is None else f"for {family.scope}"
             yield f"the result says that its bound holds for {scope}; its method proves {proves}"
 
 
 def _named(result: Result) -> str:
-    """The method that it says."""
+    """The name of the method that made it, as it says."""
     return result.formulation or result.planner or ""
 
 

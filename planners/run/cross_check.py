@@ -5,7 +5,7 @@ bound of one is above a plan of the other that the bound is meant for, or where 
 The dynamic program plans chains of stages; its plans are plans of the problem without contiguity as well, while its
 bounds hold for chains alone. Piper's program and its models answer the same question. GraphPipe's program is checked by
 a model of all convex stages, for which its bounds hold as well, and the program for short iterations by a model of its
-own stages; and the first checks a model with plans of the decomposition.
+own stages; a model is checked by GraphPipe's program with stages of the decomposition alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Solve = Callable[..., Result]
 
 
 def other_method(problem: Problem, method: Method) -> Entry:
-    """Whom to ask, or a `UsageError`."""
+    """The method to ask, or a `UsageError` where there is none."""
     objective = rules_of(problem, method.options).objective
     entry = cross_check_of(method.entry, objective)
     if entry is None:
@@ -42,11 +42,10 @@ def other_method(problem: Problem, method: Method) -> Entry:
     if limited is not None:
         flag = "--" + limited.replace("_", "-")
         raise UsageError(f"There is no cross-check with {flag}; drop --cross-check.")
-    able = _objectives(entry)
-    if able and objective not in able:
-        raise UsageError(
-            f"There is no cross-check for {objective}; drop --cross-check, or minimise {' or '.join(map(str, able))}."
-        )
+    objectives = _objectives(entry)
+    if objectives and objective not in objectives:
+        others = " or ".join(map(str, objectives))
+        raise UsageError(f"There is no cross-check for {objective}; drop --cross-check, or minimise {others}.")
     missing = lacks(entry, problem)
     if missing is not None:
         raise UsageError(
@@ -56,7 +55,7 @@ def other_method(problem: Problem, method: Method) -> Entry:
 
 
 def _objectives(entry: Entry) -> tuple[str, ...]:
-    """By which it can plan; empty where its kind has but one."""
+    """Objectives that it can minimise; empty where nothing of its kind lets one choose."""
     choices = [spec.choices for spec in entry.options if spec.name == "objective"]
     usual = usual_objective(entry.problem_kind)
     return choices[0] if choices else () if usual is None else (usual,)
@@ -68,8 +67,8 @@ def cross_check(
     """The other method's answer with what in it contradicts `result` (None: nothing), and its plan."""
     entry = other_method(problem, method)
     names = {"formulation" if entry.name in FORMULATIONS else "planner": entry.name}
-    known = {spec.name for spec in entry.options}
-    question = {name: value for name, value in as_judged(problem, method.options).items() if name in known & ASKED}
+    shared = ASKED & {spec.name for spec in entry.options}
+    question = {name: value for name, value in as_judged(problem, method.options).items() if name in shared}
     question |= {**entry.check_options, **method.entry.checked_with}
     solver = {"solver": entry.check_solver} if entry.name in FORMULATIONS else {}
     try:
@@ -104,7 +103,7 @@ def facts_of(result: Result) -> dict[str, Any]:
 
 
 def with_check(result: Result, facts: dict[str, Any]) -> Result:
-    """Where the proofs contradict each other, nothing is proven."""
+    """The result with the facts of the cross-check; where the proofs contradict each other, it proves nothing."""
     if facts["contradiction"] is None:
         return replace(result, cross_check=facts)
     message = f"the proofs contradict each other: {facts['contradiction']}"
@@ -114,8 +113,11 @@ def with_check(result: Result, facts: dict[str, Any]) -> Result:
 
 
 def contradiction(result: Result, other: Result, same_plans: bool, common: bool = True) -> str | None:
-    """In words; `same_plans`: both methods plan under the same rules, so that the other's bound holds here too.
-    `common`: the other's plan is one of those of which our bound speaks."""
+    """How two results contradict each other, in words; None: they do not.
+
+    `same_plans`: both methods plan under the same rules, so that the other's bound holds here too. `common`: the
+    other's plan is one of those of which our bound speaks.
+    """
     ours, theirs, bound, other_bound = (
         with_unit(value, result.problem.get("time_unit"))
         for value in (result.objective, other.objective, result.bound, other.bound)

@@ -97,7 +97,7 @@ def _without_plan(claim: Result) -> Result:
 
 
 def _bounded(result: Result) -> Result:
-    """Only a bound speaks of other plans, and only what is proven has a proof."""
+    """The result without what it does not prove: only a bound speaks of other plans, only a proven one has a proof."""
     if not result.is_bounded:
         return result.unproven()
     return result if result.stop in (Stop.PROVEN, Stop.INFEASIBLE) else replace(result, proof=None)
@@ -139,7 +139,7 @@ def _offers(outcome: Outcome, board: Board) -> list[Plan]:
 
 
 def _bound(outcome: Outcome, board: Board, family: Family | None, messages: list[str]) -> float | None:
-    """The better of the two bounds; what is not a number, or speaks of nobody knows what, is reported and dropped."""
+    """The better of the two bounds; one that is not finite, or says not of which plans, is reported and dropped."""
     bounds = [bound for bound in (outcome.bound, board.bound) if bound is not None]
     finite = [bound for bound in bounds if math.isfinite(bound)]
     if len(finite) < len(bounds):

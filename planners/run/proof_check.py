@@ -32,7 +32,7 @@ from .solve import solve
 
 # Relative: two proofs of one optimum have bounds that differ by no more.
 ENOUGH = PROVEN_TOLERANCE * (1 + 1e-3)
-# Of bounds in words: what an eye compares.
+# Digits of bounds in sentences: as many as an eye compares.
 DIGITS = 7
 
 
@@ -52,7 +52,7 @@ class ProofCheck:
     claim: str | None = None
     """What was to be proven, in words; None: the result claims no bound."""
     by: Mapping[str, Any] | None = None
-    """Who proved it anew: names as of `solve`, solver, and whether it is another method than the result's."""
+    """What proved it anew: the arguments of `solve`, the solver, and whether it is an independent method."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Stop, value, bound and seconds of that run."""
 
@@ -141,20 +141,20 @@ def _proven_anew(
     limits: SolveOptions,
     on_progress: Callable[[Progress], None] | None,
 ) -> ProofCheck:
-    """By the first run that settles it."""
+    """The check by the first run that settles the proof; else by the last one."""
     started, refused = now(), list[str]()
     last: ProofCheck | None = None
     for ask in _asks(problem, result, method):
         left = None if limits.time_limit_s is None else max(0.0, limits.time_limit_s - (now() - started))
         gap = result.gap if result.gap is not None and result.gap > PROVEN_TOLERANCE else 0.0
-        own = replace(limits, time_limit_s=left, rel_gap=min(gap, 1.0), seed=ask.seed)
+        run_limits = replace(limits, time_limit_s=left, rel_gap=min(gap, 1.0), seed=ask.seed)
         start: Any = result.plan if ask.method.planner.takes_start and result.plan is not None else "none"
         try:
             second = solve(
                 problem,
                 **ask.method.names,
                 options=ask.method.options,
-                limits=own,
+                limits=run_limits,
                 warm_start=start,
                 on_progress=on_progress,
             )
@@ -167,24 +167,24 @@ def _proven_anew(
     return last or ProofCheck(Answer.NOT_CONFIRMED, "; ".join(("no method can prove it anew", *refused)))
 
 
-def _answer(result: Result, found: Result, ask: _Ask) -> ProofCheck:
-    by = {**ask.method.names, "backend": found.backend.get("name"), "other_method": ask.other}
-    facts = facts_of(found)
-    against = contradiction(result, found, same_plans=True)
+def _answer(result: Result, second: Result, ask: _Ask) -> ProofCheck:
+    by = {**ask.method.names, "backend": second.backend.get("name"), "other_method": ask.other}
+    facts = facts_of(second)
+    against = contradiction(result, second, same_plans=True)
     if against is not None:
         return ProofCheck(Answer.CONTRADICTED, f"{ask.title}: {against}", by=by, facts=facts)
-    why = f": {found.messages[-1]}" if found.stop == Stop.ERROR and found.messages else ""
+    why = f": {second.messages[-1]}" if second.stop == Stop.ERROR and second.messages else ""
     related = " (it shares arithmetic with the first method, or took part: no independent one settles it)"
     how = why + ("" if ask.other else " (the same method once more: no other settles it)" if ask.same else related)
     if result.bound is None:
-        agreed = found.stop == Stop.INFEASIBLE
-        words = "finds no plan either" if agreed else f"stopped ({found.stop}) before it knew"
+        agreed = second.stop == Stop.INFEASIBLE
+        words = "finds no plan either" if agreed else f"stopped ({second.stop}) before it knew"
     else:
         value = result.bound if result.objective is None else result.objective
-        agreed = found.bound is not None and found.bound >= result.bound - ENOUGH * abs(value)
+        agreed = second.bound is not None and second.bound >= result.bound - ENOUGH * abs(value)
         unit = result.problem.get("time_unit")
-        reached = "no bound" if found.bound is None else f"the bound {with_unit(found.bound, unit, DIGITS)}"
-        words = f"proves {reached} again" if agreed else f"stopped ({found.stop}) at {reached}"
+        reached = "no bound" if second.bound is None else f"the bound {with_unit(second.bound, unit, DIGITS)}"
+        words = f"proves {reached} again" if agreed else f"stopped ({second.stop}) at {reached}"
     return ProofCheck(
         Answer.CONFIRMED if agreed else Answer.NOT_CONFIRMED, f"{ask.title} {words}{how}", by=by, facts=facts
     )
@@ -194,8 +194,8 @@ def _asks(problem: Problem, result: Result, method: Method) -> Iterator[_Ask]:
     """Independent methods over the same plans, then related ones and those that took part, then the same one."""
     asked, took_part = list[Method](), _helpers(problem, method)
     for entry in provers(problem.kind):
-        for own in entry.proves_anew if entry.name != method.name else ():
-            other = _second(problem, entry.name, {**_common(problem, method, entry), **own})
+        for options in entry.proves_anew if entry.name != method.name else ():
+            other = _second(problem, entry.name, {**_common(problem, method, entry), **options})
             if other is not None and _same_question(problem, method, other):
                 asked.append(other)
     asks = [

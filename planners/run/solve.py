@@ -146,7 +146,7 @@ def _with_outsider(result: Result, outsider: Outsider, method: str, family: Fami
         return result
     if result.objective is not None and not is_above(result.objective, outsider.value):
         return result
-    assert family is not None, "who plans everything has nothing outside"
+    assert family is not None, "a method that plans everything leaves no plan outside"
     settled = result.stop in (Stop.PROVEN, Stop.GAP, Stop.INFEASIBLE)
     return replace(
         result.unproven(),
@@ -165,18 +165,18 @@ def _with_outsider(result: Result, outsider: Outsider, method: str, family: Fami
 
 def _said_of(result: Result, outsider: Outsider, method: str, family: Family) -> str:
     if result.stop == Stop.INFEASIBLE:
-        known = "there is no such plan"
+        answer = "there is no such plan"
     elif result.objective is None:
-        known = "it found no such plan"
+        answer = "it found no such plan"
     else:
-        known = (
+        answer = (
             f"the {'optimum' if result.stop == Stop.PROVEN else 'best plan found'} of these is {result.objective!r}"
         )
     source = "the warm start" if outsider.source == "user" else outsider.source
     asks = "" if outsider.reason.asks is None else f"; {outsider.reason.asks} asks for such plans"
     return (
         f"nothing is proven of this plan: the plan of value {outsider.value!r} from {source} has "
-        f"{outsider.reason.why}, which is outside what {method} plans ({family.scope}); {known}{asks}"
+        f"{outsider.reason.why}, which is outside what {method} plans ({family.scope}); {answer}{asks}"
     )
 
 
@@ -215,7 +215,7 @@ def describe(problem: Problem) -> dict[str, Any]:
 
 
 def _rules(problem: Problem, method: Method) -> Rules:
-    """By which rules its plans are judged."""
+    """The rules by which its plans are judged."""
     formulation = None if method.formulation is None else method.formulation.load()
     return rules_of(problem, method.options, formulation)
 
@@ -274,9 +274,9 @@ def _seconds(outcome: Outcome, planned: float, board: Board) -> dict[str, float]
 
 
 # ---- Why there is no plan, in words: what the problem lacks, where it lacks it, and what would help --------
-# Kinds of problems that have nothing to say name nobody who would.
+# Kinds of problems without such sentences have no `why_none`.
 
-# The search for reasons takes no longer, and not longer than the limit of the run.
+# Seconds that the search for reasons takes at most; it also keeps the limit of the run.
 ENOUGH_S = 10.0
 
 

@@ -30,9 +30,10 @@ START_SHARE = 0.5
 # Share of the time limit for a plan in the place of one that died with its solver.
 INSTEAD_SHARE = 0.1
 
-# What the user asks for who wants a dynamic program's plan as a start: the optimum among chains, in general.
+# The word that asks for a dynamic program's plan as a start: in general the optimum among chains.
 DP = "dp"
 
+# Asks `quick_planners` for those whose plan may stand in for one that died with its solver.
 INSTEAD = "instead"
 
 
@@ -45,7 +46,7 @@ class Outsider:
     source: str
     reason: Outside
     rules: Rules
-    """By which it is a plan: those of the method, or without its contiguity."""
+    """The rules by which it is a plan: those of the method, or these without its contiguity."""
 
 
 @dataclass
@@ -183,14 +184,15 @@ def _take_from_user(start: Start, plan: Plan) -> None:
 
 
 def _try_quick(entry: Entry, start: Start, method: Method, least_share: float = 0.0) -> None:
-    """A planner that fails here costs us its start and nothing more; this share of the limit it has at any moment."""
+    """Offer the plan of a quick planner; if it fails, only its start is lost. At any moment it has `least_share` of the
+    limit."""
     name, run = entry.name, start.request
-    own = {**method.options, **method.entry.start_options}
-    known = {spec.name: own.get(spec.name, spec.default) for spec in entry.options}
+    asked = {**method.options, **method.entry.start_options}
+    options = {spec.name: asked.get(spec.name, spec.default) for spec in entry.options}
     limits = run.limits
     if (whole := limits.time_limit_s) is not None:
         limits = replace(limits, time_limit_s=max(whole * START_SHARE, run.board.seconds + whole * least_share))
-    request = Request(run.problem, known, limits, board=Board(started=run.board.started))
+    request = Request(run.problem, options, limits, board=Board(started=run.board.started))
     if request.out_of_time():
         return
     try:

@@ -12,13 +12,13 @@ MOST_STATES = 100_000
 
 
 def order_alone(whole: WholeProblem) -> tuple[int, ...] | bool:
-    """Blocks in an order that one micro-batch can follow with nobody else there.
+    """Blocks in an order that one micro-batch can follow when there is no other.
 
     False: there is none, so that no schedule exists where nothing is given back before it is taken. True: there may be
     one, but it was not found among so many states.
 
-    What fits and takes nothing for longer is run at once: it never harms those that come later. Only between blocks
-    that keep something is there a choice, the smallest first, and the search goes back from dead ends.
+    A block that fits and keeps no memory runs at once: it never harms those that come later. Only among blocks that
+    keep memory is there a choice; the smallest comes first, and the search goes back from dead ends.
     """
     count = len(whole.times)
     if all(room is None for room in whole.room) and not any(whole.gives_first):
@@ -84,13 +84,15 @@ def order_alone(whole: WholeProblem) -> tuple[int, ...] | bool:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What the blocks that a micro-batch has still to run on a device do there, in the order that it follows alone."""
+    """What the blocks that a micro-batch has still to run on a device do to its memory, in the order that it follows
+    alone, relative to what is held before them."""
 
     change: int
+    """After the last of them."""
     most: int
-    """Above what is held before them."""
+    """The most at any time."""
     least: int
-    """Below it: not above 0."""
+    """The least after any of them; not above 0."""
 
 
 @dataclass
@@ -149,7 +151,7 @@ class Safety:
         return True
 
     def _ends(self, d: int, rests: list[Rest], held: int = 0, one_more: bool = False) -> bool:
-        """Can what has begun end, and then all others, from so much held on?"""
+        """Can the micro-batches that have begun end, and then all others, where the device holds `held` now?"""
         room, floor = self.whole.room[d], -self.whole.standing[d]
         waiting = self.batches - self._begun[d] - one_more
         for rest in rests:
@@ -178,14 +180,14 @@ class Safety:
                 del left[n]
 
     def _rest(self, d: int, bits: int) -> Rest:
-        found = self._rests[d].get(bits)
-        if found is None:
+        rest = self._rests[d].get(bits)
+        if rest is None:
             change = most = least = 0
             for b in self._own[d]:
                 if bits & self._bit[d][b]:
-                    peak, own = next((peak, own) for e, peak, own in self.whole.uses[b] if e == d)
+                    peak, added = next((peak, added) for e, peak, added in self.whole.uses[b] if e == d)
                     most = max(most, change + peak)
-                    change += own
+                    change += added
                     least = min(least, change)
-            found = self._rests[d][bits] = Rest(change, most, least)
-        return found
+            rest = self._rests[d][bits] = Rest(change, most, least)
+        return rest

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 # Offset between blocks that do not follow from each other; and more memory than there is.
 NEVER = 1 << 40
-# Share of the moves that take a run of the path that decides the value; the others take any run.
+# Share of the moves that move a run of the path that decides the value; the others move any run.
 CRITICAL_SHARE = 0.6
-# Places that a run may move by.
+# Largest number of places that a move tries.
 FARTHEST = 12
 
 
@@ -127,7 +127,7 @@ def anneal(tables: Tables, state: State, steps: int, hot: float, cold: float, ta
 
 
 def as_far_as_edges_let(tables: Tables, state: State, p: int, q: int) -> int:
-    """The place towards q before which a run stands that must stay on its side."""
+    """The farthest place towards q to which the run at p can move without passing one that must stay on its side."""
     step = 1 if q > p else -1
     run = state.row[p]
     b, n = tables.block[run], tables.batch[run]

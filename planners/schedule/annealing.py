@@ -14,14 +14,14 @@ from ...instances.base.clock import now
 from ...instances.base.compiled import compiled
 from . import anneal_kernel
 
-# About so long takes a round, between two looks at the clock; later ones take longer.
+# Seconds that a round takes about, before the clock is looked at again: the first round, and the longest.
 ROUND_S = 1.0
 LONGEST_ROUND_S = 4.0
-# Steps by which the speed is measured.
+# Number of steps by which the speed is measured.
 TRIED = 500
-# Energies that are accepted now and then at the begin and at the end of a round, in mean times of a block.
+# Rises in energy that are accepted now and then at the beginning and at the end of a round, in mean times of a block.
 HOT, COLD = 0.03, 0.001
-# Steps of the longest schedule: the loop counts in machine words.
+# Longest schedule, in steps of time: the loop counts in machine words.
 MOST_STEPS = 2**40
 
 
@@ -92,6 +92,7 @@ class Annealer:
 
 
 def tables(finite: FiniteProblem, objective: str) -> anneal_kernel.Tables:
+    """The problem as the compiled loop reads it."""
     m, count = finite.batches, len(finite.times)
     device = {b: d for d, blocks in enumerate(finite.on_device) for b in blocks}
     edges = [
@@ -116,27 +117,27 @@ def tables(finite: FiniteProblem, objective: str) -> anneal_kernel.Tables:
         offsets=_offsets(finite),
         changes=_each([memory.changes.get(b, 0) for b, memory in enumerate(memories)], m),
         needed=_each([memory.needed(b) for b, memory in enumerate(memories)], m),
-        room=_array([anneal_kernel.NEVER if found.room is None else found.room for found in finite.memories]),
-        standing=_array([found.standing for found in finite.memories]),
+        room=_array([anneal_kernel.NEVER if memory.room is None else memory.room for memory in finite.memories]),
+        standing=_array([memory.standing for memory in finite.memories]),
         first=_array([0, *accumulate(sizes)]),
         span=objective == SPAN,
     )
 
 
 def _offsets(finite: FiniteProblem) -> Any:
-    """Between blocks of one device."""
-    found = np.full((len(finite.times),) * 2, anneal_kernel.NEVER, dtype=np.int64)
+    """`Tables.offsets`: only blocks of one device have any."""
+    table = np.full((len(finite.times),) * 2, anneal_kernel.NEVER, dtype=np.int64)
     for blocks in finite.on_device:
         for i in blocks:
             offsets = finite.offsets_from(i)
             for k in blocks:
                 if k in offsets:
-                    found[i, k] = offsets[k]
-    return found
+                    table[i, k] = offsets[k]
+    return table
 
 
 def _rows(edges: Sequence[tuple[int, int, int]], count: int) -> tuple[Any, Any, Any]:
-    """By their first ends: where each begins, the other ends, and the numbers."""
+    """Edges (first end, other end, number) by their first ends: where each one's begin, the other ends, the numbers."""
     ordered = sorted(edges)
     sizes = [0] * count
     for i, _, _ in ordered:

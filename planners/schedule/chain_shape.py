@@ -12,12 +12,12 @@ from ...instances.schedule.problem import ScheduleProblem
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Positions of its blocks."""
+    """The device of a stage, and the positions of its blocks."""
 
     device: int
     forward: int
     backward: int
-    """For inputs, where it is divided."""
+    """Position of the backward pass, or of that for inputs where it is divided."""
     weights: int | None
     """Position of the backward pass for weights; None: the backward pass is not divided."""
 
@@ -41,12 +41,12 @@ class ChainShape:
         return len(self.stages) // len(self.devices)
 
     def chunk(self, rank: int, chunk: int) -> Stage:
-        """The so many-th stage of a device, in the order of the network."""
+        """A stage of a device by its number there, in the order of the network."""
         return [stage for stage in self.stages if stage.device == self.devices[rank]][chunk]
 
 
 def chain_shape(problem: ScheduleProblem, rule: str) -> ChainShape:
-    """What a rule of that name needs to know.
+    """The shape of a problem; errors name `rule`, which is for such a shape alone.
 
     Raises
     ------
@@ -70,16 +70,17 @@ def chain_shape(problem: ScheduleProblem, rule: str) -> ChainShape:
     weights = {b for b, block in enumerate(problem.blocks) if block.kind == "W"}
     index = problem.device_index
     for f, b in zip(forward, reversed(back), strict=True):
-        own = sorted(follow[b] & weights)
-        devices = {problem.blocks[i].devices for i in (f, b, *own)}
+        weight_passes = sorted(follow[b] & weights)
+        devices = {problem.blocks[i].devices for i in (f, b, *weight_passes)}
         name = show(problem.blocks[f].id)
         if len(devices) != 1 or len(problem.blocks[f].devices) != 1:
             raise refused(f"the passes of the stage of block {name} are not all on one device")
-        if len(own) > 1:
-            raise refused(f"the stage of block {name} has {len(own)} backward passes for weights")
+        if len(weight_passes) > 1:
+            raise refused(f"the stage of block {name} has {len(weight_passes)} backward passes for weights")
         if b not in follow[f] and not _leads(f, b, follow):
             raise refused(f"no backward pass waits for block {name}")
-        stages.append(Stage(index[problem.blocks[f].devices[0]], f, b, own[0] if own else None))
+        weight_pass = weight_passes[0] if weight_passes else None
+        stages.append(Stage(index[problem.blocks[f].devices[0]], f, b, weight_pass))
     if sum(stage.weights is not None for stage in stages) != len(weights):
         raise refused("a backward pass for weights belongs to no stage")
     devices_in_order = tuple(dict.fromkeys(stage.device for stage in stages))

@@ -38,33 +38,35 @@ NAME = "exact-schedule"
 BOUNDS = "work, paths and memory of the devices take no less: a bound without a search"
 REFUTED = "cp-sat refuted every schedule of less, in whole parts of a step"
 
-# They try many variants.
+# Rules that try many variants, and so take long.
 SLOW_RULES: tuple[Planner, ...] = (LIST_SCHEDULE, ZB_GREEDY)
 
-# Who hands the model of a period to a solver; it knows the table of planners, which knows this one.
+# The planner that hands the model of a period to a solver, by its address: it imports the table of planners, which
+# imports this one.
 BY_MODEL = "pipeplan.planners.exact.planner:PLANNER"
-# Share of the time limit for each rule.
+# Share of the time limit that each slow rule may take.
 RULE_SHARE = 0.1
-# Seconds for the model of a few runs, before the slow rules have their turn.
+# Seconds that the model of a few runs may take before the slow rules have their turn.
 QUICK_S = 5.0
 # Share of the time limit that this turn of the model may take at most, so that the slow rules have theirs.
 QUICK_SHARE = 0.25
 
-# The first rounds of annealing; each time the model has had its turn, the next ones are longer.
+# Seconds of the first turn of annealing; each time the model has had its turn, the next one is longer.
 ANNEALED_S = 10.0
-# The first rounds of annealing for a few runs: it finds the best plan, and the model has only to refute better ones.
+# Seconds of the same for a few runs: annealing finds the best plan, and the model has only to refute better ones.
 FEW_ANNEALED_S = 2.0
-# The first turn of the model where annealing has turns as well.
+# Seconds of the model's first turn where annealing has turns as well.
 TURN_S = 10.0
+# How many times as long each turn is as the one before.
 MORE = 2.0
 
 # Blocks of all micro-batches up to which the model alone is quick.
 FEW_RUNS = 200
-# With so many blocks of all micro-batches, a model of everything proves nothing in any time that people wait; annealing
-# has all of it.
+# With more blocks of all micro-batches, a model of everything proves nothing in any time that people wait: under a time
+# limit annealing has all of it.
 MANY_RUNS = 1500
 
-# Parameters for many runs, where trying each order in turn takes longer than the search.
+# CP-SAT's parameters for many runs, where probing each order in turn takes longer than the search.
 PLAIN = {"cp_model_probing_level": 0, "linearization_level": 0}
 
 
@@ -80,7 +82,7 @@ PLANNER = ExactSchedule()
 
 
 def _by_period(problem: ScheduleProblem, request: Request) -> Outcome:
-    """By the model of a period, from a list schedule where the user gives no start."""
+    """The answer of the model of a period, which starts from a list schedule where the user gives no start."""
     start = request.warm_start or periodic_list_schedule(problem, request.out_of_time)
     options = {"formulation": "cp-periodic", "objective": PERIOD}
     outcome: Outcome = load_address(BY_MODEL).plan(Request(problem, options, request.limits, start, request.board))
@@ -106,18 +108,19 @@ class _Run:
         self.messages: list[str] = []
         self.start = StartOutcome.NONE
 
-    # ---- what is known -----------------------------------------------------------------------------------
+    # ---- the best plan and the bound -----------------------------------------------------------------------
 
     def offer(self, plan: SchedulePlan) -> bool:
-        """The plan with the best times for its orders, if the referee accepts it and it is better than the best one."""
+        """Keep the plan with the best times for its orders, or else the plan itself, if the referee accepts it and it
+        is better than the best one. Was it kept?"""
         best = tightest(self.finite, sequences_of(self.problem, in_order(plan)), self.objective)
-        for found in (plan,) if best is None else (best, plan):
-            value = evaluation_of(self.problem, found).objective(self.objective)
+        for candidate in (plan,) if best is None else (best, plan):
+            value = evaluation_of(self.problem, candidate).objective(self.objective)
             assert value is not None, "the micro-batches have an end"
             if self.value is not None and value >= self.value:
                 return False
-            if not violations_of(self.problem, found):
-                self.best, self.value = found, value
+            if not violations_of(self.problem, candidate):
+                self.best, self.value = candidate, value
                 self._post()
                 return True
         return False
@@ -154,9 +157,9 @@ class _Run:
         return self._answer(None)
 
     def _search(self) -> None:
-        given = self.request.warm_start
-        if given is not None:
-            self.start = StartOutcome.ACCEPTED if self.offer(given) else StartOutcome.REJECTED
+        start = self.request.warm_start
+        if start is not None:
+            self.start = StartOutcome.ACCEPTED if self.offer(start) else StartOutcome.REJECTED
         plan = next(better_and_better(self.problem, self.objective), None)  # the first one is there at once
         if plan is not None:
             self.offer(plan)
@@ -179,7 +182,7 @@ class _Run:
             annealer.load(sequences_of(self.problem, self.best))
 
     def _by_slow_rules(self) -> None:
-        """Each where it fits the problem; the best plan is never worse than one of theirs."""
+        """Offer the plan of each slow rule that fits the problem, so that the best plan is never worse than theirs."""
         for rule in SLOW_RULES:
             if self.over():
                 return
@@ -218,14 +221,14 @@ class _Run:
         assert self.best is not None, "annealing begins with a plan"
         target = float(self.bound * self.finite.steps)
         orders = sequences_of(self.problem, self.best)
-        found = annealer.improve(orders, target, self.request.seconds_left())
-        if found is not None:
-            plan = tightest(self.finite, found, self.objective)
+        better_orders = annealer.improve(orders, target, self.request.seconds_left())
+        if better_orders is not None:
+            plan = tightest(self.finite, better_orders, self.objective)
             if plan is not None:
                 self.offer(plan)
 
     def _ask(self, seconds: float | None) -> bool:
-        """Is there a plan below the best one? False where that cannot be asked, or asking again would not help."""
+        """Ask the model for a plan below the best one. False: it cannot be asked, or asking again would not help."""
         if self.runs > MOST_RUNS:
             self.messages.append(f"not proven: {self.runs} blocks of all micro-batches are too many for a model")
             return False

@@ -29,13 +29,14 @@ from .whole import WholeProblem, in_whole_numbers
 
 # Runs that are started in all tries together: about a second.
 MOST_RUNS = 50_000
-# One part of so many is for the rules, the rest for the way back and forth.
+# One part in so many of the tries is for the rules, the rest for the way back and forth.
 RULES_SHARE = 2
 # Where only a few rules have their turn, schedules of so many micro-batches for each device say which. That pays where
 # there are at least so many times as many micro-batches.
 TRIED_FOR_EACH_DEVICE = 3
 TRIES_PAY = 4
 
+# What `Rule.patience` is drawn from.
 PATIENCE = (Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(1))
 # By how many mean times of a block the order may change.
 NOISE = (0, 0, 1, 2, 4, 8)
@@ -48,7 +49,7 @@ def better_and_better(
     most_runs: int = MOST_RUNS,
     seed: int = 0,
 ) -> Iterator[SchedulePlan]:
-    """Each plan is better than the one before, and accepted by the referee.
+    """Plans, each better than the one before and accepted by the referee.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ def better_and_better(
     out_of_time : callable
         Ends the search; the first plan is made in any case.
     most_runs : int
-        How many runs may be started in all tries together. There are tries by some rules however few that are.
+        How many runs may be started in all tries together. However few that are, at least one rule is tried.
     seed : int
         Seed of the random orders.
     """
@@ -81,6 +82,8 @@ def better_and_better(
 
 
 class _Search:
+    """Tries for one problem, and the best schedule so far."""
+
     def __init__(self, whole: WholeProblem, alone: tuple[int, ...], objective: str, count: int) -> None:
         self.whole, self.alone, self.objective, self.count = whole, alone, objective, count
         self.batches = whole.problem.micro_batches or 0
@@ -88,7 +91,7 @@ class _Search:
         self.value: int | None = None
 
     def improves(self, starts: Starts | None) -> bool:
-        """Keep it if it is better than all before, as early or as late as its order lets it be."""
+        """Keep a schedule, as it is or as late as its order allows, if it is better than all before. Was it kept?"""
         improved = False
         for moved in () if starts is None else (starts, late(self.whole, starts)):
             value = cost(self.whole, moved, self.objective)
@@ -99,7 +102,7 @@ class _Search:
         return improved
 
     def tries(self, chance: random.Random) -> Iterator[Starts | None]:
-        """By the rules, the most promising first; then from the best schedule on. None: a rule did not get through."""
+        """Schedules by the rules, the most promising first, then from the best on. None: a rule did not get through."""
         by_rule, most = 0, max(1, self.count // RULES_SHARE)
         for rule in self._ordered(most):
             if by_rule >= most and self.best:

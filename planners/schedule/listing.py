@@ -1,4 +1,4 @@
-"""One list schedule: run by run, whatever comes first by a rule among what may start, within memory.
+"""One list schedule, made run by run: among the runs that may start within memory, a rule says which comes first.
 
 After each decision it must still be possible to end all micro-batches one after the other (`Safety`), so a rule never
 ends where devices wait for each other's memory.
@@ -16,6 +16,7 @@ from ...instances.schedule.problem import ScheduleProblem
 from .alone import Safety, order_alone
 from .whole import WholeProblem, in_whole_numbers
 
+# In steps, by block and micro-batch.
 Starts = list[list[int]]
 # Rank of a block and a micro-batch: the smallest goes first.
 Rank = Callable[[int, int], tuple[float, ...]]
@@ -30,9 +31,9 @@ class Rule:
     """How long a device may idle for a better block, as a share of the time until another block could have ended there:
     0 never waits, 1 yields schedules in which no block could move ahead alone."""
     in_flight: int | None = None
-    """Micro-batches that may have begun and not ended; None: as many as the memory lets."""
+    """Micro-batches that may have begun and not ended; None: as many as the memory allows."""
     between: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    """By block: another one, and how many micro-batches may have begun the block and not the other one."""
+    """For a block another one, and how many micro-batches may have begun the former and not the latter."""
     hasty: frozenset[int] = frozenset()
     """Devices that never wait."""
 
@@ -72,6 +73,7 @@ def rules(whole: WholeProblem) -> Iterator[Rule]:
         lambda b, n: (last[b], -heads[b], n),
         # By the time at which it would run if a micro-batch came in each time that the busiest device is done with one.
         lambda b, n: (n * load + heads[b], b),
+        # What gives memory back first.
         lambda b, n: (last[b], not gives[b], n, -tails[b]),
         # The longest path to the end of all micro-batches.
         lambda b, n: (n * load - tails[b], b),
@@ -128,7 +130,7 @@ class _Listing:
         return self.starts
 
     def _look_at(self, b: int) -> None:
-        """When the next run of the block may start, if it may."""
+        """Find out anew when the next run of the block may start, if it may."""
         self.version[b] += 1
         self.possible[b] = None
         n, whole = len(self.starts[b]), self.whole
@@ -167,15 +169,15 @@ class _Listing:
         best = (rank, at, b)
         for d in whole.devices[b]:
             for other in self.on_device[d]:
-                found = self.possible[other]
-                if found is not None and (found[0] < until or found[0] <= at):
-                    best = min(best, (found[1], found[0], other))
+                run = self.possible[other]
+                if run is not None and (run[0] < until or run[0] <= at):
+                    best = min(best, (run[1], run[0], other))
         return best[-1]
 
     def _start(self, b: int) -> None:
-        found = self.possible[b]
-        assert found is not None, "it was chosen among those that may start"
-        at, n, whole = found[0], len(self.starts[b]), self.whole
+        chosen = self.possible[b]
+        assert chosen is not None, "it was chosen among those that may start"
+        at, n, whole = chosen[0], len(self.starts[b]), self.whole
         self.starts[b].append(at)
         self.safety.run(b, n)
         for d in whole.devices[b]:

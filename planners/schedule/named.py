@@ -107,7 +107,7 @@ def _check_fit(named: Named, shape: ChainShape) -> None:
 
 
 def _undivided(shape: ChainShape) -> ScheduleProblem:
-    """The problem in which nobody gets a gradient before the whole backward pass has ended, as these rules run it."""
+    """The problem in which a gradient is passed on only after the whole backward pass, as these rules run it."""
     weights = {
         shape.problem.blocks[stage.backward].id: shape.problem.blocks[stage.weights].id
         for stage in shape.stages
@@ -149,9 +149,9 @@ def rule_schedules(problem: ScheduleProblem) -> Iterator[tuple[str, SchedulePlan
 # as the memory takes; then I and F in turn, or I whenever one is there; W where a device would idle otherwise or has
 # no memory for anything else. As there, a handful of variants are tried and the best is kept.
 
-# Shares of a pass for weights that a device idles rather than start one when another pass is about to be there.
+# How long a device waits for another pass rather than start a pass for weights, as shares of the time of that pass.
 PATIENCE = (Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(1))
-# For our own variants, which need less of it.
+# Patience of our own variants, which need less of it.
 SHORT_PATIENCE = (Fraction(1, 8), Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
 
 
@@ -173,7 +173,7 @@ ZB_GREEDY = ZeroBubbleGreedy()
 
 
 def greedy_schedules(problem: ScheduleProblem, objective: str) -> Iterator[SchedulePlan]:
-    """One for each variant.
+    """Schedules of all variants that the referee accepts: each as it is, and as late as its order lets it be.
 
     Raises
     ------
@@ -192,8 +192,8 @@ def greedy_schedules(problem: ScheduleProblem, objective: str) -> Iterator[Sched
         return
     for rule in variants(whole, shape):
         starts = listed(whole, rule, alone, problem.micro_batches or 0)
-        for found in () if starts is None else (starts, late(whole, starts)):
-            plan = as_plan(whole, found)
+        for moved in () if starts is None else (starts, late(whole, starts)):
+            plan = as_plan(whole, moved)
             if not violations_of(problem, plan):
                 yield plan
 

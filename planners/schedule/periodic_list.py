@@ -11,16 +11,15 @@ from ...instances.schedule.problem import ScheduleProblem
 from .alone import order_alone
 from .whole import WholeProblem, in_whole_numbers
 
-# Periods that are tried, from the load of the busiest device to a micro-batch alone.
+# Largest number of periods that are tried, from the load of the busiest device to a micro-batch alone.
 MOST_PERIODS = 60
 
 
 def periodic_list_schedule(
     problem: ScheduleProblem, out_of_time: Callable[[], bool] = lambda: False
 ) -> PeriodicSchedulePlan | None:
-    """The first period for which a schedule is found and accepted by the referee; None: not one micro-batch fits.
-
-    One micro-batch after the other always works, so something is found wherever an order for one alone is known.
+    """The first period for which a schedule is found and accepted by the referee, and at last one micro-batch after the
+    other. None: not even that is accepted, or no order is known in which one micro-batch fits alone.
     """
     whole = in_whole_numbers(problem)
     alone = order_alone(whole)
@@ -79,7 +78,7 @@ def periods(whole: WholeProblem, last: int) -> Iterator[int]:
 
 
 def packed(whole: WholeProblem, period: int, alone: Sequence[int]) -> Iterator[list[int]]:
-    """Several ways to place every block where its devices are free in the period, each made shorter-lived."""
+    """Starts by several ways to place every block where its devices are free in the period, held for a short time."""
     by_tail = tuple(
         sorted(range(len(whole.times)), key=lambda b: (whole.heads[b], -whole.tails[b], *whole.orders[b]))
     )
@@ -123,7 +122,7 @@ def early_periods(whole: WholeProblem, period: int, starts: Sequence[int]) -> li
 
 
 def late_takes(whole: WholeProblem, period: int, starts: Sequence[int]) -> list[int]:
-    """Blocks that give nothing back, whole periods later: as late as those let them that wait for them."""
+    """The starts with blocks that give nothing back whole periods later, as late as those that wait for them allow."""
     at = list(starts)
     for b in reversed(whole.problem.order):
         follow = [at[j] + offset * period - lag - whole.times[b] for j, offset, lag in whole.after[b] if j != b]
@@ -168,10 +167,10 @@ def wide_first(whole: WholeProblem, period: int, order: Sequence[int]) -> list[i
     places = _Places(whole, period)
     row: dict[int, int] = {}
     for b in wide:
-        found = places.first_free(b, 0)
-        if found is None:
+        place = places.first_free(b, 0)
+        if place is None:
             return None
-        row[b] = found
+        row[b] = place
     at = [0] * len(whole.times)
     for b in order:
         ready = max((at[i] + whole.times[i] + lag for i, offset, lag in whole.before[b] if not offset), default=0)
@@ -200,7 +199,7 @@ class _Places:
         return self._take(b, at)
 
     def last_free(self, b: int, due: int) -> int | None:
-        """The last one up to `due`."""
+        """The last start up to `due` at which all devices of the block are free; it takes the place."""
         at = due
         while (blocking := self._in_the_way(b, at)) is not None:
             at -= at % self.period + self.whole.times[b] - blocking[0]

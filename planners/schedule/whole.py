@@ -41,8 +41,8 @@ class WholeProblem:
 
     @cached_property
     def orders(self) -> tuple[tuple[int, int], ...]:
-        """By which blocks without time follow each other at one instant: topological position, then order in the file;
-        the micro-batch comes before both."""
+        """Keys by which blocks that take no time follow each other at one instant: topological position, then order in
+        the file; the micro-batch comes before both."""
         sign = -1 if self.backwards else 1
         return tuple((sign * depth, sign * b) for b, depth in enumerate(self.problem.depths))
 
@@ -110,9 +110,9 @@ def in_whole_numbers(problem: ScheduleProblem) -> WholeProblem:
     for block in problem.blocks:
         rows = []
         for name in sorted({*block.memory, *block.workspace}, key=index.__getitem__):
-            change, held = whole(block.memory.get(name, 0)), whole(block.workspace.get(name, 0))
-            if change or held:
-                rows.append((index[name], max(change, 0) + held, change))
+            change, work = whole(block.memory.get(name, 0)), whole(block.workspace.get(name, 0))
+            if change or work:
+                rows.append((index[name], max(change, 0) + work, change))
         uses.append(tuple(rows))
     return WholeProblem(
         problem,

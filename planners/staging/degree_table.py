@@ -21,7 +21,7 @@ from .model import PiperModel
 from .search import Search
 from .tables import loop
 
-# Downsets times devices times sums of degrees, of 8 bytes each.
+# Largest number of entries of the table (downsets times devices times sums of degrees), of 8 bytes each.
 MAX_ENTRIES = 100_000_000
 
 
@@ -51,7 +51,7 @@ class DegreeTable:
 
 
 def table_of(search: Search) -> DegreeTable:
-    """The table for the model of a search, which brings the stages and what is known of their knapsacks."""
+    """The table for the model of a search, which has the stages and the knapsacks that it has solved so far."""
     model, tables = search.model, search.tables
     check_size(model)
     values = np.empty((model.downsets, _most(model.problem) + 1, model.problem.devices + 1))
@@ -67,7 +67,7 @@ def table_of(search: Search) -> DegreeTable:
 
 
 def _most(problem: StagingProblem) -> int:
-    """A stage takes at least as many devices as replicas, so no sum exceeds the devices."""
+    """Largest sum of degrees: a stage takes at least as many devices as replicas, so no sum exceeds the devices."""
     return min(problem.devices, problem.micro_batches)
 
 
@@ -84,7 +84,7 @@ def check_table(problem: StagingProblem, path: str | os.PathLike[str] | None) ->
     """Refuse, before anything is computed, a problem that has no such table and a file that is not a .csv."""
     if problem.exact_batches:
         raise InputError(
-            "exact_batches", "leaves no table of smaller sums of degrees", "plan for at most N, or no table"
+            "exact_batches", "leaves no table of smaller sums of degrees", "plan for at most N, or drop --table"
         )
     if path is not None and Path(path).suffix.lower() != ".csv":
         ending = Path(path).suffix or "nothing"

@@ -1,4 +1,4 @@
-"""`equi`: equal groups of layers in a row, the same degrees for all; what people do by hand.
+"""`equi` cuts the layers in a row into equal groups with the same degrees for all, as people do by hand.
 
 On devices within devices every level has equal stages and equal degrees of its own (`equal_trees`).
 """
@@ -64,7 +64,7 @@ class EqualPlanner:
 
 
 def _why_none(if_none: str, broken: tuple[Violation, ...]) -> str:
-    """With the first rule that the smallest stages break."""
+    """The message that no plan fits, with the first rule that the smallest stages break."""
     if not broken:
         return f"{if_none}: no number of stages and no configuration is possible for all layers"
     return f"{if_none}, not even the smallest: {broken[0].message.rstrip('.')}"
@@ -121,7 +121,7 @@ class Share:
 
     @property
     def devices(self) -> int:
-        """With one device for each copy."""
+        """Devices that this takes, with one for each copy."""
         return self.stages * self.copies
 
 
@@ -145,7 +145,7 @@ def equal_trees(problem: StagingProblem, variant: str, tensor_parallel: bool) ->
 
 
 def _divisions(levels: Sequence[StagingLevel], stages: int) -> Iterator[tuple[Share, ...]]:
-    """For each level, the innermost first, how it is shared, so that there are so many stages of level 1."""
+    """Every way to share all levels, the innermost first, with so many stages of level 1 in all."""
     if not levels:
         if stages == 1:
             yield ()
@@ -173,8 +173,9 @@ def _tree(stages: Sequence[LeveledStage], shares: Sequence[Share]) -> tuple[Leve
 # Transformers are grouped by their layers of that name, everything before them goes into the first stage and everything
 # behind them into the last one, or into stages of their own. Other networks are cut in their topological order.
 
-# What the ids of configurations that compute activations again have in them.
+# A part of the id of every configuration that computes activations again.
 RECOMPUTATION = "recomp"
+# Name of the layers of a transformer in Piper's networks.
 TRANSFORMER = "ParallelTransformerLayer"
 
 # Positions of layers, by group.
@@ -187,17 +188,17 @@ def recomputes(way: Configuration) -> bool:
 
 
 def groupings(problem: StagingProblem) -> Iterator[Groups]:
-    """By the number of groups."""
+    """Every way to cut the layers into equal groups."""
     return _transformer_groups(problem) if has_transformers(problem) else _plain_groups(problem)
 
 
 def has_transformers(problem: StagingProblem) -> bool:
-    """Does some layer bear that name?"""
+    """Does some layer bear the name `TRANSFORMER`?"""
     return any(layer.name == TRANSFORMER for layer in problem.layers)
 
 
 def usual_degrees(problem: StagingProblem, tensor_parallel: bool) -> list[int]:
-    """Tensor-parallel degrees of the first layer; other networks than transformers are not cut in this way by hand."""
+    """Tensor-parallel degrees of the first layer; by hand people cut only transformers in this way."""
     several = tensor_parallel and has_transformers(problem)
     return [t for t in problem.degrees if (t == 1 or several) and problem.layers[0].configurations.get(t)]
 
@@ -220,7 +221,7 @@ def _way(ways: Sequence[Configuration], again: bool) -> Configuration | None:
 
 
 def _shares(items: Sequence[int], groups: int) -> list[list[int]]:
-    """In a row, of equal sizes; the last ones get one more where it does not divide."""
+    """The items in a row, cut into shares of equal size; the last ones get one more where a rest is left."""
     size, more = divmod(len(items), groups)
     shares, at = [], 0
     for g in range(groups):

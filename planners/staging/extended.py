@@ -1,7 +1,7 @@
 """`dp-piper` beyond the paper: pipelines that are flushed behind every batch, and devices of several types.
 
-With a flush a batch of N micro-batches takes as many slots more as stages have copies, but for those of the stage with
-the fewest (`flushes`): fewer copies may be better than a smaller load.
+With a flush a batch of N micro-batches takes N + X - m slots where the stages have X copies in all and the fewest
+copies of a stage are m (`flushes`): fewer copies may be better than a smaller load.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def is_extended(problem: Any, options: Any) -> bool:
 def plan_extended(request: Request) -> Outcome:
     """The best plan, proven; the best so far where time runs out."""
     if request.options.get("knapsack", "exact") != "exact":
-        raise InputError("option knapsack", "is greedy beyond the published problem", "give exact")
+        raise InputError(
+            "option knapsack", "is greedy, but flushes and types of devices need exact knapsacks", "give exact"
+        )
     problem, board = request.problem, request.board
     memory = whole_memory(problem, min(problem.devices, problem.micro_batches))
     run, messages = _Run(request, memory), tuple[str, ...]()
@@ -60,6 +62,8 @@ def plan_extended(request: Request) -> Outcome:
 
 
 class _Run:
+    """The search for one request: it posts each better plan, and the bound, on the request's board."""
+
     def __init__(self, request: Request, memory: StagingMemory, bounds: bool = True) -> None:
         self.request, self.problem, self.memory, self.bounds = request, request.problem, memory, bounds
         self.semantics = request.options.get("semantics", "paper")
@@ -67,7 +71,7 @@ class _Run:
         self.tick = tick_of(request)
         self.counted = Counted(self.problem, self.semantics, memory, self.tick)
         self.low = 0.0
-        """No load of any plan is below."""
+        """Lower bound on the largest load of every plan."""
 
     def size(self) -> dict[str, int]:
         return {"downsets": len(self.counted.sets), "decisions": self.counted.decisions}
@@ -100,7 +104,7 @@ class _Run:
         return least_flushed(self.problem, self.counted.decide, best, self.low, numbers, self.post)
 
     def _counted(self) -> Found[StagedPlan] | None:
-        """By the program that tells types of devices apart."""
+        """The plan of the least load, by the program that tells types of devices apart."""
         best = self.counted.best(self.counted.lower_bound(), self._hear)
         if best is not None:
             self.low = best.load
@@ -111,7 +115,7 @@ class _Run:
         self.post(found, self.low)
 
     def _searched(self) -> Found[StagedPlan] | None:
-        """By the faster program for devices that are alike."""
+        """The plan of the least load, by the faster program for devices that are alike."""
         model = replace(build(self.problem, self.semantics), memory=self.memory)
         search = Search(model, tick=self.tick)
         answer = search.best()
@@ -125,7 +129,7 @@ class _Run:
         return best
 
     def post(self, found: Found[StagedPlan], bound: float | None) -> None:
-        """A flush only adds to the largest load, so that bounds on it hold there, too."""
+        """Post a plan, if it fits, and a bound. A bound on loads holds with flushes too, which only add to them."""
         plan = found.plan if self.fits(found) else None
         value = None if plan is None else self.value(found)
         bound = bound if self.bounds else None
@@ -146,13 +150,14 @@ class _Run:
 # alike has a faster program (`search`).
 
 MAX_DOWNSETS = 300
+# The table has a dimension for each type.
 MAX_TYPES = 3
-# Numbers in the table of one decision.
+# Largest number of entries in the table of one decision.
 MAX_ENTRIES = 60_000_000
 
 
 class Counted:
-    """Decisions for one problem."""
+    """Finds plans with all loads within a limit, for one problem."""
 
     def __init__(
         self,
@@ -168,12 +173,12 @@ class Counted:
         self.counts = tuple(kind.devices for kind in problem.types)
         self.decisions = 0
         self.fewest_copies = 1
-        """Of each stage, in the last decision."""
+        """The fewest copies that a stage may have, in the last decision."""
         self.least: list[Any] = []
         """The table `least` of the last decision, for each downset."""
 
     def lower_bound(self) -> float:
-        """All work on all devices, the fastest as often as they are: no load is below."""
+        """All work, shared among all devices by their speeds: no plan's largest load is below."""
         work = sum(
             min(t * way.time for t, ways in layer.configurations.items() for way in ways)
             for layer in self.problem.layers
@@ -190,7 +195,7 @@ class Counted:
         return best and least_load(best, low, self.decide, hear)
 
     def decide(self, limit: float, fewest_copies: int = 1) -> Found[StagedPlan] | None:
-        """A plan with all loads within the limit, and at least so many copies of each stage; the fewest in all."""
+        """A plan with all loads within the limit and at least so many copies of each stage, and the fewest in all."""
         self.decisions += 1
         self.fewest_copies = fewest_copies
         shape = tuple(count + 1 for count in self.counts)
@@ -283,7 +288,7 @@ class Counted:
 
 
 def _shifted(dimensions: int, axis: int, step: int) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-    """Where the rest is, and where it comes to be with a stage more: so many devices of its type further on."""
+    """Slices of a table: entries before a stage is added, and those after it, `step` devices further along its axis."""
     before, target = [slice(None)] * dimensions, [slice(None)] * dimensions
     before[axis], target[axis] = slice(None, -step), slice(step, None)
     return tuple(before), tuple(target)

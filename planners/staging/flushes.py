@@ -18,7 +18,8 @@ from ...instances.registry import evaluation_of
 from ...instances.staging.problem import StagingProblem
 from .search import NEAR, STRICT, Found, Planned
 
-# A plan with all loads within the limit, of stages with at least so many copies, with the least sum of copies.
+# From a limit and a number to a plan with all loads within the limit and at least so many copies of each stage, and of
+# such plans the one with the least sum of copies; None: there is none.
 Decide = Callable[[float, int], Found[Planned] | None]
 
 
@@ -47,7 +48,7 @@ def least_flushed(
     numbers: Iterable[int],
     hear: Callable[[Found[Planned], float], None],
 ) -> Found[Planned]:
-    """The best plan, from any one and a bound on all loads; `numbers` of copies that a stage may have.
+    """The best plan, from any one and a bound `low` on all loads; a stage may have any of `numbers` of copies.
 
     `hear` gets the best plan and the bound at that time, and at last both equal but for rounding.
     """
@@ -58,33 +59,34 @@ def least_flushed(
     open_intervals = [_Interval(low, fewest, low, math.inf, 0) for fewest in sorted(numbers)]
     heapq.heapify(open_intervals)
     while open_intervals:
-        now = heapq.heappop(open_intervals)
-        hear(best, min(now.bound, value))
-        if now.bound >= value * (1 - 2 * STRICT):
+        interval = heapq.heappop(open_intervals)
+        hear(best, min(interval.bound, value))
+        if interval.bound >= value * (1 - 2 * STRICT):
             break
-        highest = value * batches / (batches + now.more)  # no plan above is better
-        limit = _limit(now, highest)
-        if limit <= now.low:
+        highest = value * batches / (batches + interval.more)  # no plan with a greater load is better
+        limit = _limit(interval, highest)
+        if limit <= interval.low:
             continue
-        found = decide(limit, now.fewest)
+        found = decide(limit, interval.fewest)
         more = math.inf
         if found is not None:
             if flushed_value(problem, found) < value:
                 best, value = found, flushed_value(problem, found)
-            more = evaluation_of(problem, found.plan).degrees - now.fewest
-            if found.load > now.low:
-                bound = now.low * (batches + more) / batches
-                heapq.heappush(open_intervals, _Interval(bound, now.fewest, now.low, found.load, more))
-        if now.high <= highest and more > now.more:
-            heapq.heappush(open_intervals, now._replace(bound=limit * (batches + now.more) / batches, low=limit))
+            more = evaluation_of(problem, found.plan).degrees - interval.fewest
+            if found.load > interval.low:
+                bound = interval.low * (batches + more) / batches
+                heapq.heappush(open_intervals, _Interval(bound, interval.fewest, interval.low, found.load, more))
+        if interval.high <= highest and more > interval.more:
+            bound = limit * (batches + interval.more) / batches
+            heapq.heappush(open_intervals, interval._replace(bound=bound, low=limit))
     hear(best, value)
     return best
 
 
-def _limit(now: _Interval, highest: float) -> float:
-    """What is asked next: all that can be better, then the middle, at last whether anything is below the upper end."""
-    if now.high > highest:
+def _limit(interval: _Interval, highest: float) -> float:
+    """The limit to decide next: at first the load of any better plan, then the middle, at last just below the end."""
+    if interval.high > highest:
         return highest * (1 - STRICT)
-    if now.high - now.low <= NEAR * now.high or now.low <= 0:
-        return now.high * (1 - STRICT)
-    return math.sqrt(now.low * now.high)
+    if interval.high - interval.low <= NEAR * interval.high or interval.low <= 0:
+        return interval.high * (1 - STRICT)
+    return math.sqrt(interval.low * interval.high)

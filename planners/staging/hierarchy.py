@@ -39,21 +39,21 @@ from .search import Found
 from .stage_costs import Shape, StageCosts
 
 MAX_DOWNSETS = 300
-# Numbers in the tables of one level from which on they are asked for one limit after the other (`LevelDecisions`).
+# From so many entries in the table of a level on, `LevelDecisions` decides one limit after the other instead.
 MANY_ENTRIES = 1_000_000
-# Numbers in the tables of one level.
+# Largest number of entries in the table of a level.
 MAX_ENTRIES = 40_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """A stage that a level may hold, whatever it costs: its shape."""
+    """The shape of a stage that a level may hold, whatever it costs."""
 
     devices: int
     data_parallel: int
     tensor_parallel: int
     copies: int
-    """On this level and those below; 0 where the variant does not count them."""
+    """Copies on this level and those below; 0 where the variant does not count them."""
 
 
 def plan_levels(
@@ -66,8 +66,8 @@ def plan_levels(
     """The best plan on the levels of the problem; None where none obeys the variant's rules.
 
     `tick` is called now and then: it may raise to stop. `hear` gets each better plan and the bound at that time, where
-    plans are found one after the other. `inside`: in a memory so much smaller that what fits is sure to
-    fit, where memory takes too many digits to be counted exactly.
+    plans are found one after the other. `inside` plans in a slightly smaller memory where memory has too many digits
+    to be counted exactly, so that what fits there is sure to fit.
     """
     check_levels(problem, variant)
     memory = whole_memory(problem, problem.devices)
@@ -78,7 +78,8 @@ def plan_levels(
             "is not planned with ZeRO on levels",
             "plan for at most N, or give --formulation mip-piper",
         )
-    many = problem.zero or program.entries() > MANY_ENTRIES  # decisions know the copies that divide what they hold
+    # With ZeRO copies divide what they hold, which only `LevelDecisions` counts.
+    many = problem.zero or program.entries() > MANY_ENTRIES
     if variant == "precise" and not problem.exact_batches and many:
         return LevelDecisions(problem, program.sets, program.memory, tick).best(hear)
     return program.solve()
@@ -162,7 +163,7 @@ class _Hierarchy:
         return (1 if top else len(self.sets), devices + 1, 1 if top else self.most + 1, own + 1)
 
     def entries(self) -> int:
-        """Numbers in the largest table."""
+        """Number of entries in the largest table of a level."""
         return max(math.prod(self._shape_of(level)) for level in range(len(self.inside))) * len(self.sets)
 
     def _relax(self, values: Any, rest: Any, stage: _Stage, cost: Any) -> None:

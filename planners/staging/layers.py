@@ -18,12 +18,13 @@ from .model import PiperModel
 if TYPE_CHECKING:
     from .kernel import Layers
 
+# Relative: the worst load is raised by this.
 HAIR = 1e-9
 
 # Relative error that a sum over all layers may have.
 ROUNDED = 2.0**-52
 
-# Share of the least load that a plan can have: sums with a larger error are kept in two parts.
+# Sums are kept in two parts if their error is a larger share than this of the least load that a plan can have.
 NOISE = 1e-13
 
 
@@ -143,14 +144,14 @@ def _prefixes(model: PiperModel, rows: list[tuple[int, int]], sync: Any) -> dict
 
 
 def _split(values: Sequence[float]) -> tuple[Any, Any]:
-    """In two: multiples of a power of two, whose sums and differences are exact, and the small rest.
+    """The values in two parts: multiples of a power of two, whose sums and differences are exact, and the small rest.
 
     Where one layer takes 1e16 ("forbidden"), sums that hold it would otherwise have forgotten the others.
     """
-    given = np.array(values)
-    unit = 2.0 ** (math.frexp(float(given.sum()))[1] - 52)
-    coarse = np.floor(given / unit) * unit
-    return coarse, given - coarse
+    amounts = np.array(values)
+    unit = 2.0 ** (math.frexp(float(amounts.sum()))[1] - 52)
+    coarse = np.floor(amounts / unit) * unit
+    return coarse, amounts - coarse
 
 
 def _gather_alike(ways: Sequence[Configuration]) -> bool:
@@ -158,7 +159,7 @@ def _gather_alike(ways: Sequence[Configuration]) -> bool:
 
 
 def _fastest(ways: Sequence[Configuration], held: Sequence[Bytes], price: float) -> tuple[float, ...]:
-    """In the order of the kernel's names."""
+    """Sums of the fastest option, in the order of the kernel's names (`TIME` and the next)."""
     if not ways:
         return (0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0)
     place = min(range(len(ways)), key=lambda x: ways[x].time + price * ways[x].weight_bytes)
@@ -199,5 +200,5 @@ def _ends(model: PiperModel) -> list[tuple[int, int]]:
 
 
 def _first(ways: Sequence[Configuration], side: str, end: NodeId) -> float:
-    """What the first option gathers: where it matters, all do."""
+    """Bytes that the first option gathers; where this is used, all options gather the same."""
     return getattr(ways[0], side).get(end, 0.0) if ways else 0.0

@@ -1,4 +1,4 @@
-"""Devices within devices, thousands of them: the program of `hierarchy` with tables that are asked for one limit.
+"""Devices within devices, thousands of them: the program of `hierarchy` with tables for one limit at a time.
 
 For a limit on all loads only the most that may come later matters. For the layers between two downsets D' in D on one
 device of level l + 1, of which there are `above` copies in all,
@@ -34,9 +34,10 @@ from .model import ROUNDING
 from .search import FASTER, FIRST_TRY, Found, least_load
 from .stage_costs import Shape, StageCosts
 
-# Limits before any limit is taken; the last of them is more than 100 times the bound.
+# Limits that are tried before any load is allowed; the last of them is more than 100 times the bound.
 MOST_TRIES = 14
 
+# Entry of `most` where there is no division into stages.
 NONE = -1
 
 
@@ -51,7 +52,7 @@ class _Option(NamedTuple):
 
 
 class LevelDecisions:
-    """Is there a plan with all loads within a limit? For one problem."""
+    """Finds plans with all loads within a limit, for one problem."""
 
     def __init__(
         self,
@@ -83,7 +84,7 @@ class LevelDecisions:
         )
         self.decisions = 0
         self.fewest_copies = 1
-        """Of each stage on all levels together, in the last decision."""
+        """The fewest copies that a stage may have on all levels together, in the last decision."""
 
     def may_have(self, level: int, d: int, t: int = 0) -> bool:
         """May a stage of that level have d replicas and, on the innermost, the tensor-parallel degree t?"""
@@ -100,7 +101,7 @@ class LevelDecisions:
         return best and least_load(best, low, self.decide, hear)
 
     def _first(self, low: float) -> Found[LeveledPlan] | None:
-        """Some plan: low limits are decided fastest."""
+        """Any plan; None where none fits. Low limits come first, since they are decided fastest."""
         above = FIRST_TRY - 1
         for _ in range(MOST_TRIES if low > 0 else 0):
             stages = self.decide(low * (1 + above))
@@ -110,7 +111,7 @@ class LevelDecisions:
         return self.decide(math.inf)
 
     def decide(self, limit: float, fewest_copies: int = 1) -> Found[LeveledPlan] | None:
-        """A plan with all loads within the limit, and at least so many copies of each stage; the fewest in all."""
+        """A plan with all loads within the limit and at least so many copies of each stage, and the fewest in all."""
         self.decisions += 1
         self.fewest_copies = fewest_copies
         stages = _Decision(self, limit).stages()
@@ -123,31 +124,31 @@ class LevelDecisions:
 class _Decision:
     """Tables for one limit."""
 
-    def __init__(self, known: LevelDecisions, limit: float) -> None:
-        self.known, self.limit = known, limit
-        self.sets, self.problem = known.sets, known.problem
-        self.top = len(known.rooms) - 1
+    def __init__(self, parent: LevelDecisions, limit: float) -> None:
+        self.parent, self.limit = parent, limit
+        self.sets, self.problem = parent.sets, parent.problem
+        self.top = len(parent.rooms) - 1
         self.groups = cache(self._groups)
         self.chosen: dict[tuple[int, int], list[_Option]] = {}
         """Stages of the highest level that keep the limit, by their two downsets."""
-        self._found: dict[tuple[int, int, int, int], list[_Option]] = {}
+        self._computed: dict[tuple[int, int, int, int], list[_Option]] = {}
 
     def stages(self) -> list[LeveledStage] | None:
         """The highest level's stages of a plan; None where there is none."""
-        known, room, beyond = self.known, self.known.rooms[-1], self.known.most + 1
+        parent, room, beyond = self.parent, self.parent.rooms[-1], self.parent.most + 1
         last = len(self.sets) - 1
         self.least = [np.full(room + 1, beyond, dtype=np.int64) for _ in self.sets]
         self.least[0][:] = 0
         needs = [self._need(self.sets[last] & ~members) for members in self.sets]
         for i in range(last):
-            for j in known.larger[i]:
+            for j in parent.larger[i]:
                 most = room - self._need(self.sets[i]) - needs[j]
                 options = list(self._options(self.top, 1, i, j, most))
                 if options:
                     self.chosen[i, j] = options
                 for option in options:
                     total = self.least[i][: room + 1 - option.devices] + option.copies
-                    total = np.where(total <= min(option.reach, known.most), total, beyond)
+                    total = np.where(total <= min(option.reach, parent.most), total, beyond)
                     target = self.least[j][option.devices :]
                     np.minimum(target, total, out=target)
         return None if self.least[last][room] >= beyond else list(self._back())
@@ -156,23 +157,23 @@ class _Decision:
         """Devices of the highest level that some layers need at least."""
         if not members:
             return 0
-        below = self.known.inside[self.top - 1] if self.top else 1
-        devices = self.known.work(members) / (self.limit * below)
+        below = self.parent.inside[self.top - 1] if self.top else 1
+        devices = self.parent.work(members) / (self.limit * below)
         return max(1, math.ceil(min(devices, 10**9) * (1 - ROUNDING)))
 
     # ---- stages of a level --------------------------------------------------------------------------------
 
     def _options(self, level: int, above: int, i: int, j: int, most: int) -> Iterator[_Option]:
-        """Stages between two downsets on at most so many devices of a level, in groups with so many copies."""
-        self.known.tick()
+        """Stages between two downsets on at most `most` devices of a level, in groups with `above` copies."""
+        self.parent.tick()
         members, limit = self.sets[j] & ~self.sets[i], self.limit * above
         if level:
-            found = self._higher(level, above, i, j, most)
+            options = self._higher(level, above, i, j, most)
         else:
-            copies, fewest = -(-self.known.most // above), -(-self.known.fewest_copies // above)
-            found = self._innermost(self._shared(above), members, limit, copies, most, fewest)
+            copies, fewest = -(-self.parent.most // above), -(-self.parent.fewest_copies // above)
+            options = self._innermost(self._shared(above), members, limit, copies, most, fewest)
         kept: list[_Option] = []
-        for option in sorted(found, key=lambda option: (option.devices, option.copies, -option.reach)):
+        for option in sorted(options, key=lambda option: (option.devices, option.copies, -option.reach)):
             if not any(other.copies <= option.copies and other.reach >= option.reach for other in kept):
                 kept.append(option)
         yield from kept
@@ -184,7 +185,7 @@ class _Decision:
     def _innermost(
         self, above: int, members: int, limit: float, copies: int, most: int, fewest: int
     ) -> Iterator[_Option]:
-        costs = self.known.costs
+        costs = self.parent.costs
         for t in self.problem.degrees:
             shape = Shape(members, 0, t, above)
             if t > most or not costs.possible(shape):
@@ -192,7 +193,7 @@ class _Decision:
             largest = min(most // t, copies if self.problem.replication else 1)
             least = costs.floor(shape) * (1 - ROUNDING) / limit
             for d in range(max(fewest, math.ceil(min(least, largest + 1) - ROUNDING)), largest + 1):
-                if not self.known.may_have(0, d, t):
+                if not self.parent.may_have(0, d, t):
                     continue
                 in_flight = costs.most_in_flight(shape, d, limit, -(-copies // d))
                 if in_flight:
@@ -201,11 +202,11 @@ class _Decision:
                         break  # more replicas reach no further
 
     def _higher(self, level: int, above: int, i: int, j: int, most: int) -> Iterator[_Option]:
-        known, members, limit = self.known, self.sets[j] & ~self.sets[i], self.limit * above
-        least = known.work(members) / (limit * known.inside[level - 1])
-        largest = min(most, -(-known.most // above)) if self.problem.replication else min(most, 1)
+        parent, members, limit = self.parent, self.sets[j] & ~self.sets[i], self.limit * above
+        least = parent.work(members) / (limit * parent.inside[level - 1])
+        largest = min(most, -(-parent.most // above)) if self.problem.replication else min(most, 1)
         for d in range(max(1, math.ceil(min(least, largest + 1) * (1 - ROUNDING))), largest + 1):
-            if not known.may_have(level, d) or known.links(members, level, d) > limit:
+            if not parent.may_have(level, d) or parent.links(members, level, d) > limit:
                 continue
             reach, before = self.groups(level - 1, above * d, i).get(j, ()), NONE
             for copies, later in enumerate(reach):
@@ -221,13 +222,13 @@ class _Decision:
 
     def _tables(self, level: int, above: int, start: int) -> dict[int, Any]:
         """`most` of each downset that has any stages within the limit."""
-        known, room = self.known, self.known.rooms[level]
-        largest = min(known.inside[level], known.most // above)
+        parent, room = self.parent, self.parent.rooms[level]
+        largest = min(parent.inside[level], parent.most // above)
         copies = np.arange(largest + 1)
-        enough = -(-known.most // above)
+        enough = -(-parent.most // above)
         tables = {start: np.full((room + 1, largest + 1), enough, dtype=np.int32)}
-        reachable = self.limit * above * known.inside[level] * (1 + ROUNDING)
-        ends = [j for j in known.larger[start] if known.work(self.sets[j] & ~self.sets[start]) <= reachable]
+        reachable = self.limit * above * parent.inside[level] * (1 + ROUNDING)
+        ends = [j for j in parent.larger[start] if parent.work(self.sets[j] & ~self.sets[start]) <= reachable]
         for j in ends:
             table = np.full((room + 1, largest + 1), NONE, dtype=np.int32)
             for i in (start, *ends):
@@ -246,18 +247,18 @@ class _Decision:
         return tables
 
     def _between(self, level: int, above: int, i: int, j: int) -> list[_Option]:
-        """The stages of a level below the highest, found once."""
-        known = self._found.get((level, above, i, j))
-        if known is None:
-            known = list(self._options(level, above, i, j, self.known.rooms[level]))
-            self._found[level, above, i, j] = known
-        return known
+        """The stages of a level below the highest between two downsets, computed once."""
+        options = self._computed.get((level, above, i, j))
+        if options is None:
+            options = list(self._options(level, above, i, j, self.parent.rooms[level]))
+            self._computed[level, above, i, j] = options
+        return options
 
     # ---- back ---------------------------------------------------------------------------------------------
 
     def _back(self) -> Iterator[LeveledStage]:
         """The stages of the plan in execution order: the same numbers as on the way forward."""
-        j, k = len(self.sets) - 1, self.known.rooms[-1]
+        j, k = len(self.sets) - 1, self.parent.rooms[-1]
         while j:
             value = int(self.least[j][k])
             i, option = next(
@@ -272,20 +273,20 @@ class _Decision:
             j, k = i, k - option.devices
 
     def _stage(self, level: int, above: int, i: int, j: int, option: _Option, suffix: int) -> LeveledStage:
-        """With so many copies of it and all that is behind it."""
+        """The stage of an option; `suffix`: the copies of it and of all that is behind it."""
         members, d = self.sets[j] & ~self.sets[i], option.data_parallel
-        ids = tuple(self.known.costs.ids(members))
+        ids = tuple(self.parent.costs.ids(members))
         if level == 0:
             shape = Shape(members, 0, option.tensor_parallel, self._shared(above))
-            ways = self.known.costs.ways(shape, d, -(-suffix // d))
+            ways = self.parent.costs.ways(shape, d, -(-suffix // d))
             return LeveledStage(ids, d, option.tensor_parallel, ways)
         copies = option.copies // d
         children = self._inside(level - 1, above * d, i, j, -(-suffix // d) - copies, copies)
         return LeveledStage(ids, d, children=tuple(children))
 
     def _inside(self, level: int, above: int, start: int, j: int, later: int, x: int) -> Iterator[LeveledStage]:
-        """The stages of a group with at most x copies and so many later ones, in execution order."""
-        tables, k = self._tables(level, above, start), self.known.rooms[level]
+        """The stages of a group with at most x copies and `later` later ones, in execution order."""
+        tables, k = self._tables(level, above, start), self.parent.rooms[level]
         while j != start:
             while x and tables[j][k, x - 1] >= later:
                 x -= 1

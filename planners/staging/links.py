@@ -7,15 +7,15 @@ from ...instances.staging.problem import Layer, StagingProblem
 # Each edge is crossed twice: by its activation, and later by the gradient.
 TRIPS = 2.0
 
-# A scatter or a gather: each time they leave one device and enter another.
+# A scatter or a gather counts each byte twice: it leaves one device and enters another.
 ROUND = 2.0
 
 
 def sync_seconds(problem: StagingProblem, replicas: int, samples: int, bandwidth: float) -> float:
-    """Time per byte of weights, times the replicas.
+    """Time to synchronize a byte of weights, per micro-batch and times the replicas.
 
-    Gradients are scattered once for so many micro-batches, and then weights gathered; with ZeRO 2 gradients are for
-    every micro-batch, with ZeRO 3 weights are gathered twice for each besides, and not in the end.
+    Once in `samples` micro-batches gradients are scattered and then weights gathered. With ZeRO 2 gradients are
+    scattered in every micro-batch; with ZeRO 3 weights are also gathered twice in each, and not in the end.
     """
     at_updates = {2: 1, 3: 0}.get(problem.zero, 2)
     in_passes = {2: 1, 3: 3}.get(problem.zero, 0)
@@ -38,6 +38,6 @@ def upper_load(problem: StagingProblem, inside: int, copies: int, bandwidth: flo
 
 
 def _whole(layer: Layer) -> float:
-    """Weights of the layer without tensor parallelism: the most on the fewest devices, times these devices."""
+    """Bytes of the layer's weights: the most of a configuration on the fewest devices, times these devices."""
     fewest = min(t for t, ways in layer.configurations.items() if ways)
     return fewest * max(way.weight_bytes for way in layer.configurations[fewest])

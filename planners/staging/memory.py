@@ -11,13 +11,13 @@ from ...instances.staging.problem import Configuration, StagingProblem
 
 ROUNDED_MEMORY = "memory has more digits than are counted: bounds are for a hair more of it, plans for a hair less"
 
-# For each micro-batch in flight, and whatever is in flight; in a unit of our own.
+# What is held for each micro-batch in flight, and what is held besides, in the whole units of `StagingMemory`.
 Bytes = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class StagingMemory:
-    """`exact`: a stage fits where the whole numbers say so. Otherwise all that fits in truth fits here, too."""
+    """`exact`: a stage fits just where the whole numbers say so. Otherwise all that fits in truth fits here, too."""
 
     ways: tuple[Mapping[int, tuple[Bytes, ...]], ...]
     """By layer (its position) and degree, in the order of the layer's configurations."""
@@ -25,11 +25,12 @@ class StagingMemory:
     """Memory of a device of each type; None: no limit."""
     exact: bool
     hair: int
-    """More than rounding has taken off what any stage holds."""
+    """Upper bound on what rounding has taken off the memory of any stage."""
     divided: tuple[Mapping[int, tuple[Mapping[int, int], ...]], ...] = ()
-    """Like `ways`, by the copies of a stage the part that each of them holds of what they divide; empty: nothing is."""
+    """Like `ways`, but by number of copies: the part that each copy of a stage holds of what they divide (ZeRO); empty:
+    nothing is divided."""
     gathered: Mapping[int, int] = field(default_factory=dict)
-    """By degree what a device needs besides where copies have divided their weights."""
+    """By degree, what a device needs besides where copies divide their weights (ZeRO 3)."""
 
     def held(self, v: int, t: int, copies: int) -> tuple[Bytes, ...]:
         """Bytes of each configuration of layer `v` with degree `t`, in their order, in a stage with so many
@@ -46,13 +47,14 @@ class StagingMemory:
         return limit if limit is None or copies == 1 else limit - self.gathered.get(t, 0)
 
     def inside(self) -> StagingMemory:
-        """The memory less that hair: what fits into this one fits in truth."""
+        """The memory with limits that are smaller by the hair: what fits into this one fits in truth."""
         limits = tuple(None if limit is None else limit - self.hair for limit in self.limits)
         return self if self.exact else replace(self, limits=limits)
 
 
 def whole_memory(problem: StagingProblem, in_flight: int, most: int = MOST_EXACT) -> StagingMemory:
-    """What stages hold with up to so many micro-batches in flight, even one with all layers, stays below `most`."""
+    """The memory in whole numbers. What a stage holds with up to so many micro-batches in flight, even one with all
+    layers, stays below `most`."""
     limits = [kind.memory_bytes for kind in problem.types]
     finite = [limit for limit in limits if limit is not None]
     if not finite:
@@ -136,6 +138,6 @@ def _worst(configurations: Mapping[int, tuple[Configuration, ...]], in_flight: i
 
 
 def _cut(limit: int | None, most: int) -> int:
-    """A larger limit than every sum says no more, and might not be exact as a float."""
+    """The limit, or `most`, which no sum reaches: a larger number might not be exact as a float."""
     assert limit is not None, "only finite limits were given"
     return min(limit, most)

@@ -66,7 +66,7 @@ class PiperModel:
         return tuple(held[place] for place in self.places[tau][v])
 
     def inside(self) -> PiperModel:
-        """With a memory so much smaller that rounding cannot have made anything fit."""
+        """The model with slightly less memory, so that rounding cannot make anything fit."""
         return replace(self, memory=self.memory.inside())
 
     def sync_time(self, replicas: int) -> float:
@@ -86,7 +86,7 @@ def build(
     replicas: Callable[[int], bool] = lambda d: True,
     max_downsets: int = 20_000,
 ) -> PiperModel:
-    """`allowed` and `replicas` restrict the choice: that is what the baselines are."""
+    """The model of a problem; `allowed` and `replicas` restrict the choice, which makes the baselines."""
     order = tuple(reversed(problem.topological_order))
     number = {i: v for v, i in enumerate(order)}
     before = [sorted({number[j] for j in problem.successors[i]}) for i in order]
@@ -149,7 +149,7 @@ def _model(
 
 
 def _rest(bits: Any, work: list[float]) -> Any:
-    """What is outside each downset, lowered by what rounding may have done: a trace above 0 would cost a device."""
+    """Work outside each downset, lowered by what rounding may have added: a trace above 0 would cost a device."""
     inside = sums(bits, work)
     return np.maximum(inside[-1] - inside - ROUNDING * inside[-1], 0.0)
 

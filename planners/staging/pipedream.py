@@ -51,7 +51,7 @@ PLANNER = PipeDreamPlanner()
 
 
 def path_model(problem: StagingProblem, semantics: str) -> PiperModel:
-    """Only ends of the path are downsets; one device to a replica, and no memory to keep to."""
+    """The model whose downsets are the ends of the path, with one device for each replica and no memory limit."""
     ends = [frozenset(i for block in rest for i in block) for rest in _rests(path_of(problem))]
     boundless = problem.replace(memory_bytes=None)
     return from_downsets(boundless, ends, semantics, allowed=lambda degree, way: degree == 1)

@@ -36,7 +36,7 @@ from .tables import TooManyPairsError
 @dataclass(frozen=True)
 class PiperPlanner:
     restriction: Restriction | None = None
-    """The choices that are taken away; None: the program decides over all of them, and its bounds are proofs."""
+    """The choices that are left; None: the program decides over all of them, and its bounds are proofs."""
 
     def plan(self, request: Request) -> Outcome:
         check_question(request.problem, request.options)
@@ -106,7 +106,7 @@ class _Run:
         return Stop.COMPLETED
 
     def _again(self, search: Search) -> None:
-        """In a memory in which rounding cannot make anything fit. The bound stays."""
+        """Search in a memory in which rounding cannot make anything fit. The bound stays."""
         self.messages = (ROUNDED_MEMORY,)
         answer = search.best(lambda value, _, steps: self._take(search, value, steps))
         if answer is not None:
@@ -118,7 +118,7 @@ class _Run:
         self._take(self.search, value, steps)
 
     def _take(self, search: Search, value: float, steps: list[Step]) -> None:
-        """Tell of what is known; the plan only where it is better and fits."""
+        """Post the value and the bound, and the plan only where it is better and fits."""
         plan = None
         if self.value is None or value < self.value:
             plan = search.plan(steps)
@@ -157,7 +157,7 @@ CHECKS = ("the dynamic program decided over all downsets, level by level",)
 
 
 def plan_with_levels(request: Request) -> Outcome:
-    """The best tree of stages, proven; a limit leaves the best until then, at least one that needs no search."""
+    """The best tree of stages, proven; where time runs out the best so far, at first one that needs no search."""
     problem, variant, bound = request.problem, request.options.get("hierarchy", "precise"), None
     messages: tuple[str, ...] = ()
     tick, board = tick_of(request), request.board

@@ -18,7 +18,7 @@ Way = Callable[[Configuration], float]
 
 
 def best_quick_tree(problem: StagingProblem, rules: Rules, out_of_time: Callable[[], bool]) -> LeveledPlan | None:
-    """The fastest that fits, as the referee judges; None where none does."""
+    """The fastest of the quick trees that fit, as the referee judges; None where none does."""
     best: LeveledPlan | None = None
     value = math.inf
     for plan in quick_trees(problem):
@@ -30,7 +30,7 @@ def best_quick_tree(problem: StagingProblem, rules: Rules, out_of_time: Callable
 
 
 def quick_trees(problem: StagingProblem) -> Iterator[LeveledPlan]:
-    """By the number of stages on the highest level; none where a batch must have exactly so many replicas."""
+    """Trees by the number of stages on the highest level; none where a batch must have exactly so many replicas."""
     degree = widest_degree(problem)
     if degree is None or problem.exact_batches:
         return
@@ -54,6 +54,7 @@ def widest_degree(problem: StagingProblem) -> int | None:
     return max(shared, default=None)
 
 
+# Keys of the fastest way and of the one that holds least; 8 stands for any usual number of micro-batches in flight.
 _WAYS: tuple[Way, Way] = (lambda way: way.time, lambda way: float(way.memory_bytes(8)))
 
 
@@ -66,11 +67,11 @@ def _copies(problem: StagingProblem, degree: int, stages: int) -> list[int] | No
         rooms = [problem.levels[0].devices // (degree * stages)]
     else:
         rooms[-1] //= stages
-    found: list[int] = []
+    copies: list[int] = []
     for room in reversed(rooms):
-        found.append(min(room, left) if problem.replication else min(room, 1))
-        left //= max(found[-1], 1)
-    return found[::-1] if min(found) else None
+        copies.append(min(room, left) if problem.replication else min(room, 1))
+        left //= max(copies[-1], 1)
+    return copies[::-1] if min(copies) else None
 
 
 def _equal_work(order: Sequence[int], times: Sequence[float], stages: int) -> list[Sequence[int]]:

@@ -1,4 +1,4 @@
-"""The least limit on all loads: decisions by bisection, each snapped to a plan that is there."""
+"""The least limit on all loads, by bisection: a decision that finds a plan lowers the limit to the plan's load."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from .tables import Tables, build_tables, loop
 # Relative: a plan is optimal when no plan is better by more than this.
 STRICT = 1e-12
 
-# Relative distance of value and bound from which on the value itself is put to the test.
+# Relative distance of value and bound from which on the next limit is just below the value.
 NEAR = 1e-3
 
-# The first limit is so many times the bound of work; what it is above that bound then grows by so many times itself,
-# again and again. Low limits are decided fastest.
+# The first limit is FIRST_TRY times the bound of work. The distance from that bound then grows by FASTER times itself
+# here, and to FASTER times itself in `level_decisions`, until there is a plan. Low limits are decided fastest.
 FIRST_TRY, FASTER = 1.02, 2.0
 
 # Relative: how sharply the bound of relaxed knapsacks is located.
 RELAXED_GAP = 1e-7
 
-# Entries (downset, devices, sum of degrees) where the degrees must sum to a number exactly.
+# Largest number of entries (downset, devices, sum of degrees) where the degrees must sum to a number exactly.
 MAX_SUMS = 30_000_000
 
 
@@ -37,7 +37,7 @@ Planned = TypeVar("Planned", StagedPlan, LeveledPlan)
 
 @dataclass(frozen=True, slots=True)
 class Found(Generic[Planned]):
-    """A plan, with the referee's word on it."""
+    """A plan and its load."""
 
     plan: Planned
     load: float
@@ -75,7 +75,7 @@ class TooManySumsError(Exception):
 
 @dataclass
 class Search:
-    """Decisions for one model and one cluster."""
+    """Decides limits for one model, and finds the least."""
 
     model: PiperModel
     exact: bool = True
@@ -134,7 +134,7 @@ class Search:
         return StagedPlan(tuple(_planned(self.tables, step, self.exact) for step in steps))
 
     def lower_bound(self) -> float:
-        """All work on all devices, and no faster than one replica per micro-batch."""
+        """Lower bound on the largest load: all work, shared evenly by all devices."""
         return float(self.model.rest_work[0]) / self.model.problem.devices
 
     def best(
@@ -172,13 +172,13 @@ class Search:
         return high, steps
 
     def _missed(self, limit: float) -> float:
-        """There is no plan below: a bound, where that is a proof."""
+        """Take a limit within which no plan was found as a bound, if that is a proof."""
         if self.settled and self.exact:
             self.bound = max(self.bound, limit)
         return limit
 
     def _relax(self, high: float) -> None:
-        """Raise the bound: below which limit not even the relaxed knapsacks allow a plan?"""
+        """Raise the bound to the limit below which not even relaxed knapsacks allow a plan."""
         low = self.bound
         while high - low > RELAXED_GAP * high:
             middle = (low + high) / 2

@@ -1,4 +1,4 @@
-"""What a stage between two downsets costs on devices of a type, by micro-batches in flight; found when asked for."""
+"""What a stage between two downsets costs on devices of a type, by micro-batches in flight; computed when asked for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Shape(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """A layer's configurations, with their times, transfers included, and what they hold."""
+    """A layer's configurations and their times, transfers included."""
 
     ways: tuple[Configuration, ...]
     times: tuple[float, ...]
@@ -38,7 +38,7 @@ class _Span(NamedTuple):
     free_until: int
     fits_until: int
     cost: float
-    """Time of the fastest ways, without what weights take."""
+    """Time of the fastest ways, without the synchronization of weights."""
     weights: float
 
 
@@ -66,7 +66,7 @@ class StageCosts:
         weights = (
             {way.weight_bytes for way in ways} for layer in problem.layers for ways in layer.configurations.values()
         )
-        self._uniform = not problem.zero and all(len(known) < 2 for known in weights)
+        self._uniform = not problem.zero and all(len(sizes) < 2 for sizes in weights)
         """Do configurations of a layer and degree have the same weights, and hold the same in any number of replicas?
         Then the choice is the same for every d."""
 
@@ -113,7 +113,7 @@ class StageCosts:
     def most_in_flight(self, shape: Shape, d: int, limit: float, most: int | None = None) -> int:
         """The most micro-batches in flight with which the load is within the limit; 0: there are none.
 
-        Loads grow with them: more memory leaves less choice. `most`: more of them are no matter.
+        Loads grow with them: less memory leaves less choice. `most`: the caller needs no higher answer.
         """
         high = -(-self.most // d) if most is None else most
         if self.floor(shape) * (1 - HAIR) > limit * d:
@@ -132,7 +132,7 @@ class StageCosts:
         return low
 
     def _span(self, shape: Shape, d: int) -> _Span:
-        """By what single ways hold, without a knapsack."""
+        """The span of a stage, from what single ways hold, without a knapsack."""
         rows, limit, held = self._of(shape), self._limit(shape, d), self._held(shape, d)
         if rows is None:
             return _Span(0, 0, math.inf, 0.0)
@@ -242,7 +242,7 @@ def choose(costs: Sequence[Sequence[float]], memories: Sequence[Sequence[int]], 
 def _greedy(
     costs: Sequence[Sequence[float]], memories: Sequence[Sequence[int]], limit: int, fastest: Sequence[int]
 ) -> tuple[float, list[int]]:
-    """Along the lower hulls of the layers, cheapest saving first, until all fits; the last price and the choice."""
+    """Steps along the lower hulls of the layers, the cheapest saving first, until all fits: last price and choice."""
     steps = sorted(
         (step for v, first in enumerate(fastest) for step in _hull(costs[v], memories[v], v, first)),
         key=lambda step: step[0],

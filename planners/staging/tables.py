@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 # Machine code takes half a second to load, and a quarter of a minute to make where it is not on disk yet.
 COMPILED_FROM = 25_000
 
-# Pairs of nested downsets: 4 bytes each, 8 where some need a knapsack.
+# Largest number of pairs of nested downsets: 4 bytes each, 8 where some need a knapsack.
 MAX_PAIRS = 200_000_000
 
-# Pairs times degrees that need a knapsack, of 32 bytes each.
+# Largest number of pairs that need a knapsack times rows of options, of 32 bytes each.
 MAX_ENTRIES = 40_000_000
 
+# Room for extra times at first; it doubles whenever it is full.
 FIRST_EXTRAS = 1 << 16
 
 
@@ -38,7 +39,7 @@ class Tables:
 
     model: PiperModel
     rows: list[tuple[int, int]]
-    """of options: see `option_rows`"""
+    """Rows of options: see `option_rows`."""
     cluster: Cluster
     layers: Layers
     table: Table
@@ -47,7 +48,7 @@ class Tables:
 
 
 def build_tables(model: PiperModel, tick: Callable[[], None]) -> Tables:
-    """Calls `tick` from time to time: it may raise."""
+    """The tables of a model. `tick` is called from time to time: it may raise."""
     rows = option_rows(model)
     cluster = _cluster_of(model, rows)
     starts, sources = _pairs(model)

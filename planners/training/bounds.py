@@ -1,4 +1,4 @@
-"""What ranks do and hold in all, whichever chunk it is in: a bound for every schedule, and layouts to begin with."""
+"""Bounds for every schedule from what each rank does and holds, in whichever chunk; and layouts to begin with."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Shape:
         for u in self.inner:
             types.setdefault(u if self.own else row[u], []).append(u)
         self.groups = sorted(types.values(), key=len, reverse=True)
-        self.firsts = [own[0] for own in self.groups]
+        self.firsts = [group[0] for group in self.groups]
 
     @cached_property
     def states(self) -> Any:
@@ -40,7 +40,7 @@ class Shape:
         too many."""
         import numpy as np
 
-        sizes = [len(own) for own in self.groups[1:]]
+        sizes = [len(group) for group in self.groups[1:]]
         if math.prod(size + 1 for size in sizes) > MOST_STATES:
             return None
         rows = list(product(*(range(size + 1) for size in sizes)))
@@ -83,6 +83,7 @@ class Shape:
 
 @lru_cache(maxsize=2000)
 def in_flight(schedule: str, p: int, v: int, m: int, units: int) -> Any:
+    """`Loads.in_flight` of a schedule."""
     order, _, chunks = loop_of(schedule, p, v, m)
     return compiled(loads_kernel, "in_flight")(order, chunks, m, units)
 
@@ -110,7 +111,7 @@ class Loads:
         self.ramp = max(float(np.mean(down)) + tails, float(np.mean(whole)))
         self.with_tails = float(np.mean(down)) + tails >= float(np.mean(whole))
         self.ramps = down if self.with_tails else whole
-        # What one backward pass hides is the longer for what it computes again.
+        # The backward pass that hides sums of gradients hides more of them for what it computes again.
         self.again_passes = self.m - (behind_backward and self.with_tails)
         self.plain = float(self.passes.sum())
         self.longest = float(self.passes.max())
@@ -155,17 +156,17 @@ class Loads:
 
     @cached_property
     def in_flight(self) -> Any:
-        """[rank, units]: how often stashes of so many units are there at least: together, and each of them."""
+        """Two tables [rank, units]: how often stashes of so many units are there at least, all added up, and each."""
         return in_flight(self.gamma.schedule, self.p, self.v, self.m, self.shape.units)
 
     def seconds(self, again_seconds: float = 0.0) -> float:
-        """By time alone, where all ranks together compute so much of one micro-batch again."""
+        """The bound by time alone, where all ranks together compute so much of one micro-batch again."""
         busy = self.m * self.plain + self.again_passes * again_seconds
-        found = max(busy / self.p + self.ramp, self.m * self.longest)
-        return max(found, self._row_seconds(self.plain + again_seconds)) if self.row else found
+        bound = max(busy / self.p + self.ramp, self.m * self.longest)
+        return max(bound, self._row_seconds(self.plain + again_seconds)) if self.row else bound
 
     def _row_seconds(self, plain: float) -> float:
-        """With one chunk on a rank under 1F1B: the first micro-batch goes down and up, then others follow.
+        """A bound with one chunk on a rank under 1F1B: the first micro-batch goes down and up, then others follow.
 
         Stage k has p - k micro-batches in flight. With m > p - k a path goes down to stage k and on to the last one and
         back, stays on stage k for m - 1 - (p - k) micro-batches, and then the last goes down from there and up again:
@@ -176,13 +177,13 @@ class Loads:
         import numpy as np
 
         later = self.m - 1 - self.p
-        found = plain + (self.m - 1) * float(self.passes[-1])
+        bound = plain + (self.m - 1) * float(self.passes[-1])
         if later >= 0:
             behind = np.cumsum(self.passes[::-1])[::-1]
-            found = max(
-                found, plain * (1 + (self.m - 1) / self.p), plain + float((behind + later * self.passes).max())
+            bound = max(
+                bound, plain * (1 + (self.m - 1) / self.p), plain + float((behind + later * self.passes).max())
             )
-        return found
+        return bound
 
 
 class LoadBound:
@@ -198,7 +199,7 @@ class LoadBound:
 
     @cached_property
     def _unit_seconds(self) -> Any:
-        """Passes of one micro-batch, and of the tail its part for it where tails are longer than ramps."""
+        """Seconds of each unit's passes of one micro-batch, with its share of the tail where the bound has tails."""
         again = 0.0 if self.counted else self.costs.again * self.case.timed_layers
         tails = self.loads.tails / self.loads.m if self.loads.with_tails else 0.0
         return self.loads.passes + again * self._again_share + tails
@@ -262,28 +263,28 @@ class LoadBound:
         loads = self.loads
         if not self.counted:
             return np.zeros(len(loads.shape.firsts)), 0.0, 0, 0
-        own = self.case.by_word[self.judge.modules]
-        less = float((self.case.by_word[NONE].stash - own.stash).max())
-        again = (own.again * self.case.timed_layers)[loads.shape.firsts] * self._again_share
+        costs = self.case.by_word[self.judge.modules]
+        less = float((self.case.by_word[NONE].stash - costs.stash).max())
+        again = (costs.again * self.case.timed_layers)[loads.shape.firsts] * self._again_share
         if self.least_count is not None:
             return again, less, self.least_count, loads.shape.units
         assert self.judge.count is not None, "one of both"
         return again, less, self.judge.count, self.judge.count * loads.v
 
     def beside(self) -> Any:
-        """[rank]: bytes that are there besides units, at least."""
+        """[rank]: the least bytes that a rank holds besides its units."""
         import numpy as np
 
         case, shape = self.case, self.loads.shape
-        found = np.full(self.loads.p, float(case.beside_bytes))
-        found[1:] += case.received_bytes
+        besides = np.full(self.loads.p, float(case.beside_bytes))
+        besides[1:] += case.received_bytes
         if self.loads.gamma.schedule == "interleaved-1f1b" and not shape.own:
             words = [case.by_word[word] for word in {self.judge.modules, NONE}]
             # A chunk runs backward while most is in flight; on the first rank it may be the embedding alone.
-            found[1:] += max(0.0, min(float((own.moment - own.stash)[1:].min()) for own in words))
-            found[0] += max(0.0, min(float((own.moment - own.stash).min()) for own in words))
-            found += min(float(case.masks[case.types[u]]) for u in shape.firsts)
-        return found
+            besides[1:] += max(0.0, min(float((word.moment - word.stash)[1:].min()) for word in words))
+            besides[0] += max(0.0, min(float((word.moment - word.stash).min()) for word in words))
+            besides += min(float(case.masks[case.types[u]]) for u in shape.firsts)
+        return besides
 
     # ---- layouts to begin with ------------------------------------------------------------------------------
 
@@ -307,9 +308,9 @@ class LoadBound:
             j = 0 if u == 0 else len(counts) - 1
             counts[j], weights[j] = counts[j] + 1, weights[j] + float(seconds[u]) / layer
         for r, left in enumerate(units):
-            own = [j for j, home in enumerate(loads.homes) if home == r]
+            chunks = [j for j, home in enumerate(loads.homes) if home == r]
             for _ in range(left):
-                j = min(own, key=lambda j: (counts[j] > 0, weights[j], sign * j))
+                j = min(chunks, key=lambda j: (counts[j] > 0, weights[j], sign * j))
                 counts[j], weights[j] = counts[j] + 1, weights[j] + 1
         return tuple(counts) if min(counts) > 0 and sum(counts) == shape.units else None
 

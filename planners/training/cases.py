@@ -34,7 +34,7 @@ UPDATE_BYTES = 34
 
 @dataclass(frozen=True, slots=True, order=True)
 class Gamma:
-    """What is decided before layout and recomputation."""
+    """A choice: what is decided before layout and recomputation."""
 
     degrees: Degrees
     micro_batch: int
@@ -66,12 +66,12 @@ def homes_of(schedule: str, p: int, v: int) -> tuple[int, ...]:
 
 
 def all_words(problem: TrainingProblem) -> tuple[Modules, ...]:
-    """Sets of modules that can be computed again; a set that holds another module's whole work names it once."""
+    """Sets of modules that can be computed again; no set names a module whose work another of its modules holds."""
     if problem.model.own:
         return NONE, WHOLE
     names = module_names(problem)
-    found = [chosen for size in range(len(names) + 1) for chosen in combinations(names, size)]
-    return (*(word for word in found if not _says_twice(word)), WHOLE)
+    words = [chosen for size in range(len(names) + 1) for chosen in combinations(names, size)]
+    return (*(word for word in words if not _says_twice(word)), WHOLE)
 
 
 def _says_twice(word: Modules) -> bool:
@@ -80,7 +80,8 @@ def _says_twice(word: Modules) -> bool:
 
 @dataclass(frozen=True)
 class UnitCosts:
-    """Columns over the units of the row."""
+    """Costs of each unit of the row: seconds of its passes for one micro-batch and of what they compute again, bytes of
+    its stash, of its fullest moment, and of the part of the stash that gradients of weights need."""
 
     forward: Numbers
     inputs: Numbers
@@ -118,8 +119,9 @@ class Case:
     """[group, (reduce, gather)]: seconds a parameter and once, see `tail_kernel`."""
     received_bytes: float
     beside_bytes: float
-    """On every rank: workspace and reserve."""
+    """Bytes of workspace and reserve on every rank."""
     hidden_share: float
+    """Share of sums of gradients and gathers of weights that passes hide."""
     sends: tuple[tuple[float, float], ...]
     """Seconds for each byte, and once, from each chunk to the next."""
     output_bytes: Numbers
@@ -179,14 +181,14 @@ class CaseMaker:
         import numpy as np
 
         model, t = self.model, self.keys.tensor
-        found: dict[UnitType, tuple[Any, Any]] = {}
+        numbers: dict[UnitType, tuple[Any, Any]] = {}
         for name in self.names:
             own, none = self.bytes[name], np.zeros(len(t))
             if name == "embedding":
                 table = model.vocabulary / t * (model.embedding_size or model.hidden)
-                found[name] = table + model.positions * model.hidden, none
+                numbers[name] = table + model.positions * model.hidden, none
             elif name == "head":
-                found[name] = none + model.vocabulary / t * model.hidden, none
+                numbers[name] = none + model.vocabulary / t * model.hidden, none
             else:
                 # Those of the experts come last.
                 with_experts = name == "experts" or (name == "prediction" and model.experts is not None)
@@ -196,8 +198,8 @@ class CaseMaker:
                     usual = usual + model.experts.count * model.hidden
                     grouped = sum((rows * columns for rows, columns in own.shapes[-2:]), none)
                     experts = grouped * model.experts.count / self.keys.expert
-                found[name] = usual, experts
-        return found
+                numbers[name] = usual, experts
+        return numbers
 
     @cached_property
     def bits(self) -> Any:
@@ -337,12 +339,12 @@ class CaseMaker:
         gradient = gradient_bytes_of(self.problem.rules.states[gamma.zero])
         rows = []
         for stride, count in zip((d.tensor, d.expert_tensor * d.expert), counts, strict=True):
-            own = self.cluster.groups(stride, count)
-            rows.append((float(own.ring) * gradient, float(own.ring) * HALF, float(own.latency)))
+            groups = self.cluster.groups(stride, count)
+            rows.append((float(groups.ring) * gradient, float(groups.ring) * HALF, float(groups.latency)))
         return np.array(rows)
 
     def _masks(self, row: int, each: float) -> Any:
-        """For every set of types: cached gradients, and a copy of the table of words without the embedding."""
+        """Bytes for every set of types: cached gradients, and a copy of the table of words without the embedding."""
         if row not in self._known_masks:
             self._known_masks[row] = self._two_masks(row)
         gradients, tables = self._known_masks[row]
@@ -373,14 +375,14 @@ class CaseMaker:
         return self.keys.tokens_between(self.problem)
 
     def sends(self, gamma: Gamma) -> tuple[tuple[float, float], ...]:
-        """Between chunks that follow each other."""
+        """Seconds for each byte, and once, of messages between chunks that follow each other."""
         homes, ranks = gamma.homes, gamma.degrees.stage_ranks
         seen = 1 - self.problem.efficiencies.pipeline_hidden
-        found = []
+        costs = []
         for a, b in pairwise(homes):
             each, once = self.cluster.message(a * ranks, b * ranks)
-            found.append((seen * each, seen * once))
-        return tuple(found)
+            costs.append((seen * each, seen * once))
+        return tuple(costs)
 
     def _own_case(self, gamma: Gamma, states: StateBytes, tail: Any) -> Case:
         """The case of a model whose layers have measured times."""
@@ -430,9 +432,9 @@ class CaseMaker:
 
 
 def measured(times: Iterable[Any], tensor: int, micro_batch: int) -> tuple[Any, float]:
-    """The nearest measured micro-batch, and how often it fits into the one that is asked for."""
-    own = [time for time in times if time.tensor == tensor]
-    nearest = min(own, key=lambda time: (abs(time.micro_batch - micro_batch), time.micro_batch))
+    """The times of the nearest measured micro-batch, and how often that fits into the one that is asked for."""
+    of_degree = [time for time in times if time.tensor == tensor]
+    nearest = min(of_degree, key=lambda time: (abs(time.micro_batch - micro_batch), time.micro_batch))
     return nearest, micro_batch / nearest.micro_batch
 
 

@@ -18,7 +18,9 @@ from ...instances.training.problem import TrainingProblem
 from .keys import Keys
 from .links import Cluster, Groups
 
+# Parts of a sheet: each way of sending hides behind another part.
 PARTS = ("products", "attention", "memory", "tensor", "context", "expert")
+# How many times as long as forward fused attention runs backward, since it multiplies five times instead of twice.
 ATTENTION_BACKWARD = 2.5
 # Modules whose work is computed again along with a module.
 ALONG = {"moe": ("moe", "moe_act", "shared_experts")}
@@ -29,6 +31,8 @@ Sheet = dict[str, Any]
 
 @dataclass
 class _Module:
+    """Seconds of a module of a unit; `inputs` is the backward pass without the gradients of weights."""
+
     forward: Sheet = field(default_factory=dict)
     inputs: Sheet = field(default_factory=dict)
     weights: Any = 0.0
@@ -36,14 +40,14 @@ class _Module:
 
 @dataclass(frozen=True)
 class UnitSeconds:
-    """One type of unit and one micro-batch; columns of seconds."""
+    """Seconds of one type of unit for one micro-batch, in columns."""
 
     forward: Any
     inputs: Any
     """Seconds of the backward pass without the gradients of weights."""
     weights: Any
     again: Mapping[tuple[str, ...], Any]
-    """By what is computed again."""
+    """Seconds to compute again, by the modules that are."""
 
     @property
     def backward(self) -> Any:
@@ -83,7 +87,7 @@ class Seconds:
         bytes."""
         self.gradient_bytes = gradient_bytes
         modules = self._modules(name)
-        known: dict[tuple[str, ...], Any] = {}
+        again_of: dict[tuple[str, ...], Any] = {}
         sums: dict[tuple[int, ...], Any] = {}
         for word in self.words:
             inner = {one for name_ in word for one in ALONG.get(name_, (name_,))}
@@ -94,10 +98,10 @@ class Seconds:
             )
             if again not in sums:
                 sums[again] = self._seen(modules[at][1].forward for at in again)
-            known[word] = sums[again]
-        forward = self._seen(own.forward for _, own in modules)
-        inputs = self._seen(own.inputs for _, own in modules)
-        return UnitSeconds(forward, inputs, sum(own.weights for _, own in modules) + self._zero(), known)
+            again_of[word] = sums[again]
+        forward = self._seen(module.forward for _, module in modules)
+        inputs = self._seen(module.inputs for _, module in modules)
+        return UnitSeconds(forward, inputs, sum(module.weights for _, module in modules) + self._zero(), again_of)
 
     def _zero(self) -> Any:
         import numpy as np
@@ -105,26 +109,26 @@ class Seconds:
         return np.zeros(len(self.keys.tensor))
 
     def _seen(self, sheets: Iterable[Sheet]) -> Any:
-        """Their sum, without what is hidden."""
+        """The sum of sheets, without what is hidden."""
         total: Sheet = dict.fromkeys(PARTS, self._zero())
         for sheet in sheets:
             for part, seconds in sheet.items():
                 total[part] = total[part] + seconds
-        own = self.rates
+        rates = self.rates
         alone = total["products"] + total["attention"] + total["memory"]
-        sent = exposed(total["tensor"], own.tensor_hidden, total["products"])
-        sent = sent + exposed(total["context"], own.context_hidden, total["attention"])
-        return alone + sent + exposed(total["expert"], own.expert_hidden, total["products"])
+        sent = exposed(total["tensor"], rates.tensor_hidden, total["products"])
+        sent = sent + exposed(total["context"], rates.context_hidden, total["attention"])
+        return alone + sent + exposed(total["expert"], rates.expert_hidden, total["products"])
 
     # ---- the modules of a unit ------------------------------------------------------------------------------
 
     def _modules(self, name: UnitType) -> list[tuple[str, _Module]]:
         h = self.model.hidden
         if name == "embedding":
-            own = _Module()
-            self._traffic(own, 4 * h * self.tokens, 10 * h * self.tokens)
-            self._among_tensor(own, 2 * h * self.tokens, (1, 1), (1, 0))
-            return [("embedding", own)]
+            module = _Module()
+            self._traffic(module, 4 * h * self.tokens, 10 * h * self.tokens)
+            self._among_tensor(module, 2 * h * self.tokens, (1, 1), (1, 0))
+            return [("embedding", module)]
         if name == "head":
             return self._head()
         if name != "prediction":
@@ -135,17 +139,17 @@ class Seconds:
         return [("projection", first), *self._norms(2), *self._layer(self.model.experts is not None), *self._head()]
 
     def _norms(self, count: int, name: str = "norm") -> list[tuple[str, _Module]]:
-        own = _Module()
+        module = _Module()
         for _ in range(count):
-            self._traffic(own, 4 * self.model.hidden * self.between, 6 * self.model.hidden * self.between)
-        return [(name, own)]
+            self._traffic(module, 4 * self.model.hidden * self.between, 6 * self.model.hidden * self.between)
+        return [(name, module)]
 
     def _head(self) -> list[tuple[str, _Module]]:
-        own, words = _Module(), self.model.vocabulary / self.keys.tensor
-        self._product(own, self.tokens, words, self.model.hidden, short=True)
-        self._traffic(own, 8 * self.tokens * words, 4 * self.tokens * words)
-        self._among_tensor(own, 2 * self.model.hidden * self.tokens, (1, 2), (0, 1))
-        return [*self._norms(int(self.model.final_norm)), ("head", own)]
+        module, words = _Module(), self.model.vocabulary / self.keys.tensor
+        self._product(module, self.tokens, words, self.model.hidden, short=True)
+        self._traffic(module, 8 * self.tokens * words, 4 * self.tokens * words)
+        self._among_tensor(module, 2 * self.model.hidden * self.tokens, (1, 2), (0, 1))
+        return [*self._norms(int(self.model.final_norm)), ("head", module)]
 
     def _layer(self, with_experts: bool) -> list[tuple[str, _Module]]:
         sums = _Module()
@@ -161,31 +165,31 @@ class Seconds:
     # ---- attention ------------------------------------------------------------------------------------------
 
     def _attention(self) -> list[tuple[str, _Module]]:
-        own = self.model.attention
-        assert own is not None, "a model of shapes has attention"
-        heads, h = own.heads / self.keys.tensor, self.model.hidden
-        pairs = heads if own.latent else self.keys.key_value_heads(self.problem)
-        size = own.head_size + own.rope_size
+        attention = self.model.attention
+        assert attention is not None, "a model of shapes has attention"
+        heads, h = attention.heads / self.keys.tensor, self.model.hidden
+        pairs = heads if attention.latent else self.keys.key_value_heads(self.problem)
+        size = attention.head_size + attention.rope_size
         output = _Module()
-        self._product(output, self.tokens, h, heads * own.values)
-        before = self._from_latents(heads, size) if own.latent else self._from_hidden(heads, pairs)
+        self._product(output, self.tokens, h, heads * attention.values)
+        before = self._from_latents(heads, size) if attention.latent else self._from_hidden(heads, pairs)
         return [*before, ("core_attn", self._core(heads, pairs, size)), ("output", output)]
 
     def _from_hidden(self, heads: Any, pairs: Any) -> list[tuple[str, _Module]]:
-        attention, own = self.model.attention, _Module()
-        assert attention is not None, "as above"
+        attention, module = self.model.attention, _Module()
+        assert attention is not None, "a model of shapes has attention"
         turned = self.tokens * (heads + pairs) * attention.head_size
         columns = (heads + pairs) * attention.head_size + pairs * attention.values
-        self._product(own, self.tokens, columns, self.model.hidden)
-        self._traffic(own, 4 * turned, 4 * turned)
+        self._product(module, self.tokens, columns, self.model.hidden)
+        self._traffic(module, 4 * turned, 4 * turned)
         if attention.query_key_norm:
-            self._traffic(own, 4 * turned, 6 * turned)
-        self._among_tensor(own, 2 * self.model.hidden * self.tokens, (2, 3), (1, 1))
-        return [("queries", own)]
+            self._traffic(module, 4 * turned, 6 * turned)
+        self._among_tensor(module, 2 * self.model.hidden * self.tokens, (2, 3), (1, 1))
+        return [("queries", module)]
 
     def _from_latents(self, heads: Any, size: int) -> list[tuple[str, _Module]]:
         attention, down, up = self.model.attention, _Module(), _Module()
-        assert attention is not None, "as above"
+        assert attention is not None, "a model of shapes has attention"
         h, rank, keys = self.model.hidden, attention.query_rank, attention.key_value_rank or 0
         self._product(down, self.between, keys + attention.rope_size, h)
         if rank:
@@ -198,70 +202,70 @@ class Seconds:
         return [("latents", down), ("mla_up_proj", up)]
 
     def _core(self, heads: Any, pairs: Any, size: int) -> _Module:
-        attention, own, s = self.model.attention, _Module(), self.problem.sequence
-        assert attention is not None, "as above"
+        attention, module, s = self.model.attention, _Module(), self.problem.sequence
+        assert attention is not None, "a model of shapes has attention"
         both = size + attention.values
         if not self.problem.flash_attention:
             count = heads * self.keys.micro_batch / self.keys.context
-            self._product(own, s, s, size, count, short=True, weights=False)
-            self._product(own, s, attention.values, s, count, short=True, weights=False)
+            self._product(module, s, s, size, count, short=True, weights=False)
+            self._product(module, s, attention.values, s, count, short=True, weights=False)
             extra = 5 * self.problem.dropout
-            self._traffic(own, (4 + extra) * count * s * s, (6 + extra) * count * s * s)
-            return own
+            self._traffic(module, (4 + extra) * count * s * s, (6 + extra) * count * s * s)
+            return module
         keys, window = s / 2, attention.window
         if window is not None and window < s:
             share = attention.windowed_share
             keys = (1 - share) * keys + share * (window - window * window / (2 * s))
         seconds = 2 * self.tokens * keys * heads * both / (self.rates.attention * self.short_peak)
         launch = self.rates.launch_seconds
-        _add(own.forward, "attention", seconds + launch)
-        _add(own.inputs, "attention", ATTENTION_BACKWARD * seconds + 2 * launch)
+        _add(module.forward, "attention", seconds + launch)
+        _add(module.inputs, "attention", ATTENTION_BACKWARD * seconds + 2 * launch)
         ring = self._cluster.groups(self.keys.tensor, self.keys.context)
         once = 2 * self.tokens * self.keys.context * pairs * both * ring.ring + ring.latency
         once = once + self._begun(self.keys.context)
-        _add(own.forward, "context", once)
-        _add(own.inputs, "context", 2 * once)
-        return own
+        _add(module.forward, "context", once)
+        _add(module.inputs, "context", 2 * once)
+        return module
 
     # ---- what follows it ------------------------------------------------------------------------------------
 
     def _dense_mlp(self, hidden: int | None = None, gated: bool | None = None) -> _Module:
-        own, mlp, h = _Module(), self.model.mlp, self.model.hidden
+        module, mlp, h = _Module(), self.model.mlp, self.model.hidden
         if hidden is None or gated is None:
             assert mlp is not None, "a layer without experts has an MLP"
             hidden, gated = mlp.hidden, mlp.gated
         inner = hidden / self.keys.tensor
-        self._product(own, self.tokens, (1 + gated) * inner, h)
-        self._product(own, self.tokens, h, inner)
-        self._activation(own, self.tokens * inner, gated)
-        self._among_tensor(own, 2 * h * self.tokens, (2, 3), (1, 1))
-        return own
+        self._product(module, self.tokens, (1 + gated) * inner, h)
+        self._product(module, self.tokens, h, inner)
+        self._activation(module, self.tokens * inner, gated)
+        self._among_tensor(module, 2 * h * self.tokens, (2, 3), (1, 1))
+        return module
 
-    def _activation(self, own: _Module, numbers: Any, gated: bool) -> None:
+    def _activation(self, module: _Module, numbers: Any, gated: bool) -> None:
         forward, backward = (6, 10) if gated else (4, 6)
-        self._traffic(own, forward * numbers, backward * numbers)
+        self._traffic(module, forward * numbers, backward * numbers)
 
     def _with_experts(self) -> list[tuple[str, _Module]]:
         experts, keys, h = self.model.experts, self.keys, self.model.hidden
         assert experts is not None, "a layer with experts has them"
-        own, activation = _Module(), _Module()
+        module, activation = _Module(), _Module()
         count = experts.count / keys.expert
         copies = self.rates.expert_imbalance * self.between * experts.per_token
         rows, inner = copies * keys.expert_tensor / count, experts.hidden / keys.expert_tensor
-        self._product(own, self.between, experts.count, h, short=True)
+        self._product(module, self.between, experts.count, h, short=True)
         moved = 12 * experts.per_token * h * self.between
-        self._traffic(own, moved, moved, launches=4)
-        self._product(own, rows, (1 + experts.gated) * inner, h, count, grouped=True)
-        self._product(own, rows, h, inner, count, grouped=True)
+        self._traffic(module, moved, moved, launches=4)
+        self._product(module, rows, (1 + experts.gated) * inner, h, count, grouped=True)
+        self._product(module, rows, h, inner, count, grouped=True)
         self._activation(activation, rows * inner * count, experts.gated)
         group = self._cluster.groups(keys.expert_tensor, keys.expert)
         sent = 2 * (2 * copies * h * group.exchange + group.latency + self._begun(keys.expert))
         inside = self._cluster.groups(1, keys.expert_tensor)
         within = 2 * copies * h * keys.expert_tensor * inside.ring + inside.latency
         sent = sent + 2 * (within + self._begun(keys.expert_tensor))
-        _add(own.forward, "expert", sent)
-        _add(own.inputs, "expert", sent)
-        modules = [("moe", own), ("moe_act", activation)]
+        _add(module.forward, "expert", sent)
+        _add(module.inputs, "expert", sent)
+        modules = [("moe", module), ("moe_act", activation)]
         if experts.shared_hidden:
             modules.append(("shared_experts", self._dense_mlp(experts.shared_hidden, experts.gated)))
         return modules
@@ -270,7 +274,7 @@ class Seconds:
 
     def _product(
         self,
-        own: _Module,
+        module: _Module,
         rows: Any,
         columns: Any,
         inner: Any,
@@ -299,34 +303,34 @@ class Seconds:
             size = count * (2 * rows * (columns + inner) + weight_bytes * columns * inner)
             return np.maximum(busy, size / self.memory_rate) + launch
 
-        _add(own.forward, "products", seconds(2))
-        _add(own.inputs, "products", seconds(2))
+        _add(module.forward, "products", seconds(2))
+        _add(module.inputs, "products", seconds(2))
         if eight:
-            _add(own.forward, "memory", 4 * count * rows * inner / self.memory_rate + launch)
-            _add(own.inputs, "memory", 4 * count * rows * columns / self.memory_rate + launch)
+            _add(module.forward, "memory", 4 * count * rows * inner / self.memory_rate + launch)
+            _add(module.inputs, "memory", 4 * count * rows * columns / self.memory_rate + launch)
         if weights:
-            own.weights = own.weights + seconds(2 * self.gradient_bytes)
+            module.weights = module.weights + seconds(2 * self.gradient_bytes)
         else:
-            _add(own.inputs, "products", seconds(2))
+            _add(module.inputs, "products", seconds(2))
 
-    def _traffic(self, own: _Module, forward: Any, backward: Any, launches: int = 1) -> None:
+    def _traffic(self, module: _Module, forward: Any, backward: Any, launches: int = 1) -> None:
         launch = launches * self.rates.launch_seconds
-        _add(own.forward, "memory", forward / self.memory_rate + launch)
-        _add(own.inputs, "memory", backward / self.memory_rate + launch)
+        _add(module.forward, "memory", forward / self.memory_rate + launch)
+        _add(module.inputs, "memory", backward / self.memory_rate + launch)
 
     def _begun(self, ranks: Any) -> Any:
         """Seconds of one collective beside its bytes and latencies; a rank alone has none."""
         return self.rates.collective_seconds * (ranks > 1)
 
-    def _among_tensor(self, own: _Module, size: Any, divided: tuple[int, int], whole: tuple[int, int]) -> None:
+    def _among_tensor(self, module: _Module, size: Any, divided: tuple[int, int], whole: tuple[int, int]) -> None:
         """Gathers where tokens are divided between products, else sums over all tensor ranks."""
         once = size * self._tensor.ring + self._tensor.latency
         if not self.divides:
             once = 2 * once
         once = once + self._begun(self.keys.tensor)
         forward, backward = divided if self.divides else whole
-        _add(own.forward, "tensor", forward * once)
-        _add(own.inputs, "tensor", backward * once)
+        _add(module.forward, "tensor", forward * once)
+        _add(module.inputs, "tensor", backward * once)
 
 
 def _add(sheet: Sheet, part: str, seconds: Any) -> None:

@@ -1,4 +1,4 @@
-"""Efficiencies fitted to runs that were made: least greatest relative error, and then nearest to what was known.
+"""Efficiencies fitted to runs that were made: least greatest relative error first, then least distance from before.
 
 The time of a configuration is a sum of maxima of products of efficiencies. With the binding branch of each maximum
 fixed, its logarithm is nearly linear in the logarithms of the efficiencies. So one step is a linear program over these
@@ -29,9 +29,11 @@ STRAY = 0.01
 # Beyond the distance NEAR each further unit of distance is worth FAR instead of STRAY: several numbers a
 # little off rather than one of them much.
 NEAR, FAR = 0.2, 0.1
+# Difference of a coordinate by which slopes are measured; a box that is smaller ends the fit.
 STEP = 1e-4
 # The most that one step may change a coordinate.
 BOX = 0.5
+# Most steps of a fit, and the gain below which it ends.
 STEPS = 60
 ENOUGH = 1e-5
 
@@ -121,12 +123,12 @@ class _Search:
 
     def errors(self, point: Sequence[float]) -> list[float]:
         """The logarithm of predicted over measured time, for each run."""
-        own = self.efficiencies(point)
-        return [math.log(self._seconds(run, own) / run.seconds) for run in self.runs]
+        efficiencies = self.efficiencies(point)
+        return [math.log(self._seconds(run, efficiencies) / run.seconds) for run in self.runs]
 
     @staticmethod
-    def _seconds(run: Run, own: Efficiencies) -> float:
-        return _Search._iteration(run, own).seconds()
+    def _seconds(run: Run, efficiencies: Efficiencies) -> float:
+        return _Search._iteration(run, efficiencies).seconds()
 
     def value(self, point: Sequence[float], errors: Sequence[float]) -> float:
         distances = [abs(x - start) for x, start in zip(point, self.start, strict=True)]
@@ -151,9 +153,9 @@ class _Search:
                 box /= 3
                 if box < STEP:
                     break
-        own = self.efficiencies(point)
+        efficiencies = self.efficiencies(point)
         slopes = self.slopes(point)
-        return Fit(own, tuple(self._told(k, own, slopes[k]) for k in range(len(self.runs))))
+        return Fit(efficiencies, tuple(self._told(k, efficiencies, slopes[k]) for k in range(len(self.runs))))
 
     def slopes(self, point: Sequence[float]) -> list[list[float]]:
         """Change of each run's error with every coordinate, by differences that stay inside the bounds.
@@ -161,8 +163,8 @@ class _Search:
         The passes that wait for each other stay those of this point, so that every run is simulated once.
         """
         here = [self._iteration(run, self.efficiencies(point)) for run in self.runs]
-        paths = [own.path() for own in here]
-        old = [own.along(path) for own, path in zip(here, paths, strict=True)]
+        paths = [iteration.path() for iteration in here]
+        old = [iteration.along(path) for iteration, path in zip(here, paths, strict=True)]
         columns = []
         for i, x in enumerate(point):
             step = STEP if x + STEP <= self.high[i] else -STEP
@@ -172,8 +174,8 @@ class _Search:
         return [list(row) for row in zip(*columns, strict=True)]
 
     @staticmethod
-    def _iteration(run: Run, own: Efficiencies) -> Iteration:
-        return Iteration(run.problem.replace(efficiencies=own), run.plan)
+    def _iteration(run: Run, efficiencies: Efficiencies) -> Iteration:
+        return Iteration(run.problem.replace(efficiencies=efficiencies), run.plan)
 
     def _step(
         self, point: Sequence[float], errors: Sequence[float], slopes: Sequence[Sequence[float]], box: float
@@ -204,12 +206,14 @@ class _Search:
         answer: Any = linprog(costs, A_ub=rows, b_ub=limits, bounds=bounds, method="highs")
         if answer.x is None:
             return list(point)
-        found = zip(answer.x[:n], self.low, self.high, strict=True)
-        return [float(min(max(x, low), high)) for x, low, high in found]
+        coordinates = zip(answer.x[:n], self.low, self.high, strict=True)
+        return [float(min(max(x, low), high)) for x, low, high in coordinates]
 
-    def _told(self, k: int, own: Efficiencies, slopes: Sequence[float]) -> RunError:
+    def _told(self, k: int, efficiencies: Efficiencies, slopes: Sequence[float]) -> RunError:
         run = self.runs[k]
-        return RunError(run.name, self._seconds(run, own), run.seconds, dict(zip(self.names, slopes, strict=True)))
+        return RunError(
+            run.name, self._seconds(run, efficiencies), run.seconds, dict(zip(self.names, slopes, strict=True))
+        )
 
 
 def left_out(
@@ -219,21 +223,24 @@ def left_out(
 
     Runs go to the parts by turns. Parameters are those of `fit`; `parts` is the most fits that are made.
     """
-    found: list[RunError] = []
+    errors: list[RunError] = []
     count = min(parts, len(runs))
     for part in range(count):
         out = runs[part::count]
         used = [run for k, run in enumerate(runs) if k % count != part]
-        own = fit(used, names, known).efficiencies if used else known or runs[0].problem.efficiencies
-        found += [RunError(run.name, _Search._iteration(run, own).seconds(), run.seconds, {}) for run in out]
-    return tuple(found)
+        efficiencies = fit(used, names, known).efficiencies if used else known or runs[0].problem.efficiencies
+        errors += [
+            RunError(run.name, _Search._iteration(run, efficiencies).seconds(), run.seconds, {}) for run in out
+        ]
+    return tuple(errors)
 
 
 # ---- efficiencies as coordinates -----------------------------------------------------------------------
 
 
 def coordinate(name: str, value: float) -> float:
-    """Logarithms of factors, hidden shares as they are, numbers that may be zero in their scale."""
+    """The coordinate of an efficiency: the logarithm of a factor, a hidden share as it is, a number that may be zero in
+    its scale."""
     if name in LINEAR:
         return value / LINEAR[name]
     return math.log(value) if _is_factor(name) else value

@@ -30,13 +30,13 @@ WITH_WORDS = ("dense", "experts", "own")
 
 @dataclass(frozen=True)
 class UnitBytes:
-    """One type of unit and one micro-batch; columns."""
+    """Parameters of one type of unit, and bytes that it keeps for one micro-batch, in columns."""
 
     usual: Any
     """Parameters, those of experts apart."""
     experts: Any
     stash: Mapping[tuple[str, ...], Any]
-    """By what is computed again."""
+    """Bytes that are kept, by the modules that are computed again."""
     moment: Mapping[tuple[str, ...], Any]
     """The most that the unit has on the way back, what it keeps included."""
     for_weights: Mapping[tuple[str, ...], Any]
@@ -47,10 +47,10 @@ class UnitBytes:
 
 @dataclass
 class _Sum:
-    """Tensors that are kept, by who drops them; attention apart from what follows it."""
+    """Tensors that a unit keeps: by whom each is dropped when it is computed again, its part of the unit (attention or
+    feed-forward), its bytes, and whether gradients of weights need it."""
 
     layer_input: Any = 0.0
-    always: Any = 0.0
     tensors: tuple[tuple[tuple[str, ...], str, Any, bool], ...] = ()
 
     def add(self, size: Any, *dropped_by: str, part: str = "other", for_weights: bool = False) -> None:
@@ -68,18 +68,19 @@ class Bytes:
         """The hidden states of a micro-batch on one rank."""
 
     def unit(self, name: UnitType) -> UnitBytes:
+        """All of one type of unit, for every word."""
         kept = self._kept(name)
         tops = self._tops(name)
         stash, moment, for_weights = {}, {}, {}
         # Most words say the same of a unit: what they drop in it is worked out and kept once.
         modules = {module for dropped_by, *_ in kept.tensors for module in dropped_by} | {FULL}
-        known: dict[tuple[str, ...], tuple[Any, Any, Any]] = {}
+        by_modules: dict[tuple[str, ...], tuple[Any, Any, Any]] = {}
         for word in self.words:
-            own = tuple(module for module in word if module in modules) if name in WITH_WORDS else ()
-            if own not in known:
-                left, for_weight = self._left(kept, own), self._left(kept, own, for_weights=True)
-                known[own] = left, for_weight, self._fullest(name, kept, tops, own)
-            stash[word], for_weights[word], moment[word] = known[own]
+            dropped = tuple(module for module in word if module in modules) if name in WITH_WORDS else ()
+            if dropped not in by_modules:
+                left, for_weight = self._left(kept, dropped), self._left(kept, dropped, for_weights=True)
+                by_modules[dropped] = left, for_weight, self._fullest(name, kept, tops, dropped)
+            stash[word], for_weights[word], moment[word] = by_modules[dropped]
         usual, experts, shapes = self._weights(name)
         return UnitBytes(usual, experts, stash, moment, for_weights, shapes)
 
@@ -109,17 +110,18 @@ class Bytes:
         return total
 
     def _fullest(self, name: UnitType, kept: _Sum, tops: Any, word: tuple[str, ...]) -> Any:
+        """The most bytes at any moment of the way back."""
         import numpy as np
 
         again = self._lost(
             kept, word, *(("attention", "feed-forward", "other") if FULL in word else ("feed-forward",))
         )
-        found = self._left(kept, word) + tops + again
+        fullest = self._left(kept, word) + tops + again
         if name in ("dense", "experts", "prediction"):
             # While attention runs backward what follows it is gone.
             before = self._left(kept, word, "feed-forward") + self._attention_top()
-            found = np.maximum(found, before + self._lost(kept, word, "attention", "other"))
-        return found
+            fullest = np.maximum(fullest, before + self._lost(kept, word, "attention", "other"))
+        return fullest
 
     def _kept(self, name: UnitType) -> _Sum:
         kept = _Sum()
@@ -155,7 +157,7 @@ class Bytes:
             self._kept_by_mlp(kept, model.mlp, "mlp")
             return
         experts, routed = model.experts, self._routed()
-        assert experts is not None, "as above"
+        assert experts is not None, "a layer with experts has them"
         inner = HALF * routed * experts.hidden / self.keys.expert_tensor
         kept.add(HALF * routed * model.hidden, "moe", for_weights=True, **after)
         kept.add((1 + experts.gated) * inner, "moe", **after)
@@ -163,9 +165,9 @@ class Bytes:
         if experts.shared_hidden:
             self._kept_by_mlp(kept, Mlp(experts.shared_hidden, experts.gated), "moe", "shared_experts")
 
-    def _kept_by_mlp(self, kept: _Sum, own: Mlp, *dropped_by: str) -> None:
-        inner = HALF * self.tokens * own.hidden / self.keys.tensor
-        kept.add((1 + own.gated) * inner, *dropped_by, part="feed-forward")
+    def _kept_by_mlp(self, kept: _Sum, mlp: Mlp, *dropped_by: str) -> None:
+        inner = HALF * self.tokens * mlp.hidden / self.keys.tensor
+        kept.add((1 + mlp.gated) * inner, *dropped_by, part="feed-forward")
         kept.add(inner, *dropped_by, part="feed-forward", for_weights=True)
 
     def _routed(self) -> Any:
@@ -176,19 +178,22 @@ class Bytes:
         return copies * self.problem.efficiencies.expert_imbalance
 
     def _kept_by_attention(self, kept: _Sum) -> None:
-        own, heads = self.model.attention, self._heads()
-        assert own is not None, "as above"
-        pairs, rank = self.keys.key_value_heads(self.problem), own.key_value_rank or 0
-        if own.latent:
-            both = (own.query_rank or 0) + rank
-            kept.add(HALF * self.between * (both + own.rope_size), part="attention")
+        attention, heads = self.model.attention, self._heads()
+        assert attention is not None, "a model of shapes has attention"
+        pairs, rank = self.keys.key_value_heads(self.problem), attention.key_value_rank or 0
+        if attention.latent:
+            both = (attention.query_rank or 0) + rank
+            kept.add(HALF * self.between * (both + attention.rope_size), part="attention")
             kept.add(HALF * self.between * both, part="attention", for_weights=True)
-            columns = heads * (2 * (own.head_size + own.rope_size) + own.values)
+            columns = heads * (2 * (attention.head_size + attention.rope_size) + attention.values)
             kept.add(HALF * self.tokens * columns, "mla_up_proj", part="attention")
         else:
-            normed = HALF * self.tokens * (heads + pairs) * own.head_size
-            kept.add((1 + own.query_key_norm) * normed + HALF * self.tokens * pairs * own.values, part="attention")
-        output = HALF * self.tokens * heads * own.values
+            normed = HALF * self.tokens * (heads + pairs) * attention.head_size
+            kept.add(
+                (1 + attention.query_key_norm) * normed + HALF * self.tokens * pairs * attention.values,
+                part="attention",
+            )
+        output = HALF * self.tokens * heads * attention.values
         kept.add(output, part="attention", for_weights=True)
         each = SINGLE if self.problem.flash_attention else self._each_probability() * self.problem.sequence
         kept.add(each * self.tokens * heads, "core_attn", part="attention")
@@ -204,32 +209,32 @@ class Bytes:
     # ---- what is there for a moment -------------------------------------------------------------------------
 
     def _tops(self, name: UnitType) -> Any:
-        """While the head, what follows attention, or the embedding runs backward."""
+        """Bytes that are there besides while the head, what follows attention, or the embedding runs backward."""
         import numpy as np
 
         model, whole = self.model, HALF * self.tokens * self.model.hidden
-        found: Any = self._columns(0.0)
+        top: Any = self._columns(0.0)
         if name == "embedding":
             width = model.embedding_size or model.hidden
-            found = found + HALF * model.vocabulary / self.keys.tensor * width
+            top = top + HALF * model.vocabulary / self.keys.tensor * width
         if name in ("head", "prediction"):
             gathers = (self.keys.tensor > 1) & self.problem.sequence_parallel
             fresh = 0.0 if self.problem.fused_loss else SINGLE * self.tokens * model.vocabulary / self.keys.tensor
-            found = found + whole + np.where(gathers, whole + self.hidden, 0) + fresh
+            top = top + whole + np.where(gathers, whole + self.hidden, 0) + fresh
         if name == "experts" or (name == "prediction" and model.experts is not None):
-            return np.maximum(found, self.hidden + TOKEN_COPIES * HALF * self._routed() * model.hidden)
+            return np.maximum(top, self.hidden + TOKEN_COPIES * HALF * self._routed() * model.hidden)
         if name in ("dense", "prediction"):
             assert model.mlp is not None, "a dense layer has an MLP"
             inner = HALF * (1 + model.mlp.gated) * self.tokens * model.mlp.hidden / self.keys.tensor
-            return np.maximum(found, self.hidden + inner)
-        return found
+            return np.maximum(top, self.hidden + inner)
+        return top
 
     def _attention_top(self) -> Any:
-        own, heads = self.model.attention, self._heads()
-        assert own is not None, "as above"
-        size = own.head_size + own.rope_size
-        pairs = heads if own.latent else self.keys.key_value_heads(self.problem)
-        columns = HALF * (heads + pairs) * (size + own.values) + SINGLE * heads * size
+        attention, heads = self.model.attention, self._heads()
+        assert attention is not None, "a model of shapes has attention"
+        size = attention.head_size + attention.rope_size
+        pairs = heads if attention.latent else self.keys.key_value_heads(self.problem)
+        columns = HALF * (heads + pairs) * (size + attention.values) + SINGLE * heads * size
         return self.hidden + columns * self.tokens
 
     # ---- weights --------------------------------------------------------------------------------------------
@@ -265,34 +270,39 @@ class Bytes:
         return self._columns(usual), self._columns(experts), shapes
 
     def _attention_weights(self, shapes: list[tuple[Any, Any]]) -> Any:
-        """Adds the shapes; gives the numbers that are in none."""
-        own, heads, h = self.model.attention, self._heads(), self.model.hidden
-        assert own is not None, "as above"
-        shapes.append((h, heads * own.values))
-        if own.latent:
-            rank = own.key_value_rank or 0
-            queries = heads * (own.head_size + own.rope_size)
-            shapes.append((rank + own.rope_size, h))
-            shapes.append((heads * (own.head_size + own.values), rank))
-            if own.query_rank is None:
+        """Add the shapes of attention; returns how many parameters are in none."""
+        attention, heads, h = self.model.attention, self._heads(), self.model.hidden
+        assert attention is not None, "a model of shapes has attention"
+        shapes.append((h, heads * attention.values))
+        if attention.latent:
+            rank = attention.key_value_rank or 0
+            queries = heads * (attention.head_size + attention.rope_size)
+            shapes.append((rank + attention.rope_size, h))
+            shapes.append((heads * (attention.head_size + attention.values), rank))
+            if attention.query_rank is None:
                 shapes.append((queries, h))
                 return rank
-            shapes.extend(((own.query_rank, h), (queries, own.query_rank)))
-            return rank + own.query_rank
+            shapes.extend(((attention.query_rank, h), (queries, attention.query_rank)))
+            return rank + attention.query_rank
         pairs = self.keys.key_value_heads(self.problem)
-        rows = (heads + pairs) * own.head_size + pairs * own.values
+        rows = (heads + pairs) * attention.head_size + pairs * attention.values
         shapes.append((rows, h))
-        return rows * own.bias + h * own.output_bias + 2 * own.head_size * own.query_key_norm + heads * own.sinks
+        return (
+            rows * attention.bias
+            + h * attention.output_bias
+            + 2 * attention.head_size * attention.query_key_norm
+            + heads * attention.sinks
+        )
 
-    def _mlp_weights(self, own: Mlp, shapes: list[tuple[Any, Any]]) -> Any:
-        inner = own.hidden / self.keys.tensor
-        rows = (1 + own.gated) * inner
+    def _mlp_weights(self, mlp: Mlp, shapes: list[tuple[Any, Any]]) -> Any:
+        inner = mlp.hidden / self.keys.tensor
+        rows = (1 + mlp.gated) * inner
         shapes.extend(((rows, self.model.hidden), (self.model.hidden, inner)))
-        return (rows + self.model.hidden) * own.bias
+        return (rows + self.model.hidden) * mlp.bias
 
     def _expert_weights(self, shapes: list[tuple[Any, Any]]) -> tuple[Any, Any, list[tuple[Any, Any]]]:
         own, h = self.model.experts, self.model.hidden
-        assert own is not None, "as above"
+        assert own is not None, "a layer with experts has them"
         local, inner = own.count / self.keys.expert, own.hidden / self.keys.expert_tensor
         rows = (1 + own.gated) * inner
         experts = local * (rows * h + h * inner + (rows + h) * own.bias)

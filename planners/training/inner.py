@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # The most sets of last stages that one search looks at.
 MOST_NODES = 20_000
+# The most rounds of local moves that improve a first layout.
 MOVE_ROUNDS = 20
 
 
@@ -178,7 +179,7 @@ def solve(
     tolerance : float
         The relative gap that is good enough.
     most_nodes : int
-        Of the search for each word; 0: a first layout and its bound; negative: only bounds.
+        The most nodes of the search for each word; 0: a first layout and its bound; negative: only bounds.
     """
     if pipeline.stages > pipeline.intervals.units:
         return Best(None, float("inf"))
@@ -197,24 +198,24 @@ def solve(
 
 
 def _better(one: Best, other: Best) -> Best:
-    """Both are known: the better layout, the weaker bound."""
+    """The better layout of the two, with the weaker bound, which holds for both."""
     bound, nodes = min(one.bound, other.bound), one.nodes + other.nodes
     if other.value is not None and (one.value is None or other.value < one.value):
         one = other
     return replace(one, bound=bound if one.value is None else min(bound, one.value), nodes=nodes)
 
 
-def _plan(pipeline: Pipeline, own: Intervals, cutoff: float, tolerance: float, most_nodes: int) -> Best:
+def _plan(pipeline: Pipeline, intervals: Intervals, cutoff: float, tolerance: float, most_nodes: int) -> Best:
     from . import pipeline_kernel
 
     value, bound, layout, nodes = compiled(pipeline_kernel, "plan_row")(
         pipeline.stages,
         pipeline.micro_batches,
-        own.forward_seconds,
-        own.backward_seconds,
-        own.fixed_bytes,
-        own.stash_bytes,
-        own.tail_seconds,
+        intervals.forward_seconds,
+        intervals.backward_seconds,
+        intervals.fixed_bytes,
+        intervals.stash_bytes,
+        intervals.tail_seconds,
         pipeline.down,
         pipeline.flights,
         float(pipeline.memory_bytes),
@@ -229,14 +230,14 @@ def _plan(pipeline: Pipeline, own: Intervals, cutoff: float, tolerance: float, m
 
 
 def _with_words(pipeline: Pipeline, best: Best) -> Best:
-    """The shortest word that fits, stage by stage."""
+    """The layout with the fastest word that fits each stage."""
     if best.value is None:
         return best
-    own, start, words = pipeline.intervals, 0, []
+    intervals, start, words = pipeline.intervals, 0, []
     for k, count in enumerate(best.layout):
         at = (slice(None), start, start + count)
-        seconds = own.backward_seconds[at].copy()
-        need = own.fixed_bytes[at] + pipeline.flights[k] * own.stash_bytes[at]
+        seconds = intervals.backward_seconds[at].copy()
+        need = intervals.fixed_bytes[at] + pipeline.flights[k] * intervals.stash_bytes[at]
         seconds[need > pipeline.memory_bytes] = float("inf")
         words.append(int(seconds.argmin()))
         start += count
@@ -247,15 +248,15 @@ def bound_alone(pipeline: Pipeline) -> float:
     """The least largest (m - 1) tau_k + tau_0 + ... + tau_k + messages, each stage with its best word."""
     from . import pipeline_kernel
 
-    own = pipeline.intervals
+    intervals = pipeline.intervals
     return float(
         compiled(pipeline_kernel, "bound_alone")(
             pipeline.stages,
             pipeline.micro_batches,
-            own.forward_seconds,
-            own.backward_seconds,
-            own.fixed_bytes,
-            own.stash_bytes,
+            intervals.forward_seconds,
+            intervals.backward_seconds,
+            intervals.fixed_bytes,
+            intervals.stash_bytes,
             pipeline.flights,
             float(pipeline.memory_bytes),
             pipeline.down,
@@ -267,16 +268,16 @@ def surrogate(pipeline: Pipeline) -> float:
     """The least (m - 1) theta + G of all thresholds theta; infinite where no layout fits."""
     from . import pipeline_kernel
 
-    own = pipeline.intervals
+    intervals = pipeline.intervals
     return float(
         compiled(pipeline_kernel, "surrogate_alone")(
             pipeline.stages,
             pipeline.micro_batches,
-            own.forward_seconds,
-            own.backward_seconds,
-            own.fixed_bytes,
-            own.stash_bytes,
-            own.tail_seconds,
+            intervals.forward_seconds,
+            intervals.backward_seconds,
+            intervals.fixed_bytes,
+            intervals.stash_bytes,
+            intervals.tail_seconds,
             pipeline.flights,
             float(pipeline.memory_bytes),
         )

@@ -49,9 +49,9 @@ class Keys:
     def key_value_heads(self, problem: TrainingProblem) -> Any:
         import numpy as np
 
-        own = problem.model.attention
-        assert own is not None, "asked of shapes alone"
-        return np.maximum(1.0, own.key_value_heads / self.tensor)
+        attention = problem.model.attention
+        assert attention is not None, "asked of shapes alone"
+        return np.maximum(1.0, attention.key_value_heads / self.tensor)
 
 
 def module_names(problem: TrainingProblem) -> tuple[str, ...]:
@@ -61,14 +61,14 @@ def module_names(problem: TrainingProblem) -> tuple[str, ...]:
         return ()
     assert model.attention is not None, "a model of shapes has attention"
     dense = "dense" in model.units or (model.experts is None and model.prediction_layers)
-    own = model.experts
+    experts = model.experts
     there = {
         "core_attn": True,
         "mla_up_proj": model.attention.latent,
-        "moe_act": own is not None,
-        "layernorm": model.attention.latent or own is not None,
+        "moe_act": experts is not None,
+        "layernorm": model.attention.latent or experts is not None,
         "mlp": bool(dense),
-        "shared_experts": own is not None and own.shared_hidden > 0,
-        "moe": own is not None,
+        "shared_experts": experts is not None and experts.shared_hidden > 0,
+        "moe": experts is not None,
     }
     return tuple(name for name, holds in there.items() if holds)

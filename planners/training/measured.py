@@ -33,7 +33,7 @@ SAYS = 0.002
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A run beside what the model says that never saw it."""
+    """An amount of a run, measured and predicted by a model that never saw the run."""
 
     name: str
     predicted: float
@@ -95,19 +95,19 @@ class Fitted:
     def said(self, name: str) -> tuple[tuple[str, float], ...]:
         """What runs said of an efficiency: relative change of their time, most first; the silent are left out."""
         runs = () if self.fit is None else self.fit.runs
-        own = [(run.name, run.says.get(name, 0.0)) for run in runs]
-        return tuple(sorted((pair for pair in own if abs(pair[1]) >= SAYS), key=lambda pair: -abs(pair[1])))
+        changes = [(run.name, run.says.get(name, 0.0)) for run in runs]
+        return tuple(sorted((pair for pair in changes if abs(pair[1]) >= SAYS), key=lambda pair: -abs(pair[1])))
 
     def sentences(self) -> tuple[str, ...]:
         """All of it in words: what moved and by whom, and the errors with their numbers."""
         lines = [*self.told]
         for name, (before, after) in self.changes.items():
             said = self.said(name)
-            by = f", of which {len(said)} of {_runs(self)} say something, {said[0][0]} most" if said else ""
+            by = f"; {len(said)} of {_runs(self)} depend on it, {said[0][0]} most" if said else ""
             lines.append(f"{name} is {after:.4g} in place of {before:.4g}{by}.")
         silent = [name for name in ABOUT if not self.said(name)] if self.fit is not None else []
         if silent:
-            lines.append(f"No run says anything of {', '.join(silent)}.")
+            lines.append(f"No run depends on {', '.join(silent)}.")
         if self.eps is not None:
             worst = max(self.seconds, key=lambda run: abs(run.error))
             lines.append(
@@ -123,7 +123,7 @@ class Fitted:
         return tuple(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """Under `measured` of an answer."""
+        """What stands under `measured` in an answer."""
         return {
             "efficiencies": {name: {"before": old, "after": new} for name, (old, new) in self.changes.items()},
             "said": {name: dict(self.said(name)) for name in ABOUT if self.said(name)},
@@ -195,7 +195,7 @@ def fitted(
     timed = [Run(own.problem, own.plan, own.seconds, own.name) for own in runs if own.seconds is not None]
     groups = _groups(timed, share)
     turns = len(groups) if len(groups) > 1 else 0
-    found = fit(timed, known=known) if timed else None
+    answer = fit(timed, known=known) if timed else None
     left: list[LeftOut] = []
     for number, group in enumerate(groups[:turns]):
         if heard is not None:
@@ -206,27 +206,27 @@ def fitted(
     peaks = tuple(LeftOut(own.name, _peak(own), own.peak_bytes) for own in runs if own.peak_bytes is not None)
     told = tuple(dict.fromkeys(sentence for own in runs for sentence in own.told))
     untouched = tuple(LeftOut(run.name, _seconds(run, known), run.seconds) for run in timed)
-    return Fitted(known, found, tuple(left), untouched, peaks, told)
+    return Fitted(known, answer, tuple(left), untouched, peaks, told)
 
 
 def _groups(runs: Sequence[Run], share: float | None) -> list[list[Run]]:
-    """Runs of equal configurations together, so many groups that each is left out once."""
+    """Groups of runs that are left out together: each run is in one, with all runs of the same configuration."""
     if share is not None and not 0 < share < 1:
         raise UsageError(f"The share of runs that are left out is {share:g}; give one between 0 and 1.")
     alike: dict[object, list[Run]] = {}
     for run in runs:
         alike.setdefault((run.problem.replace(efficiencies=Efficiencies()).hash, run.plan), []).append(run)
-    own = list(alike.values())
-    turns = min(len(own), MOST_TURNS if share is None else max(round(1 / share), 2))
-    return [[run for part in own[number::turns] for run in part] for number in range(turns)]
+    configurations = list(alike.values())
+    turns = min(len(configurations), MOST_TURNS if share is None else max(round(1 / share), 2))
+    return [[run for part in configurations[number::turns] for run in part] for number in range(turns)]
 
 
-def _seconds(run: Run, own: Efficiencies) -> float:
-    return timing_of(run.problem.replace(efficiencies=own), run.plan).seconds
+def _seconds(run: Run, efficiencies: Efficiencies) -> float:
+    return timing_of(run.problem.replace(efficiencies=efficiencies), run.plan).seconds
 
 
 def _peak(run: MeasuredRun) -> float:
-    """Allocated on the fullest rank, without the reserve, which no framework counts."""
+    """Bytes allocated on the fullest rank, without the reserve, which no framework counts."""
     ranks = memory_of_ranks(run.problem, run.plan)
     return max(sum(size for part, size in rank.parts.items() if part != "reserve") for rank in ranks)
 
@@ -240,14 +240,15 @@ class Saved:
 
     efficiencies: Efficiencies
     error: float | None
-    """On so many runs left out."""
+    """The greatest error of a time on runs left out; None: there were none."""
     left_out: int
+    """Number of runs that were left out."""
     memory_error: float | None
     gpu: str | None
 
 
 def save_fit(path: str | os.PathLike[str], problem: TrainingProblem, own: Fitted) -> None:
-    """Everything that `saved_fit` reads, with what the runs said."""
+    """Write everything that `saved_fit` reads, with what the runs said."""
     own_numbers = {entry.name: getattr(own.efficiencies, entry.name) for entry in fields(Efficiencies)}
     write_json(
         path,
@@ -264,7 +265,7 @@ def save_fit(path: str | os.PathLike[str], problem: TrainingProblem, own: Fitted
 
 
 def saved_fit(path: str | os.PathLike[str], problem: TrainingProblem | None = None) -> Saved:
-    """A fit that was saved; of other GPUs than the problem's it is refused."""
+    """Read a fit that was saved; one of other GPUs than the problem's is refused."""
     data = read_json(path)
     try:
         top = as_object("", data, f'{{"schema": "{SCHEMA}", "efficiencies": {{...}}}}')

@@ -42,6 +42,7 @@ from .judging import Judge, loop_of
 MOST_PASSES = 200_000
 # The most sorts of units that the linear program divides.
 MOST_GROUPS = 6
+# The most linear programs that are solved for one bound.
 MOST_ROUNDS = 30
 # A share of the memory that is larger than any error in sums of doubles.
 CERTAIN = 1e-9
@@ -112,7 +113,7 @@ class PathBound:
 
     @cached_property
     def tables(self) -> Any:
-        """[amount, first unit, unit behind the last]"""
+        """[amount, first unit, unit behind the last]: the amounts of every chunk that may be."""
         import numpy as np
 
         loads, sums = self.loads, self.judge.sums
@@ -129,7 +130,7 @@ class PathBound:
         return np.array([*(each * least + once for each, once in self.case.sends), 0.0])
 
     def _least(self, mixture: Path, prices: Any | None, limit: float) -> float:
-        """The least sum of any layout. `prices`: [rank, moment] of a byte."""
+        """The least value of the theorem's sum for any layout; `prices`: [rank, moment], of a byte."""
         import numpy as np
 
         amounts = np.zeros((len(self.tables), self.count))
@@ -144,7 +145,7 @@ class PathBound:
 
     @cached_property
     def beside(self) -> Any:
-        """[rank]: bytes there besides units."""
+        """[rank]: bytes that are there besides units."""
         return self.load.beside()
 
     def seconds(self, limit: float, enough: float, rounds: int = MOST_ROUNDS) -> float:
@@ -246,25 +247,26 @@ class _Program:
         return (len(self.groups) + (self.some is not None)) * self.n
 
     def even(self) -> Any:
+        """The division that shares each sort of units evenly among the chunks that can have it."""
         import numpy as np
 
-        found = np.zeros((len(self.groups) + (self.some is not None), self.n))
-        for g, own in enumerate(self.groups):
-            found[g] = self.can[g] * len(own) / max(1, self.can[g].sum())
-        return found.ravel()
+        division = np.zeros((len(self.groups) + (self.some is not None), self.n))
+        for g, group in enumerate(self.groups):
+            division[g] = self.can[g] * len(group) / max(1, self.can[g].sum())
+        return division.ravel()
 
     def amounts(self, division: Any) -> Any:
         """[amount, chunk]: the amounts of each chunk for a division of units"""
         parts = division.reshape(-1, self.n)
-        found = self.rows[:, self.firsts] @ parts[: len(self.groups)]
+        amounts = self.rows[:, self.firsts] @ parts[: len(self.groups)]
         if self.some is not None:
-            found[INPUTS] += self.again * parts[-1]
+            amounts[INPUTS] += self.again * parts[-1]
         for u, j in self.ends:
-            found[:, j] += self.rows[:, u]
-        return found
+            amounts[:, j] += self.rows[:, u]
+        return amounts
 
     def _row(self, prices: Any) -> tuple[Any, float]:
-        """[column], and what the ends add: of prices [amount, chunk], with none for those that it has not."""
+        """What prices [amount, chunk] make of each column, and what the ends add; amounts without one cost nothing."""
         import numpy as np
 
         used = len(prices)
@@ -275,7 +277,8 @@ class _Program:
         return row.ravel(), sum(float(self.rows[:used, u] @ prices[:, j]) for u, j in self.ends)
 
     def _memory(self) -> tuple[Any, Any]:
-        """Rows, and what is left for them: of each rank's moments, in parts of the limit."""
+        """For each moment of each rank a row of the bytes that a division holds, and what is left for them, as shares
+        of the limit."""
         import numpy as np
 
         _, _, chunks = self.bound.known.loop
@@ -292,7 +295,7 @@ class _Program:
 
     @cached_property
     def fixed(self) -> tuple[Any, Any]:
-        """Every chunk has a unit, and computes no more layers again than it has."""
+        """Rows, and what is left for them: every chunk has a unit, and computes no more layers again than it has."""
         import numpy as np
 
         rows, room = [], []
@@ -330,7 +333,8 @@ class _Program:
         return seconds, division, shares / shares.sum(), self._prices(weights) if memory else None
 
     def crowded(self) -> Any:
-        """Prices of the moments in which too much is there, if the most that is too much is to be little."""
+        """Prices of the moments that exceed the limit even in the division whose greatest excess is least; None: there
+        is no limit, or no answer."""
         answer = self.memory and self._answer([(*self.fixed, 0.0), (*self.memory, -1.0)])
         return self._prices(answer[2]) if answer else None
 
@@ -339,8 +343,8 @@ class _Program:
         return weights[-len(self.memory[1]) :].reshape(self.bound.loads.p, -1) / self.limit
 
     def _answer(self, parts: list[tuple[Any, Any, float]]) -> tuple[float, Any, Any] | None:
-        """The least number, a division, and the weight of each row. Parts are rows, what is left for them, and how
-        often they have the number; None where there is none."""
+        """The linear program: the least number z with rows x + often z <= room for all parts (rows, room, often) and a
+        division x. Returns z, x and the weight of each row; None where there is no solution."""
         import numpy as np
         from scipy.optimize import linprog
 

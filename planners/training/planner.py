@@ -77,10 +77,10 @@ class ConfigurationPlanner:
 
 
 def _messages(report: Report) -> tuple[str, ...]:
-    found = [f"{report.considered} choices of degrees, of which {report.unfit} cannot fit"]
+    messages = [f"{report.considered} choices of degrees, of which {report.unfit} cannot fit"]
     if report.undecided:
-        found.append(f"{report.undecided} choices are not discarded yet")
-    return tuple(found)
+        messages.append(f"{report.undecided} choices are not discarded yet")
+    return tuple(messages)
 
 
 PLANNER = ConfigurationPlanner()

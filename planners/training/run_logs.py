@@ -40,6 +40,7 @@ _AGAIN = re.compile(r"Applied (\w+) activation checkpointing")
 
 # Arguments of Megatron whose flags have other names.
 RENAMED = {"fp8": "fp8-format"}
+# Flags that say what was run; a log names hundreds of others.
 READ_FROM_LOG = (
     *("tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size", "seq-length"),
     *("expert-model-parallel-size", "expert-tensor-parallel-size", "micro-batch-size", "global-batch-size"),
@@ -51,6 +52,7 @@ READ_FROM_LOG = (
     *("num-attention-heads", "sequence-parallel", "bf16", "fp16", "fp8-format", "num-experts"),
     *("untie-embeddings-and-output-weights", "swiglu", "multi-latent-attention", "mtp-num-layers"),
 )
+# torchtitan's option for each dimension of its device mesh.
 MESH = {
     "pp": "pipeline-parallel-degree",
     "dp-replicate": "data-parallel-replicate-degree",
@@ -83,7 +85,7 @@ def run_of_log(path: str, problem: TrainingProblem) -> MeasuredRun:
 
 
 def _counted(values: Sequence[float]) -> tuple[float, int]:
-    """The median after the warm-up, and of how many."""
+    """The median of the values after the warm-up, and how many these are."""
     kept = values[WARM_UP:] if len(values) > WARM_UP else values
     return statistics.median(kept), len(kept)
 
@@ -100,20 +102,22 @@ def _megatron(path: str, lines: Sequence[str], problem: TrainingProblem) -> Meas
     arguments = _arguments(lines)
     if "tensor-model-parallel-size" not in arguments:
         raise InputError("content", "holds no arguments of Megatron", "give the log from its beginning")
-    own = _problem_of_arguments(arguments, problem)
-    read = read_options(own, "megatron", {name: arguments[name] for name in READ_FROM_LOG if name in arguments}, "")
-    _checked(path, read, own)
+    of_run = _problem_of_arguments(arguments, problem)
+    read = read_options(
+        of_run, "megatron", {name: arguments[name] for name in READ_FROM_LOG if name in arguments}, ""
+    )
+    _checked(path, read, of_run)
     milliseconds, count = _counted([float(found[1]) for line in lines if (found := _MILLISECONDS.search(line))])
     peaks = [float(found[1]) for line in lines if (found := _PEAK_MIB.search(line))]
     told = (f"{path}: the median of {count} iterations.", *(f"{path}: {note}" for note in read.notes))
     return MeasuredRun(
-        own, read.configuration, milliseconds / 1000, max(peaks) * MIB if peaks else None, _name(path), told
+        of_run, read.configuration, milliseconds / 1000, max(peaks) * MIB if peaks else None, _name(path), told
     )
 
 
 def _arguments(lines: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """As flags: None and False are absent, True is a flag alone, lists are words."""
-    found: dict[str, tuple[str, ...]] = {}
+    """The arguments of a log as flags: None and False are absent, True is a flag alone, lists are words."""
+    flags: dict[str, tuple[str, ...]] = {}
     for line in lines:
         match = _ARGUMENT.search(line)
         value = match[2].strip() if match else "None"
@@ -121,14 +125,14 @@ def _arguments(lines: Sequence[str]) -> dict[str, tuple[str, ...]]:
             continue
         name = dashed(match[1])
         words = () if value == "True" else tuple(word.strip(" '\"") for word in value.strip("[]").split(","))
-        found[RENAMED.get(name, name)] = (value,) if name == "pipeline-model-parallel-layout" else words
-    if "recompute-granularity" not in found:
-        found.pop("recompute-modules", None)  # printed with their default, although nothing is computed again
-    return found
+        flags[RENAMED.get(name, name)] = (value,) if name == "pipeline-model-parallel-layout" else words
+    if "recompute-granularity" not in flags:
+        flags.pop("recompute-modules", None)  # printed with their default, although nothing is computed again
+    return flags
 
 
 def _problem_of_arguments(arguments: dict[str, tuple[str, ...]], problem: TrainingProblem) -> TrainingProblem:
-    """Batch, sequence, GPUs, layers and number format are those of the log."""
+    """The problem with batch, sequence, GPUs, layers and number format of the log."""
 
     def whole(name: str, usual: int) -> int:
         text = "".join(arguments.get(name, ())[:1])
@@ -148,16 +152,16 @@ def _problem_of_arguments(arguments: dict[str, tuple[str, ...]], problem: Traini
         changes["precision"] = "bf16" if "bf16" in arguments else "fp16"
     layers = whole("num-layers", problem.model.layers)
     model = problem.model if layers == problem.model.layers else with_layers(problem.model, layers)
-    own = problem.replace(model=model, **changes)
+    of_run = problem.replace(model=model, **changes)
     devices = whole("world-size", problem.devices)
-    return own if devices == own.devices else with_devices(own, devices)
+    return of_run if devices == of_run.devices else with_devices(of_run, devices)
 
 
 # ---- torchtitan ----------------------------------------------------------------------------------------
 
 
 def _torchtitan(path: str, lines: Sequence[str], problem: TrainingProblem) -> MeasuredRun:
-    mesh, batches, pipeline, again = (_last(own, lines) for own in (_MESH, _BATCHES, _PIPELINE, _AGAIN))
+    mesh, batches, pipeline, again = (_last(of_run, lines) for of_run in (_MESH, _BATCHES, _PIPELINE, _AGAIN))
     if mesh is None or batches is None:
         raise InputError(
             "content", "names neither the device mesh nor the batches", "give the log from its beginning"
@@ -178,17 +182,17 @@ def _torchtitan(path: str, lines: Sequence[str], problem: TrainingProblem) -> Me
         if chunks > 2:
             each = -(-(problem.model.layers + 2) // (ranks * chunks))
             options["parallelism.pipeline-parallel-layers-per-stage"] = (str(each),)
-    own = problem.replace(batch=batch, sequence=sequence, framework="torchtitan")
-    read = read_options(own, "torchtitan", options, "")
-    _checked(path, read, own)
+    of_run = problem.replace(batch=batch, sequence=sequence, framework="torchtitan")
+    read = read_options(of_run, "torchtitan", options, "")
+    _checked(path, read, of_run)
     steps = [found for line in lines if (found := _STEP.search(line))]
     rate, count = _counted([float(found[2].replace(",", "")) for found in steps])
     if not rate > 0:
         raise InputError("content", "has no tokens per second", "give a log of a run that went on")
-    seconds = batch * sequence / (rate * own.devices)
+    seconds = batch * sequence / (rate * of_run.devices)
     told = (f"{path}: the median of {count} steps.", *(f"{path}: {note}" for note in read.notes))
     peak = max(float(found[1]) for found in steps) * GIB
-    return MeasuredRun(own, read.configuration, seconds, peak or None, _name(path), told)
+    return MeasuredRun(of_run, read.configuration, seconds, peak or None, _name(path), told)
 
 
 def _last(pattern: re.Pattern[str], lines: Sequence[str]) -> re.Match[str] | None:

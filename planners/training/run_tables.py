@@ -19,6 +19,7 @@ from ...instances.training.referee.verify import framework_faults, shape_faults
 from ...instances.training.words import configuration_from_words
 from .runs import MeasuredRun
 
+# Columns that change the problem, those that make the configuration, and those that were measured.
 OF_PROBLEM = ("model", "layers", "dense_layers", "devices", "sequence", "batch", "precision")
 OF_CONFIGURATION = (
     *("micro_batch", "tensor", "context", "pipeline", "virtual", "data", "expert", "zero", "recompute"),
@@ -83,17 +84,17 @@ def _check_columns(path: str, names: list[str]) -> None:
 
 
 def _run(row: Mapping[str, str], where: str, problem: TrainingProblem) -> MeasuredRun:
-    own = _problem(row, problem)
+    of_run = _problem(row, problem)
     names = [name for name in OF_CONFIGURATION if row.get(name)]
     words = " ".join(f'{name.replace("_", "-")}="{row[name]}"' for name in names if '"' not in row[name])
-    plan = configuration_from_words(own, words)
-    for fault in (*shape_faults(own, plan), *framework_faults(own, plan)):
+    plan = configuration_from_words(of_run, words)
+    for fault in (*shape_faults(of_run, plan), *framework_faults(of_run, plan)):
         raise UsageError(f"it cannot have been run: {fault}")
     seconds, peak = (_amount(row, name) for name in MEASURED)
     if seconds is None and peak is None:
         raise InputError("seconds", "is empty, and so is peak_gib", "give what was measured")
     name = row.get("name") or where
-    return MeasuredRun(own, plan, seconds, None if peak is None else peak * GIB, name)
+    return MeasuredRun(of_run, plan, seconds, None if peak is None else peak * GIB, name)
 
 
 def _problem(row: Mapping[str, str], problem: TrainingProblem) -> TrainingProblem:
@@ -103,17 +104,17 @@ def _problem(row: Mapping[str, str], problem: TrainingProblem) -> TrainingProble
         changes["precision"] = row["precision"].lower()
     model = model_of(row["model"]) if row.get("model") else problem.model
     layers, dense = (_whole(row, name) if row.get(name) else None for name in ("layers", "dense_layers"))
-    own = problem.replace(model=with_layers(model, layers, dense), **changes)
-    return own if not row.get("devices") else _on(own, row["devices"])
+    of_run = problem.replace(model=with_layers(model, layers, dense), **changes)
+    return of_run if not row.get("devices") else _on(of_run, row["devices"])
 
 
 def _on(problem: TrainingProblem, text: str) -> TrainingProblem:
-    """On another number of the same GPUs: efficiencies are those of one sort."""
+    """The problem on another number of the same GPUs, since efficiencies are those of one sort."""
     if text.isascii() and text.isdecimal():
         count = int(text[:9])
     else:
-        count, known = devices_and_gpu(text)
-        if known.name != problem.gpu.name:
+        count, gpu = devices_and_gpu(text)
+        if gpu.name != problem.gpu.name:
             raise InputError(
                 "devices", f"are {show(text)}, and the problem has {problem.gpu.name}", "give runs on the same GPUs"
             )

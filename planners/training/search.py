@@ -47,6 +47,7 @@ ALL_LAYOUTS = 150
 # cannot be the best.
 MOST_LOOKS, FEW_LOOKS = 400, 40
 
+# Kinds of items, each named in reports by the bound that an item of the kind has.
 FAMILY, CHOICE, WORD, MEMORY, LAYOUT = "work", "ramp", "recomputation", "memory and layout", "simulated layouts"
 COUNTS = "recomputed layers"
 CANNOT_FIT = "cannot fit"
@@ -204,7 +205,9 @@ class Search:
         self.cases: dict[Gamma, Case] = {}
         self.loads_of: dict[Gamma, Loads] = {}
         self.best_bound = math.inf
+        """No layout of the other searched items is faster."""
         self.hopes: list[tuple[float, int, _Word]] = []
+        """Searched items whose layouts may be better than those found, as a heap by their bounds."""
         self.unsettled: dict[Gamma, tuple[float, str]] = {}
         self.bounds: dict[Gamma, float] = {}
         self.useful: dict[tuple[int, float], list[Modules]] = {}
@@ -443,7 +446,6 @@ class Search:
             columns += [[float(table[word][row]) for word in words] for table in (again, kept.stash, kept.moment)]
         facts = np.array(columns).T
         no_worse: Any = (facts[:, None] <= facts[None]).all(axis=2)
-        # Of words that are alike the first one stays.
         earlier = np.tri(len(words), k=-1, dtype=bool).T
         beaten: Any = (no_worse & (~no_worse.T | earlier)).any(axis=0)
         return [word for word, lost in zip(words, beaten, strict=True) if not lost]

@@ -1,7 +1,7 @@
 """The loops of Piper's dynamic program, for compilation as one unit.
 
-`arrays` is what they read. `table` finds the stages and fills the rows of those that may need a knapsack, `quick`
-computes all others. `options` and `knapsack` look into one stage. `decisions` is the program itself.
+`arrays` is what they read. `program` finds the stages and fills the rows of those that may need a knapsack, `quick`
+computes all others. `options`, `steps` and `knapsack` look into one stage. `decisions` is the dynamic program itself.
 """
 
 from .arrays import TIME as TIME

@@ -46,7 +46,7 @@ class Layers(NamedTuple):
     prefix: Any
     """float[degrees, 9, downsets], for `simple` ones: see `TIME` and the next"""
     fine: bool
-    """Are times and weights in two parts, with a rest that counts?"""
+    """Are sums of times and weights kept in two parts?"""
     enter: Any
     """float[degrees, downsets]: time of the edges that a downset cuts, as the stage behind them pays it"""
     leave: Any
@@ -60,8 +60,8 @@ class Layers(NamedTuple):
     """float[degrees, edges]: what both its stages pay for an edge"""
 
 
-# Sums over downsets: what the fastest options take, the least memory of one batch, how many layers have no option or
-# several, and what is left of times and weights where one number is not enough for their sum.
+# Sums over downsets: what the fastest options take, the least memory with one micro-batch in flight, how many layers
+# have no option or several, and the rest of times and weights where one number is not enough for their sum.
 #
 # Memory is counted in whole units, so that its sums are exact.
 TIME, WEIGHT, PER_BATCH, FIXED, LEAST, MISSING, SEVERAL, TIME_REST, WEIGHT_REST = range(9)
@@ -99,6 +99,6 @@ class Table(NamedTuple):
     extra_start: Any
     """int64[rows, degrees]: the place of extra(fastest + 1)"""
     upper: Any
-    """extra(y) of a choice that is known"""
+    """extra(y) of the best choice so far"""
     lower: Any
-    """no choice has less"""
+    """no choice has a smaller extra(y)"""

@@ -10,8 +10,10 @@ from .arrays import TIME, TIME_REST, WEIGHT, WEIGHT_REST, Cluster, Layers, Table
 from .knapsack import optimal_knapsack, settle_knapsack
 from .quick import passing_tables, quick_last, stage_at
 
+# More than any number of devices and any sum of degrees: there is no plan.
 NONE = 1 << 30
 
+# What a knapsack is: see `decide`.
 GREEDY, EXACT, RELAXED = 0, 1, 2
 
 
@@ -49,7 +51,7 @@ def decide(
         front_size[j] = 0
         kept = np.ceil(rest_work[j] * per_time)
         if kept >= devices:
-            continue  # before it is made a whole number, which may be too large for one
+            continue  # asked of the float, which may be too large for a whole number
         room = devices - int(kept)
         best[:, 0] = NONE
         upto[:] = NONE

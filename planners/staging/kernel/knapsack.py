@@ -1,4 +1,4 @@
-"""The knapsack of one stage solved to the optimum, by branching, as far as somebody asks for it."""
+"""The knapsack of one stage, solved by branching as far as a decision needs it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .steps import chains, next_step
 # Branches of one knapsack; beyond them it is left undecided.
 MAX_BRANCHES = 300_000
 
-# Relative: a choice that is no better than another by more is no better.
+# Relative: a choice counts as better only if it is better by more than this.
 CLOSER = 1e-12
 
-# Relative: costs that differ by no more differ by rounding.
+# Relative: costs that differ by no more than this differ only by rounding.
 ALIKE = 1e-14
 
 

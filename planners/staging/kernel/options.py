@@ -34,7 +34,7 @@ def held_layers(mask: Any, layers: int, held: Any) -> int:
 
 
 def options_of(x: Layers, mask: Any, held: Any, count: int, tau: int, cost: Any) -> bool:
-    """The cost of each option: time, what its border edges cost, weights where they differ. False: none for a layer."""
+    """The cost of each option: time, what its border edges cost, weights where they differ. False: a layer has none."""
     for h in range(count):
         v = held[h]
         first, last = x.option_start[tau, v], x.option_start[tau, v + 1]
@@ -52,7 +52,7 @@ def options_of(x: Layers, mask: Any, held: Any, count: int, tau: int, cost: Any)
 
 
 def new_scratch(x: Layers, layers: int) -> Scratch:
-    """A layer has fewer steps than options."""
+    """Room for the steps of any stage, since a layer has fewer steps than options."""
     most = x.time.shape[0] + 1
     return Scratch(
         np.empty(layers, dtype=np.int64),

@@ -1,4 +1,4 @@
-"""Filling the table of stages: for each number of micro-batches in flight what the greedy knapsack adds."""
+"""Finds the stages and fills their table: for each number of micro-batches in flight what the greedy knapsack adds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .steps import greedy_knapsack
 
 
 def nested_pairs(bits: Any, room: int, pair_start: Any, pair_source: Any) -> int:
-    """All pairs of downsets, the smaller inside the larger; -1 where there are more than room."""
+    """All pairs of downsets, the smaller inside the larger; -1 where there are more than `room`."""
     count = 0
     for j in range(bits.shape[0]):
         pair_start[j] = count

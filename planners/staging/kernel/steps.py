@@ -80,7 +80,7 @@ def next_step(x: Layers, v: int, here: int, tau: int, cost: Any, y: int) -> tupl
 
 
 def sort_steps(steps: int, ratio: Any, order: Any) -> None:
-    """By falling ratio, then by number: by insertion, since they come nearly sorted."""
+    """Sort steps by falling ratio, then by number: by insertion, since they come nearly sorted."""
     for a in range(1, steps):
         b, moved = a, order[a]
         while b > 0 and (

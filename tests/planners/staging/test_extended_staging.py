@@ -190,7 +190,7 @@ def test_more_than_three_types_are_refused() -> None:
 
 
 def test_greedy_knapsacks_are_for_the_published_problem() -> None:
-    with pytest.raises(InputError, match="option knapsack is greedy beyond the published problem"):
+    with pytest.raises(InputError, match="option knapsack is greedy, but flushes and types"):
         pipeplan.solve(pair(4), options={**FLUSH, "knapsack": "greedy"})
 
 

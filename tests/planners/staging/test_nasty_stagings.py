@@ -207,7 +207,8 @@ def test_layers_that_need_more_devices_than_there_are(method: dict[str, Any], ex
             problem = StagingProblem(some, (), 1, 1.0, 1, memory_bytes=memory, exact_batches=exact)
             result = solve(problem, limits=LIMITS, **{**method, "options": options})
             assert (result.stop, result.found) == (Stop.INFEASIBLE, Found.NOTHING), result.messages
-            assert result.messages[-1] == "layer 'a' runs on 2 devices or more, of 1; give more devices"
+            wanted = "layer 'a' needs at least 2 devices, and the problem has 1; give more devices"
+            assert result.messages[-1] == wanted
 
 
 @pytest.mark.parametrize("method", METHODS, ids=str)
