@@ -51,7 +51,7 @@ def test_what_an_even_split_lacks_on_the_smaller_gpus_is_told_in_their_units(pla
     gpus = ("--devices", "1xa100-80gb,2xt4-16gb", "--bandwidth", "12GB/s", "--optimizer", "adam")
     words = " ".join(plan("solve", "llama-3-8b", *gpus).out.split())
     assert re.search(
-        r": the nearest holds [\d.]+ GiB on a device of stage \d, [\d.]+ GiB more than that has", words
+        r": the nearest holds [\d.]+ GiB on a device of stage \d, [\d.]+ GiB more than it has", words
     )
 
 
