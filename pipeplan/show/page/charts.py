@@ -17,9 +17,11 @@ NARROW = 320.0
 CHARACTER = 7.7
 # The most characters of a name in one line on a phone.
 LONGEST = int(NARROW / 7.0)
+# The width of a chart, across which places are percentages.
 FULL = 100.0
 # Nearer to an end of an axis than this (in per cent of its length), a value is not written in the middle of its tick.
 EDGE = {"narrow": 8.0, "wide": 3.0}
+# The size of a sign in a legend, in pixels.
 ICON = 12
 
 
@@ -40,7 +42,7 @@ def chart(picture: Element, label: str, *extra: Element | None, above: Element |
 
 
 def scrolled(picture: Element) -> Element:
-    """In a frame of its own, in which it may become wider than the page."""
+    """The picture in a frame of its own, in which it may become wider than the page."""
     return tag("div", {"class": "scroll fluid"}, picture)
 
 
@@ -62,7 +64,7 @@ def mark(name: str, attributes: dict[str, object], title: str, kind: str = "") -
 
 
 def axis(x: Scale, y: float, title: str) -> list[Element]:
-    """Round values below a line, few on a phone and more on a wide page, with what they are of below them."""
+    """Round values below a line, few on a phone and more on a wide page, and the title below them."""
     drawn = [tag("line", {"class": "axis", "x1": "0%", "x2": "100%", "y1": y, "y2": y})]
     for most, width in ((FEW, "narrow"), (MANY, "wide")):
         for value, text in ticks(x.low, x.high, most):

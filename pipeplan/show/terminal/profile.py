@@ -1,4 +1,4 @@
-"""A profile for eyes and as data: what its nodes cost, and what passes between them."""
+"""A profile as text and as data: what its nodes cost, and what passes between them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ...instances.networks.profile.profile import Profile
 from ..console import out, styled
 from ..words import Times, amount, percent, several, size
 
+# The most nodes that the table shows.
 SHOWN_NODES = 200
 
 
@@ -57,7 +58,7 @@ def _row(profile: Profile, i: int) -> dict[str, Any]:
 
 
 def draw_profile(profile: Profile) -> None:
-    """The sums in sentences, and a line for each node."""
+    """Print the sums in sentences, and a line for each node."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 

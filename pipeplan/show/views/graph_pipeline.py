@@ -1,4 +1,4 @@
-"""A stage graph: the stages level by level with devices, micro-batches, load and memory, and what each does when."""
+"""The view of a stage graph: the stages by level with devices, micro-batches, load and memory, and their timeline."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from ..view import About, Curve, Flow, Graph, PlanView, Row, Table, Timeline
 from ..words import amount, rate, several, time_scale, with_memory
 from .simulated import memory_of, timeline_of
 
+# The most stages that the column `after` names.
 MAX_READERS_SHOWN = 6
 
-# Plans that anyone would try first, for comparison; takes the problem.
+# Makes plans that anyone would try first, for comparison, from a problem.
 even_plans = stage_graphs
 # The even plans in words.
 EVEN = "as many operators on each device, one stage behind the other"
@@ -67,7 +68,7 @@ def assumptions(problem: GraphPipelineProblem, rules: Rules) -> tuple[str, ...]:
 
 
 def scope_in_words(problem: GraphPipelineProblem, scope: str) -> str:
-    """A scope as a part of a sentence, without what goes without saying."""
+    """A scope as a part of a sentence, without the usual restriction on sizes of micro-batches."""
     return scope.replace("stage graphs of any convex stages, ", "all stage graphs with ").replace(
         ", a power of two", ""
     )
@@ -78,7 +79,7 @@ def value_name(rules: Rules) -> str:
 
 
 def view(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rules) -> PlanView:
-    """Stages by level, loads per sample; then what every stage does over one iteration."""
+    """Stages by level with loads per sample, and a timeline of one iteration."""
     evaluation: StageGraphEvaluation = rules.evaluation(problem, plan)
     levels, unit = stage_levels(problem, plan), problem.time_unit
     places = levels or tuple(range(len(plan.stages)))
@@ -118,7 +119,7 @@ def view(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rules) -> P
 
 
 def _value(evaluation: StageGraphEvaluation, rules: Rules, unit: str | None) -> str:
-    """By what was minimised."""
+    """The value that was minimised, with its unit: per iteration or per sample."""
     what = "iteration" if rules.objective == "iteration" else "sample"
     return f"{amount(evaluation.objective(rules.objective), unit)} per {what}"
 
@@ -132,7 +133,7 @@ def _iteration(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[Tim
 
 
 def _levels_in_a_line(levels: tuple[int, ...]) -> str:
-    """Stages of the same level, level after level."""
+    """A line that lists the stages of each level: stages: 0 -> 1,2 -> 3."""
     groups = [[str(x) for x, level in enumerate(levels) if level == wanted] for wanted in range(max(levels) + 1)]
     return "stages: " + " -> ".join(",".join(group) for group in groups)
 
@@ -172,7 +173,7 @@ def _row(
 
 
 def _memory(problem: GraphPipelineProblem, cost: GraphStageCost) -> dict[str, float]:
-    """What is left of it are the samples."""
+    """Memory of a stage by use; all that is neither weights nor workspace is for samples in flight."""
     weights = problem.weight_copies * cost.weight_bytes
     workspace = {"workspace": problem.workspace_bytes} if problem.workspace_bytes else {}
     samples = max(0.0, cost.memory_bytes - weights - problem.workspace_bytes)

@@ -1,4 +1,4 @@
-"""Plans that are measured once and then serve every memory limit that they fit: PipeDream's runs, and others' plans."""
+"""Plans that are measured once and then serve every memory limit that they fit: PipeDream's and those of others."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def front(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
 
 
 def best_within(candidates: Iterable[Candidate], memory_bytes: float) -> Candidate | None:
-    """The least period that fits; of equal ones the smallest peak."""
+    """The candidate with the least period that fits; of equal ones that with the smallest peak."""
     fitting = [c for c in candidates if c.need <= memory_bytes]
     return min(fitting, key=lambda c: (c.value, c.need), default=None)
 

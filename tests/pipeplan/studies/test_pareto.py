@@ -272,7 +272,7 @@ def test_what_a_journal_says_of_a_plan_is_not_believed(chain: ChainProblem, tmp_
     assert [p.value for p in again.points] == [p.value for p in whole.points]
     lines[-1] = {**honest, "plan": {**honest["plan"], "period": 1}}
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with pytest.raises(InputError, match="does not stand before the referee"):
+    with pytest.raises(InputError, match="is rejected by the referee"):
         sweep(chain, given, open_journal(path, chain, given))
 
 
