@@ -98,7 +98,7 @@ def _instance(where: str, entry: Mapping[str, Any], folder: Path | None) -> Inst
             where, "has neither source nor published", "give a file or the name of a packaged instance"
         )
     if source is not None and folder is not None and (folder / source).is_file():
-        source = str(folder / source)  # paths are relative to the suite's file
+        source = str(folder / source)  # a path may be relative to the suite's file
     label = entry.get("label") or Path(str(source or published)).stem
     return Instance(str(label), source, published, cluster_of(where, entry))
 

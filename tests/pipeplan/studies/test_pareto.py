@@ -247,7 +247,7 @@ def test_the_journal_of_another_sweep_is_refused(chain: ChainProblem, tmp_path: 
     path = tmp_path / "points.jsonl"
     open_journal(path, chain, settings())
     open_journal(path, chain.replace(memory_bytes=99, name="other"), settings())  # what the levels replace
-    with pytest.raises(InputError, match="problem is another one"):
+    with pytest.raises(InputError, match="problem differs from"):
         open_journal(path, chain.replace(gpus=3), settings())
     with pytest.raises(InputError, match=r"settings\.levels is 4 there and 5 now"):
         open_journal(path, chain, settings(levels=5))
