@@ -26,6 +26,8 @@ from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice
 from pipeplan.instances.schedule.random_schedules import random_pipeline, random_schedule
 from pipeplan.instances.schedule.shapes import shape
 from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, Layer, StagingLevel, StagingProblem
+from pipeplan.instances.training.build import problem_of
+from pipeplan.instances.training.efficiencies import USUAL_MEMORY_ERROR
 from pipeplan.planners.chain.baselines import memory_levels
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -244,6 +246,23 @@ def _nothing_together(original: Any) -> Any:
     return lambda problem: Standstill(problem, problem, ())
 
 
+def _first_answer(original: Any) -> Any:
+    def solve(*arguments: Any, most_nodes: int, **options: Any) -> Any:
+        return original(*arguments, most_nodes=min(most_nodes, 0), **options)
+
+    return solve
+
+
+def _straight_to_layouts(original: Any) -> Any:
+    from pipeplan.planners.training.search import MEMORY
+
+    def with_memory(self: Any, word: Any, bound: float) -> None:
+        self.entries[word.gamma].fits = True
+        self._push(bound, MEMORY, word)
+
+    return with_memory
+
+
 def _every_front(original: Any) -> Any:
     return lambda fronts, new: fronts.append(new)
 
@@ -390,6 +409,7 @@ def _typed(name: str, devices: int) -> Callable[[], Any]:
 
 
 CHAINS, PLACEMENTS, DP, SETS, LNS, LATENCY = "chains", "placements", "dp", "device-sets", "lns", "latency"
+TRAININGS = "trainings"
 GRAPHS, SHORT, STAGING, MIP, SCHEDULES, PERIODS, LISTS = (
     "graphpipe",
     "shortest-iteration",
@@ -419,6 +439,7 @@ METHODS = (
     Method(MIP, "Stages: mip-piper", "The same question as a mixed-integer program."),
     Method(SCHEDULES, "Schedules: exact-schedule", "Schedules of given micro-batches, mostly for the least span."),
     Method(PERIODS, "Schedules: periods", "Schedules of the steady state by cp-periodic."),
+    Method(TRAININGS, "Trainings: exact-configuration", "Degrees, layouts and recomputation of a training run."),
     Method(LISTS, "Schedules: list-schedule", "Quick schedules, of the steady state and of given micro-batches."),
 )
 
@@ -474,6 +495,16 @@ def _rule_row(name: str, words: str, problem: Callable[[], Any]) -> Row:
 
 def _list_row(name: str, words: str, problem: Callable[[], Any], **more: Any) -> Row:
     return Row(LISTS, f"list: {name}", words, problem, {"planner": "list-schedule", **more})
+
+
+def _training_row(model: str, devices: str, sequence: int, batch: int, **more: Any) -> Row:
+    how = {"planner": "exact-configuration", "options": {"memory_error": USUAL_MEMORY_ERROR}}
+    words = f"{batch:,} sequences of {sequence:,} on {devices}"
+
+    def problem() -> Any:
+        return problem_of(model, devices, batch=batch, sequence=sequence)
+
+    return Row(TRAININGS, f"training: {model}", words, problem, how, **more)
 
 
 def _in_a_ring() -> Any:
@@ -658,6 +689,11 @@ ROWS = (
     _shape_row("m", 8, 6, further=True),
     Row(PERIODS, "period: v-16 in a ring", "shape V on 16 devices; a micro-batch waits for the eighth before it",
         _in_a_ring, _SCHEDULE, threads=2, further=True),
+    _training_row("llama-3-8b", "8xh100-80gb", 8192, 128, unit="s"),
+    _training_row("llama-3-70b", "64xh100-80gb", 8192, 256, unit="s", limit_s=20.0),
+    _training_row("qwen3-30b-a3b", "16xh100-80gb", 4096, 256, unit="s", limit_s=20.0, further=True),
+    _training_row("deepseek-v2", "128xh100-80gb", 4096, 1024, unit="s", limit_s=30.0, further=True),
+    _training_row("llama-3-405b", "1024xh100-80gb", 8192, 1024, unit="s", limit_s=40.0, further=True),
     _list_row("m-8-8", "shape M on 8 devices", lambda: shape("m", 8, 8)),
     _list_row("x-8-6", "shape X on 8 devices with little memory", lambda: shape("x", 8, 6)),
     _list_row("nn-8-8", "shape NN on 8 devices", lambda: shape("nn", 8, 8)),
@@ -683,6 +719,7 @@ _CHAINS = (
     "chain 8x4-1, buffers",
 )
 _E, _Z = "planners.schedule", "formulations.zero_bubble"
+_R = "planners.training"
 _T, _L = "formulations.tarnawski", "formulations.tarnawski_latency"
 
 
@@ -896,6 +933,24 @@ STAGES = (
          f"{_Z}.periodic_facts:standstill_of": _nothing_together}),
     Stage(PERIODS, "periodic list", "no list schedule to begin with",
         {f"{_E}.exact:periodic_list_schedule": always(None)}),
+    # Trainings.
+    Stage(TRAININGS, "bound by paths of a schedule", "no bound from paths through the passes",
+        {f"{_R}.paths:PathBound.takes": always(False)}),
+    Stage(TRAININGS, "a second look at layouts", "no more local moves at the end",
+        {f"{_R}.search:MOST_HOPES": is_now(0)}),
+    Stage(TRAININGS, "all layouts", "few layouts are not judged one by one", {f"{_R}.search:ALL_LAYOUTS": is_now(0)}),
+    Stage(TRAININGS, "local moves", "no unit is moved to another chunk",
+        {f"{_R}.search:Search._looks": always(0), f"{_R}.search:FEW_LOOKS": is_now(0)}),
+    Stage(TRAININGS, "search for rows", "layouts of 1F1B are those of its first answer",
+        {f"{_R}.search:solve": _first_answer}),
+    Stage(TRAININGS, "words that no other beats", "all words for recomputation are opened",
+        {f"{_R}.search:Search._useful": lambda original: lambda self, gamma: list(self.space.words)}),
+    Stage(TRAININGS, "least layers that fit", "layers are computed again one by one",
+        {f"{_R}.search:Search._least_count": always(1)}),
+    Stage(TRAININGS, "bound with memory", "a choice and word is bounded by its time alone",
+        {f"{_R}.search:Search._with_memory": _straight_to_layouts}),
+    Stage(TRAININGS, "layouts of the bound", "local moves begin at the even layout alone",
+        {f"{_R}.bounds:LoadBound.layout": always(None), f"{_R}.bounds:LoadBound.balanced": always(None)}),
     Stage(LISTS, "earliest places", "list schedules do not place blocks from the beginning",
         {f"{_E}.periodic_list:earliest": always(None)}),
     Stage(LISTS, "latest places", "list schedules do not place blocks from the end",

@@ -24,7 +24,7 @@ class NativeOnlyError(UsageError):
 
 
 class NoRowsError(UsageError, AttributeError):
-    """Rows of one's own were to be added where there is no place for them."""
+    """A caller tried to add rows to a model that takes none."""
 
 
 # Values of a model's variables by name.
@@ -64,9 +64,10 @@ def check_type(name: str, problem: object, plans: type[Any]) -> None:
         raise UsageError(f"{name} plans problems of kind {plans.kind!r}, not {type(problem).__name__}.")
 
 
+# Why a native model takes no rows, and what to do instead: the end of its errors.
 NO_ROWS = (
     "since a worker builds it by itself; rows are added to Pyomo models: give --solver highs, derive from a "
-    "variant that is one ('plain' of ip-tarnawski), or build with native=False (docs/extending.md)."
+    "variant that builds one ('plain' of ip-tarnawski), or build with native=False (docs/extending.md)."
 )
 
 
@@ -101,8 +102,8 @@ def _takes_no_row(self: NativeModel, name: str, value: object) -> None:
 NativeModel.__setattr__ = _takes_no_row  # type: ignore[method-assign, assignment]
 
 
-# Relative: so far below a proven bound, and so far above a cut-off, lie the bounds that a float solver's model
-# knows of. A bound of a variable that lies within a solver's tolerance of what rows imply has led HiGHS to false
+# Relative distance by which a model for a solver in floats loosens its bounds: below a proven bound, and above a
+# cut-off. A bound of a variable that lies within a solver's tolerance of what rows imply has led HiGHS to false
 # proofs.
 FLOAT_ROOM = 1e-4
 
@@ -135,18 +136,19 @@ class BuiltModel:
     notes: tuple[str, ...] = ()
     """What a reader of the result should know about this model."""
     coarse: bool = False
-    """Are its times rounded, so that the referee may find a plan of its own too early by less than a step?"""
+    """Are its times rounded, so that the referee may refuse its plans because something is too early by less than a
+    step?"""
     exclude: Callable[[Any], Sequence[ExtraRow]] | None = None
-    """Rows that a plan breaks which the model lets through and the referee refuses, and that every valid plan keeps;
-    none where the plan is refused for something that no rows forbid. `native.with_rows` adds them to a native model."""
+    """For a plan that the model lets through and the referee refuses: rows that it breaks and every valid plan keeps;
+    empty where no rows forbid what it is refused for. `native.with_rows` adds them to a native model."""
     bound: float | None = None
-    """For a model that asks whether there is any plan within the cut-off and minimises nothing: the bound that is known
-    beside, since that of its objective says nothing."""
+    """A bound known from elsewhere, for a model that minimises nothing and asks whether there is any plan within the
+    cut-off: the bound of its objective says nothing."""
     key: Callable[[], Sequence[str]] | None = None
     """What the numbers in its names stand for, a line each, for the legend beside an exported model."""
     rounding: float = 0.0
-    """By how much a plan may be worth more than the model says, whose costs are rounded down; infinite where the model
-    only bounds what a plan is worth."""
+    """By how much a plan's value may exceed the model's objective, whose costs are rounded down; infinite where the
+    model only bounds the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +278,7 @@ class CommonFormulation:
         return "none"
 
     def solvers(self, problem: Any, options: Options) -> tuple[str, ...]:
-        """They work side by side until one of them has the answer."""
+        """The solvers that work side by side until one of them has the answer."""
         return ("cp-sat",)
 
     def portfolio(self, problem: Any, options: Options, *, near: bool, found: bool) -> tuple[Stage, ...]:
@@ -305,8 +307,8 @@ class Gradual(Protocol):
     ) -> float | None:
         """The cut-off to ask for now: at most `cutoff`, and above the bound as far as the model stays small.
 
-        A proof that no plan has a value below it is a better bound; then it is asked again. Where time runs out any
-        answer will do, since nothing is built for it.
+        A proof that no plan is below this cut-off is a better bound, with which this is called again. Where time runs
+        out any answer will do, since no model is built for it.
         """
         ...
 
@@ -318,10 +320,10 @@ FAR = 1e4
 
 
 def near_cutoff(costs: Iterable[float], bound: float | None, cutoff: float | None) -> float | None:
-    """Where it takes no costs far above the bound to be worse than the cut-off: a cut-off below such costs.
+    """The cut-off to ask for next: `FAR` times the bound where some costs are more than twice that, else `cutoff`.
 
-    No plan below it pays them, so a model under it can do without them (`capped`), and a solver sees the digits of all
-    others. A proof that there is no such plan improves the bound, and with it what comes next.
+    No plan below it pays such costs, so a model under it caps them (`capped`), and a solver sees the digits of all
+    others. A proof that there is no such plan improves the bound, and with it the next cut-off.
     """
     positive = [cost for cost in costs if cost > 0]
     near = FAR * (bound or min(positive, default=0.0))

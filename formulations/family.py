@@ -1,6 +1,6 @@
 """The plans among which a method proves its answer: every bound holds for a family, and says for which.
 
-A method that proves bounds names such a function of problem and options in its line of the registry.
+The registry's entry of a method that proves bounds names the function that describes its family (`Describe`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Outside:
     why: str
     """What the plan has and the family has not, in words that follow "it has"."""
     asks: str | None = None
-    """Options of a command whose family has it; None: no method has."""
+    """Options of a command whose family has such plans; None: no method's family has."""
 
 
 def _covers_all(plan: Any) -> Outside | None:

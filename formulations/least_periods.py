@@ -17,7 +17,7 @@ MOST_UNITS = 10**6
 
 
 def unit_of_times(times: Iterable[Fraction], most: int = MOST_UNITS) -> Fraction | None:
-    """The largest unit of which all are whole multiples; None where they are too many units together."""
+    """The largest unit of which all times are whole multiples; None where they are too many units together."""
     nonzero = [time for time in times if time]
     if not nonzero:
         return Fraction(1)

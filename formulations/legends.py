@@ -47,7 +47,7 @@ _PIPER = {
     "eq_10_slots": "the slots beyond the micro-batches are the copies of all stages, less m",
     "eq_11": "(n) P is 0 for other numbers of slots",
     "eq_12_largest": "the sum of P is T",
-    "eq_12_batch": "the P, each as often as it has slots, are Z",
+    "eq_12_batch": "Z is the sum of the P, each times its number of slots",
     "cut_least": "(n) P is at least the bound that is known for T",
     "cut_devices": "implied: the time of all devices together is enough",
 }
@@ -115,6 +115,7 @@ _BEAUMONT = {
     "timeless_far": "which period a task without time belongs to",
 }
 
+# What each column and each block of rows means, by model; [...] are the indices of columns, (...) those of rows.
 WORDS: Mapping[str, Mapping[str, str]] = {
     "ip-tarnawski, plain": {
         "x": "[v, i] is node v on device i? Accelerators first, then CPUs",
@@ -180,10 +181,10 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "stage_order": "y counts stages, x is its step, and along an arc places do not fall",
         "memory": "what an accelerator holds fits its memory, in whole units",
         "devices": "each stage has one accelerator, which runs one stage at a time; atoms are where their stages are",
-        "transfers": "`same` is 0 unless both are there; what is not the same is read and sent",
+        "transfers": "`same` is 0 unless both atoms are in the stage; what crosses its border is read or sent",
         "clock": "stages wait for what they read, and results for their stages; the sample waits for all",
         "second_clock": "implied: no result is there before the longest path to it, with its transfers",
-        "cuts": "implied: atoms that every good plan joins are joined; what leaves or enters a part of the graph",
+        "cuts": "implied: atoms that every good plan joins are joined; a part with too much memory is divided",
         "whole_path": "implied: the sample takes as long as a critical path with its transfers",
     },
     "ilp-beaumont": _BEAUMONT,
@@ -200,14 +201,14 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "eq_5": "(a) nothing is carried into stages that the plan does not have, and no more than their memory allows",
         "eq_6": "(layer) the load of the stage that holds it is at most T",
         "eq_13": "(level, set) on each level the stages are a path",
-        "eq_14": "(level, set) through sets that the path below comes to",
-        "eq_15": "a layer's stage has as many copies above it as the stages around it say",
+        "eq_14": "(level, set) the path of a level goes through sets of the path below it",
+        "eq_15": "a layer's stage has as many copies above it as the stages of higher levels around it say",
         "eq_16": "(level, a) nothing is carried into stages that the plan does not have",
         "eq_17_carried": "(level, set) devices taken inside of one copy are carried on",
         "eq_17_highest": "the devices of the highest level are enough",
         "eq_18": "(level, layer) what the links of a level take is at most T",
-        "cut_low": "(a) implied: at least so much is carried into the stage",
-        "cut_cover": "(layer) implied: one stage holds it",
+        "cut_low": "(a) implied: a lower bound on what is carried into the stage",
+        "cut_cover": "(layer) implied: one stage holds the layer",
     },
     "mip-piper, compact": {
         **_PIPER,
@@ -225,7 +226,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "eq_3_filled": "(i) a stage that is used has a layer",
         "eq_3_order": "(i) stages are used in their order",
         "eq_4_one_way": "(v, i) a layer runs in one configuration, in its stage",
-        "eq_4_of_setting": "(v, i, c) and in one of its stage's setting",
+        "eq_4_of_setting": "(v, i, c) the configuration of a layer is one of its stage's setting",
         "eq_5_devices": "(type) all stages together have as many devices as there are",
         "eq_5_degrees": "all data-parallel degrees together are at most (or exactly) the micro-batches",
         "eq_6_suffix": "(i) s is the sum of the degrees from stage i on",
@@ -242,14 +243,14 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "e": "[q, j, k, n] end of the pass of kind k of chunk j, of micro-batch n, in units",
         "g": "[q] time of all passes of the block and what follows them, in units",
         "T": "time of the iteration, in units: the objective has the unit's length as its coefficient",
-        "eq_1": "one block, and one column of its first rank",
+        "eq_1": "one block is chosen, and one column of its first rank",
         "eq_2": "a chunk begins where the chunk before it ends",
-        "eq_3a": "what passes take",
-        "eq_3b": "what messages take",
+        "eq_3a": "the time of a pass is that of the column that is chosen",
+        "eq_3b": "the time of a message is that of the column that is chosen",
         "eq_4": "the first pass of a rank ends no earlier than it can",
         "eq_5": "a pass waits for the one before it on its rank, and for the message of that on another chunk",
         "eq_6": "a block takes until the last rank is done with what follows its last pass",
-        "eq_7": "the iteration takes what every one takes besides",
+        "eq_7": "the iteration takes as long as its block, and the step that every iteration has",
     },
     "ilp-zero-bubble": {
         "s": "[r] start of run r in steps; run b m + n is block b of micro-batch n",
@@ -304,6 +305,7 @@ NUMBERS: Mapping[str, Mapping[str, str]] = {
     "mip-piper, compact": {"cut_devices": "9a", "cut_least": "12c"},
 }
 
+# What stands before the words in a name such as `eq_16_inside`, and a name with its numbers: `eq_3a`, `eq_1_2`.
 _NUMBER = re.compile(r"eq_(\d+)_(?!\d)")
 _NUMBERS = re.compile(r"eq_(\d+[a-z]?(?:_\d+)*)(?:_[a-z]\w*)?")
 
@@ -314,7 +316,7 @@ def name_of(model: Any) -> str:
 
 
 def words_of(model: Any) -> dict[str, str]:
-    """What each column and each block of rows of a Pyomo model means, as far as anybody has said."""
+    """What each column and each block of rows of a Pyomo model means; empty where nobody has said it."""
     from pyomo.core.base import Constraint, Var
 
     ours = WORDS.get(name_of(model), {})

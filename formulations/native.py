@@ -34,7 +34,7 @@ class NativeBuilder:
         self.variables: dict[str, Any] = {}
 
     def flag(self, name: str = "") -> Any:
-        """A literal; without a name it is nobody's business."""
+        """A new literal; with a name it is one of the variables of the answer."""
         literal = self.model.new_bool_var(name)
         if name:
             self.variables[name] = literal
@@ -45,7 +45,7 @@ class NativeBuilder:
         return self.variables[name]
 
     def require(self, constraint: Any, *conditions: Any) -> None:
-        """It must hold where all conditions do."""
+        """The constraint must hold where all conditions do."""
         self.model.add(constraint).only_enforce_if(*conditions)
 
 
@@ -81,7 +81,7 @@ def with_rows(model: NativeModel, rows: Sequence[ExtraRow]) -> NativeModel:
 
 
 def add_rows(built: NativeBuilt, data: Mapping[str, Any]) -> NativeBuilt:
-    """Called in a worker."""
+    """The model with the rows that `with_rows` put into its data; called in a worker."""
     for coefficients, lower, upper in data.get("rows", ()):
         total = sum(int(factor) * built.variables[name] for name, factor in coefficients.items())
         if math.isfinite(lower):

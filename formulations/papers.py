@@ -22,7 +22,7 @@ class Paper:
 
     @property
     def words(self) -> str:
-        """In one line of text."""
+        """The paper in one line of text."""
         first = self.authors[0].partition(",")[0]
         others = self.authors[1:]
         names = f"{first} and {others[0].partition(',')[0]}" if len(others) == 1 else first
@@ -31,7 +31,7 @@ class Paper:
 
     @property
     def bibtex(self) -> str:
-        """An entry of its own; braces keep the capitals of names in the title."""
+        """The paper's BibTeX entry; braces keep the capitals of names in the title."""
         authors = " and ".join(name if "," in name or name == "others" else f"{{{name}}}" for name in self.authors)
         fields = {
             "author": authors,
@@ -235,6 +235,7 @@ PAPERS: Mapping[str, Paper] = {
         *(GPIPE, PIPEDREAM, MEGATRON, METIS, PROFILES, HIGHS, CP_SAT, SCIP),
     )
 }
+# The paper of each solver, by the solver's name.
 SOLVERS: Mapping[str, Paper] = {"highs": HIGHS, "cp-sat": CP_SAT, "scip": SCIP}
 
 

@@ -16,13 +16,13 @@ from .contract import ExtraRow
 TOLERANCE = 1e-6
 
 
-def memory_row(held: Iterable[tuple[float, Any]], memory: float) -> Any:
+def memory_row(terms: Iterable[tuple[float, Any]], memory: float) -> Any:
     """Sizes times variables are at most the memory, relaxed by what a solver in floats may overlook.
 
     So it never calls a plan impossible that fits to the last byte. What it lets through, the referee refuses.
     """
     unit = memory or 1.0
-    return sum(size / unit * variable for size, variable in held if size) <= memory / unit + TOLERANCE
+    return sum(size / unit * variable for size, variable in terms if size) <= memory / unit + TOLERANCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class Cover:
 
 
 def covers(problem: PlacementProblem, members: Sequence[Sequence[int]], plan: PlacementPlan) -> Iterator[Cover]:
-    """One for each accelerator of the plan whose memory is exceeded; `members`: the nodes of each thing.
+    """A cover for each accelerator of the plan whose memory is exceeded; `members`: the nodes of each thing.
 
-    Of what is there, the largest things until the memory is exceeded: one of them must go. Things that are at least
-    as large as all of these may stand in for any of them.
+    It has the accelerator's largest things until the memory is exceeded: one of them must go. Things that are at
+    least as large as all of these may stand in for any of them.
     """
     sizes = [exact_sum(problem.nodes[i].size_bytes for i in nodes) for nodes in members]
     limit = problem.memory_bytes
@@ -65,8 +65,8 @@ def cover_rows(
 ) -> list[ExtraRow]:
     """No device holds more of a cover than fits.
 
-    `columns`: those of which one is 1 where a thing is on a device. `unless`: family of columns; where that of the
-    device is 1, it may hold anything.
+    `columns`: names of the columns of a thing and a device, one of which is 1 where the thing is on the device.
+    `unless`: a family of columns; a device whose column is 1 may hold anything.
     """
     rows = []
     for cover in covers(problem, members, plan):

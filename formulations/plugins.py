@@ -27,12 +27,14 @@ T = TypeVar("T")
 
 OURS = __name__.partition(".")[0]
 
+# What to do about an address at which nothing can be loaded.
 REMEDY = "give MODULE:NAME as it is imported here"
+# Names of a module, its packages and an attribute: `package.module:NAME`.
 ADDRESS = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
 class PluginError(UsageError):
-    """A plug-in is there, and cannot be used."""
+    """A plug-in was named, and cannot be loaded or used."""
 
     def __init__(self, what: str, reason: str, remedy: str) -> None:
         self.reason, self.remedy = reason, remedy
@@ -60,12 +62,7 @@ def load_installed(point: EntryPoint, wanted: type[T]) -> T:
 def load_named(address: str, wanted: type[T]) -> T:
     """Load what stands at `module:NAME`, which may be in the current folder."""
     module, _, attribute = address.partition(":")
-    return _made(
-        lambda: getattr(import_from_here(module), attribute),
-        wanted,
-        show(address),
-        "give MODULE:NAME as it is imported here",
-    )
+    return _made(lambda: getattr(import_from_here(module), attribute), wanted, show(address), REMEDY)
 
 
 def import_from_here(module: str) -> Any:
@@ -89,15 +86,15 @@ def mistake_in(name: str, module: str, error: BaseException) -> str:
 
 
 class PluginMistakeError(UsageError):
-    """Code of another package failed; what was found before may still be told."""
+    """Code of another package failed; a plan that was found before may still be reported."""
 
 
 @contextmanager
 def blaming(name: str, module: str, may_refuse: bool = False) -> Iterator[None]:
-    """What code of another package raises by mistake is told as its mistake; errors in our own code pass.
+    """Turn errors in code of another package into a `PluginMistakeError`; errors in our own code pass.
 
-    So do refusals that the user can act on. An `InputError` is one only where that code looks at the problem first
-    (`may_refuse`); later it comes from a plan or problem that the code makes itself.
+    Refusals that the user can act on pass as well. An `InputError` is one only where that code looks at the problem
+    first (`may_refuse`); later it comes from a plan or problem that the code makes itself.
     """
     try:
         yield
@@ -125,7 +122,7 @@ CALLED = ("decode", "encode", "exclude", "outside")
 
 
 def blamed_fields(record: Any, name: str, module: str) -> Any:
-    """A record of whose functions each tells its mistakes as those of the plug-in."""
+    """The record with mistakes in each of its functions told as those of the plug-in."""
     values = {field.name: getattr(record, field.name) for field in fields(record)}
     return replace(
         record, **{key: blamed(value, name, module) for key, value in values.items() if key in CALLED and value}
@@ -150,8 +147,8 @@ def blamed_method(method: Any, name: str, module: str) -> Any:
 def _made(find: Callable[[], Any], wanted: type[T], what: str, remedy: str) -> T:
     """An object of the wanted type, or what a function without arguments makes of it."""
     try:
-        found = find()
-        made = found() if callable(found) and not isinstance(found, wanted) else found
+        value = find()
+        made = value() if callable(value) and not isinstance(value, wanted) else value
     except Exception as error:  # whatever is wrong with one plug-in, the others work
         raise PluginError(what, f"{type(error).__name__}: {error}", remedy) from error
     if not isinstance(made, wanted):

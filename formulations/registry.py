@@ -20,7 +20,7 @@ from .plugins import OURS, PluginError, blamed, blamed_method, installed, is_add
 
 
 def _choice(name: str, text: str, *choices: str) -> OptionSpec:
-    """The first one is the default."""
+    """An option with these choices, of which the first one is the default."""
     return OptionSpec(name, "choice", choices[0], text, choices)
 
 
@@ -80,7 +80,7 @@ HIERARCHY = OptionSpec(
     "hierarchy",
     "choice",
     "precise",
-    "How memory is counted with levels. precise: by copies on all levels; crude: too much of it; basic: not at all.",
+    "How memory is counted with levels. precise: by copies on all levels; crude: more than is held; basic: not at all.",
     ("precise", "crude", "basic"),
 )
 
@@ -89,7 +89,7 @@ FLUSHED = OptionSpec(
     "choice",
     "throughput",
     "What to minimise. throughput: the largest load of a stage; flush: the same, times (N + X - m) / N for a pipeline "
-    "that is emptied after each batch; stages have X copies in all, and none fewer than m.",
+    "that is emptied after each batch of N; all stages together have X copies, and each at least m.",
     ("throughput", "flush"),
 )
 MICRO_BATCH = OptionSpec(
@@ -145,7 +145,7 @@ ANY_SCHEDULE_OBJECTIVE = _choice(
     "period",
 )
 
-# Of training configurations.
+# Options of training configurations.
 FIX = OptionSpec("fix", "text", None, 'Only configurations with these values, as in "tensor=4 zero=1".')
 FORBID = OptionSpec(
     "forbid", "text", None, 'No configurations with any of these values, as in "virtual=1 context=8".'
@@ -160,12 +160,13 @@ MEMORY_ERROR = OptionSpec(
     "memory_error",
     "float",
     0.0,
-    "The share by which memory may be misjudged: plans fit although so much more is held; plan configure takes 3 %.",
+    "The share by which memory may be misjudged: plans must fit even if they hold so much more; plan configure takes "
+    "3 %.",
 )
 SCOPE_OPTIONS = (FIX, FORBID, LAYOUTS, MEMORY_ERROR)
 HEURISTIC_OPTIONS = (MEMORY_ERROR,)
 
-# Arithmetic that methods share: those of one name are never called independent of each other.
+# Names of arithmetic that methods share: methods with one of these in common never count as independent.
 TARNAWSKI_MODELS = frozenset({"reductions of placements"})
 BEAUMONT_MODELS = frozenset({"bounds and grids of chains"})
 FINITE_MODELS = frozenset({"models of given micro-batches"})
@@ -175,7 +176,7 @@ SCHEDULE_PROGRAMS = frozenset({"times of given orders, rows of long amounts"})
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """All that is known of a method without loading it: its class says nothing of this again.
+    """All that is known of a method without loading it; its class does not repeat this.
 
     `address` is ``module:attribute``, imported only by `load`.
     """
@@ -186,7 +187,7 @@ class Entry:
     address: str
     options: tuple[OptionSpec, ...] = ()
     paper: str | None = None
-    """Key of a paper in `papers.PAPERS`; what another package's method says in words stands as it is."""
+    """Key of a paper in `papers.PAPERS`; any other text, as of another package's method, is shown as it stands."""
     exact: bool = True
     """Does the method prove a bound?"""
     seeded: bool = True
@@ -209,15 +210,15 @@ class Entry:
     """Planners whose plans it is offered as a start, by what the user wants: "auto" or "dp". Those under "instead" are
     asked only where its solvers died and there is no plan."""
     start_options: Mapping[str, Any] = field(default_factory=dict)
-    """Options of those planners, which keep their plans among its own where they have them; {}: it wants any."""
+    """Options for those planners that know them, so that their plans are of its family; {}: any plan will do."""
     checked_by: str | None = None
-    """An independent method that checks its proofs, while this one checks those of all others of its kind."""
+    """Name of an independent method that checks its proofs, while this one checks those of all others of its kind."""
     check_options: Mapping[str, Any] = field(default_factory=dict)
     """Options with which it checks another method, so that the bounds of each hold for the plans of the other."""
     check_solver: str = "auto"
-    """The solver that checks alone, where a planner that is to be checked would take part otherwise."""
+    """The solver with which it checks: one alone, where a planner that is to be checked takes part in "auto"."""
     checked_with: Mapping[str, Any] = field(default_factory=dict)
-    """Options with which it is checked, in place of those that the other method checks with."""
+    """Options with which it is checked; they come before `check_options` of the method that checks."""
     proves_anew: tuple[Mapping[str, Any], ...] = ()
     """Options, one set after the other, with which it may confirm stored proofs of other methods; (): it does not."""
     compiles_on: tuple[str, ...] = ()
@@ -229,8 +230,8 @@ class Entry:
     coarse_first: bool = True
     """Is a plan within 1 % proven before the best one? Not where values are few and far between."""
     arithmetic: frozenset[str] = frozenset()
-    """What several methods compute with, by a name of our own. Methods that have a name in common are no second word
-    for each other; tests/test_independence.py compares this with what they import."""
+    """Names, of our own, for arithmetic that several methods share. Methods with a name in common do not check each
+    other; tests/test_independence.py compares this with what they import."""
     twins: tuple[Entry, ...] = ()
     """Methods of the same name for other kinds of problems: the problem says which one is meant."""
 
@@ -245,12 +246,12 @@ class Entry:
         return {spec.name: spec for entry in reversed(self.all_kinds) for spec in entry.options}
 
     def for_kind(self, kind: str) -> Entry:
-        """The one of its name for such problems; itself where there is none."""
+        """The method of this name for problems of that kind; itself where there is none."""
         return next((entry for entry in self.all_kinds if entry.problem_kind in (kind, "any")), self)
 
     @property
     def module(self) -> str:
-        """Methods of one module are one piece of code."""
+        """The module of its address; methods of one module count as one piece of code."""
         return self.address.partition(":")[0]
 
     def is_independent_of(self, other: Entry) -> bool:
@@ -272,7 +273,7 @@ class Entry:
             )
 
     def load(self) -> Any:
-        """The object itself, which for another package's tells its mistakes as its own; imports its module."""
+        """Import the method; one of another package tells mistakes in its code as those of the plug-in."""
         method = load_address(self.address)
         return method if self.module.partition(".")[0] == OURS else blamed_method(method, self.name, self.module)
 
@@ -491,11 +492,12 @@ FORMULATIONS: Mapping[str, Entry] = {
 # Entry points of this group bring formulations of other packages; each is the address of an `Entry`.
 GROUP = "pipeplan.formulations"
 
+# Functions that every formulation must have (`contract.Formulation`).
 DUTIES = ("check", "contiguity", "portfolio", "lower_bound", "build")
 
 
 def find_formulation(name: str) -> Entry | None:
-    """Ours, that of another package, or the one at an address; None: there is none."""
+    """The formulation of this name: ours, another package's, or the one at an address; None: there is none."""
     return FORMULATIONS.get(name) or plugged_in(name, GROUP, DUTIES)
 
 

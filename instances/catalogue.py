@@ -17,6 +17,7 @@ from .registry import KINDS, Problem
 if TYPE_CHECKING:
     from .base.packaged import Packaged
 
+# The folder of the packaged files, and the file in it that lists facts about each of them.
 FOLDER = "packaged"
 FACTS = "facts.jsonl"
 
@@ -33,16 +34,16 @@ class BestKnown:
     bound: float | None
     proven: bool
     source: str
-    """The proof or the method."""
+    """The proof or the method that gave the value."""
     date: str
-    """When it was found, where that was noted."""
+    """Date on which the value was found; empty where nobody noted it."""
     hash: str
     """Hash of the problem that the value belongs to."""
 
 
 @cache
 def packaged_kinds() -> Mapping[str, Packaged]:
-    """What is packaged of each kind."""
+    """The packaged instances of each kind that has some, by its name."""
     return {name: kind.recipes.load() for name, kind in KINDS.items() if kind.recipes is not None}
 
 
@@ -75,14 +76,14 @@ def packaged_info(kind: str) -> list[dict[str, Any]]:
 
 
 def _info(kind: str, name: str, packaged: Packaged) -> dict[str, Any]:
-    known = {variant: best_known(name, variant) for variant in packaged.variants}
+    best_values = {variant: best_known(name, variant) for variant in packaged.variants}
     facts = dict(read_facts()[name])
     time_unit = facts.pop("time_unit")
     return {
         "kind": kind,
         "name": name,
         **facts,
-        **{variant.replace("-", "_"): best.value if best else None for variant, best in known.items()},
+        **{variant.replace("-", "_"): best.value if best else None for variant, best in best_values.items()},
         "time_unit": time_unit,
         "source": next(recipe.source for recipe in packaged.recipes if recipe.name == name),
     }
@@ -90,13 +91,13 @@ def _info(kind: str, name: str, packaged: Packaged) -> dict[str, Any]:
 
 @cache
 def read_facts() -> Mapping[str, Mapping[str, Any]]:
-    """What the list says of each packaged problem, by name; reading the problems themselves takes far longer."""
+    """The facts of each packaged problem, by name, from `facts.jsonl`: reading the problems takes far longer."""
     lines = _folder().joinpath(FACTS).read_text("utf-8").splitlines()
     return {row.pop("name"): row for row in map(json.loads, lines)}
 
 
 def facts_of(problem: Problem) -> dict[str, Any]:
-    """What the list says of a packaged problem, from the problem itself."""
+    """The facts that `facts.jsonl` holds of a packaged problem, taken from the problem itself."""
     more = packaged_kinds()[problem.kind].more(problem)
     return {**KINDS[problem.kind].facts(problem), **more, "time_unit": problem.time_unit}
 
@@ -122,11 +123,11 @@ def _best_known(row: Mapping[str, Any]) -> BestKnown:
 
 def best_known(name: str, variant: str) -> BestKnown | None:
     """The best value known for a variant of a packaged instance, or None."""
-    return next((known for known in read_best_known() if (known.instance, known.variant) == (name, variant)), None)
+    return next((row for row in read_best_known() if (row.instance, row.variant) == (name, variant)), None)
 
 
 def write_packaged(folder: Path) -> None:
-    """Make every packaged file anew, each on one line, and the list of facts about them."""
+    """Write every packaged file anew, each on one line, and `facts.jsonl` with the facts about them."""
     from .files import problem_to_text
 
     facts = []

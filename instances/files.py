@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .base.cluster import Cluster
 from .base.errors import InputError, UsageError, did_you_mean, show, wrong_argument
@@ -17,9 +17,7 @@ from .base.result import SCHEMA as RESULT_SCHEMA
 from .base.result import Result
 from .registry import DEFAULT_KIND, KINDS, Plan, Problem, is_plan, is_problem
 
-if TYPE_CHECKING:
-    pass
-
+# Formats that a caller may name when a file is read, and those in which one can be written.
 FORMATS = ("own", "published", "pipedream")
 WRITABLE_FORMATS = ("own", "published")
 _SCHEMAS = [f'"{kind.schema}"' for kind in KINDS.values()]
@@ -29,6 +27,7 @@ KNOWN_FORMATS = (
     "(.csv, .tsv, .xlsx, .parquet)"
 )
 
+# The remedy where a caller saves something else.
 SAVED = "give what pipeplan.load(path), pipeplan.load_plan(path) or pipeplan.solve(problem) returns, or result.plan"
 
 
@@ -80,11 +79,12 @@ def _profiled(path: str | os.PathLike[str], cluster: Cluster, kind: str | None, 
     from .lowering import lower_file
 
     if format not in (None, "own"):
-        raise UsageError(f"The format {show(format)} is none of profiles and tables; leave it out.")
+        raise UsageError(f"The format {show(format)} is not one of profiles and tables; leave it out.")
     return lower_file(path, asking(cluster, kind))
 
 
 def asking(cluster: Cluster, kind: str | None) -> Cluster:
+    """The cluster with `kind` as the kind of problem that a profile is to become."""
     from .networks.profile.options import ProfileOptions
 
     return replace(cluster, profile=replace(cluster.profile or ProfileOptions(), kind=kind))
@@ -107,7 +107,7 @@ def _parse(data: object, path: str | os.PathLike[str], name: str | None, cluster
 
 
 def problem_from_json(data: object, where: str = "problem") -> Problem:
-    """A problem of our own format, as a file holds it, that another file brings along."""
+    """The problem in our own format that another file holds; `where` is its place there."""
     try:
         return _parse(data, where, "own", Cluster())
     except InputError as error:
@@ -129,7 +129,10 @@ def _json_format(data: object) -> str:
 
 
 def _kind_in(data: Mapping[str, Any]) -> Kind[Any, Any]:
-    """Told by the schema, of whatever version, or by marks; its reader says what is wrong. Placements were first."""
+    """The kind that the schema names, in whatever version, or that the keys of published files tell.
+
+    Other files are taken for placements, the first kind: its reader says what is wrong with them.
+    """
     schema = data.get("schema")
     for kind in KINDS.values():
         if isinstance(schema, str) and schema.startswith(kind.schema.rpartition("/")[0] + "/"):
@@ -162,9 +165,9 @@ def save(value: Problem | Plan | Result, path: str | os.PathLike[str], *, format
     Raises
     ------
     InputError
-        The value is nothing that can be saved, or the file cannot be written.
+        The value is no problem, plan or result, or the file cannot be written.
     UsageError
-        There is no such format, or not of this kind.
+        There is no such format, or none for problems of this kind.
     """
     if format not in WRITABLE_FORMATS:
         raise UsageError(f"The format {show(format)} cannot be written; give one of {', '.join(WRITABLE_FORMATS)}.")

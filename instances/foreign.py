@@ -16,9 +16,11 @@ _BY_SUFFIX: Mapping[str, tuple[str, str]] = {
     ".onnx": ("is an ONNX model", "plan import onnx {}"),
 }
 _FUNCTION = re.compile(r"(.*\.py):\w+")
-# A first cell of one of PyTorch's files of schedules: empty ones are pauses.
+# The beginning of a schedule in PyTorch's CSV format: empty cells are pauses, and the first other one is a pass.
 _PASS = re.compile(r",*\(?\d+(F|B|I|W|BW|RECV_F|UNSHARD)\d*[,;]")
+# Keys that tell a model's `config.json` from other JSON.
 _CONFIG_KEYS = ("model_type", "architectures")
+# Characters of a CSV file that are read to tell what it is.
 _FIRST_CHARACTERS = 1_000
 
 
@@ -57,13 +59,13 @@ def _refusal(file: str, what: str, command: str) -> InputError:
 
 
 def _without_function(text: str) -> str:
-    found = _FUNCTION.fullmatch(text)
-    return found[1] if found else text
+    match = _FUNCTION.fullmatch(text)
+    return match[1] if match else text
 
 
 def _beginning(file: str) -> str:
     try:
         with open(file, encoding="utf-8", errors="replace") as opened:
             return opened.read(_FIRST_CHARACTERS)
-    except OSError:  # whoever reads it says what is wrong
+    except OSError:  # the reader of the file says what is wrong
         return ""

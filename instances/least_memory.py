@@ -1,6 +1,6 @@
-"""What is known of the least memory with which a problem has a plan, and how it is said.
+"""What is known of the least memory with which a problem has a plan, and the sentences that say it.
 
-In words, what is enough is rounded up and what is too little down, so that both stay true.
+Sentences round an amount that is enough up, and one that is too little down, so that both stay true.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from .base.result import Stop
 from .registry import Plan
 
 BYTES = "bytes"
-# A reason: no single part of the problem needs so much, yet all together do.
+# The reason where no single part of the problem proves the lower bound, but a search over all plans does.
 SEARCHED = "a search with proofs"
 
 
 @dataclass(frozen=True, slots=True)
 class SmallestMemory:
-    """With `memory_bytes` a plan exists (`plan` is one), with less than `lower_bytes` none does.
+    """With `memory_bytes` a plan exists (`plan` is one); with less than `lower_bytes` none does.
 
-    On each device alike, whatever its type.
+    Both are amounts of each device, whatever its type.
     """
 
     memory_bytes: float | None
@@ -38,7 +38,7 @@ class SmallestMemory:
     stop: Stop
     """Why the search ended."""
     reason: str
-    """Who says that no plan needs less than `lower_bytes`."""
+    """What proves that every plan needs at least `lower_bytes`."""
     counted: str = field(default=BYTES, kw_only=True)
     """What memory is counted in: a schedule problem may count activations, say, in place of bytes."""
 
@@ -64,11 +64,13 @@ def at_most(amount: Fraction) -> float:
 
 # ---- in words -------------------------------------------------------------------------------------------
 
+# Units for all other amounts.
 BINARY = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20))
 # Units for amounts that somebody has written in powers of ten.
 DECIMAL = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6))
+# Digits of an amount in words; a whole part with more digits keeps them all.
 DIGITS = 4
-# Amounts below are said in bytes alone.
+# Smaller amounts are given in bytes, without a larger unit.
 MOST_PLAIN = 2**20
 
 
@@ -92,7 +94,7 @@ def _said(amount: Amount, counted: str, rounding: Callable[[Fraction], int]) -> 
 
 
 def _in_a_unit(exact: Fraction, rounding: Callable[[Fraction], int]) -> tuple[str, str]:
-    """Digits and unit; all digits of the whole part, of however many."""
+    """Digits and unit of an amount; the whole part keeps all its digits, however many."""
     units = DECIMAL if in_thousands(float(exact)) else BINARY
     unit, factor = next(entry for entry in units if exact >= entry[1])
     value = exact / factor
@@ -110,20 +112,20 @@ def option(amount: Amount, counted: str = BYTES) -> str:
     return f"--memory {''.join(_in_a_unit(exact, math.ceil))}"
 
 
-def said(found: SmallestMemory) -> str:
+def said(least: SmallestMemory) -> str:
     """What is known of the least memory, in one sentence without its full stop."""
-    if found.memory_bytes is None:
-        if found.proven:
+    if least.memory_bytes is None:
+        if least.proven:
             return "no amount of memory is enough: something else is missing"
-        return f"no amount of memory is known to be enough; {_bound(found)}"
-    if found.proven:
-        why = "" if found.reason == SEARCHED else f", by {found.reason}"
-        least = sufficient(found.memory_bytes, found.counted)
-        return f"{least} of memory per device is the least with a plan (proven{why})"
-    return f"{sufficient(found.memory_bytes, found.counted)} of memory per device is enough; {_bound(found)}"
+        return f"no amount of memory is known to be enough; {_bound(least)}"
+    if least.proven:
+        why = "" if least.reason == SEARCHED else f", by {least.reason}"
+        amount = sufficient(least.memory_bytes, least.counted)
+        return f"{amount} of memory per device is the least with a plan (proven{why})"
+    return f"{sufficient(least.memory_bytes, least.counted)} of memory per device is enough; {_bound(least)}"
 
 
-def _bound(found: SmallestMemory) -> str:
-    if found.lower_bytes <= 0:
+def _bound(least: SmallestMemory) -> str:
+    if least.lower_bytes <= 0:
         return "how much is needed at least is open"
-    return f"at least {at_least(found.lower_bytes, found.counted)} is needed, by {found.reason}"
+    return f"at least {at_least(least.lower_bytes, least.counted)} is needed, by {least.reason}"

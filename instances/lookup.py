@@ -37,7 +37,7 @@ def load(
     profile: ProfileOptions | None = None,
     max_bytes: int = MAX_FILE_BYTES,
 ) -> Problem:
-    """Read a problem from a file, or take a packaged one, on the cluster that these or the caller describe.
+    """Read a problem from a file, or take a packaged one; the arguments may change its cluster.
 
     Parameters
     ----------
@@ -48,43 +48,45 @@ def load(
     format : str, optional
         "own", "published" or "pipedream". None: the format is told from the content.
     devices : int or str, optional
-        Accelerators, GPUs or devices; of profiles also GPUs by name: "2xa100-80gb,2xt4-16gb". None, here and below:
-        what the file says. Profiles of PipeDream say nothing about a cluster: they require devices, memory_bytes and
-        bandwidth.
+        Number of accelerators, GPUs or devices; for profiles also GPUs by name: "2xa100-80gb,2xt4-16gb".
+        None, here and below: what the file says. Profiles say nothing about a cluster: they require devices,
+        memory_bytes and bandwidth, of which names of GPUs give the last two.
     cpus : int, optional
-        CPUs, of placements. None for a profile: 0.
+        Number of CPUs, for placements. None for a profile: 0.
     memory_bytes : float, optional
         Memory of a device in bytes; infinity is no limit.
     bandwidth : float, optional
-        Of the links in bytes per second, of chains, stagings and profiles; infinity: transfers take no time.
+        Bytes per second of the links, for chains, stagings and profiles; infinity: transfers take no time.
     cpu_slowdown : float, optional
-        Of profiles: the time on a CPU, divided by that on an accelerator. Required where there are CPUs.
+        For profiles: the time on a CPU, divided by that on an accelerator. Required where there are CPUs.
     training : bool, optional
-        Of profiles: False leaves out the backward nodes. None: True.
+        For profiles: False leaves out the backward nodes. None: True.
     batch : int, optional
-        Micro-batches in a batch of a staging, or samples in a mini-batch of a graph pipeline.
+        Micro-batches in a batch of a staging or a schedule, samples in a mini-batch of a graph pipeline, or sequences
+        in a batch of a training problem.
     exact_batches : bool, optional
-        Of stagings: the replicas of all stages are exactly as many as `batch`.
+        For stagings: the replicas of all stages are exactly as many as `batch`.
     levels : sequence of (int, float), optional
-        Of stagings: devices within devices, the innermost first, with the devices of a level and its bytes per second.
+        For stagings and training problems: devices within devices, the innermost first, with the number of devices of
+        a level and its bytes per second.
     time_unit : str, optional
-        Of stagings whose file names none: "s", "ms", "us" or "ns".
+        For stagings whose file names none: "s", "ms", "us" or "ns".
     profile : ProfileOptions, optional
-        How a profile of ours or a table of layers becomes a problem; None: as its `kind`, or what fits it, with the
-        usual costs.
+        How a profile or a table of layers becomes a problem; None: a problem of `kind`, or of a kind that fits, with
+        the usual costs.
     max_bytes : int
         A larger file is refused before it is read.
 
     Returns
     -------
     Problem
-        Checked, and of the kind that the file is.
+        The problem, checked, of the kind that its file has.
 
     Raises
     ------
     InputError
-        The path is none, the file cannot be read, is in no known format, is of another kind or holds a bad value: the
-        message names the file and the field.
+        The argument is no path, or the file cannot be read, is in no known format, is of another kind or holds a bad
+        value: the message names the file and the field.
     UsageError
         There is neither a file nor a packaged problem of that name, there is no such format, or an argument says
         nothing about such a problem.
@@ -116,7 +118,7 @@ def load_instance(text: str, on: Cluster) -> Problem:
 
 
 def load_with_notes(text: str, on: Cluster) -> Lowered:
-    """The problem, with what is to be said of a profile or a table that became a problem."""
+    """The problem in a file, or the packaged one of that name, with notes where a profile or a table became it."""
     if os.path.exists(text) or _looks_like_a_path(text):
         from .files import load_on
 
@@ -190,16 +192,17 @@ def _looks_like_a_path(text: str) -> bool:
 
 
 def packaged_by_hash(problem: Mapping[str, Any]) -> Problem:
-    """The packaged instance that a result is about, told by its hash."""
+    """The packaged instance that a result is about, by its name and hash."""
     from .catalogue import load_packaged, packaged_names
 
     name = problem.get("name")
     if name in packaged_names():
-        found = load_packaged(str(name))
-        if found.hash == problem.get("hash"):
-            return found
+        packaged = load_packaged(str(name))
+        if packaged.hash == problem.get("hash"):
+            return packaged
     raise UsageError(
-        "The result is about no packaged instance as it is; name the instance, and the cluster if the run changed it."
+        "The result is about no packaged instance as it is packaged; name the instance, and the cluster if the run "
+        "changed it."
     )
 
 
@@ -220,7 +223,7 @@ def problem_of(given: object) -> Problem:
 
 
 def plan_of(given: object, argument: str = "plan") -> Plan:
-    """The plan itself. A path is not read: "dp" would be one as well, and what a file holds has no type."""
+    """The plan itself. Paths are not read: "dp" could be one as well, and a file has no type before it is read."""
     if not is_plan(given):
         raise wrong_argument(argument, given, "a plan", PLAN)
     return given

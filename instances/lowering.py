@@ -26,6 +26,7 @@ from .setting import SETTING, at_setting
 
 # Options of profiles that every lowering knows.
 FOR_ALL = ("kind", "optimizer", "bytes_per_parameter", *SETTING)
+# Options of profiles, and fields of a cluster, that make a profile a staging where no kind is asked for.
 FOR_STAGING = ("data_parallel", "tensor_parallel", "efficiency")
 CLUSTER_FOR_STAGING = ("levels", "exact_batches")
 
@@ -42,7 +43,7 @@ def load_profile(
     training : bool
         False: backward passes are not asked for, and left out where there are some.
     bytes_per_parameter : float, optional
-        Of a table with a column `parameters_count`: the size of one in bytes. None: there is no such column.
+        For a table with a column `parameters_count`: the bytes of one parameter. None: there is no such column.
 
     Returns
     -------
@@ -52,7 +53,7 @@ def load_profile(
     Raises
     ------
     InputError
-        The path is none, or the file cannot be read: the message names the file, and the field or the cell.
+        The argument is no path, or the file cannot be read: the message names the file, and the field or the cell.
     UsageError
         The size of a parameter is given for a profile, which holds bytes.
     """
@@ -93,7 +94,7 @@ def without_backward_passes(profile: Profile) -> Profile:
 
 
 def lower_file(path: str | os.PathLike[str], cluster: Cluster) -> Lowered:
-    """The problem in a profile's file or a table, on the caller's cluster."""
+    """The problem that a profile's file or a table becomes on the caller's cluster."""
     options = cluster.profile or ProfileOptions()
     training = cluster.training is not False
     profile = load_profile(path, training=training, bytes_per_parameter=options.bytes_per_parameter)
@@ -104,7 +105,7 @@ def lower_file(path: str | os.PathLike[str], cluster: Cluster) -> Lowered:
 
 
 def load_graph_txt(path: str | os.PathLike[str], *, training: bool = True) -> Profile:
-    """The profile in a file of PipeDream's."""
+    """The profile in PipeDream's file graph.txt."""
     try:
         return read_graph_txt(read_text(path), name=profile_name(path), training=training)
     except InputError as error:
@@ -112,7 +113,7 @@ def load_graph_txt(path: str | os.PathLike[str], *, training: bool = True) -> Pr
 
 
 def lower_graph_txt(text: str, path: str | os.PathLike[str], cluster: Cluster) -> Lowered:
-    """The problem in a file of PipeDream's: a placement as it was published, where no other kind is asked for."""
+    """The problem that PipeDream's graph.txt becomes: where no other kind is asked for, a placement as published."""
     options = cluster.profile or ProfileOptions()
     if options.kind is None and not _asked_for_staging(cluster, options):
         options = replace(options, kind="placement")
@@ -155,41 +156,43 @@ def lower(
     profile : Profile
         The model, as `load_profile` returns it.
     kind : str, optional
-        "placement", "chain", "staging" or "graph-pipeline". None: one that fits, and the notes say why.
+        "placement", "chain", "staging", "graph-pipeline" or "training". None: one that fits, and the notes say why.
     devices : int or str, optional
         Number of devices, or GPUs by name: "2xa100-80gb,2xt4-16gb". None: the product of the levels' numbers, where
         there are levels.
     cpus : int, optional
-        CPUs, of placements. None: 0.
+        Number of CPUs, for placements. None: 0.
     memory_bytes : float, optional
-        Memory of a device in bytes; infinity is no limit. None is refused: a profile says nothing of it.
+        Memory of a device in bytes; infinity is no limit. None: that of the named GPUs; refused where none are named,
+        since a profile says nothing of it.
     bandwidth : float, optional
-        Of the links in bytes per second; infinity: transfers take no time. None: the levels say it.
+        Bytes per second of the links; infinity: transfers take no time. None: that of the levels, or of the named GPUs.
     cpu_slowdown : float, optional
         The time on a CPU, divided by that on a device. None: there are no CPUs.
     batch : int, optional
         Micro-batches in a batch, or samples in a mini-batch. None: one micro-batch for each device.
     exact_batches : bool, optional
-        Of stagings: the replicas of all stages are exactly as many as `batch`. None: no.
+        For stagings: the replicas of all stages are exactly as many as `batch`. None: no.
     levels : sequence of (int, float), optional
-        Of stagings: devices within devices, the innermost first, with bytes per second of each. None: all are alike.
+        For stagings and training problems: devices within devices, the innermost first, with the bytes per second of
+        each level. None: all links are alike.
     optimizer : str, optional
         "sgd", "adam" or "adam-mixed", which say how many copies of the parameters are held. None: "sgd".
     in_flight : int, optional
-        Of placements: micro-batches whose activations a device holds. None: as many as devices.
+        For placements: micro-batches whose activations a device holds. None: as many as devices.
     recompute : bool
-        Of chains: activations are computed again; of stagings: they may be, layer by layer.
+        For chains: activations are computed again; for stagings: they may be, layer by layer.
     data_parallel : bool
-        Of stagings: stages may have replicas.
+        For stagings: stages may have replicas.
     tensor_parallel : sequence of int
-        Of stagings: how many devices may share a layer.
+        For stagings: the numbers of devices that may share a layer.
     efficiency : float or str, optional
         What is left of the ideal speed where devices share a layer, or for each number of them: "2:0.97,4:0.93". None:
         what they exchange takes the time of their links.
     zero : int, optional
-        Of stagings and chains: the ZeRO stage, 1 to 3, by which replicas divide what they hold. None: they do not.
+        For stagings and chains: the ZeRO stage, 0 to 3, by which replicas divide what they hold. None: they do not.
     replicas : int, optional
-        Of chains with `zero`: pipelines side by side that train the same weights. None: one.
+        For chains with `zero`: pipelines side by side that train the same weights. None: one.
     whole_layers : bool
         Layers stay whole, the embedding with the first and the head with the last, so that every stage holds a layer.
 
@@ -251,6 +254,7 @@ def on_cluster(profile: Profile, cluster: Cluster) -> Lowered:
     return Lowered(lowered.problem, notes, samples_of(read), read)
 
 
+# Names of architectures whose layers hold experts.
 _MANY_EXPERTS = re.compile(r"moe|mixtral|experts|deepseekv[23]", re.IGNORECASE)
 
 
@@ -266,6 +270,7 @@ def _about_experts(profile: Profile) -> tuple[str, ...]:
     return ()
 
 
+# The place of a layer in the field of an error, and the options that set the other fields.
 _PLACE = re.compile(r"(?:nodes|layers|operators)\[(\d+)\](?:\.(\w+))?")
 _OPTIONS = {
     "accelerators": "--devices", "gpus": "--devices", "devices": "--devices", "cpus": "--cpus",
@@ -275,7 +280,7 @@ _OPTIONS = {
 
 
 def _of_the_profile(error: InputError, profile: Profile) -> InputError:
-    """What the problem calls by a place of its own, called by the layer's name or by the option."""
+    """The error with the layer's name or the option in place of the problem's field, which the user has not seen."""
     match = _PLACE.match(error.field)
     if match is None:
         return error.renamed(_OPTIONS)
@@ -300,7 +305,7 @@ def choose_kind(profile: Profile, cluster: Cluster, options: ProfileOptions) -> 
 
 
 def _asked_for_staging(cluster: Cluster, options: ProfileOptions) -> list[str]:
-    """What is given that no other kind knows."""
+    """The fields of cluster and options that the caller gave and that ask for a staging."""
     asked = [name for name in CLUSTER_FOR_STAGING if getattr(cluster, name) is not None]
     return asked + [name for name in FOR_STAGING if name in options.given()]
 
@@ -324,7 +329,7 @@ def _fitting(profile: Profile, cluster: Cluster, options: ProfileOptions) -> tup
 
 
 def _refuse_foreign(kind: Kind[Any, Any], profile: Profile, cluster: Cluster, options: ProfileOptions) -> None:
-    """What this lowering does not know is refused: nothing that a user says is dropped in silence."""
+    """Refuse what the kind does not know, since nothing that a user says is dropped in silence."""
     also = ("bandwidth", "training", "gpus", *(("cpu_slowdown",) if "cpus" in kind.cluster else ()))
     refuse_others(kind, replace(cluster, profile=None), also)
     for name in options.given():

@@ -191,12 +191,12 @@ KINDS: dict[str, Kind[Any, Any]] = {
 
 
 def kind_of(problem: Problem) -> Kind[Any, Any]:
-    """All that there is for problems like this one."""
+    """The kind of the problem."""
     return KINDS[problem.kind]
 
 
 def kind_of_plan(plan: Plan) -> Kind[Any, Any]:
-    """All that there is for problems that such plans solve."""
+    """The kind of the problems that such plans solve."""
     return next(kind for kind in KINDS.values() if plan.kind in kind.plans)
 
 
@@ -237,15 +237,15 @@ def plan_types() -> dict[str, Later[type[Plan]]]:
 def any_plan_from_json(data: object, where: str = "plan") -> Plan:
     """Read a plan object of the kind that it names; `where` is its path in the file."""
     top = as_object(where, data, '{"kind": "placement", "devices": [...]}')
-    name, known = require(where, top, "kind"), plan_types()
-    if not isinstance(name, str) or name not in known:
-        listed = " or ".join(f'"{kind}"' for kind in known)
+    name, types = require(where, top, "kind"), plan_types()
+    if not isinstance(name, str) or name not in types:
+        listed = " or ".join(f'"{kind}"' for kind in types)
         raise InputError(join(where, "kind"), f"is {show(name)}", f"give {listed}")
-    plan: Any = known[name].load().from_json(top, where)
+    plan: Any = types[name].load().from_json(top, where)
     return plan  # type: ignore[no-any-return]
 
 
-# ---- the referee's word, for whoever plans: no method imports what judges it --------------------------
+# ---- the referee's verdict, by kind: methods ask here and import no referee ----------------------------
 
 
 def violations_of(problem: Problem, plan: Plan, **options: Any) -> tuple[Violation, ...]:

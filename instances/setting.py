@@ -9,16 +9,17 @@ from .networks.profile.options import ProfileOptions, option_of
 from .networks.profile.packaged import load_packaged_profile, packaged_profile_names
 from .networks.profile.profile import Profile
 
+# Options of a profile that ask for another setting.
 SETTING = ("sequence", "micro_batch")
 
 
 def at_setting(profile: Profile, options: ProfileOptions) -> tuple[Profile, tuple[str, ...]]:
     """The profile at the setting that is asked for, and a sentence on how it was made where it had another one."""
-    own: dict[str, Any] = {"sequence": profile.source.get("sequence"), "micro_batch": profile.micro_batch}
+    current: dict[str, Any] = {"sequence": profile.source.get("sequence"), "micro_batch": profile.micro_batch}
     asked: dict[str, int] = {name: getattr(options, name) for name in SETTING if getattr(options, name) is not None}
-    if all(own[name] == value for name, value in asked.items()):
+    if all(current[name] == value for name, value in asked.items()):
         return profile, ()
-    return _made_anew(profile, options, {**own, **asked}), (_about(profile, asked),)
+    return _made_anew(profile, options, {**current, **asked}), (_about(profile, asked),)
 
 
 def _made_anew(profile: Profile, options: ProfileOptions, setting: dict[str, Any]) -> Profile:
@@ -27,9 +28,9 @@ def _made_anew(profile: Profile, options: ProfileOptions, setting: dict[str, Any
     from .training.to_profile import profile_of_model
 
     name = profile.name
-    known = [own for own in packaged_profile_names() if own in MODELS]
-    if name not in known or profile != load_packaged_profile(name):
-        raise _refusal(profile, options, " and ".join(known))
+    names = [other for other in packaged_profile_names() if other in MODELS]
+    if name not in names or profile != load_packaged_profile(name):
+        raise _refusal(profile, options, " and ".join(names))
     model, source = MODELS[name].model, profile.source
     hardware = next(device for key, device in DEVICES.items() if f"analytic: {key}," in source["times"])
     facts = {key: source[key] for key in ("config", "architecture")}
@@ -47,7 +48,7 @@ def _about(profile: Profile, asked: dict[str, int]) -> str:
 
 
 def _refusal(profile: Profile, options: ProfileOptions, known: str) -> UsageError:
-    """With what to type instead, by how the profile was made."""
+    """The refusal, which tells what to type instead; that depends on how the profile was made."""
     given = [(name, getattr(options, name)) for name in SETTING if getattr(options, name) is not None]
     option, how = option_of(given[0][0]), str(profile.source.get("how", ""))
     words = " ".join(f"--{'sequence' if name == 'sequence' else 'batch'} {value}" for name, value in given)

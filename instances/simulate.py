@@ -12,6 +12,7 @@ from .timeline.engine import run
 from .timeline.model import Pipeline, check_schedule
 from .timeline.timeline import Simulation
 
+# A larger number is refused before anything of that size is made.
 MAX_MICRO_BATCHES = 100_000
 
 
@@ -31,10 +32,10 @@ def simulate(
     plan : Plan
         A plan of the problem's kind, as in `result.plan` or from `pipeplan.load_plan`.
     micro_batches : int, optional
-        How many micro-batches pass through the stages. None: as many as the plan says (stage graphs) or the problem
-        (stagings); placements and chains say nothing, so a number is required for them.
+        Number of micro-batches that pass through the stages. None: the plan's number (stage graphs) or the problem's
+        (stagings); placements and chains have none, so that one is required for them.
     schedule : str
-        In which order a stage works: "planned" (the plan's own kFkB, 1F1B where plans have none), "1f1b" or "gpipe".
+        The order of a stage's passes: "planned" (the plan's own kFkB, 1F1B where plans have none), "1f1b" or "gpipe".
 
     Returns
     -------

@@ -26,7 +26,7 @@ from .base.fields import (
 from .base.json_file import holds_json, read_json, read_text
 from .base.result import SCHEMA, Asked, Found, History, Moment, Proof, Result, StartOutcome, Stop, WarmStart
 from .lookup import problem_of
-from .registry import Plan, Problem, any_plan_from_json, kind_of, plan_kinds
+from .registry import Plan, Problem, any_plan_from_json, kind_of, plan_kinds, plan_types
 
 if TYPE_CHECKING:
     from .chain.plan import PatternPlan
@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     from .staging.plan import StagedPlan
     from .staging.problem import StagingProblem
 
+_PLAN_KINDS = [f'"{kind}"' for kind in plan_types()]
 PLAN_FORMATS = (
-    'a plan ("kind": "placement", "pattern", "stages", "leveled-stages" or "stage-graph"), a result ("schema": '
+    f'a plan ("kind": {", ".join(_PLAN_KINDS[:-1])} or {_PLAN_KINDS[-1]}), a result ("schema": '
     '"pipeplan.result/1"), an expert split ("fpgas" and "cpus")'
 )
 
@@ -71,7 +72,8 @@ def load_plan(path: str | os.PathLike[str], problem: Problem | str | os.PathLike
     Returns
     -------
     Plan
-        Its type is told by the file, and where a problem is given by that; what it claims to cost is not believed.
+        The plan, of the type that the file names, or that fits the problem; what the file says of its cost is not
+        believed.
 
     Raises
     ------
@@ -89,7 +91,7 @@ def load_plan(path: str | os.PathLike[str], problem: Problem | str | os.PathLike
 
 
 def plan_from_json(data: object, problem: Problem | None = None) -> Plan:
-    """A plan from the JSON of a plan or result; `load_plan` says what it may be."""
+    """A plan from the JSON of a plan, a result or an expert split."""
     top = as_object("", data, PLAN_FORMATS)
     plan = _plan(top, problem)
     if problem is not None and plan.kind not in plan_kinds(problem):

@@ -35,15 +35,15 @@ def lower_to_schedule(
     plan : Plan
         A plan of the problem's kind, as in `result.plan` or from `pipeplan.load_plan`.
     micro_batches : int, optional
-        How many pass through the stages. None: the steady state alone.
+        Number of micro-batches that pass through the stages. None: the steady state alone.
     split_backward : float or sequence of float, optional
         The share of each backward pass that is for its inputs, for all stages or for each; the rest is for the
         weights and may wait. None: one block for both.
     weight_stash : float, optional
         The share of its activations that a stage keeps until its backward pass for the weights ends. None: a half.
     virtual : int, optional
-        Chunks on each device, of as many layers where they can be: chunk k is on device k modulo the number of devices.
-        None: one, or two for the shape v.
+        Number of chunks on each device, with as many layers each where that is possible: chunk k is on device k modulo
+        the number of devices. None: one, or two for the shape v.
     shape : str, optional
         "v": the chunks go down the devices and back up. None: always down.
     recompute : bool
@@ -52,14 +52,14 @@ def lower_to_schedule(
     Returns
     -------
     LoweredSchedule
-        The problem, and sentences on what it loses of the plan.
+        The problem, and sentences on what of the plan it does not hold.
 
     Raises
     ------
     InputError
         An argument is no problem, no plan, no share or no number.
     UsageError
-        The plan is one for another kind of problem, or cannot be lowered so; the message says why.
+        The plan is one for another kind of problem, or cannot be lowered with these options; the message says why.
     """
     shares = (
         split_backward

@@ -1,7 +1,7 @@
 """A problem on a slightly better cluster: one more device, more memory, faster links, for problems of every kind.
 
-Every plan of a problem is one of its variants, at the same cost or less: none has a worse optimum. (The crude variant
-of levels is the exception: it counts memory by the devices that there are.)
+Every plan of a problem is also a plan of each variant, at the same cost or less, so that no variant has a worse
+optimum. (Stagings that are judged by the crude hierarchy are the exception: it counts memory by the devices there are.)
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from .base.checks import check_positive
 from .base.step import Step
 from .registry import Problem, kind_of
 
+# How much more memory and bandwidth a variant has unless the caller says otherwise.
 GIGABYTE = 1e9
 TENTH = 0.1
 
@@ -27,9 +28,9 @@ class Variant:
 def variants(
     problem: Problem, memory_bytes: float = GIGABYTE, bandwidth_share: float = TENTH
 ) -> tuple[Variant, ...]:
-    """One more device (of each type, or on each level), so much more memory, links faster by this share.
+    """The problem with one device more (of each type, or on each level), more memory, or faster links by this share.
 
-    What the problem does not limit has no variant: memory without a limit, transfers that take no time.
+    Memory without a limit and transfers that take no time have no variant.
     """
     for name, value in (("memory_bytes", memory_bytes), ("bandwidth_share", bandwidth_share)):
         check_positive(name, value)

@@ -18,7 +18,7 @@ from .integer_chain import IntegerChain
 
 BUILDER = f"{__name__}:build"
 
-# Resolution of the AREA rows: products of times and sizes would overflow the solver's integers.
+# Number of steps of the AREA rows: exact products of times and sizes would overflow the solver's integers.
 AREA_STEPS = 2**36
 
 
@@ -121,7 +121,7 @@ class _Choice:
     on: Sequence[Sequence[Any]]
     """Indexed by layer and GPU: is the layer on this GPU?"""
     at: Sequence[Sequence[Any]]
-    """at[border - 1][gpu]: is exactly one of the two layers there?"""
+    """at[border - 1][gpu]: is exactly one of the two layers beside the border on this GPU?"""
     cut: Sequence[Any]
 
     @property
@@ -158,7 +158,7 @@ def build(data: Mapping[str, Any]) -> NativeBuilt:
 
 
 def _least_load(data: Mapping[str, Any]) -> int:
-    """The largest layer, an even share, and the two smallest of the layers that must meet on some GPU."""
+    """Lower bound on the largest load: the largest layer, an even share, and the least two layers that must meet."""
     loads, gpus = sorted(data["loads"], reverse=True), data["gpus"]
     shared = loads[gpus - 1] + loads[gpus] if len(loads) > gpus else 0
     least: int = max(loads[0], -(-sum(loads) // gpus), shared)
@@ -306,7 +306,7 @@ def _area_row(
 def _forbid(
     choice: _Choice, groups: Sequence[Sequence[int]], apart: Sequence[Sequence[int]], cuts: Sequence[int]
 ) -> None:
-    """Not these groups on any GPUs, with those layers elsewhere and those borders cut."""
+    """Forbid these groups on any GPUs where the layers `apart` of each are elsewhere and the borders `cuts` are cut."""
     whole = sum(map(len, groups)) == len(choice.on)
     labellings = [tuple(range(len(groups)))] if whole else permutations(choice.gpus, len(groups))
     for gpus in labellings:

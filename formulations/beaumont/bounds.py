@@ -1,4 +1,4 @@
-"""What a period cannot fall below, and what it need not exceed, without any solver."""
+"""Bounds on the period that need no solver: what it cannot fall below, and what it need not exceed."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def areas(problem: ChainProblem, sizes: Sequence[Fraction]) -> list[Fraction]:
 
 
 def _area_bound(problem: ChainProblem, gpus: int) -> Fraction | None:
-    """Little's law: bytes that are held on average, over all GPUs, fit beside the weights."""
+    """Lower bound by Little's law: bytes that are held on average, over all GPUs, fit beside the weights."""
     if problem.memory_bytes is None or not math.isfinite(problem.memory_bytes):
         return None
     room = gpus * as_written(problem.memory_bytes) - sum(problem.held_weights)

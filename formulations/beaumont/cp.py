@@ -139,7 +139,7 @@ def _named(family: str, a: Activity, b: Activity) -> str:
 
 
 def _shifts(positions: Mapping[Activity, Fraction], values: Values) -> dict[Activity, int]:
-    """What the model says, where the two activities are not on one GPU."""
+    """The model's shifts from each activity to the next, which count where the two are not on one GPU."""
 
     def number(name: str) -> int:
         return sum(round(values.get(part, 0.0)) for part in (name, f"{name}2"))

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .cp_pattern import Node, PatternModel
 
-# Resolution of the area rows: products of times and sizes would overflow the solver's integers.
+# Number of steps of the area rows: exact products of times and sizes would overflow the solver's integers.
 AREA_STEPS = 2**36
 
 
 def add_memory(pattern: PatternModel) -> None:
+    """Add the rows of memory to the model of a pattern."""
     _Memory(pattern).add()
 
 

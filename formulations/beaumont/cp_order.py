@@ -1,4 +1,4 @@
-"""Who comes first on a GPU, in literals of CP-SAT: of tasks that take time, and beside that what `instants` says."""
+"""The order of tasks on a GPU in literals of CP-SAT, with what `instants` says of tasks that take no time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .instants import Task, transitive
 
 
 class OrderBuilder(NativeBuilder, Generic[Task]):
-    """What the models of schedules share."""
+    """The literals and rows of orders, which the models of schedules share."""
 
     def __init__(self, timeless: frozenset[Task]) -> None:
         super().__init__()
@@ -27,9 +27,9 @@ class OrderBuilder(NativeBuilder, Generic[Task]):
         return self.flag()
 
     def order_with_timeless(self, a: Task, b: Task, start: Any, duration: int, period: Any, *shared: Any) -> None:
-        """`instants` says what holds between two tasks of one GPU of which one takes no time.
+        """Literals and rows for two tasks of one GPU of which at least one takes no time: see `instants`.
 
-        `duration`: of the other one. `shared`: where they are on one GPU, if that is not known.
+        `duration`: of the other one. `shared`: a literal for "they are on one GPU", where that is not certain.
         """
         first, second = self.pair_flag("w", a, b), self.pair_flag("w", b, a)
         self.before[a, b], self.before[b, a] = first, second

@@ -186,7 +186,8 @@ class PatternModel(OrderBuilder[Node]):
         return start
 
     def exclude(self, r: int, e: int, outward: list[Any], inward: list[Any]) -> None:
-        """From the end of a task to that of its transfer, and from its start to the reader: at most one period."""
+        """At most one period from the end of a task to that of its transfer, and from the transfer's start to the
+        reader's."""
         remote, transfer, slack = self.remote(e), self.transfer[r, e], self.slack
         sent = transfer + self.chain.transfers[e] - self.start[r, e - 1] - self.chain.durations[e - 1]
         read = self.start[r, e] - transfer

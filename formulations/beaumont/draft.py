@@ -59,13 +59,13 @@ class Draft:
 
     def path(self, row: int) -> list[Activity]:
         """The tasks of a batch, and its transfers as far as they are activities of their own."""
-        found = []
+        activities = []
         for task in range(1, self.problem.tasks + 1):
-            found.append(Activity(row, task))
+            activities.append(Activity(row, task))
             transfer = Activity(row, task, is_transfer=True)
             if transfer in self.positions:
-                found.append(transfer)
-        return found
+                activities.append(transfer)
+        return activities
 
     def shift(self, before: Activity, after: Activity) -> int:
         """Least number of periods by which the next activity of a batch lags behind in the pattern."""
@@ -169,6 +169,7 @@ def _plan(
 def _absolute(
     draft: Draft, path: Sequence[Activity], number: Mapping[Activity, int], table: Timetable, origin: Fraction
 ) -> dict[Activity, Fraction]:
+    """When a batch comes to each of its activities, counted from `origin`."""
     periods, time = 0, {path[0]: table.starts[number[path[0]]] - origin}
     for a, b in pairwise(path):
         periods += draft.shift(a, b)
@@ -177,7 +178,7 @@ def _absolute(
 
 
 def _transfer_starts(draft: Draft, row: int, time: Mapping[Activity, Fraction]) -> dict[int, Fraction]:
-    """Transfers that take no time happen when their task ends."""
+    """Starts of a batch's transfers; those that take no time happen when their task ends."""
     starts = {}
     for edge in draft.problem.remote_edges:
         if edge_is_cut(draft.problem, draft.allocation, edge):
@@ -199,14 +200,14 @@ class Folded:
     laps: Mapping[Activity, int]
 
     def is_before(self, a: Activity, b: Activity, problem: ChainProblem) -> bool:
-        """Order on a resource. Of activities that share an instant, those without a duration come first."""
+        """Does a come before b on a resource? Of activities at one instant, those without a duration come first."""
         return self._key(a, problem) < self._key(b, problem)
 
     def _key(self, a: Activity, problem: ChainProblem) -> tuple[Fraction, bool, int, Activity]:
         return self.positions[a], time_of(problem, a) > 0, -self.laps[a], a
 
     def relations(self, problem: ChainProblem, allocation: Sequence[int]) -> Relations[Activity]:
-        """What the draft says about the order of tasks that take no time."""
+        """What the plan's positions say about the order of tasks that take no time."""
         gpus = tasks_by_gpu(problem, allocation, sorted(self.positions))
         durations = {task: as_written(time_of(problem, task)) for tasks in gpus for task in tasks}
         timeless = frozenset(task for task, duration in durations.items() if not duration)

@@ -20,7 +20,7 @@ from .integer_chain import IntegerChain
 
 BUILDER = f"{__name__}:build"
 
-# Resolution of the area rows: products of times and sizes would overflow the solver's integers.
+# Number of steps of the area rows: exact products of times and sizes would overflow the solver's integers.
 AREA_STEPS = 2**40
 
 
@@ -70,7 +70,7 @@ class Activity:
     edge: int | None
     duration: int
     resource: tuple[str, int, int] | None
-    """Who excludes whom: a GPU or a link; None: nobody."""
+    """The GPU or link whose users exclude each other; None: it uses neither."""
     gpu: int | None = None
     """The group that a task belongs to; None for a transfer."""
 
@@ -368,7 +368,8 @@ def _separations(data: Mapping[str, Any]) -> dict[tuple[int, int], int]:
 
 
 def lifted(least: int, first: int, second: int, period: int) -> int:
-    """The next distance between the starts of two tasks, of these durations, at which they do not meet."""
+    """The least distance from `least` on between the starts of two tasks of one GPU at which they do not meet modulo
+    the period; `first` and `second`: their durations."""
     rest = least % period
     if rest < first:
         return least + first - rest

@@ -20,9 +20,9 @@ from ...instances.base.amounts import WholeAmounts, as_written, whole_amounts
 if TYPE_CHECKING:
     from ...instances.chain.problem import ChainProblem
 
-# All copies of all sizes together stay below: solvers add them up in 64 bits.
+# All copies of all sizes together stay below this: solvers add them up in 64 bits.
 MOST_UNITS = 2**60
-# Per task: more copies of a tensor than that are never counted at once, in patterns of up to 16 batches.
+# The most copies of a tensor, per task, that are ever counted at once in patterns of up to 16 batches.
 MOST_COPIES = 100
 
 # Largest relative distance of a period from the fraction that it was rounded from.
@@ -98,7 +98,7 @@ class IntegerChain:
         return tuple(sums)
 
     def own_size(self, task: int) -> int:
-        """What is held only while the task runs: its output, its input that no kept copy covers."""
+        """What the task itself holds while it runs: its output, and its input, which is then not counted as kept."""
         given, written = self.activations[task], self.activations[task + 1]
         if self.timeless[task]:
             return 0

@@ -51,7 +51,7 @@ class Sizes:
         return range(len(self.weights))
 
     def own(self, layer: int) -> Fraction:
-        """The more of the two tasks."""
+        """What a task of the layer holds while it runs: the larger amount of its two tasks."""
         return max(self.forward[layer], self.backward[layer])
 
     @property
@@ -152,7 +152,7 @@ def build(data: Mapping[str, Any]) -> NativeBuilt:
 
 
 def _cut(model: Any, left: Sequence[Any], right: Sequence[Any]) -> Any:
-    """True where two neighbours are on different GPUs."""
+    """A literal that must be true where two neighbours are on different GPUs."""
     cut = model.new_bool_var("")
     for a, b in zip(left, right, strict=True):
         model.add_bool_or([a.negated(), b, cut])
@@ -160,7 +160,7 @@ def _cut(model: Any, left: Sequence[Any], right: Sequence[Any]) -> Any:
 
 
 def _ends(model: Any, left: Any, right: Any) -> Any:
-    """Is exactly one of two neighbours on the GPU? Only pushed down, so two clauses are enough."""
+    """A literal: exactly one of two neighbours is on the GPU. Rows only push it down, so two clauses are enough."""
     end = model.new_bool_var("")
     model.add_bool_or([left.negated(), right, end])
     model.add_bool_or([left, right.negated(), end])

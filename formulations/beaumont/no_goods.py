@@ -16,7 +16,7 @@ from ..contract import ExtraRow, Values
 
 # Variables of the models for allocation and orders: any change counts.
 DECIDING = ("Z", "on", "w", "ended", "far")
-# Only a smaller shift counts.
+# Variables of the models for shifts: only a smaller shift counts.
 SHIFTS = ("v", "v2", "u", "u2")
 
 

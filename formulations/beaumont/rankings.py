@@ -17,7 +17,7 @@ from .instants import Relations, timeless_pairs
 # first), ended and far (see `instants`).
 Holds = Callable[[str, Activity, Activity], bool]
 
-# Before a transfer, and after it.
+# The most shifts before a transfer, and the most after it.
 MOST_SHIFTS = 2
 
 

@@ -10,14 +10,14 @@ from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ..family import Family, Outside
 
-# Per period, that `cp-beaumont` takes.
+# The most batches per period that `cp-beaumont` takes.
 MOST_BATCHES = 16
 
 PRINTED = Family("the paper's program as printed, whose plans are not those of the problem", "--variant corrected")
 
 
 def family(problem: ChainProblem, options: Mapping[str, Any]) -> Family:
-    """Without a memory limit no number of batches per period beats one batch: the loads decide."""
+    """The patterns for which bounds hold. Without a memory limit no number of batches per period beats one batch."""
     if options.get("variant") == "printed":
         return PRINTED
     given = options.get("allocation") is not None
@@ -30,7 +30,7 @@ def family(problem: ChainProblem, options: Mapping[str, Any]) -> Family:
     wider = [free, _asking(problem, 2 * batches)]
 
     def outside(plan: PatternPlan) -> Outside | None:
-        """A pattern repeated is one of more batches per period."""
+        """A pattern is in the family if it is one of `batches` per period when repeated; else it is outside."""
         own = plan.batches_per_period
         if batches % own == 0:
             return None

@@ -1,4 +1,4 @@
-"""Columns of the exact model: a set of operators on so many devices with a schedule, and its price.
+"""Columns of the exact model: a set of operators on a number of devices with a schedule, and its time.
 
 Written from the definition of the problem; shares no arithmetic with the planner that it checks.
 """
@@ -14,7 +14,7 @@ from ...instances.base.errors import TooLargeError
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from .schedules import degrees
 
-# Relative: a column that is slower than the cut-off by no more may be just as fast.
+# Relative error of sums of floats: a column that is slower than the cut-off by no more may be within it.
 ROUNDING = 1e-12
 
 # Largest number of columns, each of which is a literal of the model.
@@ -23,6 +23,8 @@ MOST_COLUMNS = 400_000
 
 @dataclass(frozen=True, slots=True)
 class Column:
+    """A possible stage: its operators, devices, micro-batch and k."""
+
     members: int
     """Bit set of operators."""
     devices: int
@@ -34,9 +36,10 @@ class Column:
     k: int = 1
 
     def highest(self, problem: GraphPipelineProblem) -> int:
-        """Where all stages run micro-batches of this size in turn: the most stages on a way to the end of the pipeline.
+        """The greatest height that the memory allows where all stages run 1F1B with micro-batches of this size.
 
-        Height h holds h micro-batches in flight, the mini-batch at most.
+        The height is the number of stages on the longest way to the end of the pipeline; a stage of height h holds h
+        micro-batches in flight, the mini-batch at most.
         """
         return (
             problem.devices
@@ -53,19 +56,19 @@ def find_columns(
     which_degrees: str = "divisors",
     groups: Mapping[int, tuple[int, ...]] | None = None,
 ) -> list[Column]:
-    """All that fit the memory and are no slower than the cut-off; `groups`: the k of each size, if not only 1."""
+    """All columns that fit the memory and are no slower than the cut-off; `groups`: the k of each size, None for 1."""
     shares = [(b, d) for b in sizes for d in degrees(problem, b, which_degrees)]
     memory = _Memory.of(problem)
-    facts = [_Facts.of(problem, memory, members) for members in sets]
+    facts_of_sets = [_Facts.of(problem, memory, members) for members in sets]
     columns, batch = list[Column](), problem.mini_batch
     for b, d in shares:
         ks = (1,) if groups is None else groups[b]
         times = [x.forward(b / d) + x.backward(b / d) for x in problem.operators]
-        for of in facts:
-            most = _most(batch, of, memory.room, b, d)
-            time = _time(problem, math.fsum(times[v] for v in of.inside), of, b, d)
+        for facts in facts_of_sets:
+            most = _most(batch, facts, memory.room, b, d)
+            time = _time(problem, math.fsum(times[v] for v in facts.inside), facts, b, d)
             if cutoff is None or time <= cutoff * (1 + ROUNDING):
-                columns += [Column(of.members, d, b, time, most, k) for k in ks if min(b * k, batch) <= most]
+                columns += [Column(facts.members, d, b, time, most, k) for k in ks if min(b * k, batch) <= most]
         if len(columns) > MOST_COLUMNS:
             raise TooLargeError(
                 "operators",
@@ -125,18 +128,19 @@ class _Facts:
         )
 
 
-def _time(problem: GraphPipelineProblem, work: float, of: _Facts, b: int, d: int) -> float:
+def _time(problem: GraphPipelineProblem, work: float, facts: _Facts, b: int, d: int) -> float:
+    """Time of one more sample: passes (`work`), transfers and synchronisation."""
     link = problem.boundary_link
-    transfers = 2 * math.fsum(link.seconds(amount * b / d) for amount in of.crossing)
-    synchronised = 0.0 if d == 1 else problem.inner_link(d).seconds(2 * (d - 1) / d * of.weight)
+    transfers = 2 * math.fsum(link.seconds(amount * b / d) for amount in facts.crossing)
+    synchronised = 0.0 if d == 1 else problem.inner_link(d).seconds(2 * (d - 1) / d * facts.weight)
     return (work + transfers) / b + synchronised / problem.mini_batch
 
 
-def _most(batch: int, of: _Facts, memory: int | None, b: int, d: int) -> int:
+def _most(batch: int, facts: _Facts, memory: int | None, b: int, d: int) -> int:
     """Samples in flight for which the memory of all devices suffices."""
     if memory is None:
         return batch
-    room = d * (memory - of.fixed)
+    room = d * (memory - facts.fixed)
     if room < 0:
         return 0
-    return batch if batch * of.stash <= room else b * (room // (of.stash * b))
+    return batch if batch * facts.stash <= room else b * (room // (facts.stash * b))

@@ -1,8 +1,8 @@
 """The CP-SAT model of the shortest iteration, built in a worker from plain data; what it minimises bounds iterations.
 
-Integer F[v]: before the first forward pass of v's stage, one of each stage before it has run, on the longest way, with
-the transfers between them. G[v]: the same for the backward passes that follow its last one. Between the two the stage
-runs all its passes, one after the other, so that an iteration takes no less than
+Integer F[v]: the time before the first forward pass of v's stage: one forward pass of each stage on the longest way to
+it, and the transfers between them. G[v]: the same for the backward passes that follow its last one. Between the two the
+stage runs all its passes, one after the other, so that an iteration takes no less than
 
     F + passes + G    and    F + passes + synchronisation.
 
@@ -27,7 +27,7 @@ def build(data: Mapping[str, Any]) -> NativeBuilt:
 
 
 class IterationModel(StageModel):
-    """Columns are those of the other model, with all passes as their time."""
+    """The model of stages in which the time of a column is that of all its passes in an iteration."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         super().__init__(data)
@@ -53,8 +53,8 @@ class IterationModel(StageModel):
         self.model.minimize(longest)
 
     def follow(self, row: list[Any], u: int, v: int, backward: int) -> None:
-        """A pass of u's stage and the transfer lie between the two, where an arc is cut. The links are as many as the
-        smaller stage has devices: the transfer takes no less than with those of either one."""
+        """Where the arc from u to v is cut, a pass of u's stage and a transfer lie between their entries in the row.
+        The links are as many as the smaller stage has devices: the transfer takes no less than with those of either."""
         left = [n for n in self.of[u] if not self.columns[n][0] >> v & 1]
         entered = [n for n in self.of[v] if not self.columns[n][0] >> u & 1]
         run = sum(self.passes[n][backward] * self.x[n] for n in left)

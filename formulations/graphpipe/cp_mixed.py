@@ -24,7 +24,7 @@ def build(data: Mapping[str, Any]) -> NativeBuilt:
 
 
 class MixedStageModel(StageModel):
-    """Other sizes, heights and memory; the rest is that of the uniform model."""
+    """The uniform model with other rows for sizes, heights and memory."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         super().__init__(data)
@@ -33,13 +33,13 @@ class MixedStageModel(StageModel):
         largest = max(b for b, _ in self.schedules)
         rise = max(extra(x, y) for x in self.schedules for y in self.schedules) + largest
         self.limit = self.batch + min(self.devices, self.count) * rise
-        """More is never needed."""
+        """No stage needs more samples in flight."""
 
     def one_size(self) -> None:
         """No rows, since each stage has its own micro-batch size."""
 
     def heights(self) -> None:
-        """Just so that stages form no circle; what must be in flight is counted in samples."""
+        """Heights serve only to forbid circles of stages; what must be in flight is counted in samples."""
         cuts = {arc: self._cut(*arc) for arc in self.arcs}
         for (u, v), cut in cuts.items():
             self.model.add(self.h[u] >= self.h[v] + 1).only_enforce_if(cut)
@@ -57,7 +57,7 @@ class MixedStageModel(StageModel):
 
     def _samples(self) -> list[Any]:
         """i[v]: whole micro-batches of the stage's size, within the memory of its column."""
-        found = []
+        rows = []
         for v in range(self.count):
             parts = []
             for b in sorted({self.columns[n][2] for n in self.of[v]}):
@@ -68,13 +68,14 @@ class MixedStageModel(StageModel):
                 parts.append(b * part)
             samples = self.model.new_int_var(1, self.limit, "")
             self.model.add(samples == sum(parts))
-            found.append(samples)
-        return found
+            rows.append(samples)
+        return rows
 
     def _room(self, column: tuple[int, ...]) -> int:
         return self.limit if column[5] >= self.batch else column[5]
 
     def _falling(self, cuts: Mapping[tuple[int, int], Any], samples: list[Any]) -> None:
+        """Along every arc that is cut, samples fall by what the schedules of its two stages ask for."""
         chosen = [self._schedules_of(v) for v in range(self.count)]
         for (u, v), cut in cuts.items():
             for schedule, literal in chosen[u].items():
@@ -83,7 +84,7 @@ class MixedStageModel(StageModel):
 
     def _schedules_of(self, v: int) -> dict[Schedule, Any]:
         """The literals z[v,b,k], which say the schedule of each operator's stage."""
-        found: dict[Schedule, list[Any]] = {}
+        columns: dict[Schedule, list[Any]] = {}
         for n in self.of[v]:
-            found.setdefault((self.columns[n][2], self.columns[n][4]), []).append(self.x[n])
-        return {schedule: self.any_of(literals) for schedule, literals in sorted(found.items())}
+            columns.setdefault((self.columns[n][2], self.columns[n][4]), []).append(self.x[n])
+        return {schedule: self.any_of(literals) for schedule, literals in sorted(columns.items())}

@@ -1,8 +1,8 @@
 """The CP-SAT model of stage graphs, built in a worker from plain data.
 
 Literal x[c]: column c is a stage. Integer h[v]: stages on the longest way from v's stage to the end, that stage
-included; along every arc that is cut it falls, so the graph of stages has no circle. One literal for each micro-batch
-size: all stages have the same. Ranks instead of times: the objective is the rank of the slowest column's time.
+included; along every arc that is cut it falls, so the graph of stages has no circle. Literal b[s]: s is the micro-batch
+size of all stages. The objective is the time of the slowest column, in whole steps.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class StageModel(NativeBuilder):
         return NativeBuilt(self.model, self.variables, self.scale, 0.0, 1.0 / self.scale)
 
     def one_size(self) -> None:
+        """All stages have the same micro-batch size."""
         sizes = sorted({column[2] for column in self.columns})
         if len(sizes) == 1:
             return
@@ -80,7 +81,7 @@ class StageModel(NativeBuilder):
                         self.model.add(row[v] == row[first]).only_enforce_if(is_stage)
 
     def any_of(self, literals: list[Any]) -> Any:
-        """A literal for: one of them, of which two never hold together."""
+        """A literal that is true where one of these is; no two of them are ever true together."""
         if len(literals) == 1:
             return literals[0]
         either = self.flag()

@@ -35,10 +35,10 @@ from .plans import decode, encode
 from .schedules import degrees, sizes, useful_groups
 from .stage_sets import stage_sets
 
-# The largest time that can matter has so many steps: what rounding costs is far below the tolerance of a proof.
+# Number of steps of the largest time that can matter: what rounding costs is far below the tolerance of a proof.
 STEPS = 10**8
 
-# Knows more of iterations than the model, and sooner.
+# A planner that knows more of iterations than the model, and sooner.
 SHORTEST = Stage("search", seconds=900.0, planner="shortest-iteration", share=0.8)
 
 
@@ -116,7 +116,7 @@ def is_mixed(problem: GraphPipelineProblem, options: Options) -> bool:
 
 
 def _groups(problem: GraphPipelineProblem, options: Options, mixed: bool) -> dict[int, tuple[int, ...]]:
-    """Groups of several micro-batches can help only where sizes are mixed and memory is short."""
+    """The k to try for each size: groups of several micro-batches help only with mixed sizes and limited memory."""
     largest = options.get("k", 1) if mixed and problem.memory_bytes is not None else 1
     return useful_groups(sizes(problem, options), largest)
 
@@ -128,7 +128,7 @@ def _by_iteration(options: Options) -> bool:
 def _iteration(
     problem: GraphPipelineProblem, passes: dict[Column, Passes], cutoff: float | None, floor: float
 ) -> dict[str, Any]:
-    """Without a cut-off the longest time that matters is that of one stage after the other."""
+    """Data of the model for iterations; without a cut-off, the longest time is that of one stage after the other."""
     columns, sent = list(passes), delays(problem, {(c.micro_batch, c.devices) for c in passes})
     slowest = max(x.busy + x.synchronised for x in passes.values()) + max(t for row in sent for *_, t in row)
     longest = cutoff or 2 * problem.devices * slowest
@@ -152,8 +152,8 @@ def _payload(
     scale: float,
     floor: float,
 ) -> dict[str, Any]:
-    """What the worker builds from. `rows`: the time of each column, and what it ends in: heights in the uniform model,
-    k and samples in the mixed one."""
+    """What the worker builds from. `rows`: the time of each column, and its last entries: the greatest height in the
+    uniform model, k and the most samples in flight in the mixed one."""
     return {
         "operators": len(problem.operators),
         "devices": problem.devices,

@@ -56,6 +56,6 @@ def delays(problem: GraphPipelineProblem, shares: Iterable[Schedule]) -> list[li
 
 
 def held_longer(problem: GraphPipelineProblem, plan: StageGraphPlan) -> StageGraphPlan:
-    """With more samples in flight where that shortens the iteration; the model knows only what the rule asks for."""
-    known = evaluation_of(problem, plan).iteration
-    return plan if known is None else with_more_in_flight(problem, plan, known)[0]
+    """The plan with more samples in flight where that shortens the iteration; the model has only what the rule asks."""
+    iteration = evaluation_of(problem, plan).iteration
+    return plan if iteration is None else with_more_in_flight(problem, plan, iteration)[0]

@@ -20,7 +20,7 @@ MORE = (1, 2, 4)
 def with_more_in_flight(
     problem: GraphPipelineProblem, plan: StageGraphPlan, known: float, tick: Callable[[], None] = lambda: None
 ) -> tuple[StageGraphPlan, float]:
-    """The best that was found by such steps, and its iteration, from a plan whose iteration is known."""
+    """The best plan that such steps reach, and its iteration. `known`: the iteration of the plan itself."""
     better = True
     while better:
         better = False
@@ -34,7 +34,8 @@ def with_more_in_flight(
 
 
 def _steps(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[StageGraphPlan]:
-    """One stage holds more; or all do that others follow, since branches side by side wait for each other."""
+    """Plans in which one stage holds more samples, or all stages that others follow do, since branches side by side
+    wait for each other."""
     followed = {i for i, _ in plan.edges}
     for numbers in (*({number} for number in range(len(plan.stages))), followed):
         for more in MORE:

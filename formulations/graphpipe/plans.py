@@ -1,4 +1,4 @@
-"""Between the values of the exact model and plans."""
+"""Translations between the values of the exact model and plans."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from ..contract import Values
 from .columns import Column
 from .schedules import Schedule, held
 
+# Pairs of stages, by their positions in the plan.
 Edges = set[tuple[int, int]]
-# The k that the model knows for each size.
+# The k that the model has for each micro-batch size.
 Groups = Mapping[int, tuple[int, ...]]
 
 
@@ -42,7 +43,7 @@ def heights(count: int, edges: Edges) -> list[int]:
 
 
 def samples_in_flight(schedules: Sequence[Schedule], edges: Edges, mini_batch: int | None) -> list[int]:
-    """The least number of each stage, from the last stages to the first."""
+    """The least samples that each stage must hold, worked out from the last stages to the first."""
     height = heights(len(schedules), edges)
     samples = [0] * len(schedules)
     for i in sorted(range(len(schedules)), key=height.__getitem__):
@@ -53,7 +54,7 @@ def samples_in_flight(schedules: Sequence[Schedule], edges: Edges, mini_batch: i
 def encode(
     problem: GraphPipelineProblem, columns: list[Column], plan: StageGraphPlan, groups: Groups, mixed: bool
 ) -> Values | None:
-    """The plan's columns and heights, with groups no larger than the model's; None where a stage is none of them."""
+    """The plan's columns and heights, with groups no larger than the model's; None where a stage is no column."""
     place = {(column.members, column.devices, column.micro_batch, column.k): n for n, column in enumerate(columns)}
     values = {f"x[{n}]": 0.0 for n in range(len(columns))}
     schedules = []

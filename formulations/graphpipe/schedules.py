@@ -11,7 +11,7 @@ from typing import Any
 from ...instances.base.errors import InputError
 from ...instances.graph_pipeline.problem import GraphPipelineProblem, micro_batch_sizes
 
-# (b, k).
+# (b, k): samples of a micro-batch, and passes of a kind in a row.
 Schedule = tuple[int, int]
 
 
@@ -51,7 +51,8 @@ def extra(upper: Schedule, lower: Schedule) -> int:
 
 
 def held(own: Schedule, after: Iterable[tuple[Schedule, int]], mini_batch: int | None) -> int:
-    """Samples in flight above stages with these schedules and samples: whole micro-batches, the mini-batch at most."""
+    """Samples that a stage holds before stages with these schedules and samples: whole micro-batches, at most
+    `mini_batch`."""
     b, k = own
     need = max((samples + extra(own, schedule) for schedule, samples in after), default=b * k)
     whole = b * -(-need // b)

@@ -30,8 +30,8 @@ def family(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> Family:
         wider.append(f"--k {2 * options.get('k', 1)}")
 
     def outside(plan: StageGraphPlan) -> Outside | None:
-        found = (_sizes(problem, options, plan), _stages(problem, options, plan))
-        return next((reason for reason in found if reason is not None), None)
+        reasons = (_sizes(problem, options, plan), _stages(problem, options, plan))
+        return next((reason for reason in reasons if reason is not None), None)
 
     return Family(scope, " ".join(filter(None, wider)) or None, outside)
 
@@ -113,5 +113,5 @@ def _stages(problem: GraphPipelineProblem, options: Mapping[str, Any], plan: Sta
 
 
 def _needed_k(stage: GraphStage, largest_size: int) -> int:
-    """Groups of more samples than the largest micro-batch save no memory."""
+    """The stage's k, or a smaller one as good: groups of more samples than the largest micro-batch save no memory."""
     return min(stage.k, max(1, largest_size // stage.micro_batch))

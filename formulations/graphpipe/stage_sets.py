@@ -10,26 +10,24 @@ from ...instances.base.errors import TooLargeError
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.graph_pipeline.series_parallel import Leaf, Parallel, Series, Tree, decompose, operators
 
-# The model has a column for each set and number of devices.
+# The most sets of operators: the model has a column for each set and number of devices.
 MOST_SETS = 20_000
-
-FAMILIES = ("series-parallel", "convex")
 
 
 @lru_cache(maxsize=2)
 def stage_sets(problem: GraphPipelineProblem, family: str) -> tuple[int, ...]:
     """All sets that may be a stage, as bit sets of operators; a `TooLargeError` where there are too many."""
-    found: set[int] = set()
+    sets: set[int] = set()
     candidates = _convex_sets(problem) if family == "convex" else _tree_sets(problem)
     for members in candidates:
-        found.add(members)
-        if len(found) > MOST_SETS:
+        sets.add(members)
+        if len(sets) > MOST_SETS:
             raise TooLargeError(
                 "operators",
                 f"form more than {MOST_SETS} stages of the family {family!r}",
                 "give --family series-parallel, or choose --planner graphpipe",
             )
-    return tuple(sorted(found))
+    return tuple(sorted(sets))
 
 
 def _bits(tree: Tree) -> int:
@@ -44,7 +42,7 @@ def _union(parts: tuple[int, ...] | list[int]) -> int:
 
 
 def _tree_sets(problem: GraphPipelineProblem) -> Iterator[int]:
-    """Leaves; runs of series children; choices of parallel children; ends of a branch with what comes next."""
+    """Leaves, runs of series children, choices of parallel children, and ends of a branch with what follows it."""
     pending: list[Tree] = [decompose(len(problem.operators), problem.arcs)]
     while pending:
         node = pending.pop()

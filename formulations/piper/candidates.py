@@ -21,10 +21,13 @@ from ...instances.base.errors import TooLargeError
 from .lattice import REMEDY, Lattice
 from .stages import Stage, StageBook, last_true, positions
 
+# Relative: what exceeds a limit by no more than this is within it, up to rounding.
 ROUNDING = 1e-9
 # Relative: costs that differ by less are one cost.
 SAME = 1e-11
+# The length of a path where there is none.
 ENDLESS = 10**15
+# The most columns of a model.
 MAX_COLUMNS = 1_000_000
 
 
@@ -65,7 +68,8 @@ class Candidates:
 
 
 def find_candidates(book: StageBook, cutoff: float | None, floor: float) -> Candidates:
-    """No column is left where no plan is as good as the cut-off (the reverse need not hold)."""
+    """The columns of all plans that are as good as the cut-off. Where no column is left there is no such plan; the
+    reverse need not hold."""
     search = _Search(book, cutoff, floor)
     columns = search.columns()
     return Candidates(search.lattice, tuple(_tightened(search, columns)), floor)
@@ -116,7 +120,7 @@ class _Search:
         sets = self.lattice.sets
         rest = [self.need(self.book.everything ^ members) for members in sets]
         reached: list[_Need | None] = [_Need(0, 0), *([None] * (len(sets) - 1))]
-        found = []
+        all_columns = []
         for inner, outers in enumerate(self.lattice.stages_from):
             before = reached[inner]
             if before is None:
@@ -125,16 +129,17 @@ class _Search:
                 columns = self._of_stage(inner, outer, before, rest[outer])
                 for column in columns:
                     now = _Need(before.devices + column.devices, before.degrees + column.copies)
-                    known = reached[outer]
-                    reached[outer] = now if known is None else _least(now, known)
-                found += columns
-            if len(found) > MAX_COLUMNS:
+                    least = reached[outer]
+                    reached[outer] = now if least is None else _least(now, least)
+                all_columns += columns
+            if len(all_columns) > MAX_COLUMNS:
                 raise TooLargeError("layers", f"can form stages in more than {MAX_COLUMNS} ways", REMEDY)
-        return found
+        return all_columns
 
     def _of_stage(self, inner: int, outer: int, before: _Need, rest: _Need) -> list[Column]:
+        """The columns of one stage; `before`: what later stages need at least, `rest`: what earlier ones do."""
         members = self.lattice.sets[outer] ^ self.lattice.sets[inner]
-        found = []
+        columns = []
         for (kind, t), above in itertools.product(self.book.sorts(members), self.book.above):
             outside = math.prod(above)
             for d in self.book.replicas(t, kind):
@@ -149,8 +154,8 @@ class _Search:
                 if self.cutoff is not None and stage.least_load(d) > self.cutoff * outside * (1 + ROUNDING):
                     continue
                 for low, end, cost in self._ranges(stage, d, outside, before.degrees, high):
-                    found.append(Column(inner, outer, members, t, d, low, end, cost, kind, above))
-        return undominated(found, self.exact)
+                    columns.append(Column(inner, outer, members, t, d, low, end, cost, kind, above))
+        return undominated(columns, self.exact)
 
     def _ranges(self, stage: Stage, d: int, outside: int, low: int, high: int) -> Iterator[tuple[int, int, float]]:
         """Ranges of the carried sum with their cost, from `high` down to `low`; `outside`: copies of what is around."""
@@ -170,7 +175,7 @@ class _Search:
         if stage.keeps_to(self.floor * outside, d, y):
             return least, self.floor
         load = stage.load(d, y)
-        assert load is not None, "what is below a target is below none"
+        assert load is not None, "what fits below a target fits without one"
         below = load * (1 - SAME)
         if not stage.keeps_to(below, d, least):
             return least, load / outside
@@ -201,7 +206,7 @@ def undominated(columns: Iterable[Column], exact: bool) -> list[Column]:
 
 
 def _tightened(search: _Search, columns: list[Column]) -> list[Column]:
-    """Shortest paths from both ends, until nothing changes."""
+    """The columns that are on short paths from both ends, sought anew until nothing changes."""
     while True:
         left = list(_within_windows(search, columns))
         if not search.exact:

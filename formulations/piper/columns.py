@@ -24,7 +24,7 @@ from .stages import StageBook, positions
 def build_columns(
     book: StageBook, candidates: Candidates, unit: float, counts: Counts = (), arcs: Arcs = ()
 ) -> Any:
-    """`unit`: about the largest load, so that solvers' absolute tolerances are relative ones.
+    """The Pyomo model. `unit`: about the largest load, so that solvers' absolute tolerances are relative ones.
 
     `counts`: the numbers of slots that a plan may take, where pipelines are flushed; `arcs`: stages above level 1.
     """
@@ -62,6 +62,7 @@ class _Ends(NamedTuple):
     last: int
     """The set of all layers; the first is 0."""
     inside: list[int]
+    """All other sets at which columns begin or end."""
 
 
 def _ends(candidates: Candidates) -> _Ends:
@@ -116,7 +117,7 @@ def _carried(model: Any, columns: tuple[Column, ...], ends: _Ends) -> None:
 
 
 def _holding(problem: StagingProblem, columns: tuple[Column, ...]) -> list[list[int]]:
-    """By layer the columns that hold it."""
+    """For each layer, the columns that hold it."""
     holding: list[list[int]] = [[] for _ in problem.layers]
     for a, column in enumerate(columns):
         for v in positions(column.members):

@@ -24,13 +24,13 @@ from .flush import add_flush, counts_of
 from .links import TRIPS
 from .stages import StageBook
 
-# Largest load in units: on the grid below, whole numbers of a row of loads stay far from where solvers lose digits.
+# The largest load in units: on the grid below, the whole numbers in a row of loads are too small for lost digits.
 LARGEST_LOAD = 2.0**10
 
 # Largest number in rows of memory: up to it, a row that solvers hold to be met within about 1e-6 is met.
 LARGEST_NUMBER = 1e6
 
-# Variables u, above which the columns are the better model by far.
+# The most variables u; where there are more, the columns are the better model by far.
 MAX_CHOICES = 50_000
 
 
@@ -48,6 +48,8 @@ def load_unit(floor: float, highest: float) -> float:
 
 
 class Setting(NamedTuple):
+    """Degrees of a stage, and the micro-batches in flight that its memory is reserved for."""
+
     t: int
     d: int
     q: int
@@ -98,20 +100,20 @@ class CompactModel:
             self._flush()
 
     def _flush(self) -> None:
-        """A stage that is not used has copies enough."""
+        """Rows of flushes; a stage that is not used counts as one with copies enough."""
         model, most = self.model, self.degree_limit
         degrees = [sum(s.d * model.w[i, c] for c, s in enumerate(self.settings)) for i in self.stages]
         each = [degrees[i] + most * (1 - model.z[i]) for i in self.stages]
         add_flush(model, sum(degrees), each, self.counts, self.unit, self.problem.micro_batches, most)
 
     def _in_flight(self, d: int, kind: int) -> range:
-        """Numbers of micro-batches in flight to tell apart: only one without a memory limit."""
+        """Numbers of micro-batches in flight to tell apart; without a memory limit just one."""
         most = -(-self.degree_limit // d)
         return range(most, most + 1) if self.book.limits[kind] is None else range(1, most + 1)
 
     def _choices(self) -> list[tuple[int, int, int, int]]:
         """(v, i, c, X) that fit into the memory and are within the highest load, alone in a stage."""
-        found = [
+        choices = [
             (v, i, c, number)
             for c, setting in enumerate(self.settings)
             for v in self.layers
@@ -120,13 +122,13 @@ class CompactModel:
             if self._work(way, setting) <= self.most * (1 + ROUNDING)
             for i in self.stages
         ]
-        if len(found) > MAX_CHOICES:
+        if len(choices) > MAX_CHOICES:
             raise InputError(
                 "variant",
-                f"compact would need {len(found)} choices, more than {MAX_CHOICES}",
+                f"compact would need {len(choices)} choices, more than {MAX_CHOICES}",
                 "give --variant columns, which is far smaller unless the graph is wide, or coarsen the graph",
             )
-        return found
+        return choices
 
     def _ways(self, v: int, setting: Setting) -> tuple[Configuration, ...]:
         return tuple(self.problem.layers[v].configurations.get(setting.t, ()))

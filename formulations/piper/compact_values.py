@@ -47,7 +47,7 @@ def encode(compact: CompactModel, plan: StagedPlan) -> Values | None:
 
 
 def exclude(compact: CompactModel, plan: StagedPlan) -> list[ExtraRow]:
-    """For each stage that holds too much: not all of these choices together, with as many in flight or more."""
+    """Rows for each stage that holds too much: its choices are not all made, with as many in flight or more."""
     rows = list[ExtraRow]()
     for number, stage in enumerate(plan.stages):
         suffix, numbers = _suffix(plan, number), _numbers(compact, stage) or {}
@@ -93,7 +93,7 @@ def _numbers(compact: CompactModel, stage: PlannedStage) -> dict[int, int] | Non
 
 
 def _serves(setting: Setting, stage: PlannedStage, suffix: int) -> bool:
-    """The degree, and memory for at least as many micro-batches as the stage holds."""
+    """Has the setting the stage's tensor-parallel degree, and memory for at least as many micro-batches as it holds?"""
     return setting.t == stage.tensor_parallel and setting.q >= -(-suffix // stage.data_parallel)
 
 
@@ -117,7 +117,7 @@ def _kinds(compact: CompactModel) -> list[str | None]:
 
 
 def _setting(settings: list[tuple[int, Setting]], stage: PlannedStage, suffix: int) -> int | None:
-    """The one with the fewest micro-batches in flight that is enough."""
+    """The setting of a stage: of those that serve, the one with the fewest micro-batches in flight; None: none does."""
     able = [
         (setting.q, c)
         for c, setting in settings

@@ -2,7 +2,7 @@
 none fewer than m; in either form of the model, and on levels.
 
 y[n]: the plan takes n slots more than micro-batches; P[n]: the largest load where it does, else 0. Their sum is T, so
-the time Z of a batch, a product of two decisions, is linear in P. m: copies that every stage has. Its blocks are
+the time Z of a batch, a product of two decisions, is linear in P. m: no stage has fewer copies. The blocks of rows are
 numbered from 10 on.
 """
 
@@ -30,22 +30,25 @@ Counts = tuple[Count, ...]
 def counts_of(most: int, batches: int, floor: float, cutoff: float | None, unit: float, step: float) -> Counts:
     """Numbers of slots, for at most so many copies in all, with which a plan may be as good as the cut-off; no load is
     below `floor`."""
-    found = []
+    counts = []
     for more in range(most):
         slots = batches + more
         if cutoff is None:
-            found.append(Count(more, slots, math.inf))
+            counts.append(Count(more, slots, math.inf))
         elif slots / batches * floor <= cutoff:
             # Rounded up, or a plan as good as the cut-off would be lost on the grid.
-            found.append(Count(more, slots, math.ceil(cutoff * batches / slots / unit / step) * step))
-    return tuple(found)
+            counts.append(Count(more, slots, math.ceil(cutoff * batches / slots / unit / step) * step))
+    return tuple(counts)
 
 
 def add_flush(
     model: Any, copies: Any, each: Sequence[Any], counts: Counts, unit: float, batches: int, most: int
 ) -> None:
-    """`copies`: of all stages, as an expression; `each`: of single stages, or more where there is none; `most`: that
-    stages may have. The objective is made anew: one number times Z, which solvers of whole numbers take as it is."""
+    """Add these rows to a model. `copies`: number of copies of all stages, as an expression; `each`: that of single
+    stages, or more where there is no stage; `most`: the largest number that a stage may have.
+
+    The objective is made anew: one number times Z, which solvers of whole numbers take as it is.
+    """
     import pyomo.environ as pyo
 
     numbers, highest = range(len(counts)), model.T.ub
@@ -69,8 +72,8 @@ def add_flush(
 
 
 def flush_values(counts: Counts, copies: Sequence[int], load: float) -> dict[str, float] | None:
-    """What stages with so many copies make of the variables; nothing where nothing is flushed, and None where the model
-    knows no plan of so many slots."""
+    """Values of these variables where the stages have these copies; {} where nothing is flushed, and None where the
+    model knows no plan of so many slots."""
     if not counts:
         return {}
     more = sum(copies) - min(copies)

@@ -50,7 +50,7 @@ class PiperMip(CommonFormulation):
         cutoff: float | None,
         out_of_time: Callable[[], bool],
     ) -> float | None:
-        """Where the graph has too many stages to list, the columns of those within a limit are enough for a while."""
+        """A limit within which there are few stages, where the graph has too many to list; else the cut-off itself."""
         book = _book(_case(problem, options))
         if options["variant"] == "compact" or book.all_stages is not None:
             return cutoff
@@ -90,7 +90,7 @@ def _case(problem: StagingProblem, options: Options) -> _Case:
 
 @lru_cache(maxsize=4)
 def _book(case: _Case) -> StageBook:
-    """Stages are priced once for all cut-offs and for backends that work side by side."""
+    """The book of a case, kept so that stages are priced once for all cut-offs and for backends side by side."""
     return StageBook(case.problem, case.semantics, case.hierarchy)
 
 
@@ -157,13 +157,13 @@ def _build_columns(case: _Case, flushed: bool, floor: float, cutoff: float | Non
 
 
 def _grids(model: Any, whole: tuple[str, ...], step: float) -> dict[str, float]:
-    """Loads on a fine grid, all else that is not binary in whole numbers."""
+    """Steps of the variables: loads on a fine grid, all else that is not binary in whole numbers."""
     families = [(family, 1.0) for family in whole] + [("P", step), ("Z", step)]
-    found = {"T": step}
+    steps = {"T": step}
     for name, width in families:
         family = model.component(name)
-        found |= {} if family is None else {variable.name: width for variable in family.values()}
-    return found
+        steps |= {} if family is None else {variable.name: width for variable in family.values()}
+    return steps
 
 
 def _loss(step: float, counts: Counts, batches: int) -> float:
@@ -198,8 +198,9 @@ def _build_compact(case: _Case, flushed: bool, floor: float, cutoff: float | Non
 PRECISION = 1e-4
 # While no bound but 0 is known, the search goes on at this share of the worst load, and of any possible load.
 SMALL = 1e-6
+# The factor by which the search raises a load that no plan keeps to.
 GROWTH = 1.4
-# Where the bound is 0 no relative precision is ever reached.
+# The most steps of bisection: where the bound is 0 no relative precision is ever reached.
 MAX_STEPS = 50
 
 

@@ -58,10 +58,11 @@ def select(layers: Sequence[Sequence[Option]], limit: int | None) -> Selection |
 
 
 def enclosure(layers: Sequence[Sequence[Option]], limit: int | None) -> tuple[float, float] | None:
-    """Bounds of the least cost, far quicker than `select`: by the linear relaxation, and of a choice that fits."""
+    """A lower bound on the least cost, by the linear relaxation, and the cost of a choice that fits; far quicker than
+    `select`. None where none fits."""
     if limit is None:
-        cost = select(layers, None)
-        return None if cost is None else (cost.cost, cost.cost)
+        selection = select(layers, None)
+        return None if selection is None else (selection.cost, selection.cost)
     return _Search([undominated(options) for options in layers], limit).enclosure()
 
 
@@ -187,7 +188,7 @@ class _RestBound:
         self._sum_up()
 
     def drop(self, layer: int) -> None:
-        """This layer is decided now."""
+        """Leave out a layer whose option is decided."""
         self.steps = [step for step in self.steps if step.layer != layer]
         self._sum_up()
 

@@ -12,10 +12,13 @@ from ...instances.base.compiled import repays_loading
 from ...instances.base.errors import InputError
 from ...instances.staging.problem import StagingProblem
 
+# Largest number of suffix sets.
 MAX_SETS = 30_000
 # Largest number of sets for which all stages between them are listed.
 LISTED_SETS = 5_000
+# Largest number of stages in a lattice.
 MAX_STAGES = 150_000
+# What to do about a graph with too many sets or stages.
 REMEDY = "coarsen the graph (merge layers that stay together), or plan it with --planner dp-piper"
 WIDE_REMEDY = f"{REMEDY}; for two devices on a flat network, give --variant compact"
 
@@ -30,7 +33,7 @@ class Lattice:
 
 
 class TooManyStagesError(Exception):
-    """More than can be listed."""
+    """There are more stages than can be listed."""
 
 
 def build_lattice(problem: StagingProblem, sets: tuple[int, ...], may_be_stage: Callable[[int], bool]) -> Lattice:
@@ -55,18 +58,18 @@ def _needed_by(problem: StagingProblem) -> list[int]:
 def suffix_sets(problem: StagingProblem) -> tuple[int, ...]:
     """All suffix sets, level by level; an `InputError` where there are too many."""
     needed_by = _needed_by(problem)
-    found = [0]
+    sets = [0]
     level = [0]
     while level:
         level = sorted({members | 1 << v for members in level for v in _addable(needed_by, members)})
-        found += level
-        if len(found) > MAX_SETS:
+        sets += level
+        if len(sets) > MAX_SETS:
             raise InputError("layers", f"have more than {MAX_SETS} sets that a stage can start with", WIDE_REMEDY)
-    return tuple(found)
+    return tuple(sets)
 
 
 def _outer_sets(needed_by: list[int], inner: int, may_be_stage: Callable[[int], bool], most: int) -> list[int]:
-    """Larger suffix sets that a stage leads to from `inner`: all on the way there are such sets, too."""
+    """Larger suffix sets that a stage leads to from `inner`; the sets between them, layer by layer, are such, too."""
     seen: set[int] = set()
     waiting = [inner]
     while waiting:

@@ -9,8 +9,8 @@ from ...instances.staging.problem import Layer, StagingProblem
 # There and back: what a layer hands on, and the gradient of it.
 TRIPS = 2.0
 
-# A copy sends and receives gradients, then sends and receives weights. Of ZeRO stages: bytes of a weight's size that
-# move once between two updates, and those that move for every micro-batch.
+# By ZeRO stage: how many times the bytes of the weights move between two updates, and how many times for every
+# micro-batch. Without ZeRO a copy sends and receives gradients, then sends and receives weights.
 SYNC_TRIPS = {0: (4.0, 0.0), 1: (4.0, 0.0), 2: (2.0, 2.0), 3: (0.0, 6.0)}
 
 

@@ -28,7 +28,7 @@ class Memory:
     divided: tuple[Mapping[int, tuple[int, ...]], ...] = ()
     """Fixed bytes that copies of a stage divide among them, like `ways`; empty: none."""
     gathered: Mapping[int, int] = field(default_factory=dict)
-    """By degree what a device needs besides where copies have divided weights."""
+    """By degree, what a device needs besides its layers where copies divide weights among them."""
     byte: int = 1
     """Units of one byte: parts are filled up to whole bytes."""
 
@@ -48,12 +48,12 @@ class Memory:
         return limit if limit is None or copies == 1 else limit - self.gathered.get(t, 0)
 
     def in_copies(self, copies: int) -> Memory:
-        """What is held in so many copies, as if nothing were divided; what is gathered is left out."""
+        """The memory of stages in so many copies, with nothing left to divide; what is gathered is left out."""
         ways = tuple({t: self.held(v, t, copies) for t in of} for v, of in enumerate(self.ways))
         return Memory(ways, self.limits)
 
     def rounded_down(self, in_flight: int) -> Memory:
-        """In a coarser unit, if need be, so that floats add up any stage: all that fits in truth still fits."""
+        """The memory in a unit so coarse that floats add up any stage exactly: all that fits in truth still fits."""
         largest = max(max(held) for of in self.ways for row in of.values() for held in row)
         bits = (
             max(largest, *(limit or 0 for limit in self.limits)) * len(self.ways) * (in_flight + 1)
@@ -67,7 +67,7 @@ class Memory:
 
 
 def memory_of(problem: StagingProblem) -> Memory:
-    """Exactly what is written; amounts above every limit, such as "forbidden" as a huge number, are cut above them."""
+    """The memory exactly as written; amounts above all limits, as a huge number for "forbidden", are cut above them."""
     limits = [kind.memory_bytes for kind in problem.types]
     finite = [as_written(limit) for limit in limits if limit is not None]
     if not finite:

@@ -22,16 +22,17 @@ from .lattice import MAX_STAGES, REMEDY, Lattice
 from .links import TRIPS
 from .memory import memory_of
 
+# Limits are raised by this share for the sake of rounding, and to this least value.
 ROUNDING, LEAST = 1e-9, 1e-300
-# Limits are raised by so much until something is within them; then one that leaves few stages is sought, relatively
-# as closely as that.
+# The factor by which limits are raised until some stage is within them, and how closely, relatively, a limit is then
+# sought that leaves few stages.
 FASTER, CLOSE = 1.3, 1e-3
 # The search for a limit starts at this share of the highest limit if nothing is proven.
 SMALL = 1e-6
-# Sets; fewer are scanned faster than compiled loops are loaded.
+# Number of sets from which on compiled loops pay: fewer are scanned faster than the loops are loaded.
 COMPILED_FROM = 41
 
-# Sums up to so many times their least part are as exact as rounding needs them.
+# Sums that are at most this many times their least part are exact enough.
 ALIKE = 1e6
 
 # Stands for the time of what cannot run at all: infinity would spoil sums that leave it out.
@@ -134,6 +135,7 @@ def _membership(bits: Any, count: int) -> Any:
 
 
 def _layers(problem: StagingProblem, sets: tuple[int, ...], allowed: Degrees) -> Any:
+    """The arrays that `scan` reads; amounts are summed over the layers of each set."""
     words = -(-len(problem.layers) // 64)
     raw = b"".join(members.to_bytes(8 * words, "little") for members in sets)
     bits = np.frombuffer(raw, dtype="<u8").reshape(len(sets), words).astype(np.uint64)
@@ -144,11 +146,11 @@ def _layers(problem: StagingProblem, sets: tuple[int, ...], allowed: Degrees) ->
     limit = memory.limits[0]
 
     def over(rows: Any) -> Any:
-        """Summed over the sets."""
+        """The amounts of single layers, summed over each set."""
         return np.array(rows, dtype=float).reshape(len(degrees), len(problem.layers)) @ inside.T
 
     def least_of(of: Callable[[Configuration], float]) -> list[list[float]]:
-        """The least of each layer, whichever configuration it is of."""
+        """The least amount of each layer, whichever its configuration."""
         return [
             [min(map(of, layer.configurations.get(t, ())), default=0.0) for layer in problem.layers]
             for t in degrees

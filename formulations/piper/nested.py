@@ -64,9 +64,9 @@ def size_of(part: Part) -> int:
 def find_arcs(book: StageBook, candidates: Candidates, cutoff: float | None) -> Arcs:
     """Stages of higher levels, each with a path of stages inside that the devices are enough for, level by level.
 
-    On a level that has none there is no plan.
+    Where some level has none there is no plan.
     """
-    levels, found = book.problem.levels, list[Arc]()
+    levels, all_arcs = book.problem.levels, list[Arc]()
     parts: Sequence[Part] = candidates.columns
     for level in range(1, len(levels)):
         room, arcs = levels[level - 1].devices, list[Arc]()
@@ -81,11 +81,11 @@ def find_arcs(book: StageBook, candidates: Candidates, cutoff: float | None) -> 
                 if cutoff is None or cost <= cutoff * (1 + ROUNDING):
                     arcs.append(Arc(level, inner, outer, members, d, tuple(around), cost))
         arcs = _on_paths(arcs, len(candidates.lattice.sets) - 1)
-        found += arcs
-        if len(found) > MAX_COLUMNS:
+        all_arcs += arcs
+        if len(all_arcs) > MAX_COLUMNS:
             raise TooLargeError("levels", f"have stages in more than {MAX_COLUMNS} ways", "plan with dp-piper")
         parts = arcs
-    return tuple(found)
+    return tuple(all_arcs)
 
 
 def _on_paths(arcs: list[Arc], last: int) -> list[Arc]:
@@ -101,7 +101,7 @@ def _on_paths(arcs: list[Arc], last: int) -> list[Arc]:
 
 
 def _within_room(parts: Sequence[Part], room: int) -> Iterator[tuple[int, int]]:
-    """Pairs of sets between which some stages take no more than these devices together."""
+    """Pairs of sets that a path of stages joins which together take at most `room` devices."""
     ordered = sorted(parts, key=lambda part: part.inner)
     for start in sorted({part.inner for part in parts}):
         least = {start: 0}
@@ -115,7 +115,7 @@ def _within_room(parts: Sequence[Part], room: int) -> Iterator[tuple[int, int]]:
 
 
 def add_levels(model: Any, problem: StagingProblem, candidates: Candidates, arcs: Arcs, unit: float) -> None:
-    """Rows (13) to (18)."""
+    """Add the variables of higher levels, and rows (13) to (18)."""
     model.u = pyo.Var(range(len(arcs)), domain=pyo.Binary)
     uppers = [
         [(e, arc) for e, arc in enumerate(arcs) if arc.level == level] for level in range(1, len(problem.levels))
@@ -140,7 +140,7 @@ class _Path:
             self.into[part.outer].append(number)
 
     def through(self, end: int) -> Any:
-        """1 where the path comes to that set."""
+        """A sum that is 1 where the path comes to that set, else 0."""
         return sum(self.chosen[number] for number in self.into.get(end, ()))
 
     def of(self, v: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""From paths through the suffix sets to staged plans, and back."""
+"""Translations between paths through the suffix sets and staged plans."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .stages import StageBook
 
 
 def planned_stage(book: StageBook, column: Column, carried: int) -> PlannedStage:
-    """The stage with the configurations that are best with so many copies of later stages."""
+    """The stage of a column with its best configurations; `carried`: copies of all later stages."""
     layers, d, t = book.problem.layers, column.d, column.t
     stage = book.stage(column.members, t, column.kind, column.copies)
     chosen = stage.configurations(d, book.reserved(d, column.copies, carried))
@@ -103,7 +103,7 @@ class PathTranslator:
         return {**values, "T": largest / self.unit}
 
     def after(self, end: int, nodes: Iterable[NodeId]) -> int | None:
-        """The suffix set that begins with these layers."""
+        """The index of the suffix set that adds these layers to the one at `end`; None: there is none."""
         position = self.book.problem.index
         members = self.candidates.lattice.sets[end]
         for node_id in nodes:

@@ -69,10 +69,12 @@ class Reach(NamedTuple):
 
 
 def holds(x: Layers, j: int, v: int) -> Any:
+    """Does set j hold layer v?"""
     return (x.bits[j, v >> 6] >> np.uint64(v & 63)) & np.uint64(1)
 
 
 def contains(x: Layers, j: int, i: int) -> bool:
+    """Does set j contain set i?"""
     inside = True
     for w in range(x.bits.shape[1]):
         inside = inside and not x.bits[i, w] & ~x.bits[j, w]
@@ -90,7 +92,7 @@ def borders(x: Layers) -> None:
 
 
 def crossing(x: Layers, j: int, edges: Any) -> int:
-    """The edges that lead into set j from outside, into `edges`; how many."""
+    """Write the edges that lead into set j from outside to `edges`, and return their number."""
     count = 0
     for e in range(x.tail.shape[0]):
         if holds(x, j, x.head[e]) and not holds(x, j, x.tail[e]):
@@ -113,7 +115,7 @@ def fewest_by_time(x: Layers, i: int, j: int, a: int, limit: float, most: int) -
 def fewest_replicas(
     x: Layers, i: int, j: int, a: int, limit: float, least: int, most: int, carried: int, edges: Any, count: int
 ) -> int:
-    """With how many replicas, from `least` to `most`, the stage keeps the limit and fits the memory; 0: with none.
+    """The fewest replicas, from `least` to `most`, with which the stage keeps the limit and fits the memory; 0: none.
 
     `carried`: the fewest replicas of all later stages. `edges`: those that lead into set j.
     """
@@ -167,7 +169,8 @@ def reach_from_the_end(x: Layers, limit: float, rest_devices: Any, rest_replicas
 
 
 def reach_from_the_beginning(x: Layers, limit: float, r: Reach, smaller: Any, larger: Any) -> int:
-    """Second pass: the stages that are left, as pairs of sets; negative where there are more than room for."""
+    """Second pass: write the stages that are left, as pairs of sets, to `smaller` and `larger`, and return their
+    number; -1 where there is no room for all of them."""
     r.devices_out[:], r.replicas_out[:] = FAR, FAR
     last = x.bits.shape[0] - 1
     r.devices_out[last] = r.replicas_out[last] = 0

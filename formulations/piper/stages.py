@@ -86,7 +86,7 @@ class StageBook:
         return NearStages(self._at_best(), self.sets, ascending, (self.least_work, self.least_time))
 
     def _at_best(self) -> StagingProblem:
-        """Flat, and all devices as fast and as large as the best: no stage is slower or larger there."""
+        """The problem on a flat network whose devices are all like the best: no stage is slower or larger there."""
         problem, limits = self.problem, [kind.memory_bytes for kind in self.problem.types]
         finite = [limit for limit in limits if limit is not None]
         unlimited = len(finite) < len(limits) or self.hierarchy == "basic"
@@ -151,7 +151,8 @@ class StageBook:
         return [t for t in self.problem.degrees if common >> t & 1]
 
     def stage(self, members: int, t: int, kind: int = 0, copies: int = 1, relaxed: bool = False) -> Stage:
-        """Copies, on all levels, matter where they divide what they hold; `relaxed`: without what these gather."""
+        """The stage of these layers. `copies`: on all levels, which matter where they divide what they hold; `relaxed`:
+        without the memory that these gather."""
         shards = copies if self.problem.zero else 1
         key = (members, t, kind, -shards if relaxed and self.problem.zero else shards)
         stage = self._stages.get(key)
@@ -175,8 +176,8 @@ class StageBook:
         """Copies on each level above the first, from level 2 on; without levels there is but ()."""
         levels = self.problem.levels[1:]
         most = [level.devices if self.problem.replication else 1 for level in levels]
-        found = itertools.product(*(range(1, count + 1) for count in most))
-        return [copies for copies in found if math.prod(copies) <= self.most]
+        choices = itertools.product(*(range(1, count + 1) for count in most))
+        return [copies for copies in choices if math.prod(copies) <= self.most]
 
     def reserved(self, d: int, copies: int, carried: int) -> int:
         """Micro-batches that memory is reserved for, with d replicas on level 1 and so many copies on all levels."""
@@ -185,14 +186,15 @@ class StageBook:
         return 1 if self.hierarchy == "basic" else -(-self.problem.devices // d)
 
     def sync_time(self, d: int) -> float:
-        """Time per byte of weights, times d: d times the load grows by so much."""
+        """Time to synchronise a byte of weights, times d: a stage's load is (its work + this x its bytes) / d."""
         samples = d if self.semantics == "paper" else self.problem.micro_batches
         once, each = SYNC_TRIPS[self.problem.zero]
         return once * (d - 1) / samples / self.bandwidth + each * (d - 1) / d / self.bandwidth
 
 
 def last_true(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """The largest number up to `high` for which it holds, where it holds for `low` and once false stays so."""
+    """The largest number up to `high` for which `holds` is true. It is taken to be true for `low`, and false for all
+    numbers above one for which it is false."""
     if holds(high):
         return high
     while high - low > 1:
@@ -213,7 +215,7 @@ class _Way:
     held: Bytes
 
     def memory(self, in_flight: int) -> int:
-        """Memory of a stage, in whole units."""
+        """Memory of the layer in whole units, with so many micro-batches in flight."""
         return self.held[0] * in_flight + self.held[1]
 
 
@@ -234,11 +236,11 @@ class Stage:
         """The most micro-batches in flight with which the stage fits into the memory at all."""
         fast = [min(row, key=lambda way: way.work) for row in self.ways]
         self.free_until = self._largest(self.fits_until, lambda y: sum(way.memory(y) for way in fast))
-        """... with which its fastest configurations fit."""
+        """The most micro-batches in flight with which its fastest configurations fit."""
         self._priced: dict[tuple[float, int], _Priced] = {}
 
     def least_load(self, d: int) -> float:
-        """A lower bound whatever is in flight."""
+        """A lower bound on the load, whatever is in flight."""
         return (self.least_work + self.book.sync_time(d) * self.least_weight) / d
 
     def least_memory(self, in_flight: int) -> int:
@@ -307,7 +309,7 @@ class Stage:
 
 
 class _Priced:
-    """One knapsack: enclosed at once, solved when the enclosure is too wide for a question, and once."""
+    """One knapsack. Its least cost is enclosed at once; it is solved, once, when that does not answer a question."""
 
     def __init__(self, stage: Stage, rate: float, in_flight: int) -> None:
         self._of: tuple[Stage, float, int] | None = (stage, rate, in_flight)  # its options would fill the memory
@@ -365,5 +367,5 @@ def _ways(book: StageBook, v: int, members: int, t: int, speed: float, copies: i
 
 
 def positions(members: int) -> list[int]:
-    """The bits that are set."""
+    """The positions of the bits that are set."""
     return [v for v in range(members.bit_length()) if members >> v & 1]

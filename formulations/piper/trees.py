@@ -1,4 +1,4 @@
-"""From paths within paths to trees of stages, and back."""
+"""Translations between paths within paths and trees of stages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .stages import StageBook
 
 
 class _Known(NamedTuple):
-    """A stage with the suffix set that is left behind it."""
+    """A stage with the index of the suffix set of all later stages."""
 
     inner: int
     stage: LeveledStage
@@ -34,18 +34,18 @@ class TreeTranslator:
 
     def decode(self, values: Values) -> LeveledPlan:
         """Level by level; on each the last stage comes first."""
-        known = [_Known(column.inner, self._leaf(column, carried)) for column, carried in self.paths.used(values)]
+        parts = [_Known(column.inner, self._leaf(column, carried)) for column, carried in self.paths.used(values)]
         for level in range(1, len(self.book.problem.levels)):
             chosen = [
                 arc for e, arc in enumerate(self.arcs) if arc.level == level and values.get(f"u[{e}]", 0.0) > 0.5
             ]
             joined = []
             for arc in sorted(chosen, key=lambda arc: arc.inner):
-                inside = [part.stage for part in known if arc.inner <= part.inner < arc.outer][::-1]
+                inside = [part.stage for part in parts if arc.inner <= part.inner < arc.outer][::-1]
                 nodes = tuple(node for stage in inside for node in stage.nodes)
                 joined.append(_Known(arc.inner, LeveledStage(nodes, arc.d, children=tuple(inside))))
-            known = joined
-        return LeveledPlan(tuple(part.stage for part in reversed(known)))
+            parts = joined
+        return LeveledPlan(tuple(part.stage for part in reversed(parts)))
 
     def _leaf(self, column: Column, carried: int) -> LeveledStage:
         stage = planned_stage(self.book, column, carried)

@@ -37,7 +37,10 @@ def average_load_bound(groups: GroupProblem) -> float:
 
 
 def _work_fits(groups: GroupProblem, limit: float, by_relief: Sequence[int]) -> bool:
-    """`by_relief`: groups in the order of what a unit of CPU time relieves accelerators of, the most first."""
+    """Can all devices together do the work with loads of at most `limit`?
+
+    `by_relief`: groups in the order of what a unit of CPU time relieves accelerators of, the most first.
+    """
     work = 0.0
     capacity = groups.cpus * limit * (1 + SAFETY)
     choices = []

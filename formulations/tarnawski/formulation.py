@@ -51,7 +51,7 @@ SPRINT = Stage("decide", ("cp-sat",), 5.0)
 # Long enough for small problems and packings, which it decides at once.
 OPENING = Stage("decide", ("cp-sat",), 2.0)
 
-# A plan that is nearly good enough is worked on.
+# CP-SAT improves a plan that is nearly good enough.
 IMPROVE = Stage("improve", ("cp-sat",), 10.0)
 
 # Annealing, the first and the second time.
@@ -143,7 +143,7 @@ def _contracted(problem: PlacementProblem, contiguous: bool, objective: str) -> 
 
 @lru_cache(maxsize=2)
 def _reduced(groups: GroupProblem, cutoff: float) -> Reduced | Refuted:
-    """Backends that work side by side ask for the same reductions."""
+    """The reductions, kept because backends that work side by side ask for the same ones."""
     return reduce_groups(groups, cutoff)
 
 
@@ -193,10 +193,10 @@ def _build_strong(
         )
 
     def key() -> list[str]:
-        held = [", ".join(str(problem.nodes[v].id) for v in members) for members in groups.members]
+        names = [", ".join(str(problem.nodes[v].id) for v in members) for members in groups.members]
         pins = [", ".join(map(str, net.pins)) for net in groups.nets]
         return [
-            *(f"group {g}: nodes {nodes}" for g, nodes in enumerate(held)),
+            *(f"group {g}: nodes {nodes}" for g, nodes in enumerate(names)),
             *(f"net {e}: groups {pins[e]}" for e in range(len(pins))),
         ]
 

@@ -46,8 +46,8 @@ class GroupProblem:
     sizes: tuple[float, ...]
     """Whole numbers in the unit of `memory`, so that all sums of them are exact."""
     weightless: tuple[bool, ...]
-    """Does the group take no memory that anybody could miss? None does where all fit on one accelerator; next to large
-    sizes a small one may have been rounded down to 0."""
+    """Does the group's memory never matter? So it is where all nodes fit on one accelerator, or where the group's have
+    no size; a size of 0 alone does not say so, since a small one next to large ones may be rounded down to it."""
     supported: tuple[bool, ...]
     """May the whole group be on an accelerator (operators supported, memory large enough)?"""
     nets: tuple[Net, ...]
@@ -217,7 +217,7 @@ def accelerator_takes(problem: PlacementProblem, members: Sequence[int]) -> bool
 
 
 def owners(classes: Sequence[Sequence[int]], count: int) -> list[int]:
-    """The class of each of so many nodes."""
+    """The class of each of `count` nodes."""
     owner = [0] * count
     for c, members in enumerate(classes):
         for i in members:

@@ -41,7 +41,7 @@ def build(
     barred = {v for members in problem.color_classes if not accelerator_takes(problem, members) for v in members}
 
     def cost(time: float) -> float:
-        """What is paid at once and is more than twice the limit is too much, however much more it is."""
+        """The time, capped at twice the limit: a device that pays more at once makes a worse plan anyway."""
         return min(time, 2 * limit) if limit > 0 else time
 
     model = pyo.ConcreteModel("ip-tarnawski, plain")
@@ -100,15 +100,12 @@ def add_contiguity(model: Any, nodes: Sequence[int], arcs: Arcs, places: Sequenc
     model.no_return = pyo.Constraint(arcs, places, rule=lambda m, u, v, i: m.z[v, i] <= m.x[v, i] - m.x[u, i] + 1)
 
 
-# Rows that carry the number of their equation in the paper, in exported models, too.
-
-
 # Maps the name of a block of rows to the number of its equation, as the paper prints it.
 Equations = Mapping[str, str]
 
 
 def number_rows(model: Any, equations: Equations) -> None:
-    """Call them `eq_16_inside[...]` in the place of `inside[...]`."""
+    """Put the numbers of equations into the names of rows: `eq_16_inside[...]` in the place of `inside[...]`."""
     for name, number in equations.items():
         block = model.component(name)
         model.del_component(block)

@@ -38,7 +38,7 @@ class Reduced:
 
 
 def reduce_groups(groups: GroupProblem, cutoff: float) -> Reduced | Refuted:
-    """All reductions for plans of value at most `cutoff`, or the word that there is none."""
+    """The problem after all reductions for plans of value at most `cutoff`, or the proof that there is no such plan."""
     return forced(absorb_free_groups(groups), cutoff)
 
 
@@ -127,6 +127,7 @@ def _saves(groups: GroupProblem, v: int, u: int, part: int) -> bool:
 
 
 def _homeless(groups: GroupProblem, cutoff: float) -> str | None:
+    """The reason why no device can take some group; None where each group has one."""
     for g in range(groups.count):
         if not accelerator_allowed(groups, g, cutoff) and not cpu_allowed(groups, g, cutoff):
             return "a group that must stay together exceeds the cut-off on every device"
@@ -245,12 +246,12 @@ def _clique(groups: GroupProblem, conflicts: set[tuple[int, int]], pinned: Seque
 # unlimited: if a pin is in S, so is `first`; if `second` is in S, so is every pin.
 
 
-# The whole of all costs in integer steps: capacities of the flow code are 32-bit.
+# The sum of all costs in integer steps: capacities of the flow code are 32-bit.
 UNITS = 2**29
 
 
 class CutNetwork:
-    """Built once per problem; each question changes a few capacities."""
+    """The network of these cuts, built once per problem; each question changes a few capacities."""
 
     def __init__(self, groups: GroupProblem) -> None:
         import numpy as np

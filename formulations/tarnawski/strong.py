@@ -184,8 +184,8 @@ def _cpu_constraints(
 
 
 def _by_position(positions: Iterable[int], at: dict[tuple[int, int], Any]) -> dict[int, list[tuple[int, Any]]]:
-    """The groups that may be there, with their variables."""
-    found: dict[int, list[tuple[int, Any]]] = {j: [] for j in positions}
+    """The groups that may be at each position, with their variables."""
+    groups_at: dict[int, list[tuple[int, Any]]] = {j: [] for j in positions}
     for (g, j), variable in at.items():
-        found[j].append((g, variable))
-    return found
+        groups_at[j].append((g, variable))
+    return groups_at

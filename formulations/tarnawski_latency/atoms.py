@@ -67,7 +67,7 @@ class Atoms:
         return left
 
     def arcs_in_order(self) -> list[tuple[int, int]]:
-        """Topologically, by their sources."""
+        """The arcs in a topological order of their sources."""
         rank = topological_ranks(self.nodes, self.arcs)
         return sorted(self.arcs, key=lambda arc: rank[arc[0]])
 
@@ -96,7 +96,7 @@ def atoms_of(
     merged: bool = True,
     classes: tuple[tuple[int, ...], ...] | None = None,
 ) -> Atoms:
-    """`pieces`: subgraphs per accelerator; `merged`: classes that must share a piece are one atom.
+    """The atoms of a problem. `pieces`: subgraphs per accelerator; `merged`: classes that must share a piece are atoms.
 
     `classes`: what must share a device, where that is more than the colours say.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+# The cost of what is impossible.
 NEVER = math.inf
 
 
@@ -13,20 +14,20 @@ def divisions(
     sizes: Any, relief: Any, room: float, ratio: float, gaps: Any, strides: Any, twins: Any, firsts: Any, places: Any,
     table: Any, begin: int, budget: int,
 ) -> int:  # fmt: skip
-    """Fills table[held before, held behind, own pieces, step before, step behind] of one cell with its least costs.
+    """Fill table[held before, held behind, own pieces, step before, step behind] of one cell with its least costs.
 
     `place[i, c]`: how many nodes of chain c ideal i holds; `fast[c]`, `slow[c]`, `least[c]`: times of its first nodes.
     `moved[0, c, k, l]`, `moved[1, c, k, l]`: what a piece reads and sends at least that touches those from k to l - 1,
     `moved[2, c, k, l]`: what these take then, one after the other; `each`: what any piece reads and sends.
     `before[i]`: load of ideal i as the end of a piece; `behind[j]`: load of all but ideal j as the beginning of one;
     `steps`: where their memory is in the table; `sizes[c]`: memory of the first nodes of chain c. A piece has `room`
-    for so much, and `relief` says what it costs to do without. The empty ideal is the first, the whole cell the last.
+    for this much memory, and `relief` says what it costs to do with less. The first ideal is empty, the last one whole.
 
     An ideal is one of each part of the cell: number i has number i // strides[k + 1] % (strides[k] / strides[k + 1])
     of part k, which has the chains from firsts[k] on. Where `twins[k]`, part k is equal to the one before, and of
-    pairs that differ in which is which only one is looked at. `gaps` and `places` are paper.
+    pairs that differ in which is which only one is looked at. `gaps` and `places` are scratch space.
 
-    Begins with ideal `begin`, looks at about `budget` pairs, and returns where to go on.
+    Begin with ideal `begin`, look at about `budget` pairs, and return the ideal to go on with.
     """
     ideals, parts = place.shape[0], twins.shape[0]
     lower, upper, since = places[0], places[1], budget
@@ -92,7 +93,7 @@ def _divide_at(
     place: Any, fast: Any, slow: Any, least: Any, moved: Any, each: Any, before: Any, behind: Any, steps: Any,
     sizes: Any, relief: Any, room: float, ratio: float, gaps: Any, i: int, j: int, table: Any,
 ) -> None:  # fmt: skip
-    """Ideal i to the piece before, all but ideal j to the one behind."""
+    """Lower the table by one division: ideal i goes to the piece before, all but ideal j to the one behind."""
     last = place.shape[0] - 1
     m, n = steps[0, i], steps[1, j]
     loads = before[i] + behind[j]
@@ -112,7 +113,7 @@ def _divide_at(
 
 
 def _spread(table: Any) -> None:
-    """What takes less memory may be had where there is more."""
+    """Lower the costs of steps with more memory to those of steps with less, whose divisions fit there as well."""
     for own in range(table.shape[0]):
         for m in range(table.shape[1]):
             for n in range(table.shape[2]):
@@ -148,7 +149,7 @@ def pair_of(
 
 
 def _promising(place: Any, slow: Any, least: Any, i: int, j: int, known: Any, loads: float) -> bool:
-    """Could the pair cost less than all that is known?"""
+    """Could the pair cost less than the table knows for some number of own pieces?"""
     path, pool = 0.0, 0.0
     for c in range(place.shape[1]):
         path = max(path, least[c, place[j, c]] - least[c, place[i, c]])
@@ -167,7 +168,7 @@ def remainders(
     place: Any, fast: Any, slow: Any, least: Any, moved: Any, each: Any, sizes: Any, relief: Any, room: float, i: int,
     j: int, ratio: float, gaps: Any,
 ) -> None:  # fmt: skip
-    """gaps[own]: no more time than what ideal j has and ideal i has not takes on the CPUs and on `own` pieces."""
+    """Fill gaps[own]: a lower bound on the time of what ideal j has beyond ideal i on the CPUs and on `own` pieces."""
     chains, most = place.shape[1], gaps.shape[0]
     path, pool, nodes = 0.0, 0.0, 0
     for c in range(chains):

@@ -40,7 +40,7 @@ def stages_of_row(atoms: Atoms) -> list[int | None] | None:
 
 
 def _divisions(row: Row, best: Best) -> list[_Division]:
-    """In the order of the row, found again from the end: the costs are the very same sums."""
+    """The divisions of the best row in its order. They are found from its end: the costs are the very same sums."""
     cell, held, step, divisions = len(row.cells) - 1, False, 0, list[_Division]()
     pieces = min(range(best.pooled.shape[1]), key=lambda p: best.pooled[cell, p])
     while cell >= 0:
@@ -54,7 +54,7 @@ def _divisions(row: Row, best: Best) -> list[_Division]:
 def _ways(
     row: Row, best: Best, cell: int, pieces: int, held: bool, step: int
 ) -> Iterator[tuple[_Division, int, int]]:
-    """All that lead to these costs, each with the pieces before it and the step of the beginning."""
+    """All divisions that lead to these costs, each with the pieces before it and the step of the beginning."""
     value = best.begun[cell, pieces, step] if held else best.pooled[cell, pieces]
     for own in range(min(row.tables.shape[3], pieces - held + 1)):
         left = pieces - held - own
@@ -93,6 +93,8 @@ def _pieces_before(row: Row, cell: int) -> Iterator[tuple[int, float, float]]:
 
 
 class _Builder:
+    """Gives each node its piece, division after division."""
+
     def __init__(self, row: Row, divisions: Sequence[_Division]) -> None:
         self.row = row
         self.stages: list[int | None] = [None] * row.atoms.nodes
@@ -112,7 +114,7 @@ class _Builder:
             self.stages[v] = piece
 
     def whole(self, cells: range, piece: int | None) -> None:
-        """The nodes behind them, and all between those."""
+        """Put the cut nodes behind these cells, and all nodes between them, into the piece."""
         for j in cells:
             behind = self.row.cells[j].behind
             assert behind is not None, "only the last cell has nothing behind it"
@@ -121,7 +123,7 @@ class _Builder:
                 self.put(self.row.cells[j].inner, piece)
 
     def divide(self, division: _Division, piece: int | None) -> int | None:
-        """The piece that begins in the cell; `piece` ends there."""
+        """Put the nodes of a cell in which `piece` ends; returns the piece that begins there."""
         cell = self.row.divided[division.cell]
         assert cell.pairs is not None, "there is no plan otherwise"
         place = cell.pairs[0]
@@ -140,7 +142,7 @@ class _Builder:
         return begun
 
     def share(self, parts: Sequence[Sequence[int]], pieces: Sequence[int]) -> None:
-        """The CPUs get the fastest parts, as many of them as is best."""
+        """Share parts of chains out among pieces; the CPUs get the fastest parts, as many of them as is best."""
         fast, slow = (
             {part: math.fsum(times[v] for v in part) for part in map(tuple, parts)}
             for times in (self.row.fast, self.row.slow)

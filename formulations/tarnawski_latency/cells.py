@@ -39,12 +39,12 @@ from ..tarnawski.groups import topological_ranks
 from . import cell_kernel
 from .atoms import Atoms
 
-# Ideals of one cell and of one part of it, whose pairs are all looked at. A larger cell costs its longest path where it
-# is divided.
+# The most ideals of one cell and of one part of it, whose pairs are all looked at. A larger cell costs its longest path
+# where it is divided.
 MAX_IDEALS = 200_000
 MAX_PART_IDEALS = 12_000
 
-# Pairs of ideals of all cells; cells beyond that number count as too large.
+# The most pairs of ideals of all cells; cells beyond that number count as too large.
 MAX_PAIRS = 1_000_000_000
 
 # Pairs between two looks at the clock, about a tenth of a second; and how much of the time left all cells may take.
@@ -57,7 +57,7 @@ STEPS = 24
 # No single time counts more than this many longest paths, so that sums of floats stay precise.
 CAP = 100.0
 
-# Steps of a loop from which on machine code pays.
+# Steps of a loop from which on machine code pays, and the steps that a pair of ideals takes.
 COMPILED_FROM = 20_000
 STEPS_OF_A_PAIR = 10
 
@@ -73,8 +73,8 @@ class Cell:
 
 
 def cell_bound(atoms: Atoms, *, further: bool = True) -> float:
-    """0 where the graph is no row of cells. `further`: divide cells as long as the clock lets us; False: take what is
-    known."""
+    """Lower bound on the latency; 0 where the graph is no row of cells. `further`: divide cells as long as the clock
+    lets us; False: take what is known."""
     row = row_of(atoms)
     if row is not None and further:
         row.go_on()
@@ -123,7 +123,7 @@ class Divided:
     pairs: tuple[Any, ...] | None = None
     """What `cell_kernel` needs to find a pair again; None: the cell is not divided, or too large."""
     steps: int = 0
-    """No more pairs than that."""
+    """Upper bound on the number of pairs of its ideals."""
 
     @property
     def ideals(self) -> int:
@@ -168,11 +168,11 @@ class Row:
         """Cells that are still to be divided, the smallest last."""
         self.pairs = 0
         self.begun: tuple[Divided, int] | None = None
-        """The last of them, as far as it is divided, and the ideal with which to go on."""
+        """The last cell of `open`, as far as it is divided, and the ideal with which to go on."""
         self.stack()
 
     def go_on(self) -> None:
-        """Divide what is not divided yet. Whoever has little time takes the longest paths of the others."""
+        """Divide the cells that are open while there is time; the others keep their longest paths as their costs."""
         left = clock.seconds_left()
         end = math.inf if left is None else clock.now() + TIME_SHARE * left
         before = len(self.open)
@@ -192,7 +192,7 @@ class Row:
             self.stack()
 
     def stack(self) -> None:
-        """All cells in one array each; what a cell lacks cannot be entered."""
+        """Join the tables of all cells, with infinite costs where a cell has no entry, and compute the bound."""
         import numpy as np
 
         own, steps = (max(cell.table.shape[axis] for cell in self.divided) for axis in (2, 3))
@@ -207,7 +207,7 @@ class Row:
         self.bound = value if math.isfinite(value) else 0.0
 
     def best(self, rooms: Any) -> Best:
-        """With `least_rooms` a bound; with `most_rooms` all that is held has room."""
+        """The cheapest row: with `least_rooms` its cost is a bound; with `most_rooms` all of it fits the memory."""
         import numpy as np
 
         cells, pieces, steps = len(self.cells), self.atoms.stages, rooms.shape[2]
@@ -217,7 +217,7 @@ class Row:
         return Best(float(value), pooled, begun)
 
     def held(self, nodes: Sequence[int]) -> float:
-        """Their work on an accelerator; infinite where none takes them all."""
+        """Work of these nodes on one accelerator; infinite where none takes them all."""
         return math.fsum(self.fast[v] for v in nodes) if all(self.allowed[v] for v in nodes) else math.inf
 
     def divide(self, cell: Cell) -> Divided | None:
@@ -225,9 +225,9 @@ class Row:
         import numpy as np
 
         parts = self.parts(cell)
-        if (found := self.ideals(parts)) is None:
+        if (ideals := self.ideals(parts)) is None:
             return None
-        masks, strides = found
+        masks, strides = ideals
         twins = [k > 0 and self.looks(cell, part) == self.looks(cell, parts[k - 1]) for k, part in enumerate(parts)]
         pairs = _count_pairs([a // b for a, b in pairwise(strides)], twins)
         if self.pairs + pairs > MAX_PAIRS:
@@ -252,7 +252,7 @@ class Row:
         own = min(self.atoms.stages, len(chains) + 1)  # the last stands for more, too, and so has room for all
         moved = self.least_moved(cell, chains)
         firsts = np.cumsum([0, *map(len, chains_of)])
-        paper = (
+        scratch = (
             np.zeros(1 + own),
             np.array(strides),
             np.array(twins, dtype=bool),
@@ -270,7 +270,7 @@ class Row:
             steps,
             *memory,
             self.ratio(cell),
-            *paper,
+            *scratch,
         )
         table = np.full((2, 2, 1 + own, least.shape[1], least.shape[1]), math.inf)
         return Divided(table, least, most, tuple(map(tuple, chains)), arrays, pairs)
@@ -302,7 +302,7 @@ class Row:
         return sorted(parts, key=lambda nodes: self.looks(cell, nodes))
 
     def looks(self, cell: Cell, part: Sequence[int]) -> tuple[Any, ...]:
-        """All that counts of a part of a cell."""
+        """All that matters of a part of a cell: the same for parts that may stand in for each other."""
         at = {v: b for b, v in enumerate((*part, cell.behind))}
         reads = () if cell.before is None else self.after[cell.before]
         amounts = (self.fast, self.slow, self.moved, self.node_sizes, self.allowed)
@@ -348,7 +348,7 @@ class Row:
 
     def chains(self, inner: Sequence[int]) -> list[list[int]]:
         """Paths that share no node and cover all; each is the one with the most work of what is left."""
-        left, found = set(inner), []
+        left, paths = set(inner), []
         while left:
             ahead: dict[int, tuple[float, int | None]] = {}
             for v in reversed(inner):
@@ -362,8 +362,8 @@ class Row:
                 chain.append(node)
                 node = ahead[node][1]
             left -= set(chain)
-            found.append(chain)
-        return found
+            paths.append(chain)
+        return paths
 
     def prefixes(self, chains: Sequence[Sequence[int]], times: Sequence[float]) -> Any:
         """Times of the first nodes of each chain."""
@@ -375,7 +375,7 @@ class Row:
         return sums
 
     def crossing(self, cell: Cell, member: Any, at: Mapping[int, int]) -> Any:
-        """For each ideal: the tensors of it and of the cut node before that are read behind it, as times."""
+        """For each ideal: transfer times of its outputs, and of the cut node before, that nodes behind it read."""
         import numpy as np
 
         total = np.zeros(len(member))
@@ -404,8 +404,8 @@ class Row:
         return tables
 
     def least_moved(self, cell: Cell, chains: Sequence[Sequence[int]]) -> Any:
-        """[side, chain, first, last]: what a piece reads (side 0) and sends of that part of the chain itself, and what
-        the part takes in time if a piece touches it (2).
+        """[side, chain, first, last]: what a piece reads (side 0) and sends (1) of that part of the chain itself, and
+        what the part takes in time if a piece touches it (2).
 
         It may begin with the chain, and read what others read, too; and it may end with the chain, where what reads
         the last node is in the piece.
@@ -448,7 +448,7 @@ class Row:
         return self.moved[cell.before] if cell.before is not None and chain[0] in self.after[cell.before] else 0.0
 
     def least_of_each(self, cell: Cell) -> Any:
-        """Least that any piece inside the cell reads and sends."""
+        """The least that any piece inside the cell reads and sends."""
         import numpy as np
 
         if cell.before is None or cell.behind is None or not cell.inner:
@@ -463,7 +463,7 @@ def function(name: str, steps: float) -> Any:
 
 
 def _count_pairs(ideals: Sequence[int], twins: Sequence[bool]) -> int:
-    """So many pairs at most, one in the other, if of those that differ in the order of equal parts one is counted."""
+    """The most pairs of ideals, one in the other, where those that differ in the order of equal parts count once."""
     pairs, alike = 1, 1
     for number, twin in zip(ideals, twins, strict=True):
         alike = alike + 1 if twin else 1

@@ -22,6 +22,7 @@ from .atoms import Atoms
 from .cuts import Cover, covers, critical_paths
 from .path_bound import joined_arcs
 
+# Units of the rows of covers: their reliefs are rounded up to whole ones.
 RELIEF_UNITS = 100
 # Rounded numbers per node: its work, the tensor that it reads and the tensor that it sends.
 ROUNDED_PER_NODE = 3
@@ -130,7 +131,7 @@ class LatencyBuilder(NativeBuilder):
     # ---- devices ----------------------------------------------------------------------------------------
 
     def devices(self) -> None:
-        """Memory; with several pieces per accelerator also which stage runs where."""
+        """Rows of memory; with several pieces per accelerator also those that say which stage runs where."""
         if self.data["pieces"] == 1:
             self.on, self.held = None, self.x
             for p in self.stages:
@@ -292,13 +293,13 @@ class LatencyBuilder(NativeBuilder):
         for u, v in self.arcs:
             if v in inside and data["transfer"][u]:
                 readers.setdefault(u, []).append(v)
-        for u, those in readers.items():
-            if len(those) == 1:
-                terms.append(data["transfer"][u] * self.crossing[u, those[0]][1])
+        for u, targets in readers.items():
+            if len(targets) == 1:
+                terms.append(data["transfer"][u] * self.crossing[u, targets[0]][1])
                 continue
             for p in self.stages:
                 moved = self.flag(f"path[{u},{p},{nodes[0]}]")
-                for v in those:
+                for v in targets:
                     self.model.add_bool_or(moved, self.at[v][p].Not(), self.same[u, v][p])
                 terms.append(data["transfer"][u] * moved)
         self.model.add(self.total >= sum(terms))

@@ -20,6 +20,7 @@ SLACK = 1e-9
 # Nodes beside a path join its covers from this share of the memory on.
 LARGE = 0.01
 
+# The most critical paths.
 MAX_PATHS = 4
 
 
@@ -83,9 +84,10 @@ def covers(atoms: Atoms) -> list[Cover]:
 
 
 def _along(atoms: Atoms, path: Sequence[int], memory: float) -> list[Cover]:
+    """The covers of the shortest intervals of a path."""
     beside = _neighbours(atoms, path, memory)
     shares = [math.fsum(_share(atoms, w, memory) for w in (v, *beside[v])) for v in path]
-    found = []
+    path_covers = []
     for least in range(1, min(atoms.stages, math.ceil(math.fsum(shares)))):
         first = 0
         for last in range(len(path)):
@@ -93,25 +95,25 @@ def _along(atoms: Atoms, path: Sequence[int], memory: float) -> list[Cover]:
                 continue
             while math.fsum(shares[first + 1 : last + 1]) > least * (1 + SLACK):
                 first += 1
-            found.append(_cover(atoms, path[first : last + 1], beside, memory, least))
+            path_covers.append(_cover(atoms, path[first : last + 1], beside, memory, least))
             first += 1
-    return found
+    return path_covers
 
 
 def _cover(atoms: Atoms, path: Sequence[int], beside: dict[int, list[int]], memory: float, least: int) -> Cover:
-    """Pieces n >= total - s with s the share that is on CPUs; n is whole, so n + s / f >= least + 1 with f = the
-    fraction of the total above `least` (mixed-integer rounding)."""
+    """The cover of one interval: it passes n >= total - s pieces with s the share that is on CPUs; n is whole, so
+    n + s / f >= least + 1 with f = the fraction of the total above `least` (mixed-integer rounding)."""
     members = [w for v in path for w in (v, *beside[v])]
     shares = {w: share for w in members if (share := _share(atoms, w, memory)) > 0}
     fraction = min(1.0, math.fsum(shares.values()) - least)
     reliefs = tuple((w, min(float(least), share / fraction * (1 + SLACK))) for w, share in shares.items())
-    known = set(atoms.arcs)
-    hanging = ((v, w) if (v, w) in known else (w, v) for v in path for w in beside[v])
+    arcs = set(atoms.arcs)
+    hanging = ((v, w) if (v, w) in arcs else (w, v) for v in path for w in beside[v])
     return Cover(_between(atoms, pairwise(path)), _between(atoms, hanging), reliefs, least)
 
 
 def _between(atoms: Atoms, arcs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Inside an atom nothing can come apart."""
+    """The arcs between different atoms: inside an atom nothing can come apart."""
     return tuple((u, v) for u, v in arcs if atoms.atom_of[u] != atoms.atom_of[v])
 
 

@@ -130,7 +130,7 @@ def _built(
 
     def key() -> list[str]:
         nodes = [", ".join(str(problem.nodes[v].id) for v in members) for members in atoms.members]
-        return [f"atom {a}: nodes {held}" for a, held in enumerate(nodes)]
+        return [f"atom {a}: nodes {names}" for a, names in enumerate(nodes)]
 
     size = {"atoms": atoms.count, "stages": atoms.stages, "arcs": len(atoms.arcs)}
     return BuiltModel(model, decode, encode, size=size, exclude=exclude, rounding=rounding, key=key)

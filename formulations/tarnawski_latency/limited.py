@@ -140,7 +140,7 @@ def _built(
 
 
 def _chained(problem: PlacementProblem, atoms: Atoms, plan: PlacementPlan) -> Staged | None:
-    """Stages in the order of the chain; None where the plan is none, or tears an atom."""
+    """The plan's stages in the order of its chain; None where it is no chain, has too many stages or tears an atom."""
     order = stage_order_of(problem, plan)
     held = {device.name: device.nodes for device in plan.devices if device.type == "accelerator" and device.nodes}
     used = [name for name in order or () if name in held]
@@ -171,7 +171,7 @@ def _without_pieces(plan: PlacementPlan) -> PlacementPlan:
 
 
 def _cpu_values(problem: PlacementProblem, atoms: Atoms, plan: PlacementPlan) -> Values:
-    """CPUs in the order of their first atom, as the model names them."""
+    """Values of c[a, j]: atom a is on CPU j; CPUs are named in the order of their first atom, as in the model."""
     place = {node_id: device.name for device in plan.devices if device.type == "cpu" for node_id in device.nodes}
     number: dict[str, int] = {}
     values: dict[str, float] = {}

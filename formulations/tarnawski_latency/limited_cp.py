@@ -27,13 +27,13 @@ FINEST = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Within what plans are sought, in the problem's time unit."""
+    """The limits within which plans are sought, in the problem's time unit."""
 
     latency: float
     cutoff: float
     """The largest load that is asked for."""
     load: float
-    """No plan has less."""
+    """Lower bound on the largest load of any plan."""
     least_latency: float = 0.0
 
 
@@ -65,7 +65,7 @@ def build(data: Mapping[str, Any]) -> NativeBuilt:
 
 
 class LimitedBuilder(cp.LatencyBuilder):
-    """`c[a][j]`: atom a is on CPU j."""
+    """The latency model with the largest load as its objective. `c[a][j]`: atom a is on CPU j."""
 
     def objective(self) -> None:
         data = self.data
@@ -98,7 +98,7 @@ class LimitedBuilder(cp.LatencyBuilder):
         return sum(terms)
 
     def pool(self) -> None:
-        """Each atom of the pool on one CPU, a class on one alone; CPUs are named in the order of their first atom."""
+        """Each atom of the pool is on one CPU, a class on a single one; CPUs are named in the order of first atoms."""
         model, cpus = self.model, range(self.data["cpus"])
         self.c = [[self.flag(f"c[{a},{j}]") for j in cpus] for a in self.atoms]
         for a in self.atoms:
@@ -114,7 +114,7 @@ class LimitedBuilder(cp.LatencyBuilder):
             model.add(self.largest >= sum(work * held[v] for v, work in enumerate(self.data["cpu_work"]) if work))
 
     def known(self) -> None:
-        """What no CPU can take, and what no accelerator can hold together."""
+        """Rows for what no CPU can take, and for what no accelerator can hold together."""
         for a in self.data["on_accelerators"]:
             self.model.add(self.cpu[a] == 0)
         for a, b in self.data["conflicts"]:

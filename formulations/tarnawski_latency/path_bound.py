@@ -1,8 +1,9 @@
 """A bound that joins path, memory and transfers: the best way to cut one long path into pieces and CPU nodes.
 
 A piece is convex, so it meets a path in an interval, and the path waits for all of the piece's load. A dynamic program
-over the path therefore bounds the latency: cost of the best partition into CPU nodes and at most k q intervals. With an
-interval the piece holds everything between its ends (and what must be with it); that gives it a least load and size.
+over the path therefore bounds the latency: the cost of the best partition into CPU nodes and intervals, at most one for
+each piece that the accelerators may run. With an interval the piece holds everything between its ends (and what must be
+with it); that gives it a least load and size.
 Nodes next to it that may or may not be inside are relaxed: what has no room must be left out, at its least price.
 """
 
@@ -20,7 +21,7 @@ from .cuts import SLACK, critical_paths
 # Larger graphs have the path alone as their bound: sets of nodes are bit masks here.
 MAX_NODES = 3000
 
-# Intervals of one path; a path with more of them is left out.
+# The most intervals of one path; a path with more of them is left out.
 MAX_INTERVALS = 100_000
 
 # By end j of an interval path[i:j]: its starts i with the least loads and sizes of such pieces.
@@ -36,12 +37,12 @@ def path_bound(atoms: Atoms) -> float:
 def joined_arcs(atoms: Atoms, cutoff: float) -> list[tuple[int, int]]:
     """Arcs of critical paths that stay inside a piece in every plan of at most that latency: all partitions of the
     path with a division there cost more."""
-    found: dict[tuple[int, int], None] = {}
+    arcs: dict[tuple[int, int], None] = {}
     for cut in _cuts(atoms):
         for place in range(1, len(cut.path)):
             if cut.divided(place) > cutoff * (1 + SLACK):
-                found[cut.path[place - 1], cut.path[place]] = None
-    return [(u, v) for u, v in found if atoms.atom_of[u] != atoms.atom_of[v]]
+                arcs[cut.path[place - 1], cut.path[place]] = None
+    return [(u, v) for u, v in arcs if atoms.atom_of[u] != atoms.atom_of[v]]
 
 
 @lru_cache(maxsize=8)
@@ -75,7 +76,7 @@ class _Cut:
 
     @property
     def value(self) -> float:
-        """0 where there is no partition at all: then others will say why."""
+        """The least cost of a partition; 0 where there is none at all, since the model will say why."""
         value = min(row[-1] for row in self.best)
         return value if math.isfinite(value) else 0.0
 
@@ -86,7 +87,7 @@ class _Cut:
 
 
 def _tied(atoms: Atoms, path: Sequence[int]) -> list[bool]:
-    """By place, from 0 to the length: must the nodes before and behind it share a device?"""
+    """For each place from 0 to the length of the path: must the nodes before and behind it share a device?"""
     class_of = {a: c for c, members in enumerate(atoms.classes) for a in members}
     owners = [class_of.get(atoms.atom_of[v]) for v in path]
     return [False, *(a is not None and a == b for a, b in pairwise(owners)), False]
@@ -95,8 +96,8 @@ def _tied(atoms: Atoms, path: Sequence[int]) -> list[bool]:
 def _partitions(
     stages: int, cpu: Sequence[float], loads: _Loads, tied: Sequence[bool], memory: float
 ) -> list[list[float]]:
-    """Least costs by number of pieces and nodes. At a tied place nodes on the CPUs follow such, and pieces follow
-    pieces: such a run shares one memory."""
+    """Least costs by number of pieces and nodes. Both sides of a tied place are on the CPUs, or both in pieces: a run
+    of pieces with tied places between them shares one memory."""
     best = [[math.inf] * (len(cpu) + 1) for _ in range(stages + 1)]
     pooled = [[math.inf] * (len(cpu) + 1) for _ in range(stages + 1)]
     ends: dict[tuple[int, int], list[tuple[float, float]]] = {}
@@ -105,27 +106,27 @@ def _partitions(
         for pieces in range(stages + 1):
             before = pooled if tied[j - 1] else best
             pooled[pieces][j] = before[pieces][j - 1] + cpu[j - 1]
-            found = []
+            runs_here = []
             for i, load, size in loads[j] if pieces else ():
                 runs = ends[pieces - 1, i] if tied[i] else [(0.0, best[pieces - 1][i])]
-                found += [(run + size, value + load) for run, value in runs if run + size <= memory]
+                runs_here += [(run + size, value + load) for run, value in runs if run + size <= memory]
             if tied[j]:
-                ends[pieces, j] = _cheaper_with_size(found)
-            best[pieces][j] = min([pooled[pieces][j], *(value for _, value in found)])
+                ends[pieces, j] = _cheaper_with_size(runs_here)
+            best[pieces][j] = min([pooled[pieces][j], *(value for _, value in runs_here)])
     return best
 
 
-def _cheaper_with_size(found: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Sizes and costs without those that are no cheaper than a smaller one."""
+def _cheaper_with_size(runs: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Pairs of size and cost without those that are no cheaper than a smaller one."""
     kept: list[tuple[float, float]] = []
-    for size, value in sorted(found):
+    for size, value in sorted(runs):
         if value < (kept[-1][1] if kept else math.inf):
             kept.append((size, value))
     return kept
 
 
 class _Reach:
-    """Sets of nodes as bit masks."""
+    """What is before, behind and together with each node, as bit masks of nodes."""
 
     def __init__(self, atoms: Atoms) -> None:
         self.atoms = atoms
@@ -169,6 +170,7 @@ class _Reach:
 
 
 def bits(mask: int) -> Iterator[int]:
+    """The positions of the bits that are set, the lowest first."""
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1
@@ -227,7 +229,7 @@ class _Piece:
         return certain + _relaxed(list(choices.values()), room)
 
     def _join(self, choices: dict[int, _Choice], barred: int) -> None:
-        """What joins the piece sends to those that are barred, and reads of them."""
+        """Add to the price of nodes inside: what they send to barred nodes, and what they read of them."""
         reach, moved = self.reach, self.reach.atoms.transfer_times
         readers: dict[int, list[_Choice]] = {}
         for w, choice in choices.items():
@@ -235,9 +237,9 @@ class _Piece:
                 choice.inside += moved[w]
             for u in bits(reach.before[w] & barred & ~self.reads):
                 readers.setdefault(u, []).append(choice)
-        for u, those in readers.items():  # paid once, as soon as one of them is inside
-            for choice in those:
-                choice.inside += moved[u] / len(those)
+        for u, reading in readers.items():  # paid once, as soon as one of them is inside
+            for choice in reading:
+                choice.inside += moved[u] / len(reading)
 
 
 def _interval_loads(reach: _Reach, path: Sequence[int]) -> _Loads | None:

@@ -61,7 +61,7 @@ def build(atoms: Atoms, *, cutoff: float | None = None) -> Any:
 
 
 def read(values: Mapping[str, float], atoms: Atoms) -> Staged:
-    """Subgraphs are stages, empty ones included."""
+    """The plan of a solution: its stages are the subgraphs, empty ones included."""
     count = atoms.accelerators * atoms.pieces
     stage_of = tuple(
         next((s - 1 for s in range(1, count + 1) if values.get(f"x[{v},{s}]", 0.0) > 0.5), None)
@@ -71,7 +71,7 @@ def read(values: Mapping[str, float], atoms: Atoms) -> Staged:
 
 
 def write(staged: Staged, atoms: Atoms) -> dict[str, float]:
-    """Each stage is the next subgraph of its accelerator."""
+    """Values of x for a plan: each stage is the next subgraph of its accelerator."""
     used: dict[int, int] = {}
     slot_of = []
     for device in staged.device_of:

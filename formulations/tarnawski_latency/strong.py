@@ -1,11 +1,11 @@
 """The strong latency model in Pyomo: the stages of `cp`, as rows for any MIP solver.
 
     done[v] >= done[u] + p_cpu[v] cpu[v]                      results in host memory, for every arc (u, v)
-    start[p] >= done[u] - M (1 - in[u, p])                    a stage waits for all that it reads
+    start[p] >= done[u] - M (1 - reads[u, p])                 a stage waits for all that it reads
     finish[p] >= start[p] + load[p],  done[v] >= finish[p] - M (1 - x[v, p])
     f[v] >= f[u] + work[v] + c[u] (off[u, v] + onto[u, v])     the second clock: paths with their transfers, no M
 
-Every M is the room that the longest paths before and behind leave below the cut-off.
+An M is the cut-off, or what the longest path before or behind a node leaves of it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _Builder:
         return self.model
 
     def begin(self, block: str) -> None:
-        """The rows that follow are of this block."""
+        """Start a block of rows, to which `row` adds."""
         self.block = self.pyo.ConstraintList()
         self.model.add_component(block, self.block)
 
@@ -119,9 +119,9 @@ class _Builder:
             self.row(memory_row(((sizes[a], at) for a, at in held.items()), limit))
 
     def devices(self) -> list[dict[int, Any]]:
-        """d[p, i]: stage p runs on accelerator i; h[a, i]: atom a is there. Named in the order of first stages.
+        """d[p, i]: stage p runs on accelerator i; h[a, i]: atom a is there. Returns h, by accelerator and atom.
 
-        The atoms of each accelerator.
+        Accelerators are named in the order of their first stages.
         """
         self.begin("devices")
         atoms, model, devices = self.atoms, self.model, range(self.atoms.accelerators)
@@ -152,7 +152,7 @@ class _Builder:
     # ---- transfers and times ----------------------------------------------------------------------------
 
     def transfers(self) -> None:
-        """same <= both ends; what is not the same is read and sent."""
+        """same[a, b, p] is 0 unless atoms a and b are both in stage p; what crosses its border is read or sent."""
         self.begin("transfers")
         atoms, model = self.atoms, self.model
         pairs = sorted({(atoms.atom_of[u], atoms.atom_of[v]) for u, v in atoms.arcs})
@@ -254,7 +254,7 @@ class _Builder:
         return sorted({u for u, v in self.atoms.arcs if v in inside and cost[u]})
 
     def whole_path(self, number: int, path: tuple[int, ...]) -> None:
-        """Its work, and every transfer of the stages that it passes, as far as its own nodes cause it."""
+        """The sample takes a path's work, and every transfer of the stages that it passes which its own nodes cause."""
         atoms, model, inside = self.atoms, self.model, set(path)
         cost = atoms.transfer_times
         terms = [self.work(v) for v in path]

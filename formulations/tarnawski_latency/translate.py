@@ -1,4 +1,4 @@
-"""Between plans and stages: which atom is in which stage, on which accelerator."""
+"""Translations between plans and stages: which atom is in which stage, on which accelerator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Staged:
     stage_of: tuple[int | None, ...]
     """Atom -> its stage; None: on the CPUs."""
     device_of: tuple[int, ...]
-    """Stage -> its accelerator, each numbered where its first stage is; one entry for every stage."""
+    """Stage -> its accelerator, numbered in the order of first stages; one entry for every stage."""
 
 
 def plan_of(problem: PlacementProblem, atoms: Atoms, staged: Staged) -> PlacementPlan:
@@ -73,7 +73,7 @@ def staged_of(problem: PlacementProblem, atoms: Atoms, plan: PlacementPlan) -> S
 
 
 def fill_devices(atoms: Atoms, used: Sequence[int]) -> tuple[int, ...]:
-    """Devices of the stages that stay empty: the next ones that have room, new ones in turn."""
+    """The devices of all stages: those in use, and for stages that stay empty the next ones that have room."""
     devices = list(used)
     while len(devices) < atoms.stages:
         devices.append(next(d for d in range(atoms.accelerators) if devices.count(d) < atoms.pieces))

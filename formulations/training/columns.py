@@ -1,7 +1,7 @@
 """What a pipeline rank may have: its intervals of units, with the seconds of their passes, where they fit.
 
-Seconds and bytes are the referee's own, asked of whole configurations. They depend on the rank and on what lies on it,
-and on the rest of the layout in nothing; units with shapes are told apart by their types alone.
+Seconds and bytes are the referee's own, asked of whole configurations. They depend on the rank and on the units on it
+alone, and not on the rest of the layout; units with shapes are told apart by their types alone.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ Interval = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The referee's of one rank and what lies on it."""
+    """The referee's figures for one rank with the units on it."""
 
     passes: tuple[tuple[float, ...], ...]
     """Seconds of each chunk's passes: forward and backward, or forward, for inputs and for weights."""
     delays: tuple[float, ...]
-    """Seconds from each chunk's end of a pass until the next chunk has what it sends."""
+    """Seconds from the end of each chunk's pass until the next chunk has what it sends."""
     tail: float
     """Seconds after the last pass."""
     fits: bool
@@ -63,17 +63,17 @@ class Column:
 
 @dataclass
 class Book:
-    """One setting and one word: its columns, each asked for once."""
+    """The columns of one setting and one word for recomputation; the referee is asked for each once."""
 
     problem: TrainingProblem
     setting: Setting
     word: Recompute = NOTHING
     share: float = 0.0
-    """So much more than it holds must fit."""
+    """The share by which memory may be misjudged: (1 + share) times what a rank holds must fit."""
     other: Callable[[Recompute], Book] | None = field(default=None, repr=False)
     """The book of the same setting with another word."""
     asked: Callable[[], None] = field(default=lambda: None, repr=False)
-    """Told before the referee is asked, so that somebody can count."""
+    """Called before each question to the referee, so that the caller can count them."""
     known: dict[Any, Figures] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -123,7 +123,7 @@ class Book:
                 p, v = self.setting.degrees.pipeline, self.setting.degrees.virtual
                 raise TooLargeError(
                     "model",
-                    f"has more than {MOST_COLUMNS:,} ways to lie on a rank with pipeline={p} and virtual={v}",
+                    f"has more than {MOST_COLUMNS:,} choices of units for a rank with pipeline={p} and virtual={v}",
                     "fix more, as in --fix virtual=1, or --layouts even",
                 )
             figures = self.figures(rank, intervals)
@@ -138,14 +138,15 @@ class Book:
     # ---- units one by one ---------------------------------------------------------------------------------------
 
     def _least(self, intervals: tuple[Interval, ...]) -> float:
-        """Seconds that no iteration is below: the rank's own passes, and one micro-batch before and after them."""
+        """Lower bound on an iteration: the rank's own passes and, under some schedules, those of one micro-batch on
+        all units before its own."""
         busy = self.micro_batches * sum(self._busy(*own) for own in intervals)
         if self.setting.schedule in TO_AND_FRO:
             busy += self._nothing[intervals[0][0]]
         return (busy + self.problem.efficiencies.step_seconds) * (1 - DIFFERENCES)
 
     def _busy(self, first: int, behind: int) -> float:
-        """What the units of a chunk take, the word holding for its first layers where it has a number."""
+        """Seconds of a chunk's units; a word with a number of layers holds for the chunk's first layers."""
         end = behind
         if self.word.layers is not None:
             layers = [unit for unit in range(first, behind) if self.problem.model.units[unit] in LAYERS]
@@ -154,7 +155,8 @@ class Book:
         return with_word[end] - with_word[first] + without[behind] - without[end]
 
     def _least_again(self) -> float:
-        """Seconds of the first layers of all chunks: the fewest of them are in one long chunk and many short ones."""
+        """Lower bound on the seconds that recomputation adds: one long chunk and many short ones have the fewest
+        first layers."""
         layers = [unit for unit, name in enumerate(self.problem.model.units) if name in LAYERS]
         one = min(len(layers), self.units - self.chunks + 1)
         count = min(self.word.layers or 0, one) + len(layers) - one
@@ -181,18 +183,19 @@ class Book:
 
     @cached_property
     def _sums(self) -> list[float]:
-        """Seconds of all units before each one, by differences of chunks; 0 where no two chunks differ by a unit."""
+        """Seconds of all units before each one; a unit by which no two chunks differ counts as 0."""
         seconds: dict[Any, float] = {}
-        found = [0.0]
+        sums = [0.0]
         for unit, name in enumerate(self.problem.model.units):
             key = unit if name == "own" else name
             if key not in seconds:
                 seconds[key] = self._of_unit(unit)
-            found.append(found[-1] + seconds[key])
-        return found
+            sums.append(sums[-1] + seconds[key])
+        return sums
 
     def _of_unit(self, unit: int) -> float:
-        """One micro-batch through a unit: a first chunk that ends with it or before it, or a last chunk."""
+        """Seconds of one micro-batch in a unit: the difference of two first chunks, one that ends with the unit and one
+        that ends before it, or of two last chunks."""
         units, chunks = self.units, self.chunks
         longest = units - chunks + 1
         if unit < longest:
@@ -269,18 +272,18 @@ class Book:
         """All that a rank may have, with a unit at least for every chunk before, between and after its own."""
         own, units, chunks = self.homes[rank], self.units, self.chunks
 
-        def extended(found: tuple[Interval, ...]) -> Iterator[tuple[Interval, ...]]:
-            if len(found) == len(own):
-                yield found
+        def extended(prefix: tuple[Interval, ...]) -> Iterator[tuple[Interval, ...]]:
+            if len(prefix) == len(own):
+                yield prefix
                 return
-            j = own[len(found)]
-            end, before = (found[-1][1], own[len(found) - 1]) if found else (0, -1)
+            j = own[len(prefix)]
+            end, before = (prefix[-1][1], own[len(prefix) - 1]) if prefix else (0, -1)
             between = j - before - 1
             last = end if between == 0 else units - (chunks - j)
             for first in range(end + between, last + 1):
                 most = units - (chunks - j - 1)
                 for behind in range(units if j == chunks - 1 else first + 1, most + 1):
-                    yield from extended((*found, (first, behind)))
+                    yield from extended((*prefix, (first, behind)))
 
         yield from extended(())
 
@@ -295,9 +298,9 @@ def _passes(times: Any, divided: bool) -> tuple[float, ...]:
 def meeting(
     homes: tuple[tuple[int, ...], ...], ranks: Sequence[tuple[Column, ...]]
 ) -> tuple[tuple[Column, ...], ...] | None:
-    """Without columns that no columns of the neighbours meet at a border; None: nothing is left of some rank.
+    """The columns without those that no column of a neighbouring chunk meets at a border; None: some rank has none.
 
-    With one chunk on a rank the rest are those of whole layouts, so that nothing fits where nothing is left.
+    With one chunk on each rank, every column that is left is part of a whole layout.
     """
     place = {j: (rank, i) for rank, own in enumerate(homes) for i, j in enumerate(own)}
     left = list(ranks)

@@ -1,7 +1,7 @@
 """`mip-configuration`: whole training configurations as a mixed-integer program, behind the common contract.
 
-It checks `exact-configuration`. Seconds and bytes of a stage are the referee's figures, asked of it as anybody may ask;
-which configurations there are, the order of passes, the longest path, bounds and the program are its own.
+It checks `exact-configuration`. Seconds and bytes of a stage are the referee's figures; the list of configurations, the
+order of passes, the longest path, bounds and the program are its own.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .columns import Book, Column, meeting
 from .program import NAME, Block, Grid, Program
 from .settings import Setting, settings_of, words_of
 
-# Steps of the grid of whole numbers in the longest iteration.
+# Number of steps, on the grid of whole numbers, of the longest iteration.
 STEPS = 2**40
-# Number of settings by which a model grows over the one before.
+# Number of settings that each cut-off adds to those of the one before, and its least ratio to the bound.
 FEW = 4
 GROWTH = 1.01
 # The most columns of a model of all settings.
@@ -60,43 +60,43 @@ class Case:
 
     @cached_property
     def bounds(self) -> tuple[tuple[float, Setting], ...]:
-        """The least bound first; what is computed again takes no time away."""
-        found = [(self.book(setting).bound, setting) for setting in settings_of(self.problem, self.scope)]
-        return tuple(sorted(found, key=lambda one: one[0]))
+        """The bound of each setting, the least first; recomputation only adds time, so it holds for every word."""
+        pairs = [(self.book(setting).bound, setting) for setting in settings_of(self.problem, self.scope)]
+        return tuple(sorted(pairs, key=lambda pair: pair[0]))
 
     def blocks(self, cutoff: float | None) -> tuple[Block, ...]:
-        """All that may hold a configuration of at most that value."""
-        found: list[Block] = []
+        """All blocks that may hold a configuration of at most that value."""
+        blocks: list[Block] = []
         for bound, setting in self.bounds:
             if cutoff is not None and bound > cutoff:
                 break
-            found += self._of_setting(setting, cutoff)
-            if sum(len(own) for block in found for own in block.ranks) > MOST_ALL:
+            blocks += self._of_setting(setting, cutoff)
+            if sum(len(columns) for block in blocks for columns in block.ranks) > MOST_ALL:
                 raise TooLargeError(
                     "model", f"has more than {MOST_ALL:,} stages, too many for {NAME}", "fix some degrees"
                 )
-        return tuple(found)
+        return tuple(blocks)
 
     def _of_setting(self, setting: Setting, cutoff: float | None) -> list[Block]:
-        """One block for each word; nothing is computed again where everything fits as it is.
+        """One block for each word, or only the one without recomputation where everything fits in it.
 
-        Then the same layout without a word is no slower: passes are shorter, and what a stage does after its last one
-        hides behind a backward pass by no more than that pass was longer.
+        Then the same layout without recomputation is no slower: passes are shorter, and what a stage does after its
+        last one hides behind a backward pass by no more than that pass was longer.
         """
-        found = []
+        blocks = []
         for word in words_of(self.problem, self.scope, setting.schedule):
             book = self.book(setting, word)
             if cutoff is not None and book.bound > cutoff:
                 continue
-            own = self._block(book, cutoff)
-            if own is not None:
-                found.append(own)
-            if word == NOTHING and own is not None and all(figures.fits for figures in book.known.values()):
+            block = self._block(book, cutoff)
+            if block is not None:
+                blocks.append(block)
+            if word == NOTHING and block is not None and all(figures.fits for figures in book.known.values()):
                 break
-        return found
+        return blocks
 
     def _block(self, book: Book, cutoff: float | None) -> Block | None:
-        """None: some rank can have nothing."""
+        """The block of a book; None: no column is left for some rank."""
         ranks = []
         for rank in range(len(book.homes)):
             columns = self._even(book, rank) if self.scope.layouts == "even" else tuple(book.fitting(rank, cutoff))
@@ -117,7 +117,7 @@ class Case:
         return (own,) if own.figures.fits else ()
 
     def _least(self, book: Book, column: Column) -> float:
-        """Seconds for which the rank is busy."""
+        """Lower bound on an iteration, in seconds: the rank's own work, and the step."""
         busy = book.micro_batches * column.figures.busy + column.figures.tail
         return (busy + self.problem.efficiencies.step_seconds) * (1 - 1e-12)
 
@@ -143,7 +143,7 @@ class ConfigurationMip(CommonFormulation):
         cutoff: float | None,
         out_of_time: Callable[[], bool],
     ) -> float | None:
-        """A few settings more, from the one with the least bound on, since what all of them may have is asked for."""
+        """A cut-off with a few settings more, since the referee is asked for all columns of every setting."""
         bounds = [own for own, _ in _case(problem, options).bounds]
         known = bound or 0.0
         behind = sum(own <= known for own in bounds) + FEW
@@ -177,7 +177,7 @@ FORMULATION = ConfigurationMip()
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """Problems that differ in their names alone are one."""
+    """The key of `_kept`: the same for problems that differ in their names alone."""
 
     digest: str
     options: tuple[str | float | None, ...]
@@ -191,7 +191,7 @@ def _case(problem: TrainingProblem, options: Options) -> Case:
 
 @lru_cache(maxsize=2)
 def _kept(question: _Question) -> Case:
-    """The referee is asked once for all cut-offs, and for backends that work side by side."""
+    """The case of a question, kept so that all cut-offs, and backends side by side, ask the referee once."""
     fix, forbid, layouts, share = question.options
     scope = scope_of({"fix": fix, "forbid": forbid, "layouts": layouts})
     return Case(question.problem, scope, float(share or 0.0))

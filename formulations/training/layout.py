@@ -1,8 +1,8 @@
 """Where to cut a row of units into stages under 1F1B, as a mixed-integer program through Pyomo.
 
-It has the bound and the surrogate of the search for configurations, and shares no code with it. Stage k has units i to
-j - 1 where x_kij is one; what does not fit is no choice. With m micro-batches, and c_k what messages take from stage 0
-to stage k:
+It states the bound and the surrogate of the search for configurations, and shares no code with it. Stage k has units i
+to j - 1 where x_kij is one; only intervals that fit are choices. With m micro-batches, and c_k the time of messages
+from stage 0 to stage k:
 
     (1)  sum of x_00j = 1                              the first stage begins with the first unit
     (2)  sum over i of x_kij = sum over l of x_(k+1)jl  each stage begins where the one before ends
@@ -52,7 +52,7 @@ class Row:
 
     @property
     def sent(self) -> tuple[float, ...]:
-        """c: messages alone from stage 0 to each stage."""
+        """c: seconds of messages alone from stage 0 to each stage."""
         seconds = [0.0]
         for delay in self.delays:
             seconds.append(seconds[-1] + delay)
@@ -134,8 +134,8 @@ def _surrogate(model: Any, row: Row) -> None:
 
 def layout_of(row: Row, values: Mapping[str, float]) -> tuple[int, ...]:
     """Units of each stage, from the values of the columns."""
-    found = []
+    counts = []
     for k, stage in enumerate(row.stages):
         chosen = [own for own in stage if values.get(f"x[{k},{own.first},{own.behind}]", 0) > 0.5]
-        found.append(chosen[0].behind - chosen[0].first)
-    return tuple(found)
+        counts.append(chosen[0].behind - chosen[0].first)
+    return tuple(counts)

@@ -1,9 +1,9 @@
 """Layouts and words of training configurations as one mixed-integer program, with the passes of every rank in order.
 
 A *block* q is one choice of degrees, micro-batch, ZeRO stage and schedule with one word for recomputation. A column a
-of its rank r says which units the rank's chunks have; what does not fit is no column. Its seconds F (of the pass of
-kind k of chunk j), D (of a message after chunk j) and E (after the rank's last pass) are data. One block is chosen, and
-all times of the others are 0, so that no large constants are needed:
+of its rank r says which units the rank's chunks have; only what fits is a column. Its seconds F (of the pass of kind k
+of chunk j), D (of a message after chunk j) and E (after the rank's last pass) are data. One block is chosen, and all
+times of the others are 0, so that no large constants are needed:
 
     minimise T
     (1)  sum over q, a of x_q0a = 1                        one block, and one column of its first rank
@@ -91,13 +91,13 @@ class Block:
 
     @property
     def longest(self) -> float:
-        """No layout takes longer than all passes and messages one after the other."""
-        found = 0.0
+        """Upper bound on the seconds of a layout: all passes and messages one after the other."""
+        seconds = 0.0
         for columns in self.ranks:
             own = [column.figures for column in columns]
-            found += self.micro_batches * max(figures.busy + 2 * sum(figures.delays) for figures in own)
-            found += max(figures.tail for figures in own)
-        return found
+            seconds += self.micro_batches * max(figures.busy + 2 * sum(figures.delays) for figures in own)
+            seconds += max(figures.tail for figures in own)
+        return seconds
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ class Program:
 
     @property
     def steps(self) -> Mapping[str, float]:
-        """Steps of one, by name, for the columns whose values are whole numbers."""
+        """A step of 1 for each column of times, by name: their values are whole numbers."""
         model = self.model
         families = (model.f, model.d, model.e, model.g, model.T)
         return {own.name: 1.0 for family in families for own in family.values()}
@@ -249,7 +249,7 @@ class Program:
         raise AssertionError("equation (1) chooses a block")
 
     def encode(self, plan: Configuration) -> Values | None:
-        """Columns alone: all times follow."""
+        """Values of x alone, from which all times follow; None where the plan is outside this model."""
         chosen: dict[tuple[int, int, int], float] = {}
         for q, block in enumerate(self.blocks):
             if (block.setting, block.word) == (Setting.of(plan), plan.recompute[0]) and len({*plan.recompute}) == 1:

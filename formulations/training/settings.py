@@ -1,6 +1,6 @@
 """All choices of degrees, micro-batch, ZeRO stage and schedule, and all words for recomputation, of a scope.
 
-Which of them a framework can run is asked of the referee: nothing of its rules is known here.
+The referee is asked which of them a framework can run; none of its rules are repeated here.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ class Setting:
 
 
 def settings_of(problem: TrainingProblem, scope: Scope) -> Iterator[Setting]:
-    """Those that the framework can run, whether they fit or not."""
-    found = list(itertools.islice(_all(problem, scope), MOST_ASKED + 1))
-    if len(found) > MOST_ASKED:
+    """The settings of the scope that the framework can run, whether they fit or not."""
+    settings = list(itertools.islice(_all(problem, scope), MOST_ASKED + 1))
+    if len(settings) > MOST_ASKED:
         raise TooLargeError(
             "devices",
             f"allow more than {MOST_ASKED:,} choices of degrees, too many for mip-configuration",
             'narrow the scope, as in --fix "tensor=4 pipeline=2"',
         )
-    for setting in found:
+    for setting in settings:
         broken = violations_of(problem, setting.plan(_some_layout(problem, setting)))
         if all(violation.rule == "memory" for violation in broken):
             yield setting
@@ -100,7 +100,7 @@ def _divisors(number: int) -> list[int]:
 def words_of(problem: TrainingProblem, scope: Scope, schedule: str) -> Iterator[Recompute]:
     """The words for recomputation that the scope takes with this schedule; a word holds for every chunk.
 
-    A word that is fixed may say more than that: as many layers as there are, or modules that no layer has.
+    A fixed word may be none of `_words`: it may name as many layers as there are, or modules that no layer has.
     """
     fixed = scope.fix.get("recompute")
     for word in _words(problem) if fixed is None else (read_recompute("scope: recompute", fixed),):

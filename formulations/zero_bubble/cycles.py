@@ -17,8 +17,8 @@ Wait = tuple[int, int, Fraction, int]
 def least(count: int, waits: Sequence[Wait], lower: Fraction) -> tuple[Fraction, list[Fraction]] | None:
     """The least T of at least `lower`, and the earliest starts from 0 on; None: no T is large enough.
 
-    Around a cycle the waits must not sum to more than 0. A cycle that does at some T asks for a larger one, namely its
-    w's by its k's; one whose k's do not sum to more than 0 is impossible at every T.
+    Around a cycle the waits must not sum to more than 0. A cycle whose waits do at some T asks for a larger T: the sum
+    of its w's over the sum of its k's; one whose k's do not sum to more than 0 is impossible at every T.
     """
     parts = math.lcm(*{w.denominator for _, _, w, _ in waits}, 1)
     whole = [(i, j, int(w * parts), k) for i, j, w, k in waits]
@@ -40,18 +40,18 @@ def longest(
 ) -> tuple[list[int | None], tuple[int, ...]]:
     """Each start raised to its longest path along the arcs; and a cycle of positive length where there is one, as
     positions of arcs. None: not reached."""
-    found, by = list(starts), [-1] * len(starts)
-    for _ in range(len(found) + 1):
+    paths, by = list(starts), [-1] * len(starts)
+    for _ in range(len(paths) + 1):
         changed = -1
         for a, (i, j, w) in enumerate(arcs):
-            here, there = found[i], found[j]
+            here, there = paths[i], paths[j]
             if here is not None and (there is None or here + w > there):
-                found[j], by[j], changed = here + w, a, j
+                paths[j], by[j], changed = here + w, a, j
         if changed < 0:
-            return found, ()
-    for _ in found:
+            return paths, ()
+    for _ in paths:
         changed = arcs[by[changed]][0]
     cycle = [by[changed]]
     while arcs[cycle[-1]][0] != changed:
         cycle.append(by[arcs[cycle[-1]][0]])
-    return found, tuple(cycle)
+    return paths, tuple(cycle)

@@ -1,6 +1,6 @@
 """Rows of whole numbers that are too long for a solver, as several rows of short ones.
 
-Where amounts have seventeen digits, one part in 10^16 may decide what fits, and a float solver sees nothing of it.
+Where amounts have seventeen digits, one part in 10^16 may decide what fits, and a float solver does not see it.
 Numbers are written to the base `BASE`, and a whole variable carries from each digit to the next one.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-# A row with digits below it is not broken by a unit within the tolerance of a float solver.
+# The tolerance of a float solver in a row whose digits are all below this is less than a unit.
 BASE = 2**24
 
 
@@ -21,7 +21,7 @@ def at_most(carries: Any, terms: Sequence[tuple[int, Any, int]], right: int) -> 
     sum of a x <= a0 + BASE c with a whole c, and then sum of b x + c <= b0 is the rest. For c to be right it has to be
     the least one, and any larger one makes the rest harder.
 
-    A sum without variables is a row, too: it is true, or nothing keeps it.
+    A sum without variables gives no row where it is at most `right`, and the row `False` where it is not.
     """
     while any(abs(a) >= BASE for a, _, _ in terms) or (terms and abs(right) >= BASE * BASE):
         carry = carries.add()

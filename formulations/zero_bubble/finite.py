@@ -26,15 +26,15 @@ from .finite_problem import SPAN, FiniteProblem, Node, finite_problem, for_integ
 
 NAME = "cp-schedule"
 
-# Blocks of all micro-batches together.
+# The most blocks of all micro-batches together.
 MOST_RUNS = 20_000
 
-# Pairs of runs on a device on whose order its memory may hang.
+# The most pairs of runs on whose order the memory of their device may depend.
 MOST_PAIRS = 2_000_000
 
 
 class CpSchedule(CommonFormulation):
-    """Minimise makespan or span: a start for each block of each micro-batch, orders where memory hangs on them."""
+    """Minimise makespan or span: a start for each block of each micro-batch, orders where memory depends on them."""
 
     def check(self, problem: ScheduleProblem, options: Options) -> None:
         check_size(finite_problem(problem, NAME), NAME)
@@ -174,7 +174,7 @@ def run_values(
     return values
 
 
-# Grids on which models of given micro-batches lose nothing, or as little as is said.
+# Grids on which models of given micro-batches lose nothing, or no more than `Grid.loss`.
 #
 # For makespan the best times of given orders are whole numbers of steps, as they are longest paths. For span they may
 # be fractions whose denominators are at most the number of devices (`finite_orders._least_span`: the mean of the paths
@@ -183,7 +183,7 @@ def run_values(
 # is below it.
 
 
-# Devices: up to so many, one grid holds all possible fractions of a step (60 parts).
+# The most devices for which one grid holds all possible fractions of a step (60 parts).
 MOST_FRACTIONS = 6
 
 

@@ -14,10 +14,10 @@ from ...instances.schedule.problem import ScheduleProblem
 from .finite_problem import SPAN, DeviceMemory, FiniteProblem, Node, finite_problem
 from .finite_warm_up import MOST_BLOCKS, counts_before, only_first, warm_up_bound, work_of
 
-# Blocks that may be the first on a device: with more of them its bound is that of its work.
+# The most blocks that may be the first on a device: with more of them its bound is that of its work.
 MOST_FIRST = 8
 
-# Runs times devices: beyond it, work and whole paths have to do.
+# The most runs times devices for bounds device by device; beyond it, only work and whole paths are counted.
 MOST_RUNS_FOR_PATHS = 300_000
 
 # Starts by block and micro-batch; None: the run does not follow.
@@ -134,6 +134,7 @@ def _after(finite: FiniteProblem, block: int) -> Starts:
 
 
 def _follow(finite: FiniteProblem, starts: Starts) -> None:
+    """Raise starts, in place, to the earliest ones that edges from the runs that have a start allow."""
     for b, n, following in finite.forward:
         start = starts[b][n]
         if start is None:
@@ -191,10 +192,10 @@ def _wait_for_memory(
     needed, gives = memory.needed(run[0]) - memory.room, []
     for i, change in memory.changes.items():
         for n in range(finite.batches):
-            known = None if (i, n) == run else finite.comes_before((i, n), run)
-            if change > 0 and known:
+            precedes = None if (i, n) == run else finite.comes_before((i, n), run)
+            if change > 0 and precedes:
                 needed += change
-            elif change < 0 and known is not False and (i, n) != run:
+            elif change < 0 and precedes is not False and (i, n) != run:
                 gives.append(((starts[i][n] or 0) + finite.times[i], -change))
     gives.sort()
     for end, amount in gives:

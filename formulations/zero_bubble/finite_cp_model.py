@@ -13,6 +13,7 @@ BUILDER = f"{__name__}:build"
 
 # The largest value of a row, so that sums of rows stay within the integers of the solver.
 LARGEST = 2**60
+# The base in which sums that may be larger are written, digit by digit.
 BASE = 2**24
 
 
@@ -68,7 +69,7 @@ def build(data: Mapping[str, Any]) -> NativeBuilt:
 
 
 class FiniteModel(NativeBuilder):
-    """A start for each run; an order, where memory hangs on it, for two runs of a device."""
+    """The model: a start for each run, and an order for two runs of a device where its memory depends on it."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         super().__init__()
@@ -128,10 +129,11 @@ class FiniteModel(NativeBuilder):
         self.model.add(sum(change * x for change, x, _ in terms) <= most)
 
     def _first(self, first: Node, second: Node) -> Any:
+        """A literal for "the first run is before the second", in whichever order they are given."""
         return self._precedes(first, second) if first < second else ~self._precedes(second, first)
 
     def _precedes(self, first: Node, second: Node) -> Any:
-        """The first one ends before the second one starts; otherwise it is the other way round."""
+        """A literal: the first run ends before the second one starts; where it is false, the other way round."""
         if (first, second) not in self.before:
             literal = self.flag(order_name(first, second))
             self.before[first, second] = literal
@@ -191,7 +193,7 @@ class FiniteModel(NativeBuilder):
 
 
 def _reachable(block: int, edges: Sequence[tuple[int, int]]) -> set[int]:
-    """Other blocks on paths from it."""
+    """The blocks to which paths lead from this one."""
     following: dict[int, list[int]] = {}
     for i, j in edges:
         following.setdefault(i, []).append(j)

@@ -23,7 +23,7 @@ class MemoryRow:
 
 
 def memory_rows(finite: FiniteProblem, windows: Windows) -> Iterator[MemoryRow]:
-    """The rows of memory of all devices; none for orders that edges and windows rule out."""
+    """The rows of memory of all devices that some order can break which edges and windows leave open."""
     for blocks, memory in zip(finite.on_device, finite.memories, strict=True):
         for k in blocks:
             for u in range(finite.batches):

@@ -116,7 +116,7 @@ class Timing:
         return earliest
 
     def spans(self) -> list[list[int | None]]:
-        """From the first start of each device to the last end of each: the longest path; None: there is none."""
+        """The longest path from the first start of each device to the last end of each; None: there is no path."""
         lasts = [row[-1] for row in self.sequences]
         rows: list[list[int | None]] = []
         for row in self.sequences:
@@ -156,15 +156,15 @@ def tightest(finite: FiniteProblem, sequences: Sequences, objective: str) -> Sch
 
 
 def _scaled(timing: Timing, starts: dict[Node, int], factor: int) -> dict[Node, int]:
-    """Earliest starts, all in parts of so many to a step."""
+    """Earliest starts of all runs from these first ones on, with `factor` parts to a step."""
     assert timing.order is not None
-    found = dict(starts)
+    earliest = dict(starts)
     for node in timing.order:
         for second, wait in timing.after[node]:
-            later = found[node] + wait * factor
-            if found.get(second, -1) < later:
-                found[second] = later
-    return found
+            later = earliest[node] + wait * factor
+            if earliest.get(second, -1) < later:
+                earliest[second] = later
+    return earliest
 
 
 def _least_span(spans: Sequence[Sequence[int | None]]) -> Fraction:
@@ -207,7 +207,8 @@ def _first_starts(spans: Sequence[Sequence[int | None]], value: Fraction) -> lis
 
 
 def _relaxed(spans: Sequence[Sequence[int | None]], value: Fraction) -> tuple[list[int], list[int], int | None]:
-    """First starts in parts of a step, where the last change of each came from, and who still changed in the end."""
+    """First starts in parts of a step, the device that raised each one last, and a device that still changed in the
+    end; None: none did."""
     scale, limit = value.denominator, value.numerator
     firsts, before = [0] * len(spans), list(range(len(spans)))
     changed: int | None = None

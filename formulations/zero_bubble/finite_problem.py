@@ -23,7 +23,7 @@ SPAN = "span"
 # A block and a micro-batch.
 Node = tuple[int, int]
 
-# Steps of the longest schedule on a grid for integer solvers; finer times are rounded down to one of them.
+# The most steps of the longest schedule on a grid for integer solvers; finer times are rounded down to whole steps.
 MOST_STEPS = 10**12
 
 # Rounds in which windows are narrowed; each round is valid by itself.
@@ -51,7 +51,7 @@ class FiniteProblem:
     times: tuple[int, ...]
     arcs: tuple[Arc, ...]
     exact: bool = True
-    """Are these the problem's own times, and not rounded down? Then no schedule is longer here than it is in truth."""
+    """Are these the problem's own times? If not, they are rounded down, and no schedule is longer than in truth."""
     reversed: bool = False
     """Does time run backwards, so that blocks take what they give back, and the other way round?"""
 
@@ -105,13 +105,13 @@ class FiniteProblem:
 
     @cached_property
     def longest(self) -> int:
-        """No schedule in which every block starts as soon as its order lets it is longer."""
+        """An upper bound on any schedule in which every block starts as soon as its order lets it."""
         lag = sum(arc.wait - self.times[arc.source] for arc in self.arcs)
         return self.batches * (sum(self.times) + lag)
 
     @cached_property
     def source(self) -> int | None:
-        """The block from which every other one of its micro-batch follows; None: there is none."""
+        """The block that all others of its micro-batch follow; None: there is none."""
         waited_for = {arc.target for arc in self.arcs if not arc.offset}
         free = [b for b in range(len(self.times)) if b not in waited_for]
         return free[0] if len(free) == 1 else None
@@ -121,7 +121,7 @@ class FiniteProblem:
         return {}
 
     def distances(self, block: int) -> dict[int, int]:
-        """To each block that follows in the same micro-batch, from start to start, on the longest path."""
+        """The longest path from the block's start to that of each block that follows in the same micro-batch."""
         if block not in self._distances:
             distances = {block: 0}
             for b in self.order:
@@ -171,7 +171,10 @@ class FiniteProblem:
         return self._offsets[block]
 
     def comes_before(self, first: Node, second: Node) -> bool | None:
-        """Do edges alone say so, or the contrary? None: they leave it open. For two different runs of one device."""
+        """Must the first run come before the second (True) or after it (False), by edges alone? None: that is open.
+
+        Asked of two different runs of one device.
+        """
         (i, n), (k, u) = first, second
         if i == k:
             return n < u
@@ -184,7 +187,7 @@ class FiniteProblem:
         return None
 
     def nodes(self) -> Iterator[Node]:
-        """Such that every arc leads forward, also those between micro-batches."""
+        """All runs in an order in which every arc leads forward, also those between micro-batches."""
         waits = (
             (source * self.batches + n, target * self.batches + n + offset)
             for source, target, _, offset in self._waits()
@@ -257,7 +260,7 @@ class FiniteProblem:
                 early[b][0] = max(early[b][0], start)
 
     def earliest(self) -> list[list[int]]:
-        """Starts by the edges alone."""
+        """The earliest starts that the edges alone allow."""
         early = [[0] * self.batches for _ in self.times]
         self._follow_paths(early, [[0] * self.batches for _ in self.times])
         return early
@@ -278,12 +281,12 @@ class DeviceMemory:
     room: int | None
     """Memory beside what stands there all the time; None: there is no limit."""
     standing: int
-    """Memory that is taken all the time: as much of it may be given back before it was taken."""
+    """Memory that is taken all the time: blocks may give back up to this much before they have taken any."""
     changes: dict[int, int]
     workspace: dict[int, int]
 
     def backwards(self, batches: int) -> DeviceMemory:
-        """In reversed time, which begins with what is left at the end."""
+        """The memory in reversed time, which begins with what is left at the end."""
         left = batches * sum(self.changes.values())
         return DeviceMemory(
             None if self.room is None else self.room - left,
@@ -305,8 +308,8 @@ def _memory(finite: FiniteProblem, d: int) -> DeviceMemory:
         block = problem.blocks[b]
         if change := as_written(block.memory.get(device.name, 0)):
             changes[b] = change
-        if held := as_written(block.workspace.get(device.name, 0)):
-            workspace[b] = held
+        if amount := as_written(block.workspace.get(device.name, 0)):
+            workspace[b] = amount
     standing = as_written(device.standing)
     limit = None if device.memory is None else as_written(device.memory)
     amounts = [standing, *changes.values(), *workspace.values(), *([] if limit is None else [limit])]
@@ -315,7 +318,7 @@ def _memory(finite: FiniteProblem, d: int) -> DeviceMemory:
         None if limit is None else int((limit - standing) * unit),
         int(standing * unit),
         {b: int(change * unit) for b, change in changes.items()},
-        {b: int(held * unit) for b, held in workspace.items()},
+        {b: int(amount * unit) for b, amount in workspace.items()},
     )
 
 

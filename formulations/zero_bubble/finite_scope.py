@@ -12,7 +12,7 @@ from .periodic_scope import family as of_periods
 
 
 def family(problem: ScheduleProblem, options: Mapping[str, Any]) -> Family:
-    """Without micro-batches there is the steady state alone."""
+    """All schedules of the given micro-batches; those of the steady state where none are given or periods count."""
     if problem.micro_batches is None or options.get("objective") == PERIOD:
         return of_periods(problem, options)
     return Family(f"all schedules of {problem.micro_batches} micro-batches")

@@ -9,8 +9,9 @@ from itertools import product
 
 from .finite_problem import FiniteProblem
 
+# The most blocks for which this bound is worth its time.
 MOST_BLOCKS = 300
-# Ways to choose what runs before a block; where there are more, no gap between sums is known.
+# The most ways to choose what runs before a block; where there are more, no gap between sums is known.
 MOST_SUMS = 20_000
 
 
@@ -25,7 +26,7 @@ class Arrival:
 
 
 def warm_up_bound(finite: FiniteProblem, least: int) -> int:
-    """No span below this one, which is at least `least`.
+    """A lower bound on the span, which is at least `least`.
 
     Let T be a span. A device idles at most T minus its work between its first start and its last end. Count time from
     the device's first start, which is that of the one block that all others on it follow. When some block of the
@@ -82,7 +83,7 @@ def only_first(finite: FiniteProblem, blocks: tuple[int, ...]) -> int | None:
 
 
 def work_of(finite: FiniteProblem, d: int, counts: Sequence[int]) -> int:
-    """Total time of so many runs of each block of the device."""
+    """Total time of the runs of a device, given the number of runs of each of its blocks."""
     return sum(count * finite.times[b] for count, b in zip(counts, finite.on_device[d], strict=True))
 
 
@@ -96,8 +97,8 @@ def counts_before(finite: FiniteProblem, d: int, block: int) -> list[tuple[int, 
     memory, blocks = finite.memories[d], finite.on_device[d]
     ranges, ways = [], 1
     for b in blocks:
-        known = [n < 0 if b == block else finite.comes_before((b, n), (block, 0)) for n in range(finite.batches)]
-        counts = range(sum(k is True for k in known), sum(k is not False for k in known) + 1)
+        before = [n < 0 if b == block else finite.comes_before((b, n), (block, 0)) for n in range(finite.batches)]
+        counts = range(sum(k is True for k in before), sum(k is not False for k in before) + 1)
         ranges.append(counts)
         ways *= len(counts)
     if ways > MOST_SUMS:
@@ -116,7 +117,7 @@ def counts_before(finite: FiniteProblem, d: int, block: int) -> list[tuple[int, 
 
 
 def _next(sums: tuple[int, ...], time: int, idle: int) -> int | None:
-    """The first time from `time` on that is a sum and some idle time; None: there is none."""
+    """The first time from `time` on that is one of the sums plus at most `idle`; None: there is none."""
     if not sums:
         return time
     at = bisect_right(sums, time) - 1
@@ -128,7 +129,7 @@ def _next(sums: tuple[int, ...], time: int, idle: int) -> int | None:
 def _delays(
     finite: FiniteProblem, firsts: list[int | None], arrivals: list[Arrival]
 ) -> list[list[tuple[int, int]]]:
-    """By arrival: which one before it (-1: the device's first start) binds it, and by how much."""
+    """For each arrival, the earlier ones that bind it (-1: the device's first start), and by how much it is later."""
     from_first = [{} if first is None else finite.distances(first) for first in firsts]
     paths = {arrival.block: finite.distances(arrival.block) for arrival in arrivals}
     delays = []

@@ -39,16 +39,16 @@ from .exact_rows import add_rows, at_most
 NAME = "ilp-zero-bubble"
 SPAN = "span"
 
-# Runs of one device whose order is open: a program with more of them is hopeless.
+# The most pairs of runs of one device whose order is open: a program with more of them is hopeless.
 MOST_PAIRS = 50_000
 
-# Steps of the longest schedule; finer times are rounded down to steps that are as long as this allows.
+# The most steps of the longest schedule; finer times are rounded down to steps that are as long as this asks for.
 MOST_STEPS = 10**12
 
-# Steps for solvers in floating point: with so few, the sums of a row differ by less than their tolerances.
+# The most steps for solvers in floating point: with so few, rounding in the sums of a row is within their tolerances.
 MOST_FLOAT_STEPS = 10**9
 
-# Parts of the longest schedule: steps are divided up to this for the sake of spans that are fractions.
+# The most parts of the longest schedule: steps are divided up to this for the sake of spans that are fractions.
 MOST_PARTS = 2**40
 
 # Share of a step between runs without time at one instant that follow another order than the referee's.
@@ -65,7 +65,7 @@ class Reading:
     block_times: tuple[int, ...]
     lags: tuple[int, ...]
     exact: bool = True
-    """Are these the problem's own times, and not rounded down? Waits that are shorter exclude no schedule."""
+    """Are these the problem's own times? If not, they are rounded down; shorter waits exclude no schedule."""
 
     @property
     def batches(self) -> int:
@@ -80,13 +80,13 @@ class Reading:
     def arcs(self) -> tuple[tuple[int, int, int], ...]:
         """Equation (1). Micro-batches are alike, so that those of a block may be named in the order of its runs: the
         n-th start of a block comes after the n-th end of one that it waits for."""
-        m, found = self.batches, []
+        m, arcs = self.batches, []
         for (i, j), lag, edge in zip(self.problem.ends, self.lags, self.problem.edges, strict=True):
             wait = self.block_times[i] + lag
-            found += [(i * m + n, j * m + n + edge.offset, wait) for n in range(m - edge.offset)]
+            arcs += [(i * m + n, j * m + n + edge.offset, wait) for n in range(m - edge.offset)]
         for b, time in enumerate(self.block_times):
-            found += [(b * m + n, b * m + n + 1, time) for n in range(m - 1)]
-        return tuple(found)
+            arcs += [(b * m + n, b * m + n + 1, time) for n in range(m - 1)]
+        return tuple(arcs)
 
     @cached_property
     def devices(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
@@ -118,6 +118,7 @@ class Reading:
 
 
 def read(problem: ScheduleProblem) -> Reading:
+    """The problem in steps of its own times; a `UsageError` where it has no given micro-batches."""
     check_type(NAME, problem, ScheduleProblem)
     if problem.micro_batches is None:
         raise UsageError(
@@ -131,7 +132,7 @@ def read(problem: ScheduleProblem) -> Reading:
 
 
 def shortened(reading: Reading, most: int) -> Reading:
-    """The reading on a grid of no more steps than solvers take."""
+    """The reading with at most so many steps in the longest schedule, times rounded down."""
     if reading.longest <= most:
         return reading
     share = Fraction(most, reading.longest)
@@ -140,7 +141,7 @@ def shortened(reading: Reading, most: int) -> Reading:
 
 
 def bound_of(reading: Reading, objective: str) -> int:
-    """In steps: the work of each device, with the shortest way to it and from it; and the longest paths."""
+    """Lower bound in steps: the work of each device, with the shortest way to it and from it; and the longest paths."""
     arcs, times, bounds = reading.arcs, reading.times, [0]
     back = [(j, i, w - times[i] + times[j]) for i, j, w in reversed(arcs)]
     heads, tails = (longest([0] * len(times), way)[0] for way in (arcs, back))
@@ -199,13 +200,13 @@ FORMULATION = ZeroBubble()
 
 
 def parts_of(reading: Reading, objective: str) -> tuple[int, int]:
-    """Into how many parts a step is divided, and how many parts whole numbers of them can cost.
+    """Into how many parts a step is divided, and by how many parts starts in whole parts can raise the least value.
 
     Of given orders the best makespan is a longest path, which is whole. The best span is a mean: (5) leads from the
-    last end of a device to its first start, a cycle of waits takes that way on some devices, and T is its length by
-    their number. It passes no device twice, or two shorter cycles would do. So multiples of all numbers up to that of
-    the devices hold every span. Where these are too many parts, take any number: starts that are rounded down keep (1)
-    and (2), whose numbers are whole, and lose less than one part in (5).
+    last end of a device to its first start, a cycle of waits takes that way on some devices, and T is its length over
+    their number. It passes no device twice, or two shorter cycles would do. So a common multiple of all numbers up to
+    that of the devices holds every span. Where these are too many parts, any number will do: starts that are rounded
+    down keep (1) and (2), whose numbers are whole, and lose less than one part in (5).
     """
     devices = len(reading.devices)
     if objective != SPAN or devices < 2:
@@ -225,6 +226,7 @@ class Program:
         self.arcs = [(u, v, wait * parts) for u, v, wait in reading.arcs]
         self.windows = self._windows()
         self.known: dict[tuple[int, int], bool] = {}
+        """The pairs whose order is certain: does the first run come first?"""
         self.narrowed: list[tuple[int, int]] = []
         """The known pairs whose order follows from windows alone, with the first run first."""
         self.pairs: list[tuple[int, int]] = []
@@ -249,14 +251,14 @@ class Program:
             arcs += [(free[0], origin, 0)] if len(free) == 1 else []
         ways = []
         for way in (arcs, [(j, i, w) for i, j, w in reversed(arcs)]):
-            found, cycle = longest([None] * origin + [0], way)
+            lengths, cycle = longest([None] * origin + [0], way)
             if cycle:
                 return None
-            ways.append([length or 0 for length in found[:runs]])
+            ways.append([length or 0 for length in lengths[:runs]])
         return ways[0], [-length for length in ways[1]]
 
     def build(self) -> bool:
-        """Are there any orders at all that edges and windows leave?"""
+        """Build the model; False: edges, windows or memory leave no order."""
         import pyomo.environ as pyo
 
         assert self.windows is not None, "checked"
@@ -318,7 +320,10 @@ class Program:
             yield self._after(v, u, order)
 
     def _after(self, first: int, second: int, off: Any) -> Any:
-        """On a device nothing ends later than the limit after something starts, for makespan as for span."""
+        """A row: the second run starts after the first one has ended, unless `off` is 1.
+
+        On a device nothing ends later than the limit after something starts, for makespan as for span.
+        """
         assert self.windows is not None, "checked"
         early, late = self.windows
         s, time = self.model.s, self.times[first]
@@ -351,21 +356,21 @@ class Program:
                     yield from self._held([(-a, u) for a, u in terms], v, int((standing + change[v // m]) * parts))
 
     def _held(self, terms: Sequence[tuple[int, int]], run: int, right: int) -> Iterator[Any]:
-        """The sum of the amounts of those that come before the run is at most `right`."""
-        o, found = self.model.o, []
+        """Rows: the sum of the amounts of those that come before the run is at most `right`."""
+        o, open_terms = self.model.o, []
         for amount, u in terms:
             pair = (min(u, run), max(u, run))
             first = self.known.get(pair)
             if first is not None:
                 right -= amount * (first == (u < run))
             elif u < run:
-                found.append((amount, o[pair], 1))
+                open_terms.append((amount, o[pair], 1))
             else:
                 right -= amount
-                found.append((-amount, o[pair], 1))
-        if sum(amount for amount, _, _ in found if amount > 0) > right:
-            unit = math.gcd(*(amount for amount, _, _ in found))
-            rows = [(amount // unit, x, far) for amount, x, far in found] if unit else []
+                open_terms.append((-amount, o[pair], 1))
+        if sum(amount for amount, _, _ in open_terms if amount > 0) > right:
+            unit = math.gcd(*(amount for amount, _, _ in open_terms))
+            rows = [(amount // unit, x, far) for amount, x, far in open_terms] if unit else []
             yield from at_most(self.model.carry, rows, right // unit if unit else right)
 
     def _values(self) -> Iterator[Any]:
@@ -381,7 +386,7 @@ class Program:
     # ---- from a solution to a plan, and back ------------------------------------------------------------
 
     def decode(self, values: Values) -> SchedulePlan:
-        """The orders of a solution, with the best times for them. A run comes after as many as are before it."""
+        """The orders of a solution, with the best times for them. A run's place is the number of runs before it."""
         rows = []
         for _, runs in self.exact.devices:
             before = dict.fromkeys(runs, 0)
@@ -400,7 +405,7 @@ class Program:
     def _timed(
         self, rows: Sequence[Sequence[int]], order: Sequence[float | Fraction]
     ) -> tuple[Fraction, list[Fraction]] | None:
-        """The least value of these orders and the starts for it, in steps; `order` are starts that are nearly right."""
+        """The least value of these orders and the starts for it, in steps; `order`: about when each run starts."""
         exact, times = self.exact, self.exact.times
         waits: list[Wait] = [(u, v, Fraction(wait), 0) for u, v, wait in exact.arcs]
         lower = 0
@@ -411,10 +416,10 @@ class Program:
                 waits.append((row[-1], row[0], Fraction(times[row[-1]]), 1))
             lower = max(lower, sum(times[u] for u in runs))
         waits.sort(key=lambda wait: (order[wait[0]], self.exact.place(wait[0])))
-        found = least(len(times), waits, Fraction(lower))
-        if found is None or self.objective == SPAN:
-            return found
-        return max(start + time for start, time in zip(found[1], times, strict=True)), found[1]
+        best = least(len(times), waits, Fraction(lower))
+        if best is None or self.objective == SPAN:
+            return best
+        return max(start + time for start, time in zip(best[1], times, strict=True)), best[1]
 
     def _apart(self, d: int, row: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Neighbours without time that matter to the device's memory, against the referee's order at one instant."""

@@ -1,4 +1,4 @@
-"""What no period falls below, without any solver; each bound with its argument.
+"""Lower bounds on the period that need no solver; each bound with its argument.
 
 A fact that all of them use: a period P that is possible makes every longer one possible. Write each start as s + P h
 with s in [0, P) and a whole h, and keep s and h as P grows to Q. An edge from a to b asks s_b - s_a + P d >= time + lag
@@ -21,6 +21,7 @@ from .standstills import standstill_of
 
 
 def lower_bound(problem: ScheduleProblem) -> float:
+    """The largest float that is no more than `exact_bound`."""
     return float_below(exact_bound(problem))
 
 
@@ -35,7 +36,7 @@ def exact_bound(problem: ScheduleProblem) -> Fraction:
 
 def load_bound(problem: ScheduleProblem) -> Fraction:
     """A device runs each of its blocks once in a period, one at a time: the period is no shorter than their times
-    together. That of a single block is one of them, so none of its copies overlap either.
+    together. The time of a block is part of such a sum, so no two of its runs overlap either.
     """
     return max(problem.loads)
 
@@ -56,7 +57,8 @@ def cycle_bound(problem: ScheduleProblem, least: Fraction = Fraction(0)) -> Frac
 
 
 def longest_period(problem: ScheduleProblem) -> Fraction:
-    """What is impossible at this period is impossible: all times, and the largest lag out of each block, together.
+    """A period so long that what is impossible at it is impossible at every one: all times, and the largest lag out of
+    each block, together.
 
     For a given order and given heights the shortest period is a ratio, over some cycle of waits, of times and lags to
     a whole number of periods. A cycle visits a block at most once, so the ratio is at most this sum.
@@ -65,7 +67,7 @@ def longest_period(problem: ScheduleProblem) -> Fraction:
 
 
 def largest_lags(problem: ScheduleProblem) -> list[Fraction]:
-    """Out of each block."""
+    """The largest lag of an edge out of each block."""
     largest = [Fraction(0)] * len(problem.blocks)
     for (a, _), lag in zip(problem.ends, problem.lags, strict=True):
         largest[a] = max(largest[a], lag)

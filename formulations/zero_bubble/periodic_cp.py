@@ -29,7 +29,9 @@ from .periodic_facts import PeriodGrid, PeriodicFacts, grid_for, moving_facts, n
 from .periodic_plans import best_timed, laid_by, laid_out, values_of
 from .standstills import Standstill
 
+# Seconds of the first turn; each turn after it takes twice as long as the one before.
 FIRST_TURN_S = 2.0
+# Number of turns, in each of which both questions are asked.
 TURNS = 6
 ASKED: tuple[Literal["decide"], Literal["improve"]] = ("decide", "improve")
 
@@ -60,8 +62,8 @@ class PeriodicCp(CommonFormulation):
         cutoff: float | None,
         out_of_time: Callable[[], bool],
     ) -> float | None:
-        """A period that is too short is refuted much faster than one that is almost long enough; but all periods are
-        asked for where a float holds no question above the bound."""
+        """The next longer question, since a period that is too short is refuted much faster than one that is almost
+        long enough; `cutoff` where no float between the bound and the next fraction holds a question."""
         still, facts = moving_facts(problem)
         known, most = (None if value is None else as_written(value) - still.time for value in (bound, cutoff))
         goal = next_question(facts, known, most)

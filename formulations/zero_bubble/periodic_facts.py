@@ -33,22 +33,22 @@ from .standstills import Standstill, standstill_of
 # Relative part of the period that a grid for arbitrary times may cost.
 FINE = Fraction(1, 10**9)
 
-# Whole units of memory in one row: sums stay within the integers of solvers.
+# The most whole units of memory in one row: sums stay within the integers of solvers.
 MOST_MEMORY = 2**60
 
-# Blocks up to which distances around the period are computed: their number grows with the third power.
+# The most blocks for which distances around the period are computed: the time for them grows with the third power.
 MOST_LIFTED = 400
 
-# Cut-offs grow by at least so much of the first bound.
+# Cut-offs grow by at least this share of the first bound.
 GROWTH = Fraction(1, 50)
 
 
-# So far below the next fraction, as a share of the way to it, lies a cut-off that asks for the last one: what it
-# refutes counts as far as there.
+# A cut-off that asks for one fraction lies this share of the way to the next one below that next one, since what it
+# refutes counts as far as the cut-off.
 NEXT = Fraction(1, 10**9)
 
 
-# A cut-off that is longer than a fraction by so much, as floats are, is the fraction.
+# A cut-off that is longer than a fraction by at most this factor, as a float may be, means the fraction.
 AS_LONG = 1 + Fraction(1, 10**12)
 
 
@@ -73,7 +73,7 @@ class DeviceMemory:
 
     @property
     def is_free(self) -> bool:
-        """Can nothing go wrong here?"""
+        """Does its memory forbid nothing?"""
         return self.room is None and not self.early
 
     def to_json(self) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class DeviceMemory:
 
 @dataclass(frozen=True)
 class PeriodicFacts:
-    """Computed once for a problem; the grid follows for each cut-off."""
+    """What the models need of a problem, computed once; the grid follows for each cut-off."""
 
     problem: ScheduleProblem
     bound: Fraction
@@ -123,8 +123,8 @@ def facts_of(problem: ScheduleProblem) -> PeriodicFacts:
 
 
 def moving_facts(problem: ScheduleProblem) -> tuple[Standstill, PeriodicFacts]:
-    """By a clock that stands still while all devices run one block together. Periods stay fractions of the same unit,
-    with denominators as small as those of the whole problem."""
+    """The standstills, and the facts by a clock that stands still while all devices run one block together. Periods
+    stay fractions of the same unit, with denominators as small as those of the whole problem."""
     return _moving_facts(_Same(problem.hash, problem))
 
 
@@ -139,7 +139,7 @@ def _moving_facts(same: _Same) -> tuple[Standstill, PeriodicFacts]:
 
 @dataclass(frozen=True, slots=True)
 class _Same:
-    """Problems that differ in their names alone are one."""
+    """A key for caches: the same for problems that differ in their names alone."""
 
     digest: str
     problem: ScheduleProblem
@@ -198,8 +198,8 @@ def _memory(problem: ScheduleProblem, d: int) -> DeviceMemory | None:
 def most_heights(problem: ScheduleProblem) -> int:
     """Upper bound on the periods by which blocks of one micro-batch need to differ.
 
-    Sort the heights of a schedule whose heights are least in sum, and take a gap between two of them that no edge
-    spans which is waited for. The blocks above it may all start a period earlier: no edge forbids it, and devices then
+    Sort the heights of a schedule whose heights are least in sum, and take a gap between two of them across which no
+    edge makes a block wait. The blocks above it may all start a period earlier: no edge forbids it, and devices then
     hold less, since these blocks give back at least as much as they take (wherever none gives before it takes; the
     gap is two or more, so that all blocks below have ended). So every gap is 1, or within an edge that spans no more
     periods than it has to: less than a period for the positions, and the time and lag of the edge.
@@ -258,9 +258,9 @@ def grid_for(facts: PeriodicFacts, cutoff: Fraction | None) -> PeriodGrid:
 
 
 def next_question(facts: PeriodicFacts, bound: Fraction | None, cutoff: Fraction | None) -> Fraction | None:
-    """How far to ask now: up to just below a period that comes next after the bound, or further where the bound has
-    grown before; never above the cut-off. None: all periods, which is asked where the first bound was too short and no
-    plan is known."""
+    """How far to ask now: up to just below the period that comes next after the bound, or further where the bound has
+    grown before; never above the cut-off. None: all periods, which are asked for where the first bound was too short
+    and no plan is known."""
     first = bound is None or bound <= facts.bound
     if not first and cutoff is None:
         return None
@@ -366,19 +366,20 @@ def distances(facts: PeriodicFacts, grid: PeriodGrid) -> list[tuple[int, int, in
 
 
 def _after(problem: ScheduleProblem, a: int, following: list[dict[int, int]]) -> list[int]:
-    """The blocks that a path leads to, in topological order."""
+    """The blocks to which paths from a lead, in topological order."""
     reached = {a}
-    found = []
+    blocks = []
     for c in problem.order:
         if c in reached:
             reached.update(following[c])
             if c != a:
-                found.append(c)
-    return found
+                blocks.append(c)
+    return blocks
 
 
 def _lifted(least: int, first: int, second: int, period: int) -> int:
-    """The next distance between the starts of two blocks of one device, of these times, at which they do not meet."""
+    """The least distance from `least` on between the starts of two blocks of one device at which they do not meet;
+    `first` and `second`: their times."""
     rest = least % period
     if rest < first and (rest or second):  # what takes no time may run as the other one starts
         return least + first - rest

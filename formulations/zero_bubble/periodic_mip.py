@@ -40,26 +40,26 @@ from .exact_rows import add_rows, at_most
 
 NAME = "mip-periodic"
 
-# Blocks of one device whose order is open: a program with more of them is hopeless.
+# The most pairs of blocks of one device: a program with more of them is hopeless.
 MOST_PAIRS = 50_000
 
-# The number of distances between them grows with its square, and the time for them with its third power.
+# The most blocks: the number of distances between them grows with the square, and the time with the third power.
 MOST_BLOCKS = 1000
 
-# Periods that may be the shortest, as it were: the longest one in steps, times the square of the largest
+# The most periods that may be the shortest, counted as the longest one in steps times the square of the largest
 # denominator. Neighbouring ones then differ by more than the tolerances of float solvers.
 MOST_FRACTIONS = 10_000
 
 # Rounds of narrowing, in which orders tell distances and distances orders.
 ROUNDS = 5
 
-# Questions about longer periods grow by at least so much of the first bound.
+# Questions about longer periods grow by at least this share of the first bound.
 GROWTH = Fraction(1, 50)
 
 # A question ends just below the next period that may be the shortest: this share of the way there is left.
 JUST_BELOW = Fraction(1, 10**7)
 
-# A float that stands for a fraction is the fraction up to this.
+# A float that is longer than a fraction by at most this factor stands for the fraction.
 AS_LONG = 1 + Fraction(1, 10**12)
 
 # Share of the bound between runs without time at one instant that follow another order than the referee's.
@@ -82,9 +82,9 @@ class Reading:
         """The work of each device, and the longest mean way around a cycle of edges."""
         work = max(sum(self.times[b] for b in blocks) for blocks in self.problem.on_device)
         waits: list[Wait] = [(i, j, Fraction(wait), offset) for i, j, wait, offset in self.edges]
-        found = least(len(self.times), waits, Fraction(work))
-        assert found is not None, "every cycle of edges has an offset"
-        return found[0]
+        period_and_starts = least(len(self.times), waits, Fraction(work))
+        assert period_and_starts is not None, "every cycle of edges has an offset"
+        return period_and_starts[0]
 
     @cached_property
     def longest(self) -> int:
@@ -105,7 +105,7 @@ class Reading:
         return max(Fraction(math.floor(limit * q), q) for q in range(1, self.most + 1))
 
     def after(self, period: Fraction) -> Fraction:
-        """The next longer one."""
+        """The next longer period that may be the shortest one of some orders."""
         return min(Fraction(math.floor(period * q) + 1, q) for q in range(1, self.most + 1))
 
     def comes_first(self, i: int, j: int, periods: int) -> bool:
@@ -116,6 +116,7 @@ class Reading:
 
 
 def read(problem: ScheduleProblem) -> Reading:
+    """The problem in steps of the largest unit of which all times and lags are whole multiples."""
     check_type(NAME, problem, ScheduleProblem)
     check_repeats(problem)
     times, lags = [as_written(b.time) for b in problem.blocks], [as_written(edge.lag) for edge in problem.edges]
@@ -181,7 +182,7 @@ class PeriodicMip(CommonFormulation):
         cutoff: float | None,
         out_of_time: Callable[[], bool],
     ) -> float | None:
-        """First the shortest period that the bound leaves, then any at all, then ever longer ones below the best plan.
+        """First the shortest period that the bound allows, then any period, then ever longer ones below the best plan.
         Questions end just below a period that may be the shortest."""
         reading = read(problem)
         first, step = reading.bound, reading.step
@@ -288,7 +289,7 @@ class Program:
         return True
 
     def build(self) -> bool:
-        """Do paths and memory leave any orders?"""
+        """Build the model; False: paths or memory leave no order."""
         import pyomo.environ as pyo
 
         if not self.narrow():
@@ -343,6 +344,7 @@ class Program:
                     yield from self.held({i: c for i, c in change.items() if c and i != j}, j, room - need)
 
     def held(self, change: Mapping[int, Fraction], j: int, room: Fraction) -> Iterator[Any]:
+        """Rows: what blocks have taken and not given back when j starts is at most `room`."""
         terms = []
         for i, amount in change.items():
             pair = (min(i, j), max(i, j))
@@ -359,11 +361,11 @@ class Program:
 
     def decode(self, values: Values) -> PeriodicSchedulePlan:
         """The orders of a solution, at the shortest period for them."""
-        found = self.timed({(i, j): round(values[f"k[{i},{j}]"]) for i, j in self.ranges}, self.reading.bound)
-        assert found is not None, "a solution's starts and places follow its orders"
+        timed = self.timed({(i, j): round(values[f"k[{i},{j}]"]) for i, j in self.ranges}, self.reading.bound)
+        assert timed is not None, "a solution's starts and places follow its orders"
         step = self.reading.step
-        starts = {block.id: start * step for block, start in zip(self.problem.blocks, found[1], strict=True)}
-        return PeriodicSchedulePlan(found[0] * step, starts)
+        starts = {block.id: start * step for block, start in zip(self.problem.blocks, timed[1], strict=True)}
+        return PeriodicSchedulePlan(timed[0] * step, starts)
 
     def timed(
         self, orders: Mapping[tuple[int, int], int], bound: Fraction

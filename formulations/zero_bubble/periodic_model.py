@@ -30,7 +30,7 @@ SEARCH: Mapping[str, Any] = {
     "symmetry_level": 0,
 }
 
-# Above, products of times and sizes would come near the limits of the solver's integers: no area rows are made.
+# Above this, products of times and sizes would come near the limits of the solver's integers: no area rows are made.
 AREA_STEPS = 2**55
 
 
@@ -79,7 +79,7 @@ class PeriodModel(NativeBuilder):
                 self.require(gap <= self.period - self.times[y], self.before[x, y])
 
     def order_instants(self) -> None:
-        """Blocks without time may share an instant; then the earlier micro-batch comes first, of one micro-batch a."""
+        """Blocks without time may share an instant; then the earlier micro-batch comes first, and in the same one a."""
         for a, b in self.data["instants"]:
             first, older = self.flag(f"w[{a},{b}]"), self.flag(f"g[{a},{b}]")
             self.before[a, b], self.before[b, a] = first, first.negated()
@@ -93,7 +93,7 @@ class PeriodModel(NativeBuilder):
             self.require(gap <= -1, first.negated(), older)
 
     def keep_edges(self) -> None:
-        """A block waits for as many whole periods as the two positions leave open."""
+        """A block starts as many whole periods later as its wait asks for beyond the gap of the two positions."""
         for a, b, least, offset in self.data["edges"]:
             waits = self.heights[b] - self.heights[a] + offset
             gap = self.starts[b] - self.starts[a]
@@ -108,7 +108,7 @@ class PeriodModel(NativeBuilder):
                 self.model.add(waits >= 1 - within)
 
     def keep_distances(self) -> None:
-        """What lies between two blocks of one device, on the longest path, in whole periods: implied, and strong."""
+        """Whole periods that the longest path between two blocks of one device takes: implied rows, and strong ones."""
         for a, b, if_first, if_later in self.data["distances"]:
             apart = self.heights[b] - self.heights[a]
             self.model.add(apart >= if_later - (if_later - if_first) * self.before[a, b])
@@ -118,7 +118,8 @@ class PeriodModel(NativeBuilder):
         return self.before[a, b] - self.heights[a]
 
     def memory(self, device: Mapping[str, Any]) -> None:
-        """When a block starts that takes memory or has a workspace; and where it can happen, when one gives back."""
+        """Memory suffices when a block starts that takes some or has a workspace; and where a micro-batch may give back
+        before it takes, it gives no more than is there."""
         changes = device["changes"]
         for b, workspace in device["at"]:
             own = [] if b not in changes else [changes[b] * ((changes[b] > 0) - self.heights[b])]

@@ -10,7 +10,7 @@ from ...instances.schedule.plan import PeriodicSchedulePlan
 from ..timetable import Wait, tightest
 from .periodic_facts import DeviceMemory, PeriodicFacts, anchor
 
-# What stands for "anything above nothing" between two blocks without time, relative to the bound.
+# The wait between two blocks without time where any amount above 0 will do, relative to the bound.
 HAIR = Fraction(1, 10**10)
 
 
@@ -26,8 +26,8 @@ class Laid:
     heights: tuple[int, ...]
 
     def is_before(self, a: int, b: int) -> bool:
-        """Within the period, of two blocks of one device; at one instant what takes no time is first, and of two such
-        blocks the one of the earlier micro-batch, then the one that comes first in a micro-batch."""
+        """Does block a come before b of the same device within the period? At one instant what takes no time is first,
+        and of two such blocks the one of the earlier micro-batch, then the one that comes first in a micro-batch."""
         return self._key(a) < self._key(b)
 
     def _key(self, b: int) -> tuple[object, ...]:
@@ -35,7 +35,7 @@ class Laid:
         return self.starts[b], bool(problem.times[b]), -self.heights[b], problem.depths[b], b
 
     def waits(self) -> list[Wait]:
-        """What keeps orders and heights as they are: between starts of the first micro-batch."""
+        """The waits between starts of the first micro-batch that keep orders and heights as they are."""
         problem, heights = self.facts.problem, self.heights
         waits = [
             Wait(a, b, problem.times[a] + lag, edge.offset)
@@ -52,10 +52,10 @@ class Laid:
         return waits
 
     def _instant(self, a: int, b: int, periods: int) -> Wait:
-        """Block a of some micro-batch runs before b of that which is `periods` earlier; at one instant only where it
-        comes first there."""
+        """The wait by which block a of a micro-batch runs before b of the one `periods` later; at one instant only
+        where a comes first there."""
         depths = self.facts.problem.depths
-        first = periods < 0 or (periods == 0 and (depths[a], a) < (depths[b], b))
+        first = periods > 0 or (periods == 0 and (depths[a], a) < (depths[b], b))
         return Wait(a, b, Fraction(0) if first else HAIR * self.facts.bound, periods)
 
     def timed(self) -> PeriodicSchedulePlan | None:
@@ -70,7 +70,7 @@ class Laid:
     # ---- as low as possible ----------------------------------------------------------------------------
 
     def lowered(self, period: Fraction) -> Laid:
-        """Blocks a period earlier, with all that would be late for them otherwise, as long as memory allows it.
+        """The same positions with blocks a period earlier, and those that they wait for, as far as memory allows it.
 
         A micro-batch then spends less time under way, and the steady state begins earlier. Where the warm-up has to be
         looked at on its own nothing is moved.
@@ -114,15 +114,15 @@ class Laid:
 
 
 def best_timed(laid: Laid) -> PeriodicSchedulePlan | None:
-    """At the shortest period of its orders and heights, then with no block a period later than it must be; the earliest
-    starts leave room for that which positions on a grid did not show."""
+    """The plan at the shortest period of these orders and heights, then with no block a period later than it must be;
+    the earliest starts leave room for that which positions on a grid did not show."""
     plan = laid.timed()
     for _ in laid.heights:
         if plan is None:
             break
-        known = laid_out(laid.facts, plan)
-        lower = known.lowered(plan.period)
-        if lower.heights == known.heights:
+        current = laid_out(laid.facts, plan)
+        lower = current.lowered(plan.period)
+        if lower.heights == current.heights:
             break
         plan = lower.timed()
     return plan
@@ -149,7 +149,7 @@ def values_of(laid: Laid) -> dict[str, float]:
 
 
 def laid_by(facts: PeriodicFacts, values: Mapping[str, float]) -> Laid:
-    """What the values of a model say."""
+    """Positions and heights from the values of a model."""
     blocks = range(len(facts.problem.blocks))
     return Laid(
         facts,

@@ -13,9 +13,9 @@ SCOPE = "schedules with one micro-batch per period"
 
 
 def family(problem: ScheduleProblem, options: Mapping[str, Any]) -> Family:
-    """Several micro-batches per period may be faster still; no method here plans that.
+    """Schedules with one micro-batch per period. Several may be faster still, but no method here plans that.
 
-    How many periods one micro-batch may take is no matter, but where it may give memory back before it has taken it.
+    The number of periods that one micro-batch takes is limited only where it may give memory back before it takes it.
     """
     if facts_of(problem).early:
         return Family(f"{SCOPE}, over at most {2 * most_heights(problem)} periods")

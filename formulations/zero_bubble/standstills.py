@@ -23,7 +23,8 @@ from itertools import accumulate
 from ...instances.schedule.plan import PeriodicSchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
 
-# Times as long as all else at most: periods are floats for solvers, and what is left has to keep its digits.
+# The most times that these blocks may take as long as the rest: periods are floats for solvers, and what is left has to
+# keep its digits.
 MOST_SHARE = 1000
 
 

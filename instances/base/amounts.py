@@ -27,7 +27,7 @@ MOST_EXACT = 2**53
 # Relative distance from a limit within which a sum of floats decides nothing.
 IN_DOUBT = 1e-12
 
-# Below, floats have fewer digits.
+# Floats below this have fewer digits.
 LEAST_CLEAR = 1e-280
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence, Sized
 
 from .errors import InputError, show
 
-# Whole numbers and texts; 1 and "1" are two ids.
+# Ids are whole numbers and texts; 1 and "1" are two ids.
 NodeId = int | str
 
 MAX_UNIT_CHARACTERS = 20
@@ -77,7 +77,7 @@ def check_flag(field: str, value: object) -> None:
 
 
 def check_known(what: str, value: object, known: Collection[str]) -> None:
-    """A word of ours, which only a program can have got wrong."""
+    """Raise a ValueError for a word that is not known; users do not write such words, only programs."""
     if value not in known:
         raise ValueError(f"unknown {what} {show(value)}; known: {', '.join(known)}")
 
@@ -116,7 +116,7 @@ def check_id(field: str, value: object) -> None:
 
 
 def check_distinct(field: str, what: str, ids: Sequence[NodeId], key: str = "id") -> None:
-    """The `key` of each of `field[i]`, its id or its name, is its own."""
+    """Raise an InputError where two entries of the list `field` have the same `key`, which is an id or a name."""
     first: dict[NodeId, int] = {}
     for i, node_id in enumerate(ids):
         if node_id in first:

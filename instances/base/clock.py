@@ -32,7 +32,7 @@ def when_compiling(announce: Callable[[], None]) -> None:
 
 
 def now() -> float:
-    """Seconds on a clock of which differences count: those in which nothing was compiled."""
+    """Seconds on a clock of which only differences mean something: the time in which nothing was compiled."""
     with _compiling.lock:
         real = time.monotonic()
         return real - _compiling.so_far(real)
@@ -69,7 +69,7 @@ _end: ContextVar[float | None] = ContextVar("_end", default=None)
 
 @contextmanager
 def within(seconds: float | None) -> Iterator[None]:
-    """What is done inside should take no longer; None: no limit."""
+    """Limit the work inside the block to so many seconds, as `seconds_left` tells it; None: no limit."""
     token = _end.set(None if seconds is None else now() + seconds)
     try:
         yield
@@ -78,6 +78,6 @@ def within(seconds: float | None) -> Iterator[None]:
 
 
 def seconds_left() -> float | None:
-    """What `within` has left, never fewer than 0; None: there is no limit."""
+    """Seconds that the block of `within` has left, never fewer than 0; None: there is no limit."""
     end = _end.get()
     return None if end is None else max(0.0, end - now())

@@ -22,8 +22,8 @@ SECONDS = {"s": Fraction(1), "ms": Fraction(1, 10**3), "us": Fraction(1, 10**6),
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What a caller says of the devices and their links. A field that is None is what the file says; infinite memory
-    stands for no limit."""
+    """What a caller says of the devices and their links. None leaves a field as the file has it; infinite memory stands
+    for no limit."""
 
     devices: int | None = None
     cpus: int | None = None
@@ -43,18 +43,18 @@ class Cluster:
 
     def to_json(self) -> dict[str, Any]:
         """What is given, as the command line and suites name it: `memory` 40GB, `levels` 4x300GB/s,2x12GB/s."""
-        own = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in _WRITTEN}
-        own |= {
+        options = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in _WRITTEN}
+        options |= {
             "memory": _size(self.memory_bytes),
             "bandwidth": _rate(self.bandwidth),
             "levels": _levels(self.levels),
         }
         if self.gpus is not None:
-            own["devices"] = ",".join(f"{count}x{name}" for count, name in self.gpus)
-        own["inference"] = True if self.training is False else None
+            options["devices"] = ",".join(f"{count}x{name}" for count, name in self.gpus)
+        options["inference"] = True if self.training is False else None
         if self.profile is not None:
-            own |= {name: getattr(self.profile, name) for name in self.profile.given()}
-        fields = {name: value for name, value in own.items() if value is not None}
+            options |= {name: getattr(self.profile, name) for name in self.profile.given()}
+        fields = {name: value for name, value in options.items() if value is not None}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
 
 
@@ -86,13 +86,14 @@ def _levels(levels: Sequence[tuple[int, float]] | None) -> str | None:
     return None if levels is None else ",".join(f"{count}x{_rate(rate)}" for count, rate in levels) or "none"
 
 
-# Fields that only staging problems have.
+# Fields of staging problems alone, but for `levels`, which training problems have as well.
 STAGING_OPTIONS = ("exact_batches", "levels", "time_unit")
+# Fields that say how the times of a profile or a table are made, with their options.
 PROFILE_OPTIONS = {"bandwidth": "--bandwidth", "cpu_slowdown": "--cpu-slowdown", "training": "--inference"}
 
 
 def refuse_others(kind: Kind[Any, Any], cluster: Cluster, also: Collection[str] = ()) -> None:
-    """Raise where something is given that problems of this kind do not have; no CPUs are what they have."""
+    """Raise a UsageError where the cluster says what problems of this kind do not have; `cpus` may be 0 everywhere."""
     refuse_profile_options(kind, cluster)
     given = [
         name for name in Cluster.__dataclass_fields__ if name != "profile" and getattr(cluster, name) is not None
@@ -103,7 +104,7 @@ def refuse_others(kind: Kind[Any, Any], cluster: Cluster, also: Collection[str] 
 
 
 def refuse_profile_options(kind: Kind[Any, Any], cluster: Cluster) -> None:
-    """Refuse the options of profiles: a problem is of its kind already, and holds its costs."""
+    """Raise a UsageError where options of profiles are given: a problem has its kind and its costs already."""
     options = cluster.profile
     if options is None:
         return
@@ -118,28 +119,33 @@ def refuse_profile_options(kind: Kind[Any, Any], cluster: Cluster) -> None:
 
 
 def _refusal(name: str, runs_on: str) -> str:
-    """A sentence for the user: the option `name` of a cluster says nothing for this problem; `runs_on` says on
-    what it runs."""
+    """A sentence for the user, where the field `name` of a cluster means nothing for a problem; `runs_on` says on what
+    the problem runs."""
     if name == "gpus":
         return "--devices names GPUs, and this problem already holds its times; give the number of devices alone."
+    if name == "levels":
+        return "--levels is for staging and training problems: this one is neither; drop --levels."
     if name in STAGING_OPTIONS:
         option = "--" + name.replace("_", "-")
         return f"{option} is for staging problems: this one is none; drop {option}."
     if name == "cpus":
         return f"--cpus is for placement problems: {runs_on} alone; drop --cpus."
     if name == "batch":
-        return "--batch is for staging problems and graph pipelines: this one has no micro-batches; drop --batch."
+        return (
+            "--batch is for staging, graph-pipeline, schedule and training problems: this one has no micro-batches; "
+            "drop --batch."
+        )
     option = PROFILE_OPTIONS[name]
-    return f"{option} is for PipeDream profiles: this problem already holds its times; drop {option}."
+    return f"{option} is for profiles and tables: this problem already holds its times; drop {option}."
 
 
 def changes(kind: Kind[Any, Any], cluster: Cluster) -> dict[str, Any]:
-    """New values by the names of the problem's fields; what the kind does not have is refused."""
+    """New values for fields of the problem, by their names; what the kind does not have is refused."""
     refuse_others(kind, cluster)
     values = {name: getattr(cluster, name) for name in kind.cluster if getattr(cluster, name) is not None}
     return {kind.cluster[name]: None if value == math.inf else value for name, value in values.items()}
 
 
 def per_unit(rate: float, time_unit: str) -> float:
-    """Bytes per second as bytes per time unit, in decimals."""
+    """A rate in bytes per second as bytes per time unit, computed with decimals."""
     return rate if rate == math.inf else float(as_written(rate) * SECONDS[time_unit])

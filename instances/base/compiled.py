@@ -47,8 +47,8 @@ def _compiled(unit: ModuleType, entry: str) -> Callable[..., Any]:
 
 
 def _interruptible(function: Any) -> Callable[..., Any]:
-    """An interrupt that comes while machine code runs is one: where arrays are returned, Python says `SystemError`, one
-    for each of them."""
+    """The function, raising `KeyboardInterrupt` on an interrupt: while machine code runs that returns arrays, Python
+    wraps it in a `SystemError` for each array."""
 
     @wraps(function)
     def call(*args: Any) -> Any:
@@ -65,6 +65,7 @@ def _interruptible(function: Any) -> Callable[..., Any]:
     return call
 
 
+# Is machine code used for problems of every size?
 _always = False
 
 
@@ -86,7 +87,7 @@ def always_compiled() -> Iterator[None]:
 
 @cache
 def _stop_the_clock_while_compiling() -> None:
-    """Numba tells when it compiles; to load what is on disk is not worth a stop."""
+    """Numba tells when it compiles. Loading from disk is quick, and the clock goes on meanwhile."""
     from numba.core import event
 
     class Watch(event.Listener):

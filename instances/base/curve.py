@@ -40,7 +40,7 @@ class TimeCurve:
 
 
 def check_curve(where: str, curve: TimeCurve) -> None:
-    """Points in order, as many times as numbers of samples."""
+    """Raise an InputError unless the points increase, each with its number of samples and its time."""
     samples, seconds = curve.samples, curve.seconds
     if not samples:
         raise InputError(f"{where}.samples", "is empty", "give at least one measured point")

@@ -1,4 +1,4 @@
-"""What goes wrong, in one sentence that names the place and the remedy."""
+"""Errors that a user can mend: each is one sentence that names the place and the remedy."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ Entry = TypeVar("Entry")
 # Longer texts are cut in messages: a message must fit a terminal whatever the input holds.
 SHOWN_CHARACTERS = 60
 
+# Whole numbers with more digits are described instead.
 SHOWN_DIGITS = 30
 
 
@@ -62,7 +63,7 @@ def _renamed(field: str, field_names: Mapping[str, str]) -> str:
 
 
 class TooLargeError(InputError):
-    """A model that would be too large: it costs the proof, not a plan that is there already."""
+    """A model would be too large to build: the run loses the proof, and keeps the plans that it has."""
 
 
 class UsageError(PipeplanError):
@@ -78,13 +79,13 @@ def nearest(name: object, known: Iterable[str], cutoff: float = 0.6) -> str | No
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """The nearest known name as a question, to follow the name that is none; nothing where no name is near."""
-    found = nearest(name, known)
-    return "" if found is None else f" (did you mean {found!r}?)"
+    """The nearest known name as a question, to follow the unknown one; an empty text where no name is near."""
+    near = nearest(name, known)
+    return "" if near is None else f" (did you mean {near!r}?)"
 
 
 def unknown_name(what: str, name: object, known: Iterable[str]) -> UsageError:
-    """There is nothing of that name; `known` is what there is."""
+    """The error for a name that is none of `known`."""
     names = list(known)
     return UsageError(
         f"There is no {what} {show(name)}{did_you_mean(name, names)}; choose one of {', '.join(names)}."
@@ -92,13 +93,13 @@ def unknown_name(what: str, name: object, known: Iterable[str]) -> UsageError:
 
 
 def unknown_choice(option: str, value: object, choices: Iterable[str]) -> UsageError:
-    """An option was given a value that is none of its choices."""
+    """The error for an option with a value that is none of its choices."""
     names = list(choices)
     return UsageError(f"{option} is {show(value)}{did_you_mean(value, names)}; give one of {', '.join(names)}.")
 
 
 def one_of(option: str, value: str, choices: Collection[str]) -> str:
-    """The value, where it is one of the choices."""
+    """The value, where it is one of the choices; otherwise a UsageError that lists them."""
     if value not in choices:
         raise unknown_choice(option, value, choices)
     return value
@@ -112,7 +113,7 @@ def named(name: str, table: Mapping[str, Entry], what: str) -> Entry:
 
 
 def wrong_argument(argument: str, given: object, expected: str, remedy: str) -> InputError:
-    """A caller gave something of another type; `remedy` says how to get what is expected."""
+    """The error for an argument of another type than expected; `remedy` says how to get what is expected."""
     return InputError(f"argument {argument}", f"is {_in_python(given)}, not {expected}", remedy)
 
 
@@ -168,7 +169,7 @@ HARMLESS = frozenset({"memory", "devices", "batches", "divides", "in-flight", "d
 
 
 def refuse_broken(violations: Iterable[Violation], what: str = "simulated") -> None:
-    """A plan that breaks a rule which the simulation needs, or `what` else is made of the same stages."""
+    """Raise a UsageError for a plan that breaks a rule without which it cannot be `what`: simulated or lowered, say."""
     blocking = next((violation for violation in violations if violation.rule not in HARMLESS), None)
     if blocking is not None:
         raise UsageError(f"The plan cannot be {what}. {blocking.message}")

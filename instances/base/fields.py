@@ -17,8 +17,9 @@ Read = TypeVar("Read")
 Record = TypeVar("Record")
 # Function from a place in a file and the value there to what the value says.
 Reader = Callable[[str, Any], Any]
-# Marks a field of a record that is in no file.
+# The metadata of a field of a record that no file holds.
 AS_TEXT_NEVER: Mapping[str, bool] = MappingProxyType({"as text": False})
+# Types whose values JSON holds as they are.
 SIMPLE = frozenset({str, int, float, bool, type(None)})
 NO_NAMES: Mapping[str, str] = MappingProxyType({})
 
@@ -90,15 +91,15 @@ def by_key(read: Callable[[str, Any], Read]) -> Callable[[str, Any], dict[str, R
 
 
 def read_pairs(where: str, value: object, example: str, check: Callable[[str, Any], None]) -> dict[NodeId, Any]:
-    """What belongs to each layer, in pairs: keys of JSON objects could not tell the ids 1 and "1" apart."""
+    """Values by layer, from a list of pairs: keys of a JSON object could not tell the ids 1 and "1" apart."""
     values: dict[NodeId, Any] = {}
     for i, entry in enumerate(as_list(where, value)):
-        node_id, own = as_entries(f"{where}[{i}]", entry, 2, f"give two: {example}")
+        node_id, layer_value = as_entries(f"{where}[{i}]", entry, 2, f"give two: {example}")
         check_id(f"{where}[{i}][0]", node_id)
-        check(f"{where}[{i}][1]", own)
+        check(f"{where}[{i}][1]", layer_value)
         if node_id in values:
             raise InputError(f"{where}[{i}]", f"repeats {show(node_id)}", "name each layer once")
-        values[node_id] = own
+        values[node_id] = layer_value
     return values
 
 
@@ -178,7 +179,7 @@ def read_record(
 ) -> Record:
     """The record in a JSON object; what equals its default may be missing there.
 
-    `readers` take fields that are not what JSON says, each with its place, but no null where that is the default.
+    `readers` turn a place in the file and the value there into a field; a null that is the default stays None.
     `names` are the keys of fields that have another name in the file; `refuse` judges keys that are no fields.
     """
     defaults = _defaults(record)
@@ -220,11 +221,11 @@ def read_plan(plan: type[Record], kind: str, where: str, data: object, example: 
 
 
 def to_record(value: Any, names: Mapping[str, str] = NO_NAMES, **written: Any) -> dict[str, Any]:
-    """The fields that have no default or another value; those in `written` as they are given there."""
-    own = ((name, getattr(value, name), default) for name, default in _defaults(type(value)).items())
+    """The fields that differ from their defaults or have none; for those in `written`, the values there."""
+    entries = ((name, getattr(value, name), default) for name, default in _defaults(type(value)).items())
     return {
         names.get(name, name): written[name] if name in written else plain(entry)
-        for name, entry, default in own
+        for name, entry, default in entries
         if default is MISSING or entry != default
     }
 

@@ -21,7 +21,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Generator(Generic[Made]):
-    """A family of problems: every parameter has a usual value."""
+    """A family of problems, which every parameter with its default makes callable without arguments."""
 
     name: str
     title: str

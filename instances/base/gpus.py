@@ -1,9 +1,8 @@
 """GPUs by name: memory, peak rates and usual links, each figure with its source.
 
-Peaks of numbers of 4 bytes are those of the same sheets, which state them as TF32 where there is such.
-
 Memory is what the driver reports (`nvidia-smi`, `rocm-smi`), which is less than the name says. Peaks are dense: data
-sheets that count zeros state twice as much. Bandwidths are for one direction; data sheets of NVLink add up both.
+sheets that count zeros state twice as much. For numbers of 4 bytes the peak is that of TF32 on GPUs that have it.
+Bandwidths are for one direction; data sheets of NVLink add up both.
 """
 
 from __future__ import annotations
@@ -29,25 +28,25 @@ class KnownGpu:
 
     name: str
     memory_mib: float
-    """Usable, as the driver reports it."""
+    """Memory that a program can use, as the driver reports it."""
     flops: Mapping[str, float]
     """Dense operations a second, by number format."""
     single_flops: float
-    """The same for numbers of 4 bytes: as TF32 in tensor cores where there are such for them."""
+    """Dense operations a second on numbers of 4 bytes: as TF32 in tensor cores, where the GPU has these."""
     memory_rate: float
     """Bytes that the GPU reads or writes in a second."""
     node: int
-    """GPUs that are linked as closely as possible."""
+    """Number of GPUs in a node, which are linked as closely as possible."""
     inside: float
     """Bytes a second inside the node, for each GPU and direction."""
     between: float
-    """The same between nodes: the network card's share of each GPU."""
+    """Bytes a second between nodes, for each GPU and direction: its share of the network cards."""
     sources: Mapping[str, str]
     """Where memory, flops, memory_rate and links were published, in words."""
     inside_seconds: float = NVLINK_SECONDS
     between_seconds: float = NETWORK_SECONDS
     tray: int | None = None
-    """Part of a node that a job may leave out; None: jobs take whole nodes."""
+    """Number of GPUs in a part of a node that a job may leave out; None: jobs take whole nodes."""
 
     @property
     def memory_bytes(self) -> float:
@@ -55,25 +54,27 @@ class KnownGpu:
         return self.memory_mib * MIB
 
     def levels(self, devices: int) -> tuple[tuple[int, float, float], ...]:
-        """The usual links among so many GPUs: how many, bytes a second, seconds of a step; what is no whole number of
-        nodes is refused."""
+        """The usual links among so many GPUs, inside nodes first: devices, bytes a second and seconds of a step.
+
+        GPUs that cannot be divided into nodes of equal size are refused.
+        """
         count = self._in_node(devices)
-        found = [(count, self.inside, self.inside_seconds)]
+        links = [(count, self.inside, self.inside_seconds)]
         if devices > count:
-            found.append((devices // count, self.between, self.between_seconds))
-        return tuple(found)
+            links.append((devices // count, self.between, self.between_seconds))
+        return tuple(links)
 
     def _in_node(self, devices: int) -> int:
         """Number of GPUs of each node that take part."""
         if devices <= self.node:
             return devices
-        # With less than half of every node the slow links between nodes would be the usual ones.
+        # A job that took less than half of every node would use the slow links between nodes most.
         sizes = range(self.node, self.node // 2, -(self.tray or self.node))
         count = next((size for size in sizes if devices % size == 0), None)
         if count is None:
             raise InputError(
                 "devices",
-                f"are {devices} {self.name}, which is no product of nodes with {self.node} GPUs",
+                f"are {devices} {self.name}, which do not fill nodes of {self.node} GPUs",
                 f"give a multiple of {self.node}, or say with --levels which GPUs are linked how",
             )
         return count
@@ -264,8 +265,9 @@ def _known() -> Iterable[KnownGpu]:
 
 GPUS: Mapping[str, KnownGpu] = {gpu.name: gpu for gpu in _known()}
 
-# What people add to a name without another GPU being meant.
+# Words that people add to a name and that change nothing.
 _NOISE = re.compile(r"\b(nvidia|amd|tesla|geforce|instinct|dgx|hgx|sxm[0-9]?|hbm[0-9]?e?|nvl[0-9]*)\b")
+# Other names that people use, mostly with the size on the data sheet, and the names in `GPUS`.
 _OTHER_SIZES = {
     "b200-192gb": "b200-180gb",
     "gb200-192gb": "gb200-186gb",
@@ -300,25 +302,25 @@ def known_gpu(name: str) -> KnownGpu:
 
 def devices_by_gpu(text: str) -> tuple[tuple[int, KnownGpu], ...]:
     """From `2xa100-80gb,2xt4`: how many GPUs of which kind, each kind once."""
-    found = tuple(devices_and_gpu(part) for part in text.split(","))
-    names = [gpu.name for _, gpu in found]
+    gpus = tuple(devices_and_gpu(part) for part in text.split(","))
+    names = [gpu.name for _, gpu in gpus]
     twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
     if twice is not None:
         raise InputError(
             "devices",
             f"name {twice} twice",
-            f"add them up, as in {sum(n for n, g in found if g.name == twice)}x{twice}",
+            f"add them up, as in {sum(n for n, g in gpus if g.name == twice)}x{twice}",
         )
-    return found
+    return gpus
 
 
 def devices_and_gpu(text: str) -> tuple[int, KnownGpu]:
-    """From `64xh100-80gb`: how many GPUs, and which; from `8x8xh100-80gb` with as many in each node."""
-    found = _DEVICES.fullmatch(text)
-    if not found:
+    """From `64xh100-80gb`: how many GPUs, and which; from `8x8xh100-80gb` with the second number in each node."""
+    match = _DEVICES.fullmatch(text)
+    if not match:
         raise InputError("devices", f"are {show(text)}", 'give their number and name, as in "64xh100-80gb"')
-    nodes, each, name = int(found["nodes"] or 1), int(found["each"]), found["name"]
+    nodes, each, name = int(match["nodes"] or 1), int(match["each"]), match["name"]
     if not 0 < nodes * each <= MAX_DEVICES:
         raise InputError("devices", f"are {nodes * each}", f"give a number from 1 to {MAX_DEVICES}")
     gpu = known_gpu(name)
-    return nodes * each, replace(gpu, node=each) if found["nodes"] else gpu
+    return nodes * each, replace(gpu, node=each) if match["nodes"] else gpu

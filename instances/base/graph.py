@@ -52,6 +52,7 @@ class Graph:
 
 
 def adjacency(count: int, arcs: Iterable[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
+    """The heads of the arcs that leave each position, in the order of the arcs."""
     lists: list[list[int]] = [[] for _ in range(count)]
     for u, v in arcs:
         lists[u].append(v)
@@ -77,7 +78,7 @@ def topological_order(successors: Sequence[Sequence[int]]) -> tuple[int, ...] | 
 
 
 def strong_components(count: int, arcs: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """Positions on common cycles, each set sorted; in topological order, of those that may come next the smallest."""
+    """Sorted sets of positions on common cycles, in the topological order that takes the smallest positions first."""
     distinct = {(u, v) for u, v in arcs if u != v}
     order = _smallest_first(count, distinct)
     if len(order) == count:
@@ -112,7 +113,7 @@ def _smallest_first(count: int, arcs: Collection[tuple[int, int]]) -> list[int]:
 
 
 def heights_of(successors: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
-    """Nodes on the longest path from each node on, itself included; None where there is a cycle."""
+    """Number of nodes on the longest path that begins at each node; None where there is a cycle."""
     order = topological_order(successors)
     if order is None:
         return None
@@ -123,7 +124,7 @@ def heights_of(successors: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
 
 
 def find_cycle(successors: Sequence[Sequence[int]]) -> list[int]:
-    """Some cycle, first node repeated at the end; the graph has one."""
+    """The positions of some cycle, the first repeated at the end; the graph must have one."""
     state = [0] * len(successors)  # 0 new, 1 on the path, 2 done
     for root in range(len(successors)):
         if state[root]:
@@ -145,7 +146,7 @@ def find_cycle(successors: Sequence[Sequence[int]]) -> list[int]:
 
 
 def check_ends(where: str, ends: tuple[NodeId, NodeId], known: Container[NodeId], what: str, remedy: str) -> None:
-    """An edge joins two nodes that there are."""
+    """Raise an InputError unless an edge joins two different nodes, both of them known."""
     for end, node_id in zip(("source", "target"), ends, strict=True):
         check_id(f"{where}.{end}", node_id)
         if node_id not in known:
@@ -155,7 +156,7 @@ def check_ends(where: str, ends: tuple[NodeId, NodeId], known: Container[NodeId]
 
 
 def check_acyclic(graph: Graph) -> None:
-    """An `InputError` that names the nodes of a cycle, where there is one."""
+    """Raise an `InputError` that names the nodes of a cycle, where there is one."""
     if topological_order(graph.successors) is not None:
         return
     ids = graph.ids  # each look makes them anew

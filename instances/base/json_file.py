@@ -49,7 +49,7 @@ def holds_json(path: str | os.PathLike[str]) -> bool:
 
 
 def check_path(path: object) -> None:
-    """A number would be taken for an open file, the terminal's say."""
+    """Raise an InputError unless this is a path: Python takes a number for an open file, such as the terminal."""
     if not isinstance(path, (str, os.PathLike)):
         raise wrong_argument("path", path, "a path", "name a file, as a text or a pathlib.Path")
 
@@ -76,13 +76,13 @@ def _beside(file: str) -> str:
     """A file of the same folder whose name is much like it, as a question."""
     folder, name = os.path.split(file)
     try:
-        known = nearest(name, os.listdir(folder or "."), cutoff=NEAR)
+        neighbour = nearest(name, os.listdir(folder or "."), cutoff=NEAR)
     except (OSError, ValueError):  # there is no such folder
         return ""
-    return "" if known is None else f" (did you mean {known!r}?)"
+    return "" if neighbour is None else f" (did you mean {neighbour!r}?)"
 
 
-# Names of files share their endings, so that they are alike before they are meant.
+# Names of files share their endings, and so must be more alike than other names before one is proposed.
 NEAR = 0.8
 
 
@@ -180,7 +180,7 @@ def _objects(data: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def write_json(path: str | os.PathLike[str], data: Any) -> None:
-    """Write strict JSON atomically, one top-level entry's element a line where it is long."""
+    """Write data as strict JSON, as `dump_json` lays it out, whole or not at all."""
     write_text_atomically(path, dump_json(data))
 
 
@@ -216,7 +216,7 @@ _announcements: list[Callable[[], None]] = []
 
 
 def before_writing(announce: Callable[[], None]) -> None:
-    """`announce` is called before a file is written: who begins to write is not to be disturbed."""
+    """Have `announce` called before each file is written, so that the program may ignore interrupts from then on."""
     _announcements[:] = [announce]
 
 

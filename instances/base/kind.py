@@ -1,6 +1,6 @@
-"""What there is for problems of one kind: a table that imports nothing before it is asked.
+"""A kind of problem: a table of its types and functions, which imports each of them only when it is used.
 
-Its values show themselves in an interpreter and in a notebook; who does it is named from above.
+Problems and results show themselves in an interpreter and in a notebook by a module that `pipeplan` names (`shown_by`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Arguments = ParamSpec("Arguments")
 
 
 class Rules(Protocol):
-    """By which rules plans are judged: one frozen type for each way to judge, with its own options alone."""
+    """The rules by which plans are judged: one frozen type for each way to judge, with its own options alone."""
 
     @property
     def objective(self) -> str:
@@ -67,14 +67,14 @@ def load_address(address: str) -> Any:
 
 @dataclass(frozen=True)
 class Later(Generic[T_co]):
-    """Something of another module, which is imported when it is asked for."""
+    """An object of another module, which `load` imports."""
 
     address: str
     """The address of the object, written as `module:attribute`."""
 
     def load(self) -> T_co:
-        found: T_co = load_address(self.address)
-        return found
+        value: T_co = load_address(self.address)
+        return value
 
 
 @dataclass(frozen=True)
@@ -107,14 +107,14 @@ class Lowered:
     problem: Any
     notes: tuple[str, ...] = ()
     samples: Samples | None = None
-    """None: the problem was none of a profile."""
+    """None: the problem was not made of a profile."""
     profile: Profile | None = None
-    """What it was made of, as it was read."""
+    """The profile that it was made of, before named GPUs or whole layers changed it."""
 
 
 @dataclass(frozen=True)
 class Kind(Generic[ProblemT, PlanT]):
-    """One kind of problem: its types, its files, its rules, and what the floors above ask of it."""
+    """One kind of problem: its types, its files, its rules, and what the packages above ask of it."""
 
     name: str
     schema: str
@@ -139,7 +139,7 @@ class Kind(Generic[ProblemT, PlanT]):
     adjust: Function[[ProblemT, Cluster], ProblemT] | None = None
     """The problem on that cluster; None: its fields are what the caller says."""
     published: tuple[str, ...] = ()
-    """Keys by which a published file of this kind is known; none: nobody has published any."""
+    """Keys that tell a published file of this kind; none: nobody has published any."""
     read_published: Function[[Mapping[str, Any], Cluster, str], ProblemT] | None = None
     write_published: Function[[ProblemT], dict[str, Any]] | None = None
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -175,7 +175,7 @@ class Kind(Generic[ProblemT, PlanT]):
     read_plan: Function[[str, ProblemT], PlanT] | None = None
     """The plan in a file that is no JSON; None: all its plans are JSON."""
     complete: Function[[ProblemT, PlanT], PlanT] | None = None
-    """The plan with what follows from the decisions in it, for plans that people write; None: they say all."""
+    """The plan of a person, completed by what its decisions imply; None: such plans say everything."""
     each_memory: Function[[ProblemT, float | None], ProblemT] | None = None
     """The problem with so much memory on each device; None: it has one field for all of them."""
     trains: Function[[ProblemT], bool] | None = None
@@ -183,7 +183,7 @@ class Kind(Generic[ProblemT, PlanT]):
     remarks: Function[[ProblemT], Iterable[str]] | None = None
     """Sentences on oddities of a problem as it was given, whatever the method; None: nothing is odd enough."""
     batch_grows: bool = False
-    """Are its values of one micro-batch, so that a batch which nobody gave may grow with the devices?"""
+    """Are its values those of one micro-batch, so that a batch which nobody gave may grow with the devices?"""
 
     @property
     def batch(self) -> str | None:
@@ -196,8 +196,8 @@ class Kind(Generic[ProblemT, PlanT]):
 
         if self.adjust is not None:
             return self.adjust(problem, cluster)
-        found = changes(self, cluster)
-        return problem.replace(**found) if found else problem
+        values = changes(self, cluster)
+        return problem.replace(**values) if values else problem
 
     def with_memory(self, problem: Any, memory_bytes: float | None) -> Any:
         """The problem with so much memory on each device, whatever its type; None: without a limit."""
@@ -206,7 +206,7 @@ class Kind(Generic[ProblemT, PlanT]):
         return problem.replace(memory_bytes=memory_bytes)
 
 
-# Where each function and object of one of our kinds stands in the kind's folder.
+# Where the functions and objects of our kinds stand in the kind's folder, unless a kind says otherwise.
 USUAL: Mapping[str, Function[..., Any] | Later[Any]] = {
     "read": Function("kind_functions:read"),
     "facts": Function("kind_functions:facts"),
@@ -219,8 +219,8 @@ USUAL: Mapping[str, Function[..., Any] | Later[Any]] = {
 }
 
 
-def kind_in(folder: str, **own: Any) -> Kind[Any, Any]:
-    """A kind of ours, by what is its own; addresses are those of its folder."""
+def kind_in(folder: str, **entries: Any) -> Kind[Any, Any]:
+    """One of our kinds, by the entries that `USUAL` lacks or has otherwise; their addresses begin in its folder."""
 
     def in_folder(entry: Any) -> Any:
         if isinstance(entry, Mapping):
@@ -229,7 +229,7 @@ def kind_in(folder: str, **own: Any) -> Kind[Any, Any]:
             return replace(entry, address=f"pipeplan.instances.{folder}.{entry.address}")
         return entry
 
-    return Kind(**in_folder({**USUAL, **own}))
+    return Kind(**in_folder({**USUAL, **entries}))
 
 
 def chosen(options: Mapping[str, Any], name: str, choices: tuple[str, ...]) -> str:
@@ -254,7 +254,7 @@ def display() -> Any:
 
 
 class Displayed:
-    """A value of three lines in an interpreter, with tables in a notebook, and in full where `show` is called."""
+    """A value that an interpreter shows in three lines, a notebook with tables, and `show` in full."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""How a packaged instance is made, and what a kind of problem says of those that are packaged of it."""
+"""How a packaged instance is made, and what `plan instances` shows of the packaged instances of a kind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One packaged instance; `source` says from what it is made, in one line."""
+    """How one packaged instance is made; `source` says of what, in one line."""
 
     name: str
     source: str
@@ -23,11 +23,11 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Packaged:
-    """What is packaged of one kind, and what its rows in `plan instances` show."""
+    """The packaged instances of one kind, and what their rows in `plan instances` show."""
 
     recipes: tuple[Recipe, ...]
     columns: Mapping[str, str]
-    """Headings in the terminal, and what stands below them: text with the names of facts in braces."""
+    """Headings in the terminal, each with the text below it, where names of facts stand in braces."""
     variants: Mapping[str, str]
     """Variants whose best known values are listed, in this order, and their headings in the terminal."""
     note: str

@@ -10,9 +10,10 @@ from typing import NamedTuple
 _NUMBER = r"(?P<number>[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|\.[0-9]+(?:[eE][-+]?[0-9]+)?)"
 _QUANTITY = re.compile(_NUMBER + r"\s*(?P<unit>[A-Za-zµ/]*)")
 
+# Units of durations in seconds, and units of gaps that are amounts of time.
 SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 GAP_UNITS = ("", "ns", "us", "ms", "s")
-# Seconds of each unit of the time of a sample; a number without a unit is in the problem's own.
+# Units of the times of problems; where a problem has a unit, a number without one is in that.
 TIMES = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, **SECONDS}
 BYTES = {
     "": 1.0,
@@ -29,9 +30,9 @@ def parse_quantity(text: str, units: Mapping[str, float], example: str) -> float
     """The amount in the base unit, or a `ValueError` that says how to write it."""
     match = _QUANTITY.fullmatch(text.strip())
     if match is None or match["unit"] not in units:
-        known = ", ".join(filter(None, units))
+        names = ", ".join(filter(None, units))
         meant = "" if match is None else _meant(match["number"], match["unit"], units)
-        raise ValueError(f"{text!r} is not a quantity like {example}{meant}; units: {known}.")
+        raise ValueError(f"{text!r} is not a quantity like {example}{meant}; units: {names}.")
     amount = float(match["number"]) * units[match["unit"]]
     if not math.isfinite(amount):
         raise ValueError(f"{text!r} is too large; give a finite amount like {example}.")
@@ -42,12 +43,12 @@ _BITS = re.compile(r"(?P<prefix>[kMGT])(?:b/s|bps|bits?/s)")
 
 
 def _meant(number: str, unit: str, units: Mapping[str, float]) -> str:
-    """What somebody may have meant, in brackets: bits are eighths of bytes, and units have one spelling each."""
+    """The quantity that somebody may have meant, in brackets: bits are eighths of bytes, and capitals matter."""
     bits = _BITS.fullmatch(unit)
     if bits is not None and f"{bits['prefix']}B/s" in units:
         return f" ({number}{unit} are {float(number) / 8:g}{bits['prefix']}B/s)"
-    known = unit_like(unit, units)
-    return "" if known is None else f" (did you mean {number}{known}?)"
+    similar = unit_like(unit, units)
+    return "" if similar is None else f" (did you mean {number}{similar}?)"
 
 
 def unit_like(unit: str, units: Iterable[str]) -> str | None:
@@ -111,7 +112,7 @@ def in_thousands(amount: float) -> bool:
 
 
 def of_limit(held: float, limit: float) -> str:
-    """Two numbers of bytes in the multiple that suits the limit, in brackets; empty where that tells no more."""
+    """Both numbers of bytes in a larger unit that suits the limit, in brackets; empty where that says nothing new."""
     units = ("B", "kB", "MB", "GB", "TB") if in_thousands(limit) else ("B", "KiB", "MiB", "GiB", "TiB")
     unit = next(unit for unit in reversed(units) if limit >= BYTES[unit] or unit == "B")
     both = [f"{amount / BYTES[unit]:.4g}" for amount in (held, limit)]
@@ -119,7 +120,7 @@ def of_limit(held: float, limit: float) -> str:
 
 
 def with_unit(value: float | None, unit: str | None, digits: int | None = None) -> str:
-    """A number and its unit where it has one; in all digits, so that two that differ never look alike, or so many."""
+    """A number with its unit, if it has one: rounded to `digits`, or in full, so that no two numbers look alike."""
     if value is None:
         return "none"
     number = repr(value) if digits is None else f"{value:.{digits}g}"
@@ -131,7 +132,7 @@ def _short(number: float) -> str:
 
 
 def share(text: str) -> float:
-    """A part of a whole, as a number or in percent."""
+    """The part of a whole that is written as a number or in percent."""
     try:
         return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a run reports: why it stopped, what it holds, what was claimed and what the referee recomputed."""
+"""The report of a run: why it stopped, which plan it has, what was claimed and what the referee recomputed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Stop(StrEnum):
 
 
 class Found(StrEnum):
-    """What we hold after the referee has spoken."""
+    """Which plan the run has after the referee has spoken."""
 
     OPTIMAL = "optimal"
     FEASIBLE = "feasible"
@@ -59,7 +59,7 @@ class StartOutcome(StrEnum):
     REPAIRED = "repaired"
     REJECTED = "rejected"
     OUTSIDE = "outside"
-    """A plan that the referee accepts, but none of those that the method plans: no part of its proof."""
+    """The referee accepts the plan, but the method cannot make such plans: it is no part of the method's proof."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class WarmStart:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Who proved the bound, or that there is no plan; over which plans; and what stands behind it."""
+    """The evidence for a bound, or that there is no plan: the method, its scope, and how the claim was checked."""
 
     method: str
     """The formulation, or the planner where it uses none."""
@@ -83,7 +83,7 @@ class Proof:
     """Version of the solver."""
     scope: str
     checks: tuple[str, ...] = ()
-    """Short phrases: what was checked, by whom."""
+    """Short phrases that say what was checked, and by which method."""
 
     def to_json(self) -> dict[str, Any]:
         by = {"method": self.method, "backend": self.backend, "version": self.version}
@@ -92,7 +92,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a command was given, so that a reader can repeat it: the instance, its cluster, what was assumed of it."""
+    """What a command was given, so that a reader can repeat it: the instance, its cluster, and notes on it."""
 
     instance: str
     """A file as it was named, or the name of a packaged instance."""
@@ -119,7 +119,7 @@ def met(objective: float | None, bound: float | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """How far the search was: the best claim and the best bound at a time; absent is None."""
+    """How far the search was at a time: the best claim and the best bound, None before there is one."""
 
     seconds: float
     incumbent: float | None = None
@@ -165,9 +165,9 @@ class Result(Displayed):
     claimed: float | None = None
     bound: float | None = None
     scope: str | None = None
-    """The plans of which the bound, or the proof that there is none, speaks; None where nothing is bounded."""
+    """The plans of which the bound, or the proof that there is no plan, speaks; None where nothing is bounded."""
     wider: str | None = None
-    """Options of a command that asks for more plans than those; None: no method does, or nothing is bounded."""
+    """Options of a command whose scope has more plans; None: no method's has, or nothing is bounded."""
     proof: Proof | None = None
     """The evidence where the run ended with a proof, None elsewhere."""
     verified: bool = False
@@ -196,7 +196,7 @@ class Result(Displayed):
     """The problem itself, which no file of a result holds."""
 
     def about(self, problem: Problem) -> Result:
-        """With its problem, which a result that was read from a file does not have."""
+        """The result with its problem, which a result lacks that was read from a file."""
         if problem.hash != self.problem.get("hash"):
             name = self.problem.get("name")
             raise UsageError(f"The result is about another problem, {show(name)}; give that, on the same cluster.")
@@ -222,7 +222,7 @@ class Result(Displayed):
 
     @property
     def is_bounded(self) -> bool:
-        """Does it bound all plans of a family, or say that there is none?"""
+        """Does the result bound all plans of its scope, or prove that there is none?"""
         return self.bound is not None or self.stop == Stop.INFEASIBLE
 
     @property
@@ -243,7 +243,7 @@ class Result(Displayed):
         return relative_gap(self.objective, self.bound)
 
     def to_json(self) -> dict[str, Any]:
-        """The plan, which may be long, comes last."""
+        """The report as JSON data; the plan, which may be long, comes last."""
         data = {"schema": SCHEMA, **plain_fields(self), "gap": self.gap}
         for name in ("in_scope", "choices"):
             if data[name] is None:

@@ -1,4 +1,4 @@
-"""By how much a cluster gets better, and what it takes to say so."""
+"""By how much a slightly better cluster is better, in numbers and in words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Found = Iterator[tuple[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of an upgrade: so many more bytes of memory, and links that are faster by a factor; each in words, too."""
+    """An upgrade: more bytes of memory, `more` in words, and links that are faster by `factor`, `faster` in words."""
 
     memory_bytes: float
     more: str
@@ -23,6 +23,6 @@ class Step:
 
 
 def with_changed(entries: Sequence[T], number: int, **changes: Any) -> tuple[T, ...]:
-    """The entries with changes to the one of this number."""
+    """The entries, where the one at the position `number` has these changes."""
     changed: Any = entries[number]
     return (*entries[:number], replace(changed, **changes), *entries[number + 1 :])

@@ -1,6 +1,6 @@
-"""Where the time of a process goes: imports by package, and named parts. It runs only where somebody asked for it.
+"""Where the time of a process goes, by imported packages and by named parts; measured only where somebody asks for it.
 
-A part's seconds are its own: those of imports and of parts within it are not counted again.
+The seconds of a part are without those of imports and of other parts within it, so that nothing counts twice.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Stopwatch:
         self.imports: dict[str, float] = {}
         """Seconds by top-level package."""
         self.processor_seconds_before = time.process_time()
-        """What the start of Python took."""
+        """Processor time of the start of Python."""
         self.began = time.perf_counter()
         self._thread = threading.get_ident()
         self._sought: set[str] = set()
-        """What the other finders are looking for."""
+        """Names of the modules that the other finders are looking for."""
         self._inner = [0.0]
-        """For every part that runs, the seconds of what has ended within it."""
+        """For every part that runs, the seconds of the parts that have ended within it."""
 
     @property
     def seconds(self) -> float:
@@ -37,7 +37,7 @@ class Stopwatch:
 
     @contextmanager
     def counting(self, table: dict[str, float], name: str) -> Iterator[None]:
-        """What other threads do meanwhile is part of what waits for them."""
+        """Count the time inside the block under a name; the part that waits for other threads has their time."""
         if threading.get_ident() != self._thread:
             yield
             return
@@ -63,8 +63,8 @@ class Stopwatch:
 
     def _find(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> Any:
         finders = (finder for finder in sys.meta_path if finder is not self)
-        found = (finder.find_spec(name, path, target) for finder in finders)
-        spec = next((spec for spec in found if spec is not None), None)
+        specs = (finder.find_spec(name, path, target) for finder in finders)
+        spec = next((spec for spec in specs if spec is not None), None)
         loader = None if spec is None else spec.loader
         if loader is not None and not isinstance(loader, type):  # those of built-in modules are types
             self._measure(loader, name.partition(".")[0])
@@ -92,7 +92,7 @@ def start() -> Stopwatch:
 
 
 def stop() -> None:
-    """Nothing more is measured."""
+    """Measure nothing more."""
     global _running
     if _running is not None:
         sys.meta_path.remove(_running)
@@ -101,7 +101,7 @@ def stop() -> None:
 
 @contextmanager
 def part(name: str) -> Iterator[None]:
-    """Time inside the block counts under this name, where anybody counts."""
+    """Count the time inside the block under this name, where a stopwatch runs."""
     if _running is None:
         yield
         return
@@ -109,7 +109,7 @@ def part(name: str) -> Iterator[None]:
         yield
 
 
-# Packages that took less are told together.
+# Packages that took fewer seconds are told together.
 FEW_S = 0.002
 STANDARD = "the standard library"
 
@@ -132,7 +132,7 @@ def told(watch: Stopwatch) -> str:
 
 
 def by_package(imports: Mapping[str, float]) -> dict[str, float]:
-    """The slowest first; the standard library as one, and those that take next to nothing together at the end."""
+    """Seconds by package, the most first: the standard library is one, and quick packages are together at the end."""
     sums: dict[str, float] = {}
     for package, seconds in imports.items():
         name = STANDARD if package in sys.stdlib_module_names else package

@@ -17,7 +17,7 @@ _NUMBERS = re.compile(r"\[?[\s0-9,]*\]?")
 
 
 def given_allocation(problem: ChainProblem, options: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """What the option `allocation` says; None where it is not given."""
+    """The GPU of each layer by the option `allocation`; None where it is not given."""
     value = options.get("allocation")
     return None if value is None else _checked(problem, read_allocation(value))
 
@@ -47,7 +47,7 @@ def _listed(text: str) -> list[Any]:
 
 
 def _from_file(path: str) -> list[Any]:
-    """A list, or the `allocation` of a plan, or of the plan in a result."""
+    """The list in a file: the file is that list, or a plan or a result with an `allocation`."""
     from ..base.json_file import read_json
 
     if not os.path.exists(path):
@@ -63,7 +63,7 @@ def _from_file(path: str) -> list[Any]:
 
 
 def whole_numbers(values: Sequence[Any], gpus: int | None = None) -> tuple[int, ...]:
-    """The values as they are, where they are whole numbers from 0, below the number of GPUs where that is given."""
+    """The values, which must be whole numbers from 0 and, where it is given, below the number of GPUs."""
     for i, gpu in enumerate(values):
         whole = isinstance(gpu, int) and not isinstance(gpu, bool)
         if not whole or gpu < 0 or (gpus is not None and gpu >= gpus):
@@ -92,10 +92,10 @@ def stored_allocation(value: Any) -> tuple[int, ...] | None:
 
 
 def unknown_allocation(value: Any) -> str | None:
-    """Results once had the name of the file in place of the allocation: what is to be said of those."""
+    """A sentence on a result that has the name of a file in place of its allocation, as results once had."""
     if value is None or stored_allocation(value) is not None:
         return None
     return (
         f"the result names a file for its allocation, {value!r}, and not the allocation itself: "
-        "whether the plan has it was not checked; solve again to have it stored"
+        "whether the plan has that allocation was not checked; solve again to have it stored"
     )

@@ -1,4 +1,4 @@
-"""Memory on each GPU of a chain: what a pattern holds."""
+"""Memory of a GPU of a chain: what a pattern holds there."""
 
 from __future__ import annotations
 

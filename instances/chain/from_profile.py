@@ -1,9 +1,9 @@
 """Profile -> chain: a layer for each node of a row; of a graph, for each run of nodes between two single tensors.
 
 Cost model, for one mini-batch, which is the profile's micro-batch. A chain keeps one tensor for each layer from its
-forward to its backward task, its input. What a profile says fits that in one of two ways:
+forward to its backward task: the layer's input. A profile fits that in one of two ways:
 
-- with `--recompute` exactly: layers keep their inputs alone and compute the rest again, so the backward time is
+- with `--recompute`, exactly: layers keep their inputs alone and compute the rest again, so the backward time is
   backward + forward. Memory counts all that the chain knows (mode `reserved`): kept inputs, what a task reads and
   writes, slots for tensors between GPUs;
 - without it, a layer's kept tensor has the size of what it saves for its backward pass, and memory counts that and the
@@ -15,7 +15,7 @@ stand side by side and divide the optimizer's copies, from stage 2 on gradients 
 for every micro-batch takes time of the passes, over the links and hidden by nothing: in stage 2 the gradients of a
 layer are scattered in its backward pass, in stage 3 its weights are gathered in both passes as well; a collective takes
 (replicas - 1) / replicas times its bytes. In stage 3 the limit on memory is less by three times the weights of the
-largest layer, which are there gathered. What is sent once for many micro-batches is no part of the period.
+largest layer, for what is gathered there. What is sent once for many micro-batches is no part of the period.
 
 Lost: nodes between two cuts stay together; the model's input takes no memory with `--recompute`; what the last layer
 puts out has no reader.
@@ -69,7 +69,7 @@ def lower(profile: Profile, cluster: Cluster, options: ProfileOptions) -> Lowere
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """What a layer of the chain stands for."""
+    """Sums over the nodes of a layer: times in the profile's unit, sizes in bytes."""
 
     forward: Fraction
     backward: Fraction
@@ -79,7 +79,7 @@ class _Row:
     parameters: Fraction
     output: Fraction
     gradient: Fraction
-    """Bytes that come back for what is put out."""
+    """Bytes of the gradients that come back for the outputs."""
 
 
 def _row(profile: Profile, group: Group) -> _Row:
@@ -107,11 +107,12 @@ class _Shared:
     """What replicas of the pipeline divide among them, and what they send each other for it."""
 
     copies: float
-    """Copies of the weights on each replica, divided ones counted by its share."""
+    """Copies of the weights on each replica; of copies that are divided, its share."""
     forward: tuple[Fraction, ...]
-    """Time that each layer's forward pass takes longer."""
+    """Time by which each layer's forward pass is longer."""
     backward: tuple[Fraction, ...]
     gathered_bytes: Fraction
+    """Memory that is kept free for gathered weights."""
 
     def notes(self, options: ProfileOptions) -> Iterator[str]:
         if options.zero is None:
@@ -126,7 +127,7 @@ def _shared(profile: Profile, options: ProfileOptions, rows: Sequence[_Row], ban
     replicas = options.replicas or 1
     copies = divided_copies(profile, options, replicas=replicas > 1)
     if options.replicas is not None and options.zero is None:
-        raise UsageError("--replicas divide memory by --zero alone; add --zero 1, or drop --replicas.")
+        raise UsageError("--replicas divides memory only together with --zero; add --zero 1, or drop --replicas.")
     zero, none = options.zero or 0, (Fraction(0),) * len(rows)
     rate = None if bandwidth == float("inf") else as_written(bandwidth) * SECONDS[profile.time_unit]
     once = none if rate is None else tuple(row.parameters * (replicas - 1) / replicas / rate for row in rows)
@@ -140,6 +141,7 @@ def _shared(profile: Profile, options: ProfileOptions, rows: Sequence[_Row], ban
 
 
 def _left(memory_bytes: float | None, gathered: Fraction) -> float | None:
+    """The memory that gathered weights leave; None: there is no limit."""
     if memory_bytes is None or not gathered:
         return memory_bytes
     left = as_written(memory_bytes) - gathered
@@ -152,7 +154,7 @@ def _left(memory_bytes: float | None, gathered: Fraction) -> float | None:
 
 
 def _activations(rows: Sequence[_Row], recompute: bool) -> tuple[float, ...]:
-    """a_0..a_2L: what is kept for each layer, the model's output, gradients back to the first layer's input."""
+    """a_0..a_2L: what each layer keeps, the model's output, and the gradients back to the first layer's input."""
     read = (Fraction(0), *(row.output for row in rows[:-1]))
     kept = read if recompute else tuple(row.saved for row in rows)
     back = (*(row.gradient for row in reversed(rows[:-1])), Fraction(0))

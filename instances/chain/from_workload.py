@@ -49,7 +49,7 @@ def workload_to_chain(
 
 
 def workload_groups(workload: Workload) -> list[Group]:
-    """Positions of layers, inputs left out, that make up each layer of the chain: a block of the network each."""
+    """The layers of the network, by position and without its inputs, that make up each layer of the chain: a block."""
     positions = {layer.name: i for i, layer in enumerate(workload.layers)}
     readers: list[list[int]] = [[] for _ in workload.layers]
     for i, layer in enumerate(workload.layers):

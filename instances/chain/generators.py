@@ -11,10 +11,11 @@ from .known_answers import KnownChain
 from .problem import MAX_LAYERS
 from .random_chains import resnet_like
 
+# Six numbers that split into two triples of sum 20.
 NUMBERS = "6,6,8,6,7,7"
-# Whether they split into triples is found by trying.
+# Whether numbers split into triples is found by trying, which takes too long with more of them.
 MOST_NUMBERS = 24
-# Chains have about 2 k^2 layers.
+# The chain C_k has about 2 k^2 layers.
 LARGEST_K = 60
 
 
@@ -86,7 +87,7 @@ CHAIN_GENERATORS: Mapping[str, Generator[KnownChain]] = {
             "Memory for weights only: runs of layers are worse by a growing factor",
             _lemma_3,
             (
-                Parameter("pairs", "int", 2, "short layers, as many heavy as light ones"),
+                Parameter("pairs", "int", 2, "how many pairs of a short heavy and a long light layer"),
                 Parameter("large", "int", 5, "time of each long layer"),
                 Parameter("memory_bytes", "float", 3, "memory of a GPU; a whole number"),
             ),

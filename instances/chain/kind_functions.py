@@ -1,4 +1,4 @@
-"""How chains come in and go out, and what is said of them."""
+"""Functions of the kind `chain`: how its problems are read, changed, described and simulated."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from .simulated import chain_pipeline
 
 
 def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> ChainProblem:
-    """The caller's cluster may mend what the file lacks."""
-    found = _changes(cluster, data.get("time_unit", ChainProblem.time_unit))
-    return chain_from_json({**data, **{FIELDS.get(key, key): value for key, value in found.items()}})
+    """The problem in JSON data; the caller's cluster may supply what the data lack."""
+    values = _changes(cluster, data.get("time_unit", ChainProblem.time_unit))
+    return chain_from_json({**data, **{FIELDS.get(key, key): value for key, value in values.items()}})
 
 
 def adjusted(problem: ChainProblem, cluster: Cluster) -> ChainProblem:
     """The problem on the caller's cluster; rates per second become rates per time unit of the problem."""
-    found = _changes(cluster, problem.time_unit)
-    return problem.replace(**found) if found else problem
+    values = _changes(cluster, problem.time_unit)
+    return problem.replace(**values) if values else problem
 
 
 def _changes(cluster: Cluster, time_unit: object) -> dict[str, Any]:
-    found = changes(CHAIN, cluster)
+    values = changes(CHAIN, cluster)
     if cluster.bandwidth is not None:
-        found |= {"bandwidth": _rate(cluster.bandwidth, time_unit), "transfer_times": None}
-    return found
+        values |= {"bandwidth": _rate(cluster.bandwidth, time_unit), "transfer_times": None}
+    return values
 
 
 def _rate(rate: float, time_unit: object) -> float | None:
@@ -55,7 +55,7 @@ def size(problem: ChainProblem) -> str:
 
 
 def pipeline(problem: ChainProblem, plan: PatternPlan, micro_batches: int | None, schedule: str) -> Pipeline:
-    """The pipeline of a pattern's allocation; its own starts do not count."""
+    """The pipeline of a pattern's allocation; the starts in the pattern do not count."""
     refuse_broken(Violation("shape", fault) for fault in shape_faults(problem, plan))
     check_tasks([given(micro_batches)] * problem.gpus)
     return chain_pipeline(problem, plan, given(micro_batches), schedule)

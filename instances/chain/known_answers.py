@@ -1,4 +1,4 @@
-"""What a chain with a known answer is."""
+"""Chains whose best periods are known."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from .problem import ChainProblem
 
 Variant = Literal["general", "contiguous", "unlimited", "two-batches", "fixed", "exclusive"]
 
-# Any allocation; each GPU a run of layers; no memory limit; two batches per period; the allocation that comes with
-# the chain; slots that are never overrun.
+# The variants, in order: any allocation; a run of layers on each GPU; no memory limit; two batches per period; the
+# allocation that comes with the chain; slots that are never overrun.
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
 
 @dataclass(frozen=True)
 class KnownChain:
-    """A chain and the shortest period per batch for the variants that are known; None: no pattern fits."""
+    """A chain, and the shortest period per batch of each variant where it is known; None: no pattern fits."""
 
     problem: ChainProblem
     answers: Mapping[Variant, float | None]
@@ -25,7 +25,7 @@ class KnownChain:
     allocation: tuple[int, ...] | None = None
     """The GPU of each layer, for the variant `fixed`."""
     printed: float | None = None
-    """What the model as printed answers where that is wrong."""
+    """The answer of the model as it was printed, where that is wrong."""
 
     @property
     def name(self) -> str:

@@ -38,7 +38,7 @@ class PatternPlan:
         return len(self.starts)
 
     def to_json(self) -> dict[str, Any]:
-        """One flat row for one batch per period, a list of rows for more."""
+        """The plan as JSON data: starts are one flat row for one batch per period, and a list of rows for more."""
         starts = [[_number(time) for time in row] for row in self.starts]
         transfers = [{str(edge): _number(row[edge]) for edge in sorted(row)} for row in self.transfers]
         flat = len(starts) == len(transfers) == 1

@@ -52,7 +52,8 @@ class ChainProblem(Displayed):
     """Time of the forward task of layers 1..L, in `time_unit`."""
     backward: tuple[float, ...]
     activations: tuple[float, ...]
-    """a_0..a_2L in bytes: the network's input and the output of each task. a_0..a_L alone are mirrored."""
+    """a_0..a_2L in bytes: the network's input and the output of each task. Where only a_0..a_L are given, the others
+    mirror them."""
     weights: tuple[float, ...]
     """One copy of each layer's weights, in bytes."""
     gpus: int
@@ -65,7 +66,7 @@ class ChainProblem(Displayed):
     duplex: Duplex = "half"
     """`half`: both directions between two GPUs share one link; `full`: a link for each direction."""
     weight_copies: float = 3.0
-    """What a GPU holds for each byte of weights: versions, gradients, optimiser state."""
+    """Bytes that a GPU holds for each byte of weights: versions, gradients, optimiser state."""
     memory_mode: MemoryMode = "reserved"
     exclusive_buffers: bool = False
     """Refuse plans in which a crossing tensor still needs its slot when the next one claims it."""
@@ -193,14 +194,14 @@ def _check_lengths(problem: ChainProblem) -> None:
         raise InputError("forward", "is empty", "give at least one layer")
     check_size("forward", problem.forward, MAX_LAYERS)
     for field in ("backward", "weights"):
-        given = len(getattr(problem, field))
-        if given != layers:
-            raise InputError(field, f"has {given} entries for {layers} layers", f"give {layers}")
-    given = len(problem.activations)
-    if given != 2 * layers + 1:
+        count = len(getattr(problem, field))
+        if count != layers:
+            raise InputError(field, f"has {count} entries for {layers} layers", f"give {layers}")
+    count = len(problem.activations)
+    if count != 2 * layers + 1:
         raise InputError(
             "activations",
-            f"has {given} entries for {layers} layers",
+            f"has {count} entries for {layers} layers",
             f"give {2 * layers + 1} (a_0..a_{2 * layers}) or the first {layers + 1}, to be mirrored",
         )
 

@@ -63,10 +63,10 @@ def _transfer_time(size: int) -> int:
 
 
 def tightness(problem: ChainProblem, least: float, most: float, share: float = 0.3) -> ChainProblem:
-    """The problem with `share` of the way from the memory `least` to `most`, in whole bytes.
+    """The problem with memory at `share` of the way from `least` to `most`, in whole bytes.
 
-    In the benchmark these are the peaks of the best runs of layers under an eager schedule with one batch, and with
-    two more batches than GPUs, in flight.
+    In the benchmark `least` and `most` are the peaks of the best runs of layers under an eager schedule with one batch,
+    and with two more batches than GPUs, in flight.
     """
     check_amount("least", least)
     check_amount("most", most)

@@ -1,4 +1,4 @@
-"""By which rules a pattern is judged: its own, and the allocation where the user has given that."""
+"""The rules by which a pattern is judged: those of patterns, and the allocation where the user has given one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .referee.verify import verify_pattern
 
 @dataclass(frozen=True, slots=True)
 class PatternRules:
-    """The period per batch."""
+    """Patterns are judged by their period per batch."""
 
     allocation: tuple[int, ...] | None = None
     """The GPU of each layer where the allocation is given; None where it is free."""
@@ -26,10 +26,11 @@ class PatternRules:
     plan_type = PatternPlan
 
     def violations(self, problem: ChainProblem, plan: PatternPlan) -> tuple[Violation, ...]:
-        found, given = verify_pattern(problem, plan), self.allocation
+        violations, given = verify_pattern(problem, plan), self.allocation
         if given is None or canonical(plan.allocation) == canonical(given):
-            return found
-        return (*found, Violation("allocation", f"Layers share GPUs as {plan.allocation} says, not as {given}."))
+            return violations
+        fault = f"Layers share GPUs as {plan.allocation} says, not as {given}."
+        return (*violations, Violation("allocation", fault))
 
     def value(self, problem: ChainProblem, plan: PatternPlan) -> float:
         return evaluate_pattern(problem, plan).period_per_batch

@@ -19,7 +19,7 @@ from .problem import ChainProblem
 def chain_pipeline(
     problem: ChainProblem, plan: PatternPlan, micro_batches: int, schedule: str = "planned"
 ) -> Pipeline:
-    """1F1B, each stage holding as many batches as there are stages from it to the end; or GPipe."""
+    """The pipeline in 1F1B, where a stage holds as many batches as there are stages from it to the end; or in GPipe."""
     runs = runs_of(plan)
     gpus = [plan.allocation[run[0]] for run in runs]
     if len(set(gpus)) < len(gpus):
@@ -28,7 +28,7 @@ def chain_pipeline(
 
 
 def runs_of(plan: PatternPlan) -> list[list[int]]:
-    """Layers in a row on one GPU, from 0."""
+    """The runs of layers (from 0) that stand on one GPU, in the order of the chain."""
     layers = range(len(plan.allocation))
     return [list(members) for _, members in groupby(layers, key=plan.allocation.__getitem__)]
 
@@ -36,7 +36,7 @@ def runs_of(plan: PatternPlan) -> list[list[int]]:
 def pipeline_of_runs(
     problem: ChainProblem, runs: Sequence[Sequence[int]], gpus: Sequence[int], micro_batches: int, schedule: str
 ) -> Pipeline:
-    """Each run as a stage of its own."""
+    """The pipeline in which each run of layers is a stage of its own."""
     stages = []
     for number, (run, gpu) in enumerate(zip(runs, gpus, strict=True)):
         held = micro_batches if schedule == "gpipe" else len(runs) - number
@@ -57,9 +57,9 @@ def pipeline_of_runs(
 
 def _dependencies(problem: ChainProblem, runs: Sequence[Sequence[int]]) -> tuple[Dependency, ...]:
     """Edge l leads forward out of layer l (from 1), edge 2L - l carries its gradient back."""
-    found = []
+    dependencies = []
     for number in range(len(runs) - 1):
         last = runs[number][-1] + 1
         forward, backward = (problem.edge_times[edge - 1] for edge in (last, problem.tasks - last))
-        found.append(Dependency(number, number + 1, forward, backward))
-    return tuple(found)
+        dependencies.append(Dependency(number, number + 1, forward, backward))
+    return tuple(dependencies)

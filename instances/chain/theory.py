@@ -220,7 +220,7 @@ def e1_load() -> KnownChain:
 
 
 def e2_negative_shift() -> KnownChain:
-    """Fig. 5: a period of 4 would take 8 bytes, which negative shifts of other layers hide."""
+    """The chain of Fig. 5: a period of 4 would take 8 bytes, which negative shifts of other layers hide."""
     problem = figure_5().problem.replace(name="guard-e2")
     return KnownChain(problem, {"general": 5}, f"{GUARD_SOURCE}: E2", printed=4)
 

@@ -37,7 +37,7 @@ Runs = Sequence[Sequence[int]]
 
 
 def lower(problem: ChainProblem, plan: PatternPlan, options: ScheduleOptions) -> LoweredSchedule:
-    """The pattern's own starts do not count."""
+    """The schedule problem of a pattern's allocation; the starts in the pattern do not count."""
     faults = (Violation("shape", fault) for fault in shape_faults(problem, plan))
     refuse_broken(faults, "lowered to a schedule problem")
     runs, gpus = _chunks(problem, plan, options)
@@ -62,7 +62,7 @@ def lower(problem: ChainProblem, plan: PatternPlan, options: ScheduleOptions) ->
 def _chunks(
     problem: ChainProblem, plan: PatternPlan, options: ScheduleOptions
 ) -> tuple[list[list[int]], list[int]]:
-    """Runs of layers with their GPUs, in the order of the chain."""
+    """Runs of layers, each cut into the chunks that the options ask for, and their GPUs, in the order of the chain."""
     runs = runs_of(plan)
     gpus = [plan.allocation[run[0]] for run in runs]
     if options.chunks == 1:
@@ -87,7 +87,7 @@ def _with_memory(problem: ChainProblem, run: Sequence[int], part: Part) -> Part:
 
 
 def _passing(problem: ChainProblem, run: Sequence[int]) -> tuple[Fraction, Fraction]:
-    """What a pass needs beyond the activations of the whole run that are kept."""
+    """Workspace of the forward and the backward pass, beyond all activations that the run keeps."""
     held, tasks = problem.held_activations, problem.tasks
     most = kept_behind = Fraction(0)
     for layer in reversed(run):

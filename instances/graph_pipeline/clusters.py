@@ -20,13 +20,13 @@ from ..base.errors import unknown_name
 from .problem import GraphPipelineProblem, Link, Operator, TimeCurve
 
 GIB = 2.0**30
-# Picoseconds: files stay readable, and nothing that matters is rounded.
+# Decimal places of times in seconds: with picoseconds files stay readable, and nothing that matters is rounded.
 DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterProfile:
-    """A device, and what joins it to others in its node and beyond."""
+    """A device, and the links that join it to others in its node and in other nodes."""
 
     name: str
     flops_per_s: float
@@ -72,26 +72,26 @@ class OperatorCost:
     """Operations and bytes of an operator for one sample."""
 
     flops: float
-    """Forward; a multiply-add counts as two."""
+    """Operations of the forward pass; a multiply-add counts as two."""
     parameters: int
     read_elements: float
     """Elements of activations that a forward pass reads."""
     output_elements: int
     stash_elements: int
-    """Kept for the backward pass, its output included; what it reads is counted where it is made."""
+    """Elements kept for the backward pass, the output included; inputs count with the operator that makes them."""
     parameters_read: bool = True
     """Does a pass read all of its parameters? A look-up in a table reads only rows."""
     backward_factor: float = 2.0
-    """Operations and traffic of the backward pass in those of the forward pass."""
+    """Operations and traffic of the backward pass, as a multiple of those of the forward pass."""
 
     def moved_bytes(self, q: float, element_bytes: int = 4) -> float:
-        """Read and written by a forward pass on q samples."""
+        """Bytes that a forward pass on q samples reads and writes."""
         parameters = self.parameters if self.parameters_read else 0
         return element_bytes * (q * (self.read_elements + self.output_elements) + parameters)
 
 
 def powers_of_two(most: int) -> tuple[int, ...]:
-    """1, 2, 4, ... up to `most`: the shares at which times are given; between them they are nearly linear."""
+    """1, 2, 4, ... up to `most`: numbers of samples at which times are given; between them times are nearly linear."""
     return tuple(2**e for e in range(most.bit_length()))
 
 

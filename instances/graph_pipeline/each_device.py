@@ -1,4 +1,4 @@
-"""Memory on each device of a graph pipeline: what a plan holds."""
+"""Memory of a device of a graph pipeline: what a plan holds there."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from .problem import GraphPipelineProblem, Link, Operator
 
 GRAPH_PIPELINE_SCHEMA = "pipeplan.graph-pipeline/1"
 
+# Fields that are written even where they have their defaults.
 ALWAYS = (
     "name", "time_unit", "mini_batch", "devices", "memory_bytes", "link", "node_link", "devices_per_node",
     "weight_copies", "workspace_bytes",

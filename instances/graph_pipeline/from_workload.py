@@ -1,6 +1,6 @@
 """Workload -> graph-pipeline problem: its profile at 1, 2, 4, ... samples, put on a cluster.
 
-What the profile counts stands in `workloads/profile.py`, what the problem makes of it in `from_profile.py`.
+What the profile counts stands in `networks/analytic/profile.py`, what the problem makes of it in `from_profile.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How graph pipelines come in and go out, and what is said of them."""
+"""Functions of the kind `graph-pipeline`: how its problems are read, described and simulated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .simulated import stage_graph_pipeline
 
 
 def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> GraphPipelineProblem:
-    """The caller's cluster may mend what the file lacks."""
+    """The problem in JSON data; the caller's cluster may supply what the data lack."""
     return graph_pipeline_from_json({**data, **changes(GRAPH_PIPELINE, cluster)})
 
 
@@ -33,7 +33,7 @@ def size(problem: GraphPipelineProblem) -> str:
 def pipeline(
     problem: GraphPipelineProblem, plan: StageGraphPlan, micro_batches: int | None, schedule: str
 ) -> Pipeline:
-    """A stage graph itself says how many micro-batches there are."""
+    """The pipeline of a stage graph, which itself says how many micro-batches there are."""
     if micro_batches is not None:
         raise UsageError("A stage graph itself says how many micro-batches there are; drop micro_batches.")
     check_tasks(problem.mini_batch // max(1, stage.micro_batch) for stage in plan.stages)

@@ -12,7 +12,8 @@ from .referee.costs import forced_edges
 
 
 def layer_stages(problem: GraphPipelineProblem, micro_batch: int, in_a_row: bool = False) -> StageGraphPlan:
-    """Operators whose names differ in the last part alone are a layer; one without parts joins the last layer.
+    """A plan with a stage for each layer: operators whose names differ in the last part alone are a layer, and one
+    without parts joins the layer before it.
 
     `in_a_row` orders the stages one after the other, branch after branch, as a sequential pipeline does. Each stage
     holds as many micro-batches as there are stages on the longest path from it to the end.

@@ -30,10 +30,10 @@ WIDTH = 4096
 # Tables of DLRM: a sample looks up 100 rows of 64 numbers, concatenated.
 ROWS, EMBEDDING, LOOKUPS = 1_000_000, 64, 100
 
-# Samples that run at half the rate.
+# Numbers of samples that run at half the rate (h in `clusters.py`).
 TRANSFORMER_HALF, DENSE_HALF = 0.6, 64.0
 
-# Room for 25 samples of a layer besides its weights and gradients: 8 x 2 and 5 x 4 fit, 8 x 4 does not.
+# Room for 25 samples of a layer besides its weights and gradients: 8 micro-batches of 2 and 5 of 4 fit, 8 of 4 do not.
 CASE_STUDY_MEMORY = 448.0 * MIB
 CASE_STUDY_BATCH = 64
 
@@ -52,7 +52,7 @@ def dense(inputs: int, outputs: int, rows: int = 1) -> OperatorCost:
 
 
 def attention(tokens: int, hidden: int, heads: int) -> OperatorCost:
-    """Queries, keys, values, scores of each head, context, projection."""
+    """Attention as one operator: queries, keys, values, scores of each head, context, projection."""
     flops = 8.0 * tokens * hidden**2 + 4.0 * tokens**2 * hidden
     inner = 4 * tokens * hidden + heads * tokens**2
     return OperatorCost(flops, 4 * hidden**2, tokens * hidden + 2 * inner, tokens * hidden, inner + tokens * hidden)
@@ -65,7 +65,7 @@ def embedding_bag(rows: int, width: int, lookups: int) -> OperatorCost:
 
 
 def concatenation(elements: int) -> OperatorCost:
-    """Copies, forward and backward."""
+    """An operator that computes nothing, and copies forward and backward."""
     return OperatorCost(0.0, 0, elements, elements, elements, backward_factor=1.0)
 
 
@@ -85,21 +85,21 @@ class _Graph:
         return name
 
     def row(self, entries: Sequence[tuple[str, OperatorCost]], after: Sequence[str] = ()) -> str:
-        """Operators one after the other; the name of the last."""
+        """Add operators one after the other; return the name of the last."""
         for name, cost in entries:
             after = [self.add(name, cost, after)]
         return after[0]
 
     def join(self, ends: Sequence[str]) -> str:
-        """The concatenation of all branches."""
+        """Add the concatenation of all branches; return its name."""
         return self.add("concat", concatenation(sum(self.costs[end].output_elements for end in ends)), ends)
 
     def branches(self, rows: Iterable[Sequence[tuple[str, OperatorCost]]]) -> list[str]:
-        """Rows side by side; the last name of each."""
+        """Add rows side by side; return the last name of each."""
         return [self.row(entries) for entries in rows]
 
     def top(self, ends: Sequence[str], widths: Sequence[int]) -> None:
-        """The concatenation of all branches, and dense layers on it."""
+        """Add the concatenation of all branches, and dense layers on it."""
         joined = self.join(ends)
         self.row(_perceptron("top", [self.costs[joined].output_elements, *widths]), [joined])
 
@@ -151,7 +151,8 @@ def _check_size(branches: int, layers: int) -> None:
 
 
 class Setting(TypedDict, total=False):
-    """What every model takes by name; a mini-batch, a rate and a memory that are left out are the model's own."""
+    """Arguments of every model; a mini-batch, a memory and a number of samples at half the rate that are left out are
+    the model's own."""
 
     mini_batch: int | None
     cluster: str
@@ -230,7 +231,7 @@ class GraphModel:
 
     @property
     def title(self) -> str:
-        """The first sentence of what builds it."""
+        """The first line of the docstring of `build`."""
         return (self.build.__doc__ or "").strip().splitlines()[0]
 
 

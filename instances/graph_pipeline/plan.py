@@ -53,7 +53,7 @@ class StageGraphPlan:
 
 
 def _stage(where: str, entry: object) -> GraphStage:
-    require(where, as_object(where, entry, STAGE_EXAMPLE), "in_flight")  # whose default is of plans alone
+    require(where, as_object(where, entry, STAGE_EXAMPLE), "in_flight")  # its default is not for files
     return read_record(
         GraphStage,
         where,

@@ -53,13 +53,14 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What joins two devices, one direction: bytes per second (None: transfers take no time) and seconds of latency."""
+    """A link between two devices, in one direction. Its times are in the problem's time unit, whatever names say."""
 
     bandwidth: float | None = None
+    """Bytes per time unit; None: a transfer takes no time but the latency."""
     latency_s: float = 0.0
 
     def seconds(self, amount_bytes: float) -> float:
-        """Time of one transfer."""
+        """Time of one transfer, in the problem's time unit."""
         return self.latency_s + (0.0 if self.bandwidth is None else amount_bytes / self.bandwidth)
 
 
@@ -79,14 +80,14 @@ class GraphPipelineProblem(Displayed, Graph):
     memory_bytes: float | None = None
     """Memory of one device; None: no limit."""
     link: Link = Link()
-    """Between devices of one node."""
+    """The link between devices of one node."""
     node_link: Link | None = None
-    """Between nodes; None: one level, all devices joined by `link`."""
+    """The link between nodes; None: there is one level, and `link` joins all devices."""
     devices_per_node: int | None = None
     weight_copies: float = 2.0
-    """What a device holds for each byte of weights: the weights, their gradients, optimiser states."""
+    """Bytes that a device holds for each byte of weights: the weights, their gradients, optimiser states."""
     workspace_bytes: float = 0.0
-    """Bytes that a device needs beside, whatever it runs."""
+    """Further bytes that a device needs, whatever it runs."""
     name: str = "graph-pipeline"
     time_unit: str | None = "s"
 
@@ -143,7 +144,8 @@ class GraphPipelineProblem(Displayed, Graph):
 
 
 def micro_batch_sizes(problem: GraphPipelineProblem, given: int | None, mixed: bool = False) -> tuple[int, ...]:
-    """The given size, or all powers of two that divide the mini-batch. `mixed`: stages may differ in their sizes."""
+    """The sizes that stages may have: the given one, or all powers of two that divide the mini-batch. `mixed`: are
+    different sizes asked for? Then none may be given."""
     batch = problem.mini_batch
     if given is None:
         return tuple(1 << e for e in range(batch.bit_length()) if batch % (1 << e) == 0)

@@ -1,4 +1,4 @@
-"""By which rules a stage graph is judged: its time per sample in steady state, or one mini-batch from end to end."""
+"""The rules by which a stage graph is judged: time per sample in steady state, or one mini-batch from end to end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .referee.evaluate import StageGraphEvaluation, evaluate_stage_graph, verify
 
 @dataclass(frozen=True, slots=True)
 class StageGraphRules:
-    """The slowest stage, or the simulated iteration."""
+    """Plans are judged by the time per sample of the slowest stage, or by the time of a simulated iteration."""
 
     objective: str = "time-per-sample"
 

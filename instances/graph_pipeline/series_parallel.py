@@ -74,7 +74,7 @@ def contracted(tree: Tree) -> tuple[tuple[int, ...], ...]:
 
 
 def depth(tree: Tree) -> int:
-    """Nodes on the longest way from the root to a leaf."""
+    """Number of nodes on the longest way from the root to a leaf."""
     deepest, pending = 0, [(tree, 1)]
     while pending:
         node, level = pending.pop()
@@ -261,7 +261,7 @@ def _obstacle(graph: _Graph) -> list[int]:
 
 
 def _incomplete(blocks: list[tuple[list[int], list[int], int]]) -> list[list[int]]:
-    """In a series-parallel graph every tail of a block has an arc to every head: where not, one sees an obstacle."""
+    """Tails and heads of blocks in which some tail has no arc to some head, which no series-parallel graph has."""
     return [ends for tails, heads, arcs in blocks if len(tails) * len(heads) > arcs for ends in (tails, heads)]
 
 
@@ -302,7 +302,7 @@ def _reachability(graph: _Graph) -> list[int]:
 
 
 def _reduced(graph: _Graph, reach: list[int]) -> list[tuple[int, int]]:
-    """The arcs that no longer path replaces."""
+    """The transitive reduction: the arcs u -> v without another path from u to v."""
     after: dict[int, int] = defaultdict(int)
     for u, v in graph.arcs:
         after[u] |= reach[v]
@@ -339,12 +339,12 @@ def _hull(vertices: list[int], reach: list[int]) -> list[int]:
     for v in vertices:
         after |= reach[v]
     targets = sum(1 << v for v in vertices)
-    held = set(vertices)
-    return [v for v in range(len(reach)) if v in held or (after >> v & 1 and reach[v] & targets)]
+    inside = set(vertices)
+    return [v for v in range(len(reach)) if v in inside or (after >> v & 1 and reach[v] & targets)]
 
 
 def _contract(graph: _Graph, region: list[int]) -> _Graph:
-    """The region becomes one vertex, at the place of its first member."""
+    """The graph in which the region is one vertex, at the place of its first member."""
     inside = set(region)
     first = region[0]
     kept = [v for v in range(len(graph)) if v == first or v not in inside]

@@ -11,7 +11,8 @@ from .referee.costs import GraphStageCost, forced_edges, stage_costs, stage_of_o
 def stage_graph_pipeline(
     problem: GraphPipelineProblem, plan: StageGraphPlan, schedule: str = "planned"
 ) -> Pipeline:
-    """`planned`: kFkB with the plan's k and in-flight samples; `1f1b`: the same with k = 1.
+    """The pipeline by a schedule: `planned`: kFkB with the plan's k and in-flight samples; `1f1b`: the same with k = 1;
+    `gpipe`: all forward passes first.
 
     Every micro-batch size divides the mini-batch, and every operator is in one stage.
     """
@@ -48,7 +49,7 @@ def _order(stage: GraphStage, count: int, schedule: str) -> Order:
 
 
 def _dependencies(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[Dependency, ...]:
-    """Edges that operators force, with the time of the tensors that cross them; the plan's others just order stages.
+    """Edges that operators force, with the time of the tensors that cross them; other edges only order stages.
 
     The tensors of one micro-batch between two stages travel as one message, over as many links as the smaller
     stage has devices.

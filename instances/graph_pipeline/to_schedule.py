@@ -1,4 +1,4 @@
-"""A stage graph as a schedule problem: a device for all that run a stage together, and its two passes.
+"""A stage graph as a schedule problem: one device stands for all that run a stage, which has its two passes.
 
 The largest micro-batch is that of the schedule; a stage with a smaller one runs several passes in a row.
 """
@@ -23,7 +23,7 @@ from .simulated import stage_graph_pipeline
 
 
 def lower(problem: GraphPipelineProblem, plan: StageGraphPlan, options: ScheduleOptions) -> LoweredSchedule:
-    """The plan's own kFkB schedule does not count."""
+    """The schedule problem of a stage graph; the kFkB schedule in the plan does not count."""
     refuse_broken(verify_stage_graph(problem, plan), "lowered to a schedule problem")
     cut = _cut(problem, plan, options.chunks)
     pipeline = stage_graph_pipeline(problem, cut)
@@ -46,7 +46,7 @@ def lower(problem: GraphPipelineProblem, plan: StageGraphPlan, options: Schedule
 
 
 def _cut(problem: GraphPipelineProblem, plan: StageGraphPlan, chunks: int) -> StageGraphPlan:
-    """A chain of stages, every one of them in so many of as many operators."""
+    """The plan with each stage of its chain cut into `chunks` stages of as many operators."""
     if chunks == 1:
         return plan
     if len({(stage.devices, stage.micro_batch) for stage in plan.stages}) > 1:
@@ -73,7 +73,7 @@ def _cut(problem: GraphPipelineProblem, plan: StageGraphPlan, chunks: int) -> St
 
 
 def _read(problem: GraphPipelineProblem, stage: GraphStage) -> Amount:
-    """Bytes of a sample that one device of the stage reads of other stages."""
+    """Bytes for each sample that one device of the stage reads from other stages."""
     inside = {problem.index[node_id] for node_id in stage.nodes}
     read = {u for v in inside for u in problem.predecessors[v] if u not in inside}
     return exact_sum(problem.operators[u].output_bytes for u in sorted(read)) / stage.devices

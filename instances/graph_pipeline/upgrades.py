@@ -9,7 +9,7 @@ from .problem import GraphPipelineProblem, Link
 
 
 def upgrades(problem: GraphPipelineProblem, step: Step) -> Found:
-    """No further device: a plan must use all of them, so one more can do harm."""
+    """More memory and faster links, but no further device: a plan must use all of them, so one more can do harm."""
     if problem.memory_bytes is not None:
         yield step.more, problem.replace(memory_bytes=problem.memory_bytes + step.memory_bytes)
     link, node_link = _quicker(problem.link, step.factor), problem.node_link

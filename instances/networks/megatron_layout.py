@@ -1,6 +1,6 @@
 """Layouts as people write them today: Megatron's language, its two older options, and lists of layer counts.
 
-A layout is read as text alone; how many layers a model has is known to the profile that it is put on.
+A layout is read as text alone; the caller says how many layers the model has.
 """
 
 from __future__ import annotations
@@ -14,17 +14,20 @@ from itertools import pairwise
 from ..base.checks import MAX_DEVICES
 from ..base.errors import InputError, show
 
+# What each letter of a layout stands for.
 LETTERS = {
     "E": "the embedding",
     "t": "a transformer layer",
     "m": "a layer that predicts several tokens",
     "L": "the head",
 }
+# Longer layouts are refused before they fill the memory: a few letters with factors unfold to any length.
 MAX_LETTERS = 1_000_000
 SIZE, LAYOUT = "--pipeline-model-parallel-size", "--pipeline-model-parallel-layout"
 FIRST, LAST = "--decoder-first-pipeline-num-layers", "--decoder-last-pipeline-num-layers"
 REMEDY = 'give a text like "Et*8|t*9|t*9|t*6,L", or 8,9,9,6'
 
+# Layer counts such as "8,9,9,6", bare, in brackets, or as other programs name them.
 _LIST = re.compile(
     r"(?:(?:export )?(?:VLLM|SGLANG)_PP_LAYER_PARTITION=|pp_partition:)?\s*\[?\s*\d+(?:\s*,\s*\d+)*\s*\]?"
 )
@@ -42,7 +45,7 @@ class Layout:
 
 
 def read_layout(text: str, layers: int, predictors: int = 0) -> Layout:
-    """The layout in a text, of a model with so many transformer layers."""
+    """The layout in a text, of a model with so many transformer layers and layers that predict several tokens."""
     text = text.strip()
     if _LIST.fullmatch(text):
         counts = [_count(digits) for digits in re.findall(r"\d+", text)]
@@ -62,26 +65,26 @@ def expanded(text: str) -> tuple[str, ...]:
     """The letters of each stage; commas mean nothing, `(...)*n` and `x*n` repeat."""
     if not text.strip():
         raise InputError("layout", "is empty", REMEDY)
-    found = text.strip().replace(",", "")
+    letters = text.strip().replace(",", "")
     for pattern in (_REPEATED_GROUP, _REPEATED_LETTER):
-        found = pattern.sub(_repeated, found)
-        _refuse_long(len(found))
-    for letter in found:
+        letters = pattern.sub(_repeated, letters)
+        _refuse_long(len(letters))
+    for letter in letters:
         if letter not in LETTERS and letter != "|":
-            known = ", ".join(f"{known} ({what})" for known, what in LETTERS.items())
-            remedy = f"give {known}, | between stages, t*8 and (tt|)*4 to repeat"
+            listed = ", ".join(f"{name} ({what})" for name, what in LETTERS.items())
+            remedy = f"give {listed}, | between stages, t*8 and (tt|)*4 to repeat"
             raise InputError("layout", f"holds {show(letter)}", remedy)
-    return tuple(found.split("|"))
+    return tuple(letters.split("|"))
 
 
-def _repeated(found: re.Match[str]) -> str:
-    count = _count(found[2])
-    _refuse_long(len(found[1]) * count)
-    return found[1] * count
+def _repeated(match: re.Match[str]) -> str:
+    count = _count(match[2])
+    _refuse_long(len(match[1]) * count)
+    return match[1] * count
 
 
 def _count(digits: str) -> int:
-    """More digits than Python reads, or zeros before them, are nothing that a layout needs."""
+    """The number in digits; one that is far too large counts as one above `MAX_LETTERS`, which is refused later."""
     significant = digits.lstrip("0")
     return MAX_LETTERS + 1 if len(significant) > len(str(MAX_LETTERS)) else int(significant or "0")
 
@@ -92,7 +95,7 @@ def _refuse_long(letters: int) -> None:
 
 
 def _of_counts(counts: Sequence[int], predictors: int) -> tuple[str, ...]:
-    """Embedding with the first layers, head with the last."""
+    """Letters of stages with so many layers; the embedding is in the first stage, the head in the last."""
     _refuse_long(sum(counts))
     stages = ["t" * count for count in counts]
     stages[0] = "E" + stages[0]
@@ -101,7 +104,7 @@ def _of_counts(counts: Sequence[int], predictors: int) -> tuple[str, ...]:
 
 
 def _options(text: str) -> dict[str, str]:
-    """Options with their values, as a shell reads them; others of Megatron's are no concern of ours."""
+    """All options with their values, as a shell reads them; those that say nothing of a layout are never looked at."""
     try:
         words = [word for part in shlex.split(text) for word in ([part] if " " in part else part.split("=", 1))]
     except ValueError as error:
@@ -118,7 +121,7 @@ def _whole(option: str, text: str) -> int:
 
 
 def _uneven_ends(options: Mapping[str, str], ranks: int, layers: int) -> list[int]:
-    """Counts by the two options of versions without layouts: the layers that are left are divided evenly."""
+    """Layers of each rank by Megatron's two older options: ranks whose layers are not given share the rest evenly."""
     first = _whole(FIRST, options[FIRST]) if FIRST in options else None
     last = _whole(LAST, options[LAST]) if LAST in options else None
     left = layers - (first or 0) - (last or 0)
@@ -135,7 +138,7 @@ def _uneven_ends(options: Mapping[str, str], ranks: int, layers: int) -> list[in
 
 
 def _checked(stages: tuple[str, ...], layers: int, predictors: int, ranks: int | None) -> Layout:
-    """Megatron's own rules, and that the model is this one."""
+    """The layout, if it obeys Megatron's rules and holds the model's own numbers of layers."""
     letters = "".join(stages)
     for letter, where in (("E", "begin"), ("L", "end")):
         if letters.count(letter) != 1:
@@ -148,11 +151,11 @@ def _checked(stages: tuple[str, ...], layers: int, predictors: int, ranks: int |
         raise InputError("layout", "does not begin with E and end with L", REMEDY)
     if "t" in letters[letters.find("m") :] and "m" in letters:
         raise InputError("layout", "holds t behind m", "put all m behind the last t")
-    for letter, known in (("t", layers), ("m", predictors)):
-        if letters.count(letter) != known:
+    for letter, count in (("t", layers), ("m", predictors)):
+        if letters.count(letter) != count:
             raise InputError(
                 "layout",
-                f"holds {letters.count(letter)} times {letter} ({LETTERS[letter]}), and the profile has {known}",
+                f"holds {letters.count(letter)} times {letter} ({LETTERS[letter]}), and the profile has {count}",
                 "give the layout of this model, or the profile of the other",
             )
     if ranks is not None and len(stages) % ranks:

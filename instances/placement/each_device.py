@@ -1,4 +1,4 @@
-"""Memory on each accelerator of a placement: another limit, and what a plan holds."""
+"""Memory of each accelerator of a placement: problems with another limit, and what a plan holds."""
 
 from __future__ import annotations
 

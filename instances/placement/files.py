@@ -17,7 +17,7 @@ SCHEMA = "pipeplan.placement/1"
 def placement_to_json(problem: PlacementProblem) -> dict[str, Any]:
     """The problem as JSON data; defaults of nodes are left out, those of the problem are written.
 
-    Keys that came later, other types and levels, stand there only where they say something.
+    Other types and levels, which the format did not have at first, are written only where there are some.
     """
     always = ("name", "time_unit", "accelerators", "cpus", "memory_bytes")
     return write_problem(problem, SCHEMA, always, nodes=[to_record(node) for node in problem.nodes])

@@ -2,17 +2,17 @@
 
 Cost model, for one micro-batch:
 
-- times are those of the profile, on a CPU `--cpu-slowdown` times as long; where several GPUs are named, those of each
-  (`networks/profile/on_gpus`), whose memory is its own. Accelerators of the base type are those that are named first;
+- times are those of the profile, and `--cpu-slowdown` times as long on a CPU; where several GPUs are named, each type
+  has its own times (`networks/profile/on_gpus.py`) and memory. The GPUs that are named first are the base type;
 - memory of a node: copies of its parameters (`COPIES` of the optimizer), its buffers, and what it saves for its
-  backward pass `--in-flight` times; unless given, as many times as there are devices, which is what the first stage
-  of 1F1B holds. The forward and the backward node have half of it each: both share a device;
+  backward pass `--in-flight` times; without that option as many times as there are devices, which is what the first
+  stage of 1F1B holds. The forward and the backward node have half of it each: both share a device;
 - transfer time: the bytes that others read, divided by the bandwidth; of a backward node the gradients of the tensors
   that its forward node makes. An edge between backward nodes points the way of its forward edge, because it stands
   for the gradient of that edge's tensor.
 
-Lost: all tensors of a node travel together; memory does not depend on the place in the pipeline; buffers for what is on
-its way.
+Lost: all tensors of a node travel together; memory does not depend on the place in the pipeline; tensors on their way
+need no buffers.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _nodes(profile: Profile, cluster: Cluster, bandwidth: float, in_flight: int,
 
 
 def _check_memory(i: int, held: Fraction, cluster: Cluster) -> None:
-    """Both nodes of a layer together; the problem sees each alone."""
+    """Refuse a layer whose two nodes together fit no accelerator; the problem would speak of their colour."""
     limits = memory_of_each(cluster) or (without_limit(cluster.memory_bytes),)
     limit = None if None in limits else max(filter(None, limits), default=None)
     if limit is not None and held > as_written(limit) and not cluster.cpus:

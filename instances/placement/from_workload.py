@@ -5,7 +5,7 @@ together. Times are in ms for the whole batch: one batch is the sample that flow
 moves twice the bytes of its forward node: it reads the gradient besides, and writes one.
 
 Memory on an accelerator. Inference: parameters and the output of the layer. Training: parameters, gradients and two
-optimizer moments (4 x the parameters, Adam) with the forward node, one stored output with either node.
+optimizer moments (4 x the parameters, Adam) with the forward node, and one stored output with each of the two nodes.
 
 What is lost: how many batches are in flight (their activations multiply in a real pipeline: see the chain problem for
 exact memory), overlap of transfers with work, and any time that depends on what runs before. A node has one transfer

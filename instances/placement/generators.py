@@ -23,12 +23,13 @@ COMMON = (
     Parameter("training", "flag", False, "add the backward pass"),
     Parameter("seed", "int", 0, "seed of all random numbers"),
 )
+# A larger number of nodes is refused before anything of that size is made.
 MAX_GENERATED = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What every family of placements is asked for: the values of `COMMON`."""
+    """Arguments that every family of placements takes: the values of `COMMON`."""
 
     nodes: int
     accelerators: int
@@ -38,7 +39,7 @@ class Asked:
     seed: int
 
     def start(self) -> random.Random:
-        """The source of all random numbers, where the numbers that were asked for make sense."""
+        """Check the number of nodes and the seed, and return the source of all random numbers."""
         check_count("nodes", self.nodes)
         if not 1 <= self.nodes <= MAX_GENERATED:
             raise InputError("nodes", f"is {self.nodes}", f"give a whole number from 1 to {MAX_GENERATED}")
@@ -56,10 +57,10 @@ class Asked:
         )
 
 
-def _family(name: str, *own: Parameter) -> Callable[[Callable[..., PlacementProblem]], Generator[PlacementProblem]]:
-    """Makes a generator of a function of what is `Asked` and its own parameters: new ones, or other usual values."""
-    changed = {parameter.name for parameter in own}
-    parameters = (*(p for p in COMMON if p.name not in changed), *own)
+def _family(name: str, *new: Parameter) -> Callable[[Callable[..., PlacementProblem]], Generator[PlacementProblem]]:
+    """Make a generator of a function of `Asked` and further parameters; one with a common name has another default."""
+    changed = {parameter.name for parameter in new}
+    parameters = (*(p for p in COMMON if p.name not in changed), *new)
     common = [parameter.name for parameter in COMMON]
 
     def generator(draw: Callable[..., PlacementProblem]) -> Generator[PlacementProblem]:
@@ -249,7 +250,7 @@ def random_dag(asked: Asked, density: float, ties: bool) -> PlacementProblem:
     return _loosen_colours(_with_backward(problem, _any_transfer(rng)), rng) if asked.training else problem
 
 
-# A block of a transformer as its operators: `name: what it puts out, then what it reads`; @: weights of its own.
+# The operators of a transformer block, each as `name: output, then inputs`; the input @ is weights of its own.
 _BLOCK = (
     "q.product: hidden input @; q.bias: hidden q.product; q.shape: hidden q.bias; q.turned: hidden q.shape; "
     "k.product: hidden input @; k.bias: hidden k.product; k.shape: hidden k.bias; k.turned: hidden k.shape; "
@@ -273,8 +274,8 @@ _BLOCK = (
 def transformer(asked: Asked, transfers: float) -> PlacementProblem:
     """Equal blocks of a transformer's operators, with transfers that are dear as in published operator graphs.
 
-    There all transfers together cost 7 to 13 times the work. Sizes of tensors, and what each operator of a block costs
-    for an element, are drawn once; a mask is read by every block.
+    In those graphs all transfers together cost 7 to 13 times the work. Sizes of tensors, and what each operator of a
+    block costs for an element, are drawn once; a mask is read by every block.
     """
     rng = asked.start()
     check_amount("transfers", transfers)
@@ -313,13 +314,13 @@ def transformer(asked: Asked, transfers: float) -> PlacementProblem:
     return _with_backward(problem, lambda node: node.transfer_time) if asked.training else problem
 
 
-# The work of one block of `transformer`.
+# The work of one block of `transformer`, in ms.
 BLOCK_MS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Operator:
-    """What it costs and puts out, before units are chosen."""
+    """An operator of `transformer`: its work and the elements of its output, before units are chosen."""
 
     name: str
     work: float

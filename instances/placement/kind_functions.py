@@ -1,4 +1,4 @@
-"""How placements come in and go out, and what is said of them."""
+"""Functions of the kind `placement`: how its problems are read, described and simulated, and its plans completed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> PlacementProblem:
-    """The caller's cluster may mend what the file lacks."""
+    """The problem in JSON data; the caller's cluster may supply what the data lack."""
     return placement_from_json({**data, **changes(PLACEMENT, cluster)})
 
 
@@ -45,9 +45,11 @@ def pipeline(problem: PlacementProblem, plan: PlacementPlan, micro_batches: int 
 
 
 def with_colours(problem: PlacementProblem, plan: PlacementPlan) -> PlacementPlan:
-    """Nodes that the plan does not name go to the device of those whose colour they have, if that is one device: a
-    backward node to that of its forward node."""
-    holders: dict[NodeId, int] = {node: number for number, own in enumerate(plan.devices) for node in own.nodes}
+    """The plan with the nodes that it does not name on the device of those of their colour, if that is one device: a
+    backward node goes to its forward node."""
+    holders: dict[NodeId, int] = {
+        node: number for number, device in enumerate(plan.devices) for node in device.nodes
+    }
     more: dict[int, list[NodeId]] = {}
     for members in problem.color_classes:
         nodes = [problem.nodes[i].id for i in members]
@@ -57,8 +59,8 @@ def with_colours(problem: PlacementProblem, plan: PlacementPlan) -> PlacementPla
     return replace(
         plan,
         devices=tuple(
-            own if own.subgraphs else replace(own, nodes=(*own.nodes, *more.get(number, ())))
-            for number, own in enumerate(plan.devices)
+            device if device.subgraphs else replace(device, nodes=(*device.nodes, *more.get(number, ())))
+            for number, device in enumerate(plan.devices)
         ),
     )
 
@@ -70,7 +72,7 @@ def trains(problem: PlacementProblem) -> bool:
 
 # ---- what a reader should know about a problem as it was given, whatever the method ---------------------------
 
-# A time of at least so much, and so many times all smaller ones together, looks like a word: forbidden.
+# A time of at least this much, and of this many times all smaller times together, looks like a word: forbidden.
 SENTINEL = 1e6
 
 REMEDIES = {
@@ -81,18 +83,19 @@ REMEDIES = {
 
 
 def remarks(problem: PlacementProblem) -> Iterator[str]:
-    """Times that are far above all others together. They are taken as they stand, and cost no digit of the answer."""
+    """A sentence on the times of each field that are far above all others together. Plans take them as they stand, and
+    they cost no digit of the answer."""
     times = sorted(_times(problem))
     least = _far_above([time for time, _, _ in times])
     if least is None:
         return
     far = sorted((field, i, time) for time, field, i in times if time >= least)
     for field, group in groupby(far, key=lambda entry: entry[0]):
-        found = list(group)
-        others = f" and of {len(found) - 1} more" if len(found) > 1 else ""
+        entries = list(group)
+        others = f" and of {len(entries) - 1} more" if len(entries) > 1 else ""
         yield (
-            f"the {field} {found[0][2]:g} of node {show(problem.nodes[found[0][1]].id)}{others} is more than a million "
-            f"times all smaller times together; {REMEDIES[field]}"
+            f"the {field} {entries[0][2]:g} of node {show(problem.nodes[entries[0][1]].id)}{others} is more than a "
+            f"million times all smaller times together; {REMEDIES[field]}"
         )
 
 
@@ -109,7 +112,7 @@ def _times(problem: PlacementProblem) -> Iterator[tuple[float, str, int]]:
 
 
 def _far_above(ascending: Iterable[float]) -> float | None:
-    """The first that is far above all before it together."""
+    """The first time that is far above all before it together; None: there is none."""
     total = 0.0
     for time in ascending:
         if time >= SENTINEL and 0 < SENTINEL * total <= time:

@@ -1,4 +1,4 @@
-"""Plans hold decisions only: no cost that is stored here would be believed."""
+"""Plans of placements. They hold decisions only: a cost that was stored in one would not be believed."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class NotAnAssignmentError(PipeplanError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What one device holds, or a stage that several accelerators share as replicas.
+    """What one device holds, or a stage that several accelerators run as replicas.
 
-    `subgraphs` (latency plans only): pieces in processing order.
+    `subgraphs` (latency plans only): the device's pieces, in the order in which it runs them.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Device:
     replicas: int = 1
     """Number of accelerators that hold the same nodes and take turns at the samples."""
     group: str | None = None
-    """Name of the device of level 2 that it stands in; None where there is only one level, and for CPUs."""
+    """Name of the group of level 2 that the device stands in; None where there is only one level, and for CPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class DeviceGroup:
     level: int
     replicas: int = 1
     parent: str | None = None
-    """Name of the device of the next level that it stands in; None on the highest."""
+    """Name of the group of the next level that the group stands in; None on the highest level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +69,8 @@ class PlacementPlan:
 
     @classmethod
     def from_assignment(cls, problem: PlacementProblem, device_of: Mapping[NodeId, int]) -> PlacementPlan:
-        """Device 0..k-1: accelerators (of the base type); k..k+l-1: CPUs; idle ones stay listed.
-
-        Nodes stand in the problem's order.
-        """
+        """The plan that puts each node on the device of that number: 0..k-1 are accelerators of the base type, and
+        k..k+l-1 CPUs. Devices without nodes stay listed, and nodes stand in the problem's order."""
         nodes_of_device: list[list[NodeId]] = [[] for _ in range(problem.accelerators + problem.cpus)]
         for node in problem.nodes:
             nodes_of_device[device_of[node.id]].append(node.id)
@@ -115,7 +113,7 @@ def _group(where: str, entry: object) -> DeviceGroup:
 
 
 def _number(where: str, value: object) -> int:
-    """A whole number that has a meaning or is for the referee to refuse."""
+    """A whole number of bounded size; the referee refuses those without a meaning."""
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) > MAX_DEVICES:
         raise InputError(where, f"is {show(value)}", f"give a whole number of at most {MAX_DEVICES}")
     return value

@@ -1,8 +1,8 @@
-"""The placement problem (Tarnawski et al.): an operator or layer DAG, accelerators, CPUs.
+"""The placement problem (Tarnawski et al.): a DAG of operators or layers, accelerators, CPUs.
 
-`../shared/spec/tarnawski.md`, section 1, in our names: p_acc = `accelerator_time`, p_cpu = `cpu_time`,
-m = `size_bytes`, c = `transfer_time`, k = `accelerators`, l = `cpus`, M = `memory_bytes`. Section 3 adds
-w = `weight_bytes`, further types of accelerators (`other_types`), devices within devices and replication (`levels`).
+The paper's letters in our names: p_acc = `accelerator_time`, p_cpu = `cpu_time`, m = `size_bytes`, c = `transfer_time`,
+k = `accelerators`, l = `cpus`, M = `memory_bytes`. Its extensions add w = `weight_bytes`, further types of accelerators
+(`other_types`), and devices within devices with replication (`levels`).
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def is_flat(levels: Sequence[Level]) -> bool:
 
 
 def check_types(other_types: Sequence[AcceleratorType]) -> None:
-    """Names of their own, counts and memories in order."""
+    """Raise an InputError unless every type has a name of its own, a valid count and a valid memory."""
     check_size("other_types", other_types, MAX_OTHER_TYPES)
     for t, other in enumerate(other_types):
         where = f"other_types[{t}]"
@@ -97,7 +97,7 @@ def check_types(other_types: Sequence[AcceleratorType]) -> None:
 
 
 def check_levels(levels: Sequence[Level], accelerators: int) -> None:
-    """Amounts in order, and as many accelerators in the levels as in the problem."""
+    """Raise an InputError unless the amounts are valid, and the levels have as many accelerators as the problem."""
     check_size("levels", levels, MAX_LEVELS)
     for number, level in enumerate(levels):
         _check_level(f"levels[{number}]", level)
@@ -143,7 +143,7 @@ class Node:
     """Nodes of equal colour must share a device."""
     name: str | None = None
     weight_bytes: float = 0.0
-    """Parameters, which replicas of a stage synchronise for every sample."""
+    """Bytes of parameters, which replicas of a stage synchronise for every sample."""
     other_times: tuple[float | None, ...] = ()
     """Time on each of the problem's `other_types`; None: that type cannot run the node. Empty: every other type has
     the base type's `accelerator_time` and `supported`."""
@@ -212,12 +212,12 @@ class PlacementProblem(Displayed, Graph):
         return self.memory_bytes if other_type is None else self.other_types[other_type].memory_bytes
 
     def holds(self, nodes: Iterable[int], other_type: int | None = None) -> bool:
-        """Has an accelerator of this type, as far as there are such, the memory for these nodes? The exact truth."""
+        """Would an accelerator of this type have the memory for these nodes? Decided exactly."""
         return fits((self.nodes[i].size_bytes for i in nodes), self.memory_of(other_type))
 
     @cached_property
     def whole_sizes(self) -> WholeAmounts:
-        """Sizes of nodes and memories, of the base type and then of others, for loops that add up: see `amounts`.
+        """Sizes of nodes, and memories of the base type and then of the others, for loops that add up: see `amounts`.
 
         Where they are not exact they are rounded down: no plan that fits is lost.
         """
@@ -288,7 +288,7 @@ def _node_facts(node: Node) -> list[Any]:
 
 
 def _type_facts(other: AcceleratorType) -> list[Any]:
-    """The name is one of the facts: plans say it."""
+    """Facts of a type for the hash; its name is one of them, since plans name types."""
     return [other.name, other.count, canonical_or_none(other.memory_bytes)]
 
 
@@ -441,7 +441,7 @@ def _check_fits_base_type(problem: PlacementProblem, members: Sequence[int]) -> 
 
 
 def refuse_other_kinds(problem: PlacementProblem, what: str) -> None:
-    """Referees of other kinds of problems have other names."""
+    """Raise a UsageError for a problem of another kind, whose referee has another name."""
     if problem.kind != PlacementProblem.kind:
         remedy = f"use {what}_stages" if problem.kind == "staging" else "use the referee of its kind"
         raise UsageError(f"{what} is for placement problems and this is a {problem.kind} problem; {remedy}.")

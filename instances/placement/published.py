@@ -1,7 +1,7 @@
 """The JSON files that Tarnawski et al. published: reader and writer, and their expert splits.
 
-Two keys are ours and mere decoration to other programs: `name` and `timeUnit` at the top keep what the
-published files leave unsaid. `maxSizePerFPGA` may be null: no limit.
+Two keys are ours, and other programs ignore them: `name` and `timeUnit` at the top keep what published files do not
+say. `maxSizePerFPGA` may be null: no limit.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FIELD_NAMES: Mapping[str, str] = {
 
 
 def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> PlacementProblem:
-    """The caller's cluster may mend what the file lacks."""
+    """The problem in a published file; the caller's cluster may supply what the file lacks."""
     renamed = {FIELD_NAMES[key]: value for key, value in changes(PLACEMENT, cluster).items()}
     return placement_from_published({**data, **renamed}, name=name)
 
@@ -73,11 +73,11 @@ def _transfer_times(edges: list[tuple[NodeId, NodeId, float]]) -> dict[NodeId, f
     """The one cost that all out-edges of a node carry: its output is transferred once per device."""
     first: dict[NodeId, int] = {}
     for i, (source, target, cost) in enumerate(edges):
-        _, other, known = edges[first.setdefault(source, i)]
-        if cost != known:
+        _, other, first_cost = edges[first.setdefault(source, i)]
+        if cost != first_cost:
             raise InputError(
                 f"edges[{i}].cost",
-                f"is {cost!r} on {show(source)} -> {show(target)} but {known!r} in edges[{first[source]}] "
+                f"is {cost!r} on {show(source)} -> {show(target)} but {first_cost!r} in edges[{first[source]}] "
                 f"on {show(source)} -> {show(other)}",
                 "give all out-edges of a node the same cost: its output is transferred once",
             )

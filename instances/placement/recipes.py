@@ -10,6 +10,7 @@ from typing import Any
 from ..base.packaged import Packaged, Recipe
 from .problem import Node, PlacementProblem
 
+# Name, network, batch, device, link and cluster of the instances that are made of networks.
 NETWORKS: tuple[tuple[str, str, int, str, str, dict[str, Any]], ...] = (
     ("resnet50-inference", "resnet50", 64, "v100-16gb", "pcie3-x16", {"accelerators": 6, "cpus": 1}),
     ("resnet50-training", "resnet50", 32, "v100-16gb", "pcie3-x16", {"accelerators": 4, "training": True}),
@@ -66,7 +67,7 @@ def _networks() -> Iterator[Recipe]:
         yield Recipe(name, source, partial(_lowered, name, workload, batch, device, link, cluster))
 
 
-# Contiguous: a chain of stages; non-contiguous: any sets of nodes.
+# Contiguous plans are chains of stages; others put any sets of nodes on the devices.
 PACKAGED = Packaged(
     recipes=(
         Recipe("tiny-chain", "six layers by hand, for teaching", _tiny_chain),

@@ -1,4 +1,4 @@
-"""By which rules a placement is judged: for throughput, or for the latency of one sample at a time."""
+"""The rules by which a placement is judged: for throughput, or for the latency of one sample at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LATENCY = "latency"
 
 @dataclass(frozen=True, slots=True)
 class ThroughputRules:
-    """Loads of devices, and what the nodes of each must form."""
+    """Plans are judged by the loads of their devices; `contiguity` says what the nodes of each device must form."""
 
     objective: str = "max-load"
     contiguity: str = "chain"
@@ -49,7 +49,7 @@ class LimitedRules(ThroughputRules):
     latency_limit: float = math.inf
     """Longest time of one sample alone, in the problem's time unit."""
     subgraphs_per_device: int | None = None
-    """Pieces that an accelerator may run one sample in; None: any number."""
+    """Number of pieces in which an accelerator may run one sample; None: any number."""
 
     def violations(self, problem: PlacementProblem, plan: PlacementPlan) -> tuple[Violation, ...]:
         from .referee.latency_rules import verify_limited
@@ -70,7 +70,7 @@ class LatencyRules:
     """One sample at a time, in pieces, without stages."""
 
     subgraphs_per_device: int | None = None
-    """Pieces that an accelerator may hold; None: any number."""
+    """Number of pieces that an accelerator may hold; None: any number."""
 
     objective = LATENCY
     plan_type = PlacementPlan
@@ -96,7 +96,7 @@ class LatencyRules:
 
 
 def rules_of(problem: PlacementProblem, options: Mapping[str, Any]) -> Rules:
-    """A result says by which contiguity its plan was judged, which a formulation decides, not an option."""
+    """The rules that options ask for. `contiguity` comes from results, which say by which one their plan was judged."""
     if options.get("objective") == LATENCY:
         return LatencyRules(_pieces(options.get("subgraphs_per_device")))
     objective, contiguity = chosen(options, "objective", OBJECTIVES), _contiguity(options)
@@ -121,5 +121,5 @@ def _limit(value: Any) -> float | None:
 
 
 def _pieces(value: Any) -> int | None:
-    """A result that says nonsense here is judged without a limit, as a mere plan is."""
+    """The limit on pieces; None where the value, perhaps of a broken result, is no number of at least 1."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else None

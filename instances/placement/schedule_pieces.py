@@ -1,7 +1,7 @@
 """A placement that is no chain of stages, as parts for a schedule: the convex pieces of each device.
 
-A device that holds nodes which a path leaves and comes back to runs several pieces, of which none waits for itself:
-the fewest there are, forward and backward nodes apart.
+Where a path leaves the nodes of a device and comes back, the device runs them in several pieces, none of which waits
+for itself: as few as possible, with forward and backward nodes apart.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Flow(Graph):
 
 
 def _points_forward(problem: PlacementProblem) -> bool:
-    """Do edges between backward nodes point as those of their forward nodes do? So they come from a profile; in
+    """Do edges between backward nodes point as those of their forward nodes do? They do where a profile was read; in
     published files they point from where a gradient is made to where it is read."""
     forward: dict[NodeId | None, int] = {
         node.color: i for i, node in enumerate(problem.nodes) if not node.backward and node.color is not None
@@ -58,7 +58,7 @@ def _points_forward(problem: PlacementProblem) -> bool:
 
 
 def work_in_pieces(problem: PlacementProblem, plan: PlacementPlan) -> PlannedWork:
-    """Each piece with its pass; a piece and the one of its gradients are one part."""
+    """The pieces of each device as parts; a forward piece and the backward piece of its nodes are one part."""
     busy = [device for device in plan.devices if device.nodes]
     place = {device.name: number for number, device in enumerate(busy)}
     owner = [place[plan.devices[d].name] for d in device_of_nodes(problem, plan)]
@@ -76,7 +76,7 @@ def work_in_pieces(problem: PlacementProblem, plan: PlacementPlan) -> PlannedWor
 
 
 def _pieces(problem: PlacementProblem, owner: Sequence[int], devices: int) -> Units:
-    """The pieces, found as on twice as many devices, each with one direction alone."""
+    """The pieces of all devices, found as for twice as many devices that each run one direction alone."""
     flow = _Flow(problem)
     apart = PlacementPlan(tuple(Device(str(number), "accelerator", ()) for number in range(2 * devices)))
     halves = [2 * device + node.backward for device, node in zip(owner, problem.nodes, strict=True)]
@@ -113,12 +113,12 @@ def _parts(
 
 def _mates(problem: PlacementProblem, owner: Sequence[int], graph: Units) -> dict[int, int]:
     """The forward piece of each backward piece, where both are on one device and of the same colours."""
-    found: dict[bool, dict[tuple[int, frozenset[NodeId | None]], int]] = {False: {}, True: {}}
+    pieces: dict[bool, dict[tuple[int, frozenset[NodeId | None]], int]] = {False: {}, True: {}}
     for piece, members in enumerate(graph.members):
         colours = frozenset(problem.nodes[i].color for i in members) - {None}
         if colours:
-            found[problem.nodes[members[0]].backward][owner[members[0]], colours] = piece
-    return {piece: found[False][key] for key, piece in found[True].items() if key in found[False]}
+            pieces[problem.nodes[members[0]].backward][owner[members[0]], colours] = piece
+    return {piece: pieces[False][key] for key, piece in pieces[True].items() if key in pieces[False]}
 
 
 def _joints(
@@ -141,7 +141,7 @@ def _joints(
 
 
 def _crossing(problem: PlacementProblem, graph: Units) -> dict[tuple[int, int], list[int]]:
-    """Between two pieces of one direction, the producers as the problem has them, each once."""
+    """For each two pieces of one direction, the nodes whose output goes from one to the other, each once."""
     turned = _points_forward(problem)
     crossing: defaultdict[tuple[int, int], dict[int, None]] = defaultdict(dict)
     for u, v in problem.arcs:
@@ -154,8 +154,8 @@ def _crossing(problem: PlacementProblem, graph: Units) -> dict[tuple[int, int], 
 def _turns(
     problem: PlacementProblem, owner: Sequence[int], graph: Units, part_of: Mapping[int, int]
 ) -> Iterable[tuple[int, int]]:
-    """A device goes forward before it goes backward; so do pieces that a backward piece reads, whose tensors have long
-    arrived."""
+    """Pairs of parts, the first of which runs first: on a device all forward pieces run before the backward ones, and
+    a forward piece before those backward pieces that read it, where its tensors have long arrived."""
     forward: defaultdict[int, list[int]] = defaultdict(list)
     backward: defaultdict[int, list[int]] = defaultdict(list)
     for piece, members in enumerate(graph.members):

@@ -24,7 +24,7 @@ SYNC_TRIPS = 4.0
 def placement_pipeline(
     problem: PlacementProblem, plan: PlacementPlan, micro_batches: int, schedule: str = "planned"
 ) -> Pipeline:
-    """1F1B, each device holding as many samples as there are devices from it to the end of the chain; or GPipe."""
+    """The pipeline in GPipe, or in 1F1B, where a stage holds as many samples as there are devices from it on."""
     check_computable(problem, plan)
     if plan.groups:
         raise UsageError("Groups of devices are not simulated; give a plan on one level.")

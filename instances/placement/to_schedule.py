@@ -1,7 +1,6 @@
 """A placement as a schedule problem: a chain of stages as the simulator knows it, any other one piece by piece.
 
-A device that holds nodes which a path leaves and comes back to runs several pieces, none of which waits for itself:
-the fewest there are, forward and backward nodes apart.
+`schedule_pieces.py` says what the pieces are.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from .referee.verify import memory_of
 from .schedule_pieces import work_in_pieces
 from .simulated import placement_pipeline
 
+# A note for every placement.
 HELD = "what nodes hold counts all the time, as in a placement, so that the schedule changes no memory"
 
 
@@ -76,7 +76,7 @@ def _chain(
 
 
 def _cut(problem: PlacementProblem, stages: Sequence[Device], chunks: int) -> PlacementPlan:
-    """Every stage in so many of as many forward nodes; backward nodes go with those of their colour."""
+    """The plan with each stage cut into chunks of as many forward nodes; backward nodes follow their colour."""
     if len({(device.type, device.accelerator_type, device.replicas) for device in stages}) > 1:
         raise UsageError(
             "The stages run on different devices or on different numbers of them, so that chunks cannot change places; "
@@ -108,11 +108,11 @@ def _chunks_of(problem: PlacementProblem, device: Device, chunks: int) -> Iterat
             raise UsageError(
                 f"Nodes of colour {show(colour)} share a device and would be in two chunks; drop --virtual."
             )
-    found: defaultdict[int, list[NodeId]] = defaultdict(list)
+    nodes_of: defaultdict[int, list[NodeId]] = defaultdict(list)
     for i in held:
         node = problem.nodes[i]
         if node.backward and node.color not in of_colour:
             raise UsageError(f"Nothing says to which forward node {show(node.id)} belongs; drop --virtual.")
-        found[of_colour[node.color] if node.backward and node.color is not None else chunk_of[i]].append(node.id)
+        nodes_of[of_colour[node.color] if node.backward and node.color is not None else chunk_of[i]].append(node.id)
     for number in range(chunks):
-        yield tuple(found[number])
+        yield tuple(nodes_of[number])

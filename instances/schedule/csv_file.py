@@ -26,6 +26,7 @@ from .plan import SchedulePlan
 from .problem import KIND_NAMES, MAX_STARTS, BlockEdge, ScheduleProblem
 from .referee.verify import verify_schedule
 
+# Kinds of passes that a cell may hold.
 PASSES = "FBIW"
 OVERLAP = "OVERLAP_F_B"
 WHOLE = "BW"  # as older files write B
@@ -58,7 +59,7 @@ Table = tuple[tuple[Cell, ...], ...]
 
 
 def table_from_csv(text: str) -> Table:
-    """What stands in the file; a cell that says nothing is an `InputError` with its row and column."""
+    """The cells of a file; one that cannot be read is an `InputError` with its row and column."""
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     rows_read: list[tuple[Cell, ...]] = []
     cells = 0
@@ -74,7 +75,7 @@ def table_from_csv(text: str) -> Table:
 
 
 def _in_new_letters(table: Sequence[Sequence[Cell]]) -> Table:
-    """A B whose stage and micro-batch have a W, too, and no I, is the I of newer files."""
+    """The table with the letters of newer files: a B becomes I where its stage and micro-batch have a W and no I."""
     passes = {action for row in table for cell in row for action in cell}
 
     def in_new_letters(action: Action) -> Action:
@@ -86,7 +87,7 @@ def _in_new_letters(table: Sequence[Sequence[Cell]]) -> Table:
 
 
 def table_to_csv(table: Table) -> str:
-    """The other way round."""
+    """The text of a file with these cells."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for row in table:
@@ -109,10 +110,10 @@ def _cell(where: str, entry: str) -> Cell:
 
 
 def _action(where: str, entry: str, remedy: str) -> Action:
-    found = _ACTION.fullmatch(entry)
-    if found is None:
+    match = _ACTION.fullmatch(entry)
+    if match is None:
         raise InputError(where, f"is {show(entry)}", remedy)
-    return Action(int(found[1]), "B" if found[2] == WHOLE else found[2], int(found[3]))
+    return Action(int(match[1]), "B" if match[2] == WHOLE else match[2], int(match[3]))
 
 
 def _place(row: int, column: int) -> str:
@@ -141,17 +142,17 @@ class CsvStages:
         pairs: list[tuple[int, int]] = []
         for stage in range(len(self.rank_of)):
             backward = self.backward(stage)
-            own = [self.block_of[stage, "F"], *(self.block_of[stage, kind] for kind in backward)]
-            pairs += pairwise(own)
+            blocks = [self.block_of[stage, "F"], *(self.block_of[stage, kind] for kind in backward)]
+            pairs += pairwise(blocks)
             if stage and backward:
-                pairs.append((own[1], self.block_of[stage - 1, self.backward(stage - 1)[0]]))
+                pairs.append((blocks[1], self.block_of[stage - 1, self.backward(stage - 1)[0]]))
             if stage:
-                pairs.append((self.block_of[stage - 1, "F"], own[0]))
+                pairs.append((self.block_of[stage - 1, "F"], blocks[0]))
         ids = [block.id for block in self.problem.blocks]
         return self.problem.replace(edges=tuple(BlockEdge(ids[i], ids[j]) for i, j in pairs))
 
     def backward(self, stage: int) -> tuple[str, ...]:
-        """Its backward passes, in their order; none where nothing is trained."""
+        """Kinds of the backward passes of a stage, in their order; empty where nothing is trained."""
         return tuple(kind for kind in "BIW" if (stage, kind) in self.block_of)
 
     def action(self, run: Run) -> Action:
@@ -202,17 +203,18 @@ def csv_stages(problem: ScheduleProblem) -> CsvStages:
     return stages
 
 
+# Parts of several messages.
 ONLY = "PyTorch's CSV has forward and backward passes alone"
 NUMBER = "position along the chain of stages, a whole number from 0 on"
 
 
-def _check_stages(found: CsvStages, stages: Sequence[int]) -> None:
-    """Numbered without gaps, each with one forward pass, and all with a backward pass or none."""
-    for number, stage in enumerate(stages):
+def _check_stages(stages: CsvStages, numbers: Sequence[int]) -> None:
+    """Refuse stages with gaps in their numbers or without a forward pass, and those of which some alone go backward."""
+    for number, stage in enumerate(numbers):
         if stage != number:
             raise InputError("blocks", f"have a stage {stage} and no stage {number}", "number stages from 0 on")
-        backward = found.backward(stage)
-        if (stage, "F") not in found.block_of:
+        backward = stages.backward(stage)
+        if (stage, "F") not in stages.block_of:
             raise InputError("blocks", f"of stage {stage} have no forward pass (F)", "give each stage one")
         if backward not in ((), ("B",), ("I", "W")):
             raise InputError(
@@ -220,10 +222,10 @@ def _check_stages(found: CsvStages, stages: Sequence[int]) -> None:
                 f"of stage {stage} have the backward passes {' and '.join(backward)}",
                 "give each stage B, or I and W",
             )
-        if bool(backward) != bool(found.backward(0)):
+        if bool(backward) != bool(stages.backward(0)):
             raise InputError(
                 "blocks",
-                f"of stage {stage if found.backward(0) else 0} have no backward pass, and those of another stage do",
+                f"of stage {stage if stages.backward(0) else 0} have no backward pass, and those of another stage do",
                 "give each stage B, or I and W",
             )
 
@@ -232,10 +234,10 @@ def _check_stages(found: CsvStages, stages: Sequence[int]) -> None:
 
 
 def schedule_to_csv(problem: ScheduleProblem, plan: SchedulePlan) -> str:
-    """The order of a finite schedule; its times have no place in the file.
+    """The order of a finite schedule as a file, in which its times have no place.
 
-    Refused where a stage reads from another one than its neighbour so that PyTorch's runtime, which lets each stage
-    wait for its neighbours alone, could not run this order.
+    PyTorch's runtime lets each stage wait for its neighbours in the chain alone. An order that would then deadlock is
+    refused.
     """
     stages = csv_stages(problem)
     faults = verify_schedule(problem, plan)
@@ -260,7 +262,7 @@ def schedule_to_csv(problem: ScheduleProblem, plan: SchedulePlan) -> str:
 def orders_of(problem: ScheduleProblem, plan: SchedulePlan) -> dict[str, list[Run]]:
     """What each device runs one after the other.
 
-    At one instant what takes no time comes first, by micro-batch and position, as the referee sees it.
+    Of blocks that start at one instant, those that take no time come first, then earlier micro-batches.
     """
     orders: dict[str, list[Run]] = {}
     for device, blocks in zip(problem.devices, problem.on_device, strict=True):
@@ -283,12 +285,12 @@ def schedule_from_csv(text: str, problem: ScheduleProblem) -> SchedulePlan:
 
 
 class _Reader:
-    """The cells of a file, matched with the blocks of a problem."""
+    """Matches the cells of a file with the blocks of a problem."""
 
     def __init__(self, text: str, problem: ScheduleProblem) -> None:
         if problem.micro_batches is None:
             raise InputError(
-                "micro_batches", "of the problem is null, and a CSV runs so many", "give the problem some"
+                "micro_batches", "of the problem is null, and a CSV needs a number of them", "give one"
             )
         self.problem, self.count = problem, problem.micro_batches
         self.stages = csv_stages(problem)
@@ -296,6 +298,7 @@ class _Reader:
         self.places: dict[Run, str] = {}
 
     def plan(self) -> SchedulePlan:
+        """The earliest schedule in which every rank runs its row; errors name the cell."""
         ranks = self.stages.ranks
         orders: list[list[Run]] = [[] for _ in ranks]
         for rank, row in enumerate(self.table):

@@ -13,7 +13,7 @@ from .referee.evaluate import evaluate_schedule
 
 
 def with_memory(problem: ScheduleProblem, memory: float | None) -> ScheduleProblem:
-    """The problem with this memory on every device whose memory any block changes or uses; links have none."""
+    """The problem with this memory on every device that has a limit or whose memory some block changes or uses."""
     holding = holders(problem)
     devices = tuple(
         replace(device, memory=memory) if device.name in holding else device for device in problem.devices
@@ -28,7 +28,7 @@ def holders(problem: ScheduleProblem) -> frozenset[str]:
 
 
 def held(problem: ScheduleProblem, plan: AnySchedule, options: Mapping[str, Any]) -> Fraction:
-    """What the fullest device holds; links hold nothing."""
+    """What the fullest device holds at most; links hold nothing."""
     holding = holders(problem)
     uses = evaluate_schedule(problem, plan).devices
     return max((use.peak for use in uses if use.name in holding), default=Fraction(0))

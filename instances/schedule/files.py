@@ -24,8 +24,9 @@ from ..base.fields import (
 from .problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 
 SCHEMA = "pipeplan.schedule/1"
+# Fields of an edge that have other names in a file.
 ENDS = {"source": "from", "target": "to"}
-# How near a key and one of ours may be: then it is a slip.
+# A key that is at least this similar to one of ours is taken for a slip of the pen.
 ALIKE = 0.75
 
 

@@ -35,14 +35,16 @@ class LoweredSchedule:
     pipelines: int = 1
     """Number of alike pipelines side by side, of which the problem is one, with its share of the micro-batches."""
     samples: int = 1
-    """How much of the batch that the plan's problem counts is in a micro-batch."""
+    """Samples in a micro-batch, where the plan's problem counts its batch in samples; else 1."""
 
 
 def schedule_of(
     work: PlannedWork, options: ScheduleOptions, own: OwnSchedule | None = None, pipelines: int = 1
 ) -> LoweredSchedule:
-    """The blocks of one micro-batch. `own`: of the plan as it was before it was cut; `pipelines`: how many share the
-    micro-batches."""
+    """The schedule problem of planned work.
+
+    `own` gives the schedule of the plan before it was cut into chunks; so many `pipelines` share the micro-batches.
+    """
     count = None if options.micro_batches is None else -(-options.micro_batches // pipelines)
     builder = _Builder(work, options)
     blocks = tuple(block for number in range(len(work.parts)) for block in builder.blocks(number))
@@ -76,7 +78,7 @@ class _Grid:
 
 
 def _power_below(largest: Fraction, digits: int) -> Fraction:
-    """The power of ten of which the largest amount has so many digits."""
+    """The power of ten by which the largest amount is to be divided to have so many digits before its point."""
     if not largest:
         return Fraction(1)
     places = len(str(int(largest))) if largest >= 1 else -_zeros(largest)
@@ -84,7 +86,7 @@ def _power_below(largest: Fraction, digits: int) -> Fraction:
 
 
 def _zeros(amount: Fraction) -> int:
-    """Behind the point of an amount below 1, before its first digit."""
+    """Number of zeros between the point of an amount below 1 and its first digit."""
     count = 0
     while amount * 10 < 1:
         amount, count = amount * 10, count + 1
@@ -92,7 +94,7 @@ def _zeros(amount: Fraction) -> int:
 
 
 class _Builder:
-    """Blocks and edges, from the exact amounts of the parts."""
+    """Makes devices, blocks and edges from the exact amounts of the parts."""
 
     def __init__(self, work: PlannedWork, options: ScheduleOptions) -> None:
         self.work, self.options = work, options
@@ -133,8 +135,8 @@ class _Builder:
     def _passes(self, number: int, part: Part) -> Iterator[tuple[BlockKind, Fraction, Fraction, Fraction]]:
         """Kind, time, change of memory and workspace of each block.
 
-        What is computed again is held from the start of the backward pass on: so much more than the inputs. It is
-        taken as the pass starts as far as some of it stays behind, and else a workspace of the pass.
+        Activations that are computed again are there from the start of the backward pass on, beside the inputs that
+        were kept. What of them stays for the pass for weights is a change of memory; the rest is workspace of the pass.
         """
         stash = self.memory.down(part.stash)
         kept = min(stash, self.memory.down(part.inputs)) if self.options.recompute else stash
@@ -156,6 +158,7 @@ class _Builder:
         yield "W", backward - inputs, -stays, Fraction(0)
 
     def edges(self) -> Iterator[BlockEdge]:
+        """Edges within the parts, from forward to backward passes, and along the joints in both directions."""
         parts = self.work.parts
         for number, part in enumerate(parts):
             yield from self._within(number, part)
@@ -205,7 +208,7 @@ def _or_half(share: float | None) -> Fraction:
 
 
 def _number(amount: Fraction) -> float:
-    """The amount as a problem holds it: whole where it is, else a float that prints as this very decimal."""
+    """The amount as a problem holds it: an int where it is whole, else the float that prints as this very decimal."""
     value = written(amount)
     assert not isinstance(value, str), "amounts lie on a grid of few decimals"
     return value

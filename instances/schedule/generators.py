@@ -46,16 +46,16 @@ def _virtual(
     lag: float,
     limit: float | None,
 ) -> ScheduleProblem:
-    """Memory counts halves of one stage's activations. Without a limit there is as much as the rule for such stages
-    holds: interleaved 1F1B for a loop, DualPipe's V for two ways."""
+    """A pipeline with several stages on each device. `limit` counts halves of one stage's activations; None: as much as
+    the rule for such stages holds, which is interleaved 1F1B for a loop and DualPipe's V for a V."""
     check_whole("accelerators", accelerators, MAX_DEVICES)
     check_whole("virtual", virtual, MAX_DEVICES)
     passes = (inputs + weights, None) if undivided else (inputs, weights)
     stages = equal_stages(accelerators * virtual, forward, *passes)
     warm_up = (virtual - 1) * accelerators
-    held = 2 * (warm_up + (2 * accelerators - 1 if layout == LOOP else accelerators + 1))
+    rule_holds = 2 * (warm_up + (2 * accelerators - 1 if layout == LOOP else accelerators + 1))
     name = f"{'interleaved' if layout == LOOP else layout}-{accelerators}x{virtual}x{micro_batches}"
-    memory = held if limit is None else limit
+    memory = rule_holds if limit is None else limit
     return divided_pipeline(stages, micro_batches, memory, lag, name, virtual=virtual, layout=layout)
 
 
@@ -108,7 +108,9 @@ GENERATORS: dict[str, Generator[Any]] = dict(
                 *PASSES,
                 Parameter("undivided", "flag", False, "for pipelines: the backward pass is one block"),
                 LAG,
-                Parameter("limit", "float", None, "for pipelines: as above; none: what the rule for them holds"),
+                Parameter(
+                    "limit", "float", None, "for pipelines: memory of a device; default: what the rule holds"
+                ),
             )
             for name, title, layout in (
                 ("interleaved-pipeline", "equal stages, several on each device, around in a loop", LOOP),

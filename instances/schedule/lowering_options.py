@@ -26,7 +26,7 @@ class ScheduleOptions:
     weight_stash: float | None = None
     """The share of its activations that a stage keeps until its backward pass for weights ends; a half if not given."""
     virtual: int | None = None
-    """Chunks on each device."""
+    """Chunks on each device; None: one, or two in a V."""
     shape: str | None = None
     """`v`: two chunks on each device, down the devices and back up; None: chunk by chunk down the devices."""
     recompute: bool = False
@@ -41,11 +41,11 @@ class ScheduleOptions:
         return self.virtual or (2 if self.shape == V_SHAPE else 1)
 
     def device_of(self, chunk: int, devices: int) -> int:
-        """Where a chunk runs, by its place in the network."""
+        """The device that runs a chunk, by the chunk's place in the network."""
         return device_of(chunk, devices, self.shape or LOOP)
 
     def share_of(self, stage: int, stages: int) -> Fraction | None:
-        """The share of a stage's backward pass that is for its inputs."""
+        """The share of a stage's backward pass that is for its inputs; None: the pass is one block."""
         if not isinstance(self.split_backward, tuple):
             return None if self.split_backward is None else as_written(self.split_backward)
         if len(self.split_backward) != stages:

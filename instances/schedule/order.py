@@ -29,6 +29,8 @@ class Deadlock:
     device."""
 
     def sentence(self, problem: ScheduleProblem) -> str:
+        """The deadlock in words, with the blocks and devices that wait for each other."""
+
         def named(run: Run) -> str:
             return f"{show(problem.blocks[run[0]].id)} of micro-batch {run[1]}"
 
@@ -56,12 +58,12 @@ def earliest_starts(
     problem : ScheduleProblem
         Of finitely many micro-batches.
     order_by_device : mapping
-        By the name of the device, its runs; a block on several devices stands in the order of each that has one.
+        The runs of each device by its name; a block on several devices stands in the order of each that has one.
 
     Returns
     -------
     SchedulePlan or Deadlock
-        Memory is not looked at: that is the referee's.
+        Memory is not looked at; the referee judges it.
 
     Raises
     ------
@@ -82,7 +84,7 @@ def earliest_starts(
 
 
 class _Work:
-    """Starts runs in the order of time; what stands first in the orders of its devices, and waits for nobody, is open.
+    """Starts runs in the order of time. A run is open that stands first in its devices' orders and waits for no other.
 
     Times are not negative, so whatever opens later starts no earlier than what has just been started.
     """
@@ -184,7 +186,7 @@ class _Work:
     def deadlock(self) -> Deadlock:
         """A circle of runs that wait for each other, sought from a run that never starts.
 
-        Edges alone form no cycle, so on the way round some run waits for another of its device that stands first there.
+        Edges alone form no circle, so somewhere on the way a run waits for another one that stands first on its device.
         """
         at = next((b, n) for n in range(self.batches) for b in range(len(self.times)) if self.starts[b][n] is None)
         way = [at]
@@ -206,6 +208,7 @@ class _Work:
         return any((i, run[1] - o) == other for i, o, _ in self.before[run[0]])
 
     def _awaited(self, b: int, n: int) -> Run:
+        """A run that never starts and that this one waits for: by an edge, or as the first one on a device."""
         for i, offset, _ in self.before[b]:
             if offset <= n and self.starts[i][n - offset] is None:
                 return i, n - offset

@@ -15,7 +15,7 @@ from ..base.fields import by_key, each, read_plan
 EXAMPLE = '{"kind": "schedule", "starts": {"F0": [0, 5], ...}}'
 PERIODIC_EXAMPLE = '{"kind": "periodic-schedule", "period": 15, "starts": {"F0": 0, ...}}'
 
-# Times are exact, and shown as floats, which end at 1.8e308.
+# Later times are refused: times are exact but shown as floats, which end at 1.8e308.
 LATEST = 10**300
 
 _RATIO = re.compile(r"-?\d{1,400}(/\d{1,400})?")
@@ -71,7 +71,7 @@ def written(time: Fraction) -> int | float | str:
 
 
 def exact(where: str, value: object) -> Fraction:
-    """A time from a file."""
+    """The exact time in a number or text of a file."""
     remedy = 'give a finite number, or a text like "37/3"'
     if isinstance(value, str) and _RATIO.fullmatch(value):
         numerator, _, denominator = value.partition("/")

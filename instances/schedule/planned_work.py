@@ -1,4 +1,4 @@
-"""What the plans of all kinds come to before they are a schedule problem: parts of devices with their passes."""
+"""The form that plans of all kinds take before they become schedule problems: parts with passes, on devices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .lowering_options import ScheduleOptions
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A device, or all that run one stage together; bytes are of one of them."""
+    """A device, or all devices that run one stage together; bytes are those of one of them."""
 
     name: str
     memory: Amount | None = None
@@ -32,9 +32,9 @@ class Part:
     forward: Amount | None
     backward: Amount | None
     stash: Amount = 0
-    """Bytes that one of its passes keeps until it comes back."""
+    """Bytes that one forward pass keeps until its backward pass."""
     inputs: Amount = 0
-    """... and of these, where activations are computed again."""
+    """Bytes that a pass keeps where activations are computed again: what it reads."""
     passes: int = 1
     """Number of passes in a row, each over an equal share of the micro-batch."""
     forward_workspace: Amount = 0
@@ -43,7 +43,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """Part `source` runs forward before `target`, and backward after it; None: not in that direction."""
+    """Part `source` runs forward before `target`, and backward after it; a delay of None: not in that direction."""
 
     source: int
     target: int
@@ -79,7 +79,7 @@ T = TypeVar("T")
 
 
 def repeated(costs: Mapping[T, Hashable]) -> frozenset[T]:
-    """The layers that a network repeats: those that cost what more than half of all cost. All, where none are alike."""
+    """The layers that a network repeats: those with the cost that more than half of all have; all, where none has."""
     cost, count = Counter(costs.values()).most_common(1)[0]
     alike = 2 * count > len(costs)
     return frozenset(member for member in costs if costs[member] == cost or not alike)
@@ -99,9 +99,9 @@ def evenly(
         places = list(range(len(members)))
     length, rest = divmod(len(places), chunks)
     if not length:
-        held = f"1 {what.removesuffix('s')}" if len(members) == 1 else f"{len(members)} {what}"
+        content = f"1 {what.removesuffix('s')}" if len(members) == 1 else f"{len(members)} {what}"
         raise UsageError(
-            f"{stage} has {held}, too few for {chunks} chunks; choose another number of chunks, or another plan."
+            f"{stage} has {content}, too few for {chunks} chunks; choose another number of chunks, or another plan."
         )
     firsts = (places[number * length + min(number, rest)] for number in range(1, chunks))
     borders = [0, *firsts, len(members)]
@@ -110,7 +110,7 @@ def evenly(
 
 
 def in_micro_batches(sizes: Sequence[int]) -> list[int]:
-    """The passes in a row of each stage, for one micro-batch of the largest size."""
+    """How many passes each stage runs in a row for one micro-batch of the largest size."""
     most = max(sizes)
     odd = next((size for size in sizes if most % size), None)
     if odd is not None:
@@ -122,7 +122,7 @@ def in_micro_batches(sizes: Sequence[int]) -> list[int]:
 
 
 def together(amounts: Iterable[tuple[int, Amount]], devices: int) -> list[Fraction]:
-    """The sum on each device."""
+    """The sum of the amounts of each device."""
     totals: defaultdict[int, Fraction] = defaultdict(Fraction)
     for device, amount in amounts:
         totals[device] += as_written(amount)
@@ -132,7 +132,8 @@ def together(amounts: Iterable[tuple[int, Amount]], devices: int) -> list[Fracti
 def one_of_alike(pipeline: Pipeline) -> tuple[Pipeline, int]:
     """One of the pipelines that stages with equally many replicas form side by side, and the number of these pipelines.
 
-    Replica r of every stage runs the same micro-batches, so no pipeline waits for another. The first one has the most.
+    Replica r of every stage runs the same micro-batches, so no pipeline waits for another. The first one has the most
+    micro-batches.
     """
     counts = {stage.replicas for stage in pipeline.stages}
     if len(counts) > 1 or counts == {1}:
@@ -176,7 +177,7 @@ def parts_of(
 
 
 def joints_of(pipeline: Pipeline, devices: Sequence[int]) -> tuple[Joint, ...]:
-    """Nothing travels between two parts of one device."""
+    """The joints of the simulator's dependencies; between two parts of one device nothing travels."""
     return tuple(
         Joint(joint.source, joint.target, *((0, 0) if here else (joint.forward_delay, joint.backward_delay)))
         for joint in pipeline.dependencies
@@ -205,7 +206,7 @@ def holders_of(
     limits: Sequence[Amount | None],
     once: Amount = 0,
 ) -> tuple[Holder, ...]:
-    """The devices; `once` is what each holds whatever runs there, and is part of every stage's fixed bytes."""
+    """The devices; `once` is what each holds whatever runs there, which every stage's fixed bytes include."""
     fixed = (as_written(stage.fixed_bytes) - as_written(once) for stage in pipeline.stages)
     sums = together(zip(devices, fixed, strict=True), len(names))
     return tuple(

@@ -43,14 +43,14 @@ KIND_NAMES: Mapping[str, str] = {
 
 MAX_BLOCKS = 100_000
 MAX_MICRO_BATCHES = 100_000
-# Blocks of all micro-batches together.
+# Most blocks of all micro-batches together.
 MAX_STARTS = 5_000_000
 MAX_OFFSET = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleDevice:
-    """What runs one block at a time."""
+    """A device or a link, which runs one block at a time."""
 
     name: str
     memory: float | None = None
@@ -71,9 +71,9 @@ class Block:
     devices: tuple[str, ...]
     time: float
     stage: NodeId | None = None
-    """A label, to show and to export."""
+    """The stage to which the block belongs: a label for pictures and exports."""
     memory: Mapping[str, float] = field(default_factory=dict)
-    """The change on each device."""
+    """Change of memory on each device."""
     workspace: Mapping[str, float] = field(default_factory=dict)
     """Memory on each device that the block holds while it runs, and only then."""
 
@@ -85,7 +85,7 @@ class BlockEdge:
     source: str
     target: str
     lag: float = 0
-    """A latency, which occupies nobody."""
+    """A latency, which occupies no device."""
     offset: int = 0
 
 
@@ -102,7 +102,7 @@ class ScheduleProblem(Displayed):
     micro_batches: int | None = None
     """The number of micro-batches; None: the steady state alone."""
     leaks: bool = False
-    """May the changes of one micro-batch on a device not sum to 0?"""
+    """May a micro-batch take another amount of memory on a device than it gives back?"""
     name: str = "schedule"
     time_unit: str | None = None
     memory_unit: str | None = None
@@ -218,7 +218,7 @@ class ScheduleProblem(Displayed):
 
 
 def check_repeats(problem: ScheduleProblem) -> None:
-    """Raise where there is no steady state to plan."""
+    """Refuse a problem that has no steady state to plan."""
     if problem.leaks:
         raise InputError("leaks", "is true, so no schedule repeats", "let blocks give back what they take")
     if not any(problem.times):
@@ -313,7 +313,7 @@ def _check_places(where: str, block: Block, known: Mapping[str, int]) -> None:
 
 
 def _check_known(where: str, name: object, known: Mapping[str, int], thing: str, otherwise: str) -> None:
-    """Is that the name of one?"""
+    """Refuse a name that is not known; where a known one is near, the remedy names it."""
     if not isinstance(name, str) or name not in known:
         guess = nearest(name, known, cutoff=0.6) if isinstance(name, str) else None
         remedy = f"write {show(guess)}" if guess else otherwise
@@ -321,7 +321,7 @@ def _check_known(where: str, name: object, known: Mapping[str, int], thing: str,
 
 
 def _check_change(where: str, value: object) -> None:
-    """A finite number: taken where positive, given back where negative."""
+    """Refuse a change of memory that is no finite number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not -MAX_AMOUNT <= value <= MAX_AMOUNT:
         raise InputError(where, f"is {show(value)}", "give a finite number: positive takes, negative gives back")
 
@@ -345,7 +345,7 @@ def _check_edges(problem: ScheduleProblem) -> None:
 
 
 def _check_sums(problem: ScheduleProblem) -> None:
-    """On every device one micro-batch gives back what it took."""
+    """Refuse a device on which one micro-batch does not give back what it took, unless the problem leaks."""
     for device in problem.devices:
         changes = [block.memory[device.name] for block in problem.blocks if device.name in block.memory]
         total = exact_sum(changes)

@@ -28,6 +28,7 @@ class Ingredients:
     workspace: bool = True
     zero_times: bool = True
     longest: int = 4
+    """The longest time of a block."""
 
 
 def random_schedule(
@@ -53,15 +54,15 @@ def random_schedule(
             source, target = chosen.choices(range(blocks), k=2)
             edges.append(BlockEdge(f"b{source}", f"b{target}", 0, chosen.randint(1, 2)))
     changes: list[dict[str, float]] = [{} for _ in range(blocks)]
-    found = [_block(i, names, chosen, ingredients) for i in range(blocks)]
-    for i, block in enumerate(found):
-        _take(i, block, found, changes, chosen)
+    drafts = [_block(i, names, chosen, ingredients) for i in range(blocks)]
+    for i, block in enumerate(drafts):
+        _take(i, block, drafts, changes, chosen)
     made = tuple(
         Block(block.id, "X", block.devices, block.time, i, changes[i], block.workspace)
-        for i, block in enumerate(found)
+        for i, block in enumerate(drafts)
     )
     limit = chosen.choice([None, *(sum(max(c.get(names[0], 0), 0) for c in changes) + n for n in (1, 3, 6))])
-    # A link is a device without memory; one in three of these problems has one.
+    # A link is a device without memory; of three devices, one in three problems has one.
     limits = [None if d and chosen.random() < 0.2 else limit for d in range(devices)]
     placed = tuple(ScheduleDevice(name, most) for name, most in zip(names, limits, strict=True))
     return ScheduleProblem(placed, made, tuple(edges), micro_batches, name=f"random-{devices}x{blocks}-{seed}")
@@ -75,10 +76,12 @@ def _block(i: int, names: list[str], chosen: random.Random, ingredients: Ingredi
     return Block(f"b{i}", "X", devices, time, i, {}, {devices[0]: chosen.randint(1, 3)} if has_workspace else {})
 
 
-def _take(i: int, block: Block, found: list[Block], changes: list[dict[str, float]], chosen: random.Random) -> None:
+def _take(
+    i: int, block: Block, drafts: list[Block], changes: list[dict[str, float]], chosen: random.Random
+) -> None:
     """Let the block take memory on one of its devices, to be given back by a later block there, if there is one."""
     device = chosen.choice(block.devices)
-    later = [j for j in range(i + 1, len(found)) if device in found[j].devices]
+    later = [j for j in range(i + 1, len(drafts)) if device in drafts[j].devices]
     if not later or chosen.random() < 0.3:
         return
     amount, other = chosen.randint(1, 3), chosen.choice(later)

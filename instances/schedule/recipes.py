@@ -40,7 +40,7 @@ RECIPES = (
 
 
 def _senseless(problem: ScheduleProblem) -> tuple[str, ...]:
-    """Each problem is known for one of the two."""
+    """The value that is not shown: a problem has either its micro-batches' span or its steady state's period."""
     return ("span",) if problem.micro_batches is None else ("period",)
 
 

@@ -56,7 +56,7 @@ class PeriodicRules(_ScheduleRules):
 
 
 def rules_of(problem: ScheduleProblem, options: Mapping[str, Any]) -> Rules:
-    """Without micro-batches there is the steady state alone."""
+    """The rules of the objective; a problem without a number of micro-batches is judged by its period alone."""
     if options.get("objective") == PERIOD or problem.micro_batches is None:
         if not any(problem.times):
             raise InputError(

@@ -1,4 +1,4 @@
-"""Five shapes of pipelines, one micro-batch of which visits its devices in another order each.
+"""Five shapes of pipelines; they differ in the order in which a micro-batch visits the devices.
 
 - V: a chain of stages, down and back up.
 - X: two chains at once, in opposite directions.
@@ -31,17 +31,17 @@ class _Passes:
         return name
 
     def chain(self, prefix: str, devices: Sequence[int], *after: str) -> str:
-        """A stage on each device, one after the other; the name of the last."""
+        """Add a stage on each device, one after the other; return the name of the last."""
         for d in devices:
             after = (self.add(f"{prefix}{d}", (d,), 1, *after),)
         return after[0]
 
     def everywhere(self, name: str, *after: str) -> str:
-        """One block on all devices at once, whose activations are small."""
+        """Add one block on all devices at once, whose activations are too small to count; return its name."""
         return self.add(name, range(len(self.names)), 0, *after)
 
     def problem(self, name: str, memory: float | None, micro_batches: int | None) -> ScheduleProblem:
-        """With a backward pass for each forward pass, in the opposite order, and the memory held between the two."""
+        """The problem, where backward passes mirror forward passes and memory is held between the two."""
         blocks = [
             Block(f"F{part}", "F", on, self.forward, part, {d: takes for d in on if takes})
             for part, on, takes in self.blocks

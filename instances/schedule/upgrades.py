@@ -14,7 +14,7 @@ MEMORY_DIGITS = 12
 
 
 def upgrades(problem: ScheduleProblem, step: Step) -> Found:
-    """Memory that is not counted in bytes grows by the same share as bandwidths."""
+    """More memory, each device faster, and shorter lags. Memory not counted in bytes grows by a factor."""
     if any(device.memory is not None for device in problem.devices):
         in_bytes = problem.memory_unit in BYTE_NAMES
         words = step.more if in_bytes else f"{100 * (step.factor - 1):g} % more memory"

@@ -15,7 +15,7 @@ from .referee.memory import held_bytes
 from .referee.stages import evaluate_stages, ways_of
 from .rules import rules_of
 
-# The hierarchy in which memory is no matter.
+# The variant of the hierarchy that does not count memory.
 BASIC = "basic"
 
 
@@ -32,8 +32,8 @@ def held(problem: StagingProblem, plan: StagedPlan | LeveledPlan, options: Mappi
     """What a device of the fullest stage holds, in bytes."""
     if isinstance(plan, StagedPlan):
         costs = evaluate_stages(problem, plan).stages
-        held = [(stage.data_parallel, cost.in_flight) for stage, cost in zip(plan.stages, costs, strict=True)]
-        return _largest(problem, plan.stages, held)
+        counts = [(stage.data_parallel, cost.in_flight) for stage, cost in zip(plan.stages, costs, strict=True)]
+        return _largest(problem, plan.stages, counts)
     hierarchy = str(rules_of(problem, options).to_options()["hierarchy"])
     if hierarchy == BASIC:
         return Fraction(0)
@@ -42,9 +42,11 @@ def held(problem: StagingProblem, plan: StagedPlan | LeveledPlan, options: Mappi
     return _largest(problem, stages, [(leaf.copies, leaf.in_flight) for leaf in leaves])
 
 
-def _largest(problem: StagingProblem, stages: Sequence[PlannedStage], held: Sequence[tuple[int, int]]) -> Fraction:
-    """By the copies of each stage and the micro-batches that each of them holds."""
+def _largest(
+    problem: StagingProblem, stages: Sequence[PlannedStage], counts: Sequence[tuple[int, int]]
+) -> Fraction:
+    """The most bytes of a device; `counts`: copies of each stage, and micro-batches that each copy holds."""
     return max(
         held_bytes(problem, ways_of(problem, stage).values(), stage.tensor_parallel, copies, count)
-        for stage, (copies, count) in zip(stages, held, strict=True)
+        for stage, (copies, count) in zip(stages, counts, strict=True)
     )

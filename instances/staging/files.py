@@ -29,6 +29,7 @@ STAGING_SCHEMA = "pipeplan.staging/1"
 
 # ---- our own format --------------------------------------------------------------------------------------
 
+# Fields that are written even where they equal their defaults.
 ALWAYS = (
     "name", "time_unit", "devices", "memory_bytes", "bandwidth", "micro_batches", "exact_batches", "levels",
 )  # fmt: skip
@@ -91,7 +92,7 @@ def _way_from_json(where: str, value: object) -> Configuration:
 
 
 def _pairs(where: str, value: object) -> dict[NodeId, float]:
-    """Bytes by neighbour; the problem checks who is one and what is an amount."""
+    """Bytes by neighbour; the problem checks that they are amounts of neighbours."""
     return read_pairs(where, value, "[layer, bytes]", lambda place, amount: None)
 
 
@@ -130,7 +131,7 @@ def staging_from_published(data: object, name: str = "staging", time_unit: str |
         raise InputError(place, error.problem, error.remedy) from None
 
 
-# Ours and theirs: a message names a field as it stands in the file.
+# Our names of fields and the published ones: a message names a field as it stands in the file.
 _PUBLISHED_NAMES = {
     "layers": "nodes",
     "configurations": "TMPCs",

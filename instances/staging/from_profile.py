@@ -18,11 +18,11 @@ Cost model, for one micro-batch:
 Where several GPUs are named (`--devices 2xa100-80gb,2xt4-16gb`), each is a type of devices with its memory and one
 speed, the ratio of the times that the whole model takes; a stage is on devices of one type.
 
-A batch has as many micro-batches as there are devices unless `--batch` says more: the least number that
-forbids no plan.
+A batch has as many micro-batches as there are devices, the least number that forbids no plan, unless `--batch` gives
+another one.
 
 Lost: a tensor with several readers is sent to each of them; the model's input comes from the host and costs nothing;
-between sizes of micro-batches nothing is chosen.
+the size of a micro-batch is the profile's, not a choice.
 """
 
 from __future__ import annotations
@@ -67,18 +67,18 @@ def lower(profile: Profile, cluster: Cluster, options: ProfileOptions) -> Lowere
         zero=options.zero or 0,
         device_types=_types(profile, cluster),
     )
-    own = replace(cluster, batch=None, training=None, profile=None, gpus=None)
-    problem = adjusted(problem, replace(own, memory_bytes=None) if problem.device_types else own)
+    rest = replace(cluster, batch=None, training=None, profile=None, gpus=None)
+    problem = adjusted(problem, replace(rest, memory_bytes=None) if problem.device_types else rest)
     return Lowered(problem, (*_about_types(problem), *_notes(profile, options, bandwidth)))
 
 
 def _types(profile: Profile, cluster: Cluster) -> tuple[DeviceType, ...]:
-    """GPUs that are named, as fast as they run the whole model."""
+    """A type of devices for each named GPU, with the speed at which it runs the whole model."""
     if cluster.gpus is None:
         return ()
     whole = [
-        exact_sum(own.time(time) for node in own.nodes for time in (node.forward, node.backward))
-        for own in on_each(profile, cluster)
+        exact_sum(timed.time(time) for node in timed.nodes for time in (node.forward, node.backward))
+        for timed in on_each(profile, cluster)
     ]
     return tuple(
         DeviceType(name, count, float(whole[0] / time) if time else 1.0, memory)
@@ -105,7 +105,7 @@ def _layers(profile: Profile, options: ProfileOptions, bandwidth: float) -> tupl
 
 
 def _ways(profile: Profile, options: ProfileOptions, bandwidth: float, i: int, t: int) -> Iterator[Configuration]:
-    """Times of passes: forward ones first, and the backward pass behind them."""
+    """The ways to run node i on t devices; of the passes of each way, forward ones come first."""
     node = profile.nodes[i]
     copies = divided_copies(profile, options, replicas=options.data_parallel)
     buffers = as_written(node.buffer_bytes)
@@ -137,12 +137,12 @@ def _read_bytes(profile: Profile, i: int) -> Fraction:
 
 
 def _sent_bytes(profile: Profile, i: int) -> Fraction:
-    """The largest tensor that others read."""
+    """Bytes of the node's largest tensor that others read."""
     return max((as_written(tensor.bytes) for tensor in profile.made[i] if tensor.readers), default=Fraction(0))
 
 
 def _edges(profile: Profile) -> tuple[Edge, ...]:
-    """One between two nodes, with all tensors that pass from one to the other."""
+    """One edge between two nodes, with all tensors that pass from one to the other."""
     amounts: dict[tuple[str, str], Fraction] = {}
     for made in profile.made:
         for tensor in made:

@@ -4,8 +4,8 @@ One layer of the problem per block of the workload (a transformer layer, a resid
 with `merge=False`. Times are in seconds for one micro-batch of `workload.batch` samples, forward and backward, by the
 roofline rule of `hardware`. A block offers for each tensor-parallel degree t
 
-- `vanilla`: memory per micro-batch is what its layers read (a layer keeps its inputs for the backward pass, so that no
-  tensor is counted by its producer and its reader);
+- `vanilla`: memory per micro-batch is what the block's layers read (a layer keeps its inputs for the backward pass, so
+  that no tensor is counted by its producer and its reader);
 - `activation recomp`, where that saves memory: only what the block reads from outside is kept, and the forward pass
   runs twice.
 
@@ -51,9 +51,10 @@ RECOMPUTE = "activation recomp"
 # The name of transformer layers in the published inputs, by which even splits tell them.
 TRANSFORMER = "ParallelTransformerLayer"
 
+# Bytes of a parameter in Adam's two moments and in its master copy, all in numbers of 4 bytes.
 MOMENT_BYTES = 2 * 4
 MASTER_BYTES = 4
-# Picoseconds: files stay readable, and nothing that matters is rounded.
+# Decimals of times in seconds, so down to picoseconds: files stay readable, and nothing that matters is rounded.
 DIGITS = 12
 
 
@@ -66,7 +67,7 @@ class _Cost:
     parameters: float
     """Number of parameters on each device."""
     inner_bytes: float
-    """What its layers read from each other."""
+    """Bytes that the block's layers read from each other."""
 
 
 def to_staging(
@@ -134,7 +135,7 @@ def _edges(workload: Workload, parts: Sequence[Block]) -> tuple[Edge, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Factory:
-    """Makes the ways to run a block."""
+    """Makes the layers of the problem with all ways to run them."""
 
     workload: Workload
     device: Hardware
@@ -162,6 +163,7 @@ class _Factory:
     def ways(
         self, block: Block, t: int, entering: Sequence[Edge], leaving: Sequence[Edge]
     ) -> Iterator[Configuration]:
+        """The ways to run a block on t devices: as it is and, where that saves memory, with recomputation."""
         cost = self._cost(block, t)
         gathered = (t - 1) / t / 2
         gather_in = {edge.source: gathered * edge.bytes for edge in entering if gathered}
@@ -184,7 +186,7 @@ class _Factory:
             )
 
     def _bytes_per_parameter(self) -> Bytes:
-        """Versions, gradient, moments, and the master copy of short numbers: on every replica, and divided."""
+        """Bytes of weight versions, gradient, moments and master copy: on every replica, and divided among them."""
         size = self.workload.element_bytes
         optimizer = MOMENT_BYTES + (MASTER_BYTES if size < MASTER_BYTES else 0)
         states = (optimizer, size, self.weight_versions * size)

@@ -37,8 +37,8 @@ def adjusted(problem: StagingProblem, cluster: Cluster) -> StagingProblem:
     changes: dict[str, Any] = {}
     if cluster.memory_bytes is not None:
         changes["memory_bytes"] = None if cluster.memory_bytes == math.inf else cluster.memory_bytes
-    own = {"devices": cluster.devices, "micro_batches": cluster.batch, "exact_batches": cluster.exact_batches}
-    changes |= {field: value for field, value in own.items() if value is not None}
+    counts = {"devices": cluster.devices, "micro_batches": cluster.batch, "exact_batches": cluster.exact_batches}
+    changes |= {field: value for field, value in counts.items() if value is not None}
     if cluster.levels is not None:
         changes |= _levels(problem, cluster)
     elif cluster.bandwidth is not None and problem.levels:
@@ -62,7 +62,7 @@ def _levels(problem: StagingProblem, cluster: Cluster) -> dict[str, Any]:
 
 
 def _in_unit(problem: StagingProblem, unit: str) -> StagingProblem:
-    """The problem in a unit of time that its file does not name; its bandwidth is per second until now."""
+    """The problem in a unit of time that its file does not name; the bandwidth of such a file is per second."""
     if problem.time_unit is not None and problem.time_unit != unit:
         raise UsageError(
             f"--time-unit is for files that name no unit of time, and this problem is in {problem.time_unit}; "
@@ -76,7 +76,7 @@ def _in_unit(problem: StagingProblem, unit: str) -> StagingProblem:
 
 
 def _fitting_levels(cluster: Cluster) -> str:
-    """With another number of the outermost, where that is a whole one."""
+    """The remedy, with the number of devices on the outermost level that would fit where it is a whole one."""
     assert cluster.levels is not None
     assert cluster.devices is not None
     *inner, (_, rate) = cluster.levels
@@ -88,7 +88,7 @@ def _fitting_levels(cluster: Cluster) -> str:
 
 
 def _per_unit(problem: StagingProblem, rate: float, option: str) -> float:
-    """Where the problem names no unit of time, rates stay as they are: in the file's own."""
+    """A rate in bytes per time unit of the problem; where that is not named, the rate is taken to be in it already."""
     if problem.time_unit is None:
         return rate
     if problem.time_unit not in SECONDS:

@@ -13,7 +13,7 @@ from ..placement.plan import ids_from_json
 
 
 def counted(configurations: Mapping[NodeId, str]) -> str:
-    """Says in words how many layers of a stage run in each configuration."""
+    """How many layers of a stage run in each configuration, in words."""
     counts: dict[str, int] = {}
     for way in configurations.values():
         counts[way] = counts.get(way, 0) + 1

@@ -57,12 +57,12 @@ class Configuration:
     gather_out: Mapping[NodeId, float] = field(default_factory=dict)
     """Bytes to redistribute for the tensor to each reader; 0 where it is not named."""
     forward_time: float | None = None
-    """The part of `time` that is the forward pass; None: nothing says so, and a third is taken where it matters."""
+    """The part of `time` that is the forward pass; None: not known, and taken as a third where it matters."""
     memory_divided: float = 0.0
     """Bytes per device beside `memory_fixed` that all data-parallel copies of the stage divide among them (ZeRO)."""
 
     def memory_bytes(self, in_flight: int, copies: int = 1) -> Fraction:
-        """Per device, with so many micro-batches in flight and copies of its stage: exactly what is written."""
+        """Bytes per device with so many micro-batches in flight and copies of the stage, exact as decimals."""
         each = as_written(self.memory_per_batch) * in_flight + as_written(self.memory_fixed)
         return each + share_of(self.memory_divided, copies)
 
@@ -100,7 +100,7 @@ class DeviceType:
     name: str
     devices: int
     speed: float = 1.0
-    """Configurations take their time divided by this."""
+    """Speed of these devices: a configuration takes its time divided by it."""
     memory_bytes: float | None = None
     """Memory of one device; None: no limit."""
 
@@ -158,7 +158,7 @@ class StagingProblem(Displayed, Graph):
 
     @cached_property
     def types(self) -> tuple[DeviceType, ...]:
-        """The types of devices; where all are alike, the one that they make."""
+        """The types of devices; where all are alike, a single type of all of them."""
         return self.device_types or (DeviceType("device", self.devices, 1.0, self.memory_bytes),)
 
     @property
@@ -177,7 +177,7 @@ class StagingProblem(Displayed, Graph):
 
     @cached_property
     def hash(self) -> str:
-        """A digest of every field that can change a plan's value (so not of names)."""
+        """A digest of every field that can change a plan's value, and of the ids by which plans name things."""
         facts: list[Any] = [
             self.devices,
             float(self.bandwidth),
@@ -340,7 +340,7 @@ def _check_edges(problem: StagingProblem) -> None:
 
 
 def _check_gathers(problem: StagingProblem) -> None:
-    """What a configuration says about a tensor is about a tensor that there is."""
+    """Refuse bytes to redistribute for a neighbour to or from which no edge leads."""
     for i, layer in enumerate(problem.layers):
         ends: dict[str, Sequence[int]] = {"gather_in": problem.predecessors[i], "gather_out": problem.successors[i]}
         known = {side: {problem.layers[j].id for j in near} for side, near in ends.items()}

@@ -14,12 +14,12 @@ FLUSH = "flush"
 
 VARIANTS = ("basic", "crude", "precise")
 
-# The recursion over levels is defined for these alone.
+# The only values of these options for which the recursion over levels is defined.
 _NEEDED = {"semantics": "paper", "knapsack": "exact"}
 
 
 def check_question(problem: StagingProblem, options: Mapping[str, Any]) -> None:
-    """On levels there is one way to count; on a flat network there is nothing for the hierarchy to say."""
+    """Refuse options that a problem with levels, or one without them, gives no meaning."""
     if not problem.levels:
         if options.get("hierarchy", "precise") != "precise":
             raise InputError("option hierarchy", "is given and the problem has no levels", "drop it, or add levels")
@@ -37,7 +37,7 @@ def check_question(problem: StagingProblem, options: Mapping[str, Any]) -> None:
 
 
 def check_levels(problem: StagingProblem, variant: str) -> None:
-    """Refuse what the question makes no sense for."""
+    """Refuse a problem for which this variant of the hierarchy makes no sense."""
     check_known("variant", variant, VARIANTS)
     if not problem.levels:
         raise InputError("levels", "is empty", "give the devices and the bandwidth of each level")

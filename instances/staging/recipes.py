@@ -91,7 +91,7 @@ RECIPES = (
 
 
 def _senseless(problem: StagingProblem) -> tuple[str, ...]:
-    """With levels weights are synchronised as in the paper."""
+    """The semantics that levels do not have: with levels, weights are synchronised as in the paper."""
     return ("reference",) if problem.levels else ()
 
 

@@ -68,7 +68,7 @@ class LevelRules:
 
 
 def rules_of(problem: StagingProblem, options: Mapping[str, Any]) -> Rules:
-    """Problems with levels have rules of their own."""
+    """The rules in these options; problems with levels have rules of their own."""
     if problem.levels:
         return LevelRules(*(chosen(options, name, STAGING.choices[name]) for name in ("hierarchy", "objective")))
     return StageRules(*(chosen(options, name, STAGING.choices[name]) for name in ("objective", "semantics")))

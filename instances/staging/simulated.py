@@ -1,7 +1,7 @@
 """A staged plan (Piper) as the simulator's input: its stages in their order, replicas that take turns.
 
-A configuration has one time for both passes: a third of it counts as forward, as for layers of matrix products.
-Weights are synchronised once, at the end, or as far as ZeRO wants it in every pass, whose time grows by that; a sample
+Where a configuration has one time for both passes, a third of it counts as forward, as for layers of matrix products.
+Weights are synchronised once, at the end, or as far as ZeRO wants it in every pass, whose time grows by that. A sample
 of the simulator is a micro-batch.
 
 On devices within devices the stages are those of level 1, and the copies of all levels take turns: micro-batch after
@@ -27,6 +27,7 @@ from .referee.levels import evaluate_leveled, full_weight
 from .referee.memory import gathered_bytes
 from .referee.stages import COLLECTIVE, COLLECTIVES, evaluate_stages, type_of, ways_of
 
+# The forward pass's share of a time that is given for both passes together.
 FORWARD_SHARE = 1 / 3
 
 Ways = Mapping[NodeId, Configuration]
@@ -55,7 +56,8 @@ class _Part:
 def staged_pipeline(
     problem: StagingProblem, plan: StagedPlan, micro_batches: int | None = None, schedule: str = "planned"
 ) -> Pipeline:
-    """`planned` and `1f1b`: each replica holds as many micro-batches as the plan's memory was judged with."""
+    """The pipeline of a plan; in `planned` and `1f1b` each replica holds as many micro-batches as its memory was judged
+    with."""
     costs = evaluate_stages(problem, plan).stages
     parts = []
     for number, (stage, cost) in enumerate(zip(plan.stages, costs, strict=True)):
@@ -74,7 +76,7 @@ def leveled_pipeline(
     them."""
     costs = evaluate_leveled(problem, plan).leaves
     parts = []
-    for above, cost in zip(_ways_down(plan.stages), costs, strict=True):
+    for above, cost in zip(_paths_down(plan.stages), costs, strict=True):
         leaf = above[-1][1]
         stage = PlannedStage(leaf.nodes, leaf.data_parallel, leaf.tensor_parallel, leaf.configurations)
         ways, path = ways_of(problem, stage), tuple(number for number, _ in above)
@@ -90,7 +92,7 @@ def chunked_pipeline(
 
     All stages of level 1 have the same degrees, so that any of them can hold any chunk.
     """
-    leaves = list(_ways_down(plan.stages))
+    leaves = list(_paths_down(plan.stages))
     costs = evaluate_leveled(problem, plan).leaves
     ways_of_node = {node: way for stage in plan.leaves() for node, way in stage.configurations.items()}
     parts = []
@@ -106,22 +108,22 @@ def chunked_pipeline(
     return _pipeline(problem, parts, [level.bandwidth for level in problem.levels], 1, "planned")
 
 
-def _ways_down(stages: tuple[LeveledStage, ...]) -> Iterator[tuple[tuple[int, LeveledStage], ...]]:
+def _paths_down(stages: tuple[LeveledStage, ...]) -> Iterator[tuple[tuple[int, LeveledStage], ...]]:
     """For each stage of level 1, all stages that it is inside of and itself, each with its number on its level."""
     for number, stage in enumerate(stages):
         here = (number, stage)
         if not stage.children:
             yield (here,)
-        for below in _ways_down(stage.children):
+        for below in _paths_down(stage.children):
             yield (here, *below)
 
 
 def _on_levels(problem: StagingProblem, copies: list[int], ways: Ways) -> float:
-    """Between the copies of level 1 first, then, of whole layers, between those of each level above."""
+    """Time of one collective: of a device's weights on level 1, then of whole layers on each level above."""
     whole = math.fsum(full_weight(problem.layers[problem.index[node_id]]) for node_id in ways)
     weights = [_weights(ways)] + [whole] * (len(copies) - 1)
     links = (level.bandwidth for level in problem.levels)
-    return math.fsum(_collective(d, held, speed) for d, held, speed in zip(copies, weights, links, strict=True))
+    return math.fsum(_collective(d, size, speed) for d, size, speed in zip(copies, weights, links, strict=True))
 
 
 def _collective(copies: int, weights: float, bandwidth: float) -> float:
@@ -140,7 +142,7 @@ def _pipeline(
     micro_batches: int | None,
     schedule: str,
 ) -> Pipeline:
-    """`bandwidths`: of the levels, the innermost first."""
+    """The simulator's stages and dependencies; `bandwidths` are those of the levels, the innermost first."""
     count = problem.micro_batches if micro_batches is None else micro_batches
     stages = tuple(_stage(problem, part, count, count if schedule == "gpipe" else part.in_flight) for part in parts)
     return Pipeline(stages, _dependencies(problem, parts, bandwidths), count, problem.name, problem.time_unit)
@@ -197,6 +199,6 @@ def _dependencies(
 
 
 def _level_between(one: _Part, other: _Part) -> int:
-    """From 0: the highest level on which the two are in different stages; 0 where they are on the same devices."""
+    """The highest level, from 0, on which the two are in different stages; 0 where they are on the same devices."""
     pairs = enumerate(zip(one.path, other.path, strict=True))
     return next((len(one.path) - 1 - i for i, (a, b) in pairs if a != b), 0)

@@ -1,4 +1,4 @@
-"""A staged plan as a schedule problem: a device for all that run a stage together, and its two passes."""
+"""A staged plan as a schedule problem: one device stands for all that run a stage together, with its two passes."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _check_alike(shapes: Sequence[Hashable]) -> None:
 
 
 def _chunks(problem: StagingProblem, stages: Sequence[AnyStage], chunks: int) -> Iterator[PlannedStage]:
-    """In the order of the network."""
+    """Each stage cut into `chunks` stages of equally many layers, in the order of the network."""
     rank = {problem.ids[i]: place for place, i in enumerate(problem.topological_order)}
     counted = repeated({layer.id: _cost(layer) for layer in problem.layers})
     for number, stage in enumerate(stages):
@@ -120,7 +120,7 @@ def _chunks(problem: StagingProblem, stages: Sequence[AnyStage], chunks: int) ->
 
 
 def _cost(layer: Layer) -> tuple[tuple[int, str, float, float], ...]:
-    """By degree and way to run it, without what tells apart who its neighbours are."""
+    """What a layer costs in each of its configurations, whoever its neighbours are."""
     return tuple(
         (degree, way.id, way.time, way.weight_bytes)
         for degree, ways in sorted(layer.configurations.items())

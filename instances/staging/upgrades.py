@@ -9,6 +9,7 @@ from .problem import StagingLevel, StagingProblem
 
 
 def upgrades(problem: StagingProblem, step: Step) -> Found:
+    """One more device, more memory and faster links, each on its own."""
     yield from _more_devices(problem)
     if problem.memory_bytes is not None:
         yield step.more, problem.replace(memory_bytes=problem.memory_bytes + step.memory_bytes)

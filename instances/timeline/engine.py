@@ -1,4 +1,4 @@
-"""The simulation itself: every replica runs its passes in its order, each as soon as what it reads is there.
+"""The simulation itself: every replica runs its passes in its order, each as soon as all that it reads is there.
 
 A pass waits for the passes of its neighbours that hold the same samples. Replicas run their micro-batches in
 order, so of the passes of one neighbour the last one of each replica is enough.
@@ -16,7 +16,7 @@ from .timeline import Simulation, StageRun, Task
 # What runs one pass after the other: a replica of a stage, or a device that holds several stages.
 Worker = int
 
-# Samples of a micro-batch, and replicas, of a stage.
+# A stage's number of samples in a micro-batch, and its number of replicas.
 Size = tuple[int, int]
 
 
@@ -35,7 +35,7 @@ def run(pipeline: Pipeline) -> Simulation:
 
 
 def depth(pipeline: Pipeline) -> int:
-    """Stages on the longest path."""
+    """Number of stages on the longest path."""
     successors = adjacency(len(pipeline.stages), ((d.source, d.target) for d in pipeline.dependencies))
     heights = heights_of(successors)
     assert heights is not None, "a circle of stages cannot have run"
@@ -58,13 +58,13 @@ def _check(pipeline: Pipeline) -> None:
 
 
 def _check_shared(pipeline: Pipeline) -> None:
-    """What the devices run is what their stages run."""
-    own: list[list[int]] = [[] for _ in pipeline.stages]
+    """The orders of shared devices must be those of their stages."""
+    passes: list[list[int]] = [[] for _ in pipeline.stages]
     for order in pipeline.shared:
         for x, j in order:
-            own[x].append(j)
-    for stage, found in zip(pipeline.stages, own, strict=True):
-        if stage.orders != (tuple(found),):
+            passes[x].append(j)
+    for stage, order_on_device in zip(pipeline.stages, passes, strict=True):
+        if stage.orders != (tuple(order_on_device),):
             raise ValueError(f"{stage.name}: its device runs its passes in another order")
 
 
@@ -83,7 +83,7 @@ class _Run:
         self.position = [0] * len(self.orders)
         self.clock = [0.0] * len(self.orders)
         self.waiting: defaultdict[Pass, list[Worker]] = defaultdict(list)
-        self.found: dict[Pass, tuple[float, float]] = {}
+        self.span_of: dict[Pass, tuple[float, float]] = {}
 
     def spans(self) -> dict[Pass, tuple[float, float]]:
         """Start and end of every pass; a DeadlockError where passes wait for each other in a circle."""
@@ -92,19 +92,19 @@ class _Run:
             self._advance(ready.pop(), ready)
         if any(self.position[w] < len(order) for w, order in enumerate(self.orders)):
             raise DeadlockError(self._circle())
-        return self.found
+        return self.span_of
 
     def _advance(self, worker: Worker, ready: list[Worker]) -> None:
         """Run the worker until it is done or has to wait; wake those that waited for what it ran."""
         stages, times = self.pipeline.stages, self.pipeline.times
-        order, found, waiting = self.orders[worker], self.found, self.waiting
+        order, span_of, waiting = self.orders[worker], self.span_of, self.waiting
         position, clock = self.position[worker], self.clock[worker]
         while position < len(order):
-            x, j = own = order[position]
+            x, j = current = order[position]
             start = clock
             missing = None
             for needed, delay in self._needs(x, j):
-                span = found.get(needed)
+                span = span_of.get(needed)
                 if span is None:
                     missing = needed
                     break
@@ -114,11 +114,11 @@ class _Run:
                 waiting[missing].append(worker)
                 break
             usual = stages[x].forward if j > 0 else stages[x].backward
-            clock = start + (times.get(own, usual) if times else usual)
-            found[own] = (start, clock)
+            clock = start + (times.get(current, usual) if times else usual)
+            span_of[current] = (start, clock)
             position += 1
-            if own in waiting:
-                ready.extend(waiting.pop(own))
+            if current in waiting:
+                ready.extend(waiting.pop(current))
         self.position[worker], self.clock[worker] = position, clock
 
     def _needs(self, x: int, j: int) -> list[tuple[Pass, float]]:
@@ -127,10 +127,10 @@ class _Run:
             return [
                 ((y, i), delay) for y, other, delay in self.reads[x] for i in _same_samples(self.sizes[x], j, other)
             ]
-        own: list[tuple[Pass, float]] = [((x, -j), 0.0)]
+        needs: list[tuple[Pass, float]] = [((x, -j), 0.0)]
         for y, other, delay in self.reads_back[x]:
-            own += [((y, -i), delay) for i in _same_samples(self.sizes[x], -j, other)]
-        return own
+            needs += [((y, -i), delay) for i in _same_samples(self.sizes[x], -j, other)]
+        return needs
 
     def _circle(self) -> str:
         """Who waits for whom, from one stage around the circle back to it."""
@@ -153,7 +153,7 @@ class _Run:
 
 
 def _workers(pipeline: Pipeline) -> tuple[list[tuple[Pass, ...]], dict[tuple[int, int], Worker]]:
-    """The passes of each in their order; and who runs a replica of a stage."""
+    """The passes of each worker in their order, and the worker that runs each replica of a stage."""
     if pipeline.shared:
         homes = {(x, 0): w for w, order in enumerate(pipeline.shared) for x, _ in order}
         return list(pipeline.shared), homes
@@ -176,6 +176,7 @@ def _same_samples(own: Size, j: int, other: Size) -> tuple[int, ...] | range:
 
 
 def _stage_run(pipeline: Pipeline, x: int, spans: dict[Pass, tuple[float, float]]) -> StageRun:
+    """What the stage at position x did, from the start and end of every pass."""
     stage = pipeline.stages[x]
     tasks = [
         Task("forward" if j > 0 else "backward", abs(j), r, *spans[x, j])
@@ -205,7 +206,7 @@ def _stage_run(pipeline: Pipeline, x: int, spans: dict[Pass, tuple[float, float]
 
 
 def _peak(order: tuple[int, ...]) -> int:
-    """Micro-batches in flight at most; where nothing runs backward, the one that runs."""
+    """The most micro-batches in flight; at most 1 where nothing runs backward."""
     live = peak = 0
     for j in order:
         live += 1 if j > 0 else -1

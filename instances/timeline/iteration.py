@@ -1,4 +1,4 @@
-"""How long one iteration takes, and nothing else: long ones run as machine code."""
+"""How long one iteration takes, and nothing else: iterations of many passes are simulated by machine code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the simulator runs: stages that work through their micro-batches, and what they wait for in each other."""
+"""What the simulator runs: stages that work through their micro-batches, and how they wait for each other."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def replica_orders(count: int, replicas: int, warm_up: int, k: int = 1) -> tuple
 
 
 def check_schedule(schedule: str) -> str:
-    """The schedule, where there is one of that name."""
+    """The schedule, where there is one of that name; otherwise a UsageError that lists them."""
     if schedule not in SCHEDULES:
         raise unknown_choice("The schedule", schedule, SCHEDULES)
     return schedule
@@ -97,7 +97,7 @@ class Dependency:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Stages and what they wait for, for one mini-batch of so many samples."""
+    """Stages and their dependencies, for one mini-batch of so many samples."""
 
     stages: tuple[Stage, ...]
     dependencies: tuple[Dependency, ...]
@@ -111,18 +111,18 @@ class Pipeline:
     """Times of passes that differ from their stage's time, as when passes were measured one by one."""
 
     def passes(self, stage: int) -> int:
-        """Micro-batches of a stage."""
+        """Number of micro-batches of a stage."""
         return self.mini_batch // self.stages[stage].micro_batch
 
 
 # ---- what must hold before a plan is turned into passes, whatever its kind -----------------------------------
 
-# Passes whose start and end are told one by one.
+# The most passes whose starts and ends are listed one by one.
 MAX_TASKS = 2_000_000
 
 
 def check_tasks(micro_batches: Iterable[int]) -> None:
-    """Before the orders of all stages are made: `micro_batches` of each stage."""
+    """Refuse too many passes before their orders are made; `micro_batches` are the numbers of each stage."""
     count = 2 * sum(micro_batches)
     if count > MAX_TASKS:
         raise UsageError(
@@ -131,9 +131,9 @@ def check_tasks(micro_batches: Iterable[int]) -> None:
 
 
 def given(count: int | None) -> int:
-    """The number of micro-batches, for kinds that do not say it themselves."""
+    """The number of micro-batches, which the caller must give for kinds that do not say it themselves."""
     if count is None:
         raise InputError(
-            "micro_batches", "is missing: this kind of problem does not say it", "give how many to run"
+            "micro_batches", "is missing: this kind of problem does not say it", "give the number of micro-batches"
         )
     return count

@@ -2,14 +2,15 @@
 
 Every rule here is worked out from its published description, for `p` devices in a row with numbers from 0 and `m`
 micro-batches. What a device holds at most follows from its order alone, so each rule says how many forward passes of
-its stages are in flight at once, and what it needs of the memory with passes that take +2 (F), -1 (I), -1 (W).
+its stages are in flight at once, or how much memory it needs where passes change it by +2 (F), -1 (I), -1 (W).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-# F, B (the whole backward pass, in one piece or two), I or W; of which stage of the device; of which micro-batch.
+# F (forward), B (the whole backward pass, in one piece or two), I (its part for inputs) or W (for weights); the stage
+# of the device; the micro-batch.
 Pass = tuple[str, int, int]
 
 # (device, devices, stages on each, micro-batches) -> its passes in order.
@@ -20,7 +21,7 @@ PassRule = Callable[[int, int, int, int], Iterator[Pass]]
 
 
 def gpipe(rank: int, p: int, virtual: int, m: int) -> Iterator[Pass]:
-    """All forward passes, then all backward passes (Huang et al., GPipe, 2019). m in flight on every device."""
+    """All forward passes, then all backward passes (Huang et al., GPipe, 2019). m are in flight on every device."""
     for kind in "FB":
         for n in range(m):
             yield kind, 0, n
@@ -29,8 +30,8 @@ def gpipe(rank: int, p: int, virtual: int, m: int) -> Iterator[Pass]:
 def one_f_one_b(rank: int, p: int, virtual: int, m: int) -> Iterator[Pass]:
     """Forward passes until the first gradient can be there, then one backward and one forward pass in turn.
 
-    Narayanan et al., PipeDream, 2019, with a flush at the end. p - rank in flight: 2p at most on the first device.
-    The bubble of equal stages is (p - 1)(F + B).
+    Narayanan et al., PipeDream, 2019, with a flush at the end. Up to p - rank are in flight: memory
+    2p on the first device. The bubble of equal stages is (p - 1)(F + B).
     """
     warm_up = min(m, p - rank)
     for n in range(warm_up):
@@ -42,7 +43,7 @@ def one_f_one_b(rank: int, p: int, virtual: int, m: int) -> Iterator[Pass]:
 
 
 def _zero_bubble(warm_up: int, behind: int, m: int) -> Iterator[Pass]:
-    """Some forward passes, then I and F in turn; W follows its I at so many micro-batches' distance."""
+    """`warm_up` forward passes, then I and F in turn; each W follows its I `behind` micro-batches later."""
     for n in range(min(warm_up, m)):
         yield "F", 0, n
     for n in range(m):
@@ -56,11 +57,10 @@ def _zero_bubble(warm_up: int, behind: int, m: int) -> Iterator[Pass]:
 
 
 def zb_h1(rank: int, p: int, virtual: int, m: int) -> Iterator[Pass]:
-    """The order of a device with as many forward passes first as in 1F1B; device `rank` puts off that many passes for
-    weights until the end.
+    """As many forward passes first as in 1F1B; device `rank` puts off `rank` passes for weights until the end.
 
-    Qi et al., Zero Bubble Pipeline Parallelism, 2024, its schedule H1. Memory 2p - rank: at most what 1F1B needs. The
-    bubble of equal stages is (p - 1)(F + I - W), where 1F1B's is (p - 1)(F + I + W).
+    Qi et al., Zero Bubble Pipeline Parallelism, 2024, its schedule H1. Memory 2p - rank: at most what 1F1B needs on
+    its first device. The bubble of equal stages is (p - 1)(F + I - W), where 1F1B's is (p - 1)(F + I + W).
     """
     return _zero_bubble(p - rank, rank, m)
 
@@ -81,7 +81,7 @@ def interleaved(rank: int, p: int, virtual: int, m: int) -> Iterator[Pass]:
     """1F1B over groups of p micro-batches, which pass through one stage of the device after the other.
 
     Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM, 2021.
-    2 (p - 1 - rank) + (virtual - 1) p + 1 passes of stages in flight.
+    There are 2 (p - 1 - rank) + (virtual - 1) p + 1 passes of stages in flight.
     """
 
     def stage(k: int) -> int:
@@ -101,7 +101,7 @@ def interleaved(rank: int, p: int, virtual: int, m: int) -> Iterator[Pass]:
 
 
 class _Counting:
-    """Writes passes of a V, each stage's in the order of micro-batches."""
+    """The passes of a device of a V, in the order of `add`; each stage's are numbered by micro-batch."""
 
     def __init__(self) -> None:
         self.passes: list[Pass] = []
@@ -128,10 +128,10 @@ F1, I1, W1, B1 = (("F", 1), ("I", 1), ("W", 1), ("B", 1))
 
 
 def zb_v(rank: int, p: int, virtual: int, m: int) -> Iterator[Pass]:
-    """Forward on the way there until the way back begins, then a pass of each sort in turn, both ways.
+    """Forward passes down the V until its way back begins, then a pass of each sort in turn on both ways.
 
-    Qi et al., Pipeline Parallelism with Controllable Memory, 2024, its schedule V-ZB. 2p passes of stages in flight on
-    every device, where a stage is half a device's work: the memory that 1F1B needs on its first device.
+    Qi et al., Pipeline Parallelism with Controllable Memory, 2024, its schedule V-ZB. There are 2p passes of stages in
+    flight on every device, where a stage is half a device's work: the memory that 1F1B needs on its first device.
     Fewer than 2p micro-batches pass as the first ones of 2p.
     """
     full, order = max(m, 2 * p), _Counting()

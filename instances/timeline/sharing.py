@@ -63,7 +63,8 @@ class _Scheduler:
         return replace(self.pipeline, stages=stages, shared=tuple(map(tuple, shared)))
 
     def _next(self) -> tuple[float, int, int] | None:
-        """What starts first; of those the backward passes, the oldest micro-batches, the stages near the end."""
+        """The pass that can start first: among equals a backward pass, of the oldest micro-batch, or else a forward
+        pass of the stage nearest the end."""
         best: tuple[tuple[float, int, int, int], int, int] | None = None
         for x, count in enumerate(map(self.pipeline.passes, range(len(self.pipeline.stages)))):
             for j in (-self.backward[x], self.forward[x]):
@@ -80,11 +81,11 @@ class _Scheduler:
         return None if best is None else (best[0][0], best[1], best[2])
 
     def _ready(self, x: int, j: int) -> float | None:
-        """When all that the pass reads is there; None: not yet known, or the stage holds enough."""
+        """When all that the pass reads is there; None: that is not known yet, or the stage has enough in flight."""
         if j > 0 and self.training and j - self.backward[x] >= self.in_flight[x]:
             return None
         needed = [((y, j), delay) for y, delay in (self.reads if j > 0 else self.reads_back)[x]]
         needed += [((x, -j), 0.0)] if j < 0 else []
-        if any(own not in self.ends for own, _ in needed):
+        if any(needed_pass not in self.ends for needed_pass, _ in needed):
             return None
-        return max((self.ends[own] + delay for own, delay in needed), default=0.0)
+        return max((self.ends[needed_pass] + delay for needed_pass, delay in needed), default=0.0)

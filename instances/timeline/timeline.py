@@ -32,11 +32,11 @@ class StageRun:
     replicas: int
     tasks: tuple[Task, ...]
     busy: float
-    """Time that an average replica computed."""
+    """Time for which an average replica computed."""
     peak_in_flight: int
-    """Samples that one replica had run forward (or begun to) and not yet finished backward, at most."""
+    """The most samples that one replica had begun to run forward and not yet finished backward."""
     memory_bytes: float
-    """Bytes of one device at that moment."""
+    """Bytes of one device with that many samples in flight."""
     warm_up: int
     """Forward passes of the first replica before its first backward pass."""
     fixed_bytes: float = 0.0
@@ -77,7 +77,7 @@ class Simulation:
     """Time from the first forward pass to the end of the last synchronisation, in the problem's time unit."""
     mini_batch: int
     depth: int
-    """Stages on the longest path."""
+    """Number of stages on the longest path."""
     time_unit: str | None = "s"
     shared_devices: int | None = None
     """Number of devices that stages share; None: each stage has its own."""

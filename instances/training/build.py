@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..networks.profile.profile import Profile
 
 CONFIG = "config.json"
+# Ends of the names of files that hold a model.
 FILES = (".json", ".csv", ".tsv", ".xlsx", ".parquet")
 
 GivenLevels = str | Sequence[Level | tuple[int, float]] | None
@@ -44,12 +45,11 @@ def problem_of(
     name: str | None = None,
     **flags: bool,
 ) -> TrainingProblem:
-    """The problem of training a model on so many GPUs.
+    """The problem of training a model on GPUs, which `devices` counts and names as in "64xh100-80gb".
 
     `model` is a packaged name, a `config.json` or the folder that holds one, a training problem's file, a profile or a
-    table of layers, or a model.
-    `levels` is text such as "8x450GB/s,8x50GB/s", or levels; None: the usual node of that GPU. `flags` are the
-    problem's own: flash_attention, sequence_parallel, dropout, fp8_weight_copy.
+    table of layers, or a model. `levels` is text such as "8x450GB/s,8x50GB/s", or levels; None: the usual node of that
+    GPU. `flags` are the problem's own: flash_attention, sequence_parallel, dropout, fused_loss, fp8_weight_copy.
     """
     number, gpu = devices_and_gpu(devices)
     shapes = with_layers(model_of(model), layers, dense_layers)
@@ -78,7 +78,7 @@ def _efficiencies(given: Efficiencies | Mapping[str, float] | None, gpu: str) ->
 
 
 def _levels(given: GivenLevels, devices: int, gpu: KnownGpu) -> tuple[Level, ...]:
-    """With the usual latencies where somebody gives counts and bandwidths alone."""
+    """The levels of links; where one is given without a latency, it has the usual one of that GPU."""
     if given is None:
         return tuple(Level(*level) for level in gpu.levels(devices))
     try:
@@ -89,8 +89,8 @@ def _levels(given: GivenLevels, devices: int, gpu: KnownGpu) -> tuple[Level, ...
         raise InputError("levels", "name no link", 'give at least one level, as in "8x450GB/s"')
     seconds = (gpu.inside_seconds, *(gpu.between_seconds for _ in entries[1:]))
     return tuple(
-        entry if isinstance(entry, Level) else Level(*entry, latency_seconds=own)
-        for entry, own in zip(entries, seconds, strict=True)
+        entry if isinstance(entry, Level) else Level(*entry, latency_seconds=latency)
+        for entry, latency in zip(entries, seconds, strict=True)
     )
 
 
@@ -107,14 +107,10 @@ def model_of(given: str | os.PathLike[str] | Model) -> Model:
 
 
 def _is_path(text: str) -> bool:
-    """Packaged names come first; what is neither a name nor looks like a path is refused as a name."""
+    """Is this a path, not a packaged name? Text that is neither a name nor looks like a path is refused."""
     if text.strip().lower().replace("_", "-") in MODELS:
         return False
-    if (
-        os.path.exists(text)
-        or text.endswith((".json", ".csv", ".tsv", ".xlsx", ".parquet"))
-        or text.startswith((".", "/", "~"))
-    ):
+    if os.path.exists(text) or text.endswith(FILES) or text.startswith((".", "/", "~")):
         return True
     if "/" in text:
         raise UsageError(
@@ -128,6 +124,7 @@ def _is_path(text: str) -> bool:
 
 
 def _read(path: Path) -> Model:
+    """The model in a table, a profile, a training problem or a `config.json`; errors name the file."""
     # Rules of every family, and readers of tables, which packaged names do without.
     from ..foreign import refuse_foreign_file
     from ..networks.profile.files import profile_from_json
@@ -165,5 +162,5 @@ def _of_profile(profile: Profile, path: Path) -> Model:
 
 def _name(path: Path) -> str:
     """The model's name: that of the file, or of its folder where the file has the name that all such files have."""
-    own = path.stem if path.name != CONFIG else path.resolve().parent.name
-    return own[:100] or "model"
+    name = path.stem if path.name != CONFIG else path.resolve().parent.name
+    return name[:100] or "model"

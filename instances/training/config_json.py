@@ -17,7 +17,9 @@ from ..base.fields import as_list, as_object, join
 from .model import MOST, MOST_LAYERS, Attention, Experts, Mlp, Model
 
 MAX_ENTRIES = 10_000
+# The largest values of fields, where they are not those of a model's parts.
 _LARGEST = {"num_hidden_layers": MOST_LAYERS, "n_layer": MOST_LAYERS, "num_nextn_predict_layers": 100}
+# Fields that an error about an unknown architecture shows.
 _TOLD = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
 
 
@@ -42,7 +44,7 @@ class Config:
         return int(value)
 
     def maybe(self, key: str, usual: int | None = None, least: int = 1) -> int | None:
-        """The same, where there may be none."""
+        """The whole number of that name; None where it is null, or absent without a usual value."""
         if self.data.get(key) is None and (key in self.data or usual is None):
             return None
         return self.whole(key, usual, least)
@@ -55,7 +57,7 @@ class Config:
         return bool(value)
 
     def entries(self, key: str) -> list[Any]:
-        """The list of that name; none: empty."""
+        """The list of that name; where it is absent, an empty one."""
         value = self.data.get(key)
         entries = [] if value is None else as_list(join(self.where, key), value)
         if len(entries) > MAX_ENTRIES:
@@ -63,7 +65,7 @@ class Config:
         return entries
 
     def tied(self, usual: bool) -> bool:
-        """Nested models leave it to the file around them."""
+        """Is the head's weight that of the embedding? Nested models may leave that to the file around them."""
         key = "tie_word_embeddings"
         if self.data.get(key) is None and self.outer is not None:
             return Config(self.outer).flag(key, usual)
@@ -98,7 +100,7 @@ def _text_model(top: Mapping[str, Any]) -> tuple[Config, str]:
 
 
 def _architecture(where: str, data: Mapping[str, Any]) -> str:
-    """By `model_type`, or by the class where that is all that the file says."""
+    """The architecture by `model_type`, or by the class where that is all that the file says."""
     kind = data.get("model_type")
     if kind is not None:
         check_text(join(where, "model_type"), kind, 200)
@@ -110,7 +112,7 @@ def _architecture(where: str, data: Mapping[str, Any]) -> str:
 
 
 def _unknown(config: Config, architecture: str) -> InputError:
-    """Everything that is known of it, in one sentence."""
+    """The error about an unknown architecture, with the sizes that the file states."""
     key = "model_type" if "model_type" in config.data or not architecture else "architectures"
     fields = [f"{name} {show(config.data[name])}" for name in _TOLD if name in config.data]
     what = f"is {show(architecture)}{did_you_mean(architecture, READERS)}" if architecture else "is missing"
@@ -126,7 +128,7 @@ def _unknown(config: Config, architecture: str) -> InputError:
 def _attention(
     config: Config, hidden: int, *, heads: int | None = None, key_value: int | None = None, **own: Any
 ) -> Attention:
-    """Grouped-query attention; `heads`, `key_value` and `head_size` are what the family leaves out."""
+    """Grouped-query attention; `heads`, `key_value` and `head_size` stand for what a file leaves out."""
     count = config.whole("num_attention_heads", heads)
     groups = config.whole("num_key_value_heads", key_value or count)
     size = config.maybe("head_dim", own.pop("head_size", None)) or _share(config, hidden, count)
@@ -143,7 +145,7 @@ def _share(config: Config, hidden: int, heads: int, key: str = "num_attention_he
 
 
 def _window(config: Config, layers: int, usual: int | None, share: float) -> dict[str, Any]:
-    """A sliding window in some layers, as `layer_types` counts them where that is given."""
+    """A sliding window in a share of the layers, which follows from `layer_types` where the file has it."""
     window = config.maybe("sliding_window", usual)
     kinds = config.entries("layer_types")
     for i, kind in enumerate(kinds):
@@ -167,7 +169,7 @@ def _top_of(config: Config, experts: int, key: str = "num_experts_per_tok", usua
 
 @dataclass(frozen=True, slots=True)
 class _Usual:
-    """What a file of a family of Llama's kind may leave out, and what all of the family have."""
+    """Values for what files of a family of Llama's kind leave out, and what all models of the family have."""
 
     vocabulary: int | None = None
     heads: int | None = None
@@ -184,7 +186,7 @@ class _Usual:
 
 
 def _dense(config: Config, name: str, usual: _Usual, window: Callable[[Config, int], dict[str, Any]]) -> Model:
-    """Norms without a shift and a gated MLP, as Llama and its kin have them."""
+    """A model with norms without a shift and a gated MLP, as Llama and its kin have them."""
     hidden = config.whole("hidden_size", usual.hidden)
     layers = config.whole("num_hidden_layers", usual.layers)
     bias = config.flag("attention_bias", False)
@@ -220,7 +222,7 @@ def _everywhere(config: Config, layers: int) -> dict[str, Any]:
 
 
 def _qwen_window(config: Config, layers: int) -> dict[str, Any]:
-    """Only where the file asks for it, and in the layers from `max_window_layers` on."""
+    """A window only where the file asks for it, and in the layers from `max_window_layers` on."""
     if not config.flag("use_sliding_window", False):
         return {}
     first = min(config.whole("max_window_layers", 28, 0), layers)
@@ -270,6 +272,8 @@ def _gpt_oss(config: Config, name: str) -> Model:
 
 
 def _qwen_experts(version: int) -> Reader:
+    """The reader of Qwen 2 or 3 with experts, by the version."""
+
     def read(config: Config, name: str) -> Model:
         hidden, layers = config.whole("hidden_size"), config.whole("num_hidden_layers")
         count = config.whole("num_experts", 60 if version == 2 else 128)
@@ -299,7 +303,7 @@ def _qwen_experts(version: int) -> Reader:
 
 
 def _first_dense(config: Config, layers: int) -> int:
-    """Layers without experts, which must come first."""
+    """Number of layers without experts; other layers than the first ones are refused."""
     _every_layer(config, "decoder_sparse_step")
     dense = config.entries("mlp_only_layers")
     for i, layer in enumerate(dense):
@@ -310,6 +314,7 @@ def _first_dense(config: Config, layers: int) -> int:
 
 
 def _every_layer(config: Config, key: str) -> None:
+    """Refuse a model in which layers with and without experts take turns, as a step in this field says."""
     step = config.whole(key, 1)
     if step != 1:
         problem = f"is {step}: layers with and without experts take turns"
@@ -317,6 +322,8 @@ def _every_layer(config: Config, key: str) -> None:
 
 
 def _deepseek(version: int) -> Reader:
+    """The reader of DeepSeek 2 or 3, by the version."""
+
     def read(config: Config, name: str) -> Model:
         hidden, layers = config.whole("hidden_size"), config.whole("num_hidden_layers")
         experts = _deepseek_experts(config, layers, version)
@@ -403,7 +410,7 @@ def _gpt_neox(config: Config, name: str) -> Model:
 
 
 def _opt(config: Config, name: str) -> Model:
-    """Two more positions than words, since the first two stand for padding."""
+    """OPT's table has two more positions than the file says, since the first two stand for padding."""
     hidden = config.whole("hidden_size")
     if not config.flag("layer_norm_elementwise_affine", True):
         raise config.wrong("layer_norm_elementwise_affine", "is false", "give norms with learned numbers")
@@ -426,7 +433,7 @@ def _opt(config: Config, name: str) -> Model:
 
 
 def _phi(config: Config, name: str) -> Model:
-    """Attention and MLP stand side by side, behind one norm."""
+    """Phi's attention and MLP stand side by side, behind one norm."""
     hidden = config.whole("hidden_size")
     norm = config.flag("qk_layernorm", False)
     return Model(
@@ -469,6 +476,7 @@ READERS: Mapping[str, Reader] = {
     "kimi_k2": _deepseek(3),
 }
 
+# The `model_type` of classes that files name in `architectures`.
 _CLASSES = {
     "LlamaForCausalLM": "llama",
     "MistralForCausalLM": "mistral",

@@ -46,7 +46,7 @@ _OVERLAPPED = "frameworks overlap it by default; what is left was not measured"
 
 @dataclass(frozen=True, slots=True)
 class Efficiencies:
-    """All of them are in a problem's file, and `--efficiency NAME=VALUE` changes one. `usual_of` knows GPUs apart."""
+    """How well a problem's hardware is used; `--efficiency NAME=VALUE` changes one, and `usual_of` knows GPUs apart."""
 
     products: float = _number(
         0.85, _SHARE, "of the peak, which a very large product of matrices reaches", _RUNS, least=0.01
@@ -107,7 +107,7 @@ ABOUT: Mapping[str, About] = {entry.name: entry.metadata["about"] for entry in f
 
 
 def check_name(name: str) -> str:
-    """The name, where there is an efficiency of that name."""
+    """The name, if there is an efficiency of that name; else it is refused."""
     named(name, ABOUT, "efficiency")
     return name
 
@@ -164,6 +164,6 @@ FAMILIES: Mapping[str, Usual] = {
 
 
 def usual_of(gpu: str) -> Efficiencies:
-    """What is usual on that GPU."""
+    """The usual efficiencies on the GPU of that name."""
     family = FAMILIES.get(gpu.partition("-")[0])
     return Efficiencies() if family is None else Efficiencies(**family.changes)

@@ -11,6 +11,7 @@ from .model import Attention, Experts, MeasuredTime, Mlp, Model, OwnLayer
 from .problem import Gpu, Level, TrainingProblem
 
 SCHEMA = "pipeplan.training/1"
+# Fields that are written even where they equal their defaults.
 ALWAYS = (
     "name",
     "model",

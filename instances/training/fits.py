@@ -11,7 +11,7 @@ Fit = Literal["yes", "maybe", "no"]
 
 
 def fit_of(held_bytes: float, limit_bytes: float | None, error: float = USUAL_MEMORY_ERROR) -> Fit:
-    """`yes` where it fits although `error` more is held, `no` where it does not although `error` less is held."""
+    """`yes` where it fits even if a share `error` more is held, `no` where it does not even if as much less is."""
     if limit_bytes is None:
         return "yes"
     held, limit, share = as_written(held_bytes), as_written(limit_bytes), as_written(error)

@@ -13,7 +13,9 @@ from .plan import LARGEST
 
 WHERE = "command line"
 MOST_CHARACTERS = 1_000_000
+# Ends of words that name programs, which belong to no option.
 PROGRAMS = (".py", ".sh")
+# What files write behind an option that is set, or is not.
 YES, NO = ("true", "yes", "1"), ("false", "no", "0")
 
 
@@ -28,16 +30,16 @@ def words_of_options(text: str) -> dict[str, tuple[str, ...]]:
         words = shlex.split(re.sub(r"\\\r?\n", " ", text))
     except ValueError as error:
         raise InputError(WHERE, f"cannot be read ({str(error).lower()})", "close every quote") from None
-    found: dict[str, tuple[str, ...]] = {}
+    options: dict[str, tuple[str, ...]] = {}
     name = None
     for word in words:
         if word.startswith("--") and len(word) > 2:
             key, equals, value = word[2:].partition("=")
             name = dashed(key.rstrip(":"))
-            found[name] = (value,) if equals else ()
+            options[name] = (value,) if equals else ()
         elif name is not None and not word.endswith(PROGRAMS):
-            found[name] = (*found[name], word)
-    return found
+            options[name] = (*options[name], word)
+    return options
 
 
 def dashed(name: str) -> str:
@@ -46,52 +48,54 @@ def dashed(name: str) -> str:
 
 def flattened(data: Mapping[str, Any], above: str = "") -> dict[str, tuple[str, ...]]:
     """A file's entries as options: `seq_len` of the section `training` is training.seq-len."""
-    found: dict[str, tuple[str, ...]] = {}
+    options: dict[str, tuple[str, ...]] = {}
     for key, value in data.items():
         name = above + dashed(str(key))
         if isinstance(value, Mapping):
-            found |= flattened(value, f"{name}.")
-        elif isinstance(value, list) and any(isinstance(own, list) for own in value):
-            found[name] = tuple(",".join(map(str, own)) if isinstance(own, list) else str(own) for own in value)
+            options |= flattened(value, f"{name}.")
+        elif isinstance(value, list) and any(isinstance(entry, list) for entry in value):
+            options[name] = tuple(
+                ",".join(map(str, entry)) if isinstance(entry, list) else str(entry) for entry in value
+            )
         elif isinstance(value, list):
-            found[name] = tuple(map(str, value))
+            options[name] = tuple(map(str, value))
         elif value is not None:
-            found[name] = (str(value).lower() if isinstance(value, bool) else str(value),)
-    return found
+            options[name] = (str(value).lower() if isinstance(value, bool) else str(value),)
+    return options
 
 
 @dataclass
 class Given:
-    """Options that are asked for one by one."""
+    """The options of a command line or file, which readers ask for one by one."""
 
     options: Mapping[str, tuple[str, ...]]
     asked: dict[str, str] = field(default_factory=dict)
-    """What was asked for and is there, with its words."""
+    """Options that were asked for and are there, with their words."""
     prefix: str = "--"
 
     def words(self, name: str) -> tuple[str, ...] | None:
-        """All words after it; None where it is absent."""
-        found = self.options.get(name)
-        if found is not None:
-            self.asked[name] = " ".join(found)
-        return found
+        """All words after the option; None where it is absent."""
+        words = self.options.get(name)
+        if words is not None:
+            self.asked[name] = " ".join(words)
+        return words
 
     def text(self, name: str) -> str | None:
         """The one word behind the option; None where the option is absent."""
-        found = self.words(name)
-        if found is None:
+        words = self.words(name)
+        if words is None:
             return None
-        if not found:
+        if not words:
             raise self.wrong(name, "has no value", "give it one")
-        return found[0]
+        return words[0]
 
     def whole(self, name: str, usual: int, least: int = 1) -> int:
-        """Its whole number; `usual` where it is absent."""
-        found = self.amount(name, least)
-        return usual if found is None else found
+        """The option's whole number; `usual` where the option is absent."""
+        number = self.amount(name, least)
+        return usual if number is None else number
 
     def amount(self, name: str, least: int = 1) -> int | None:
-        """Its whole number, where it is there."""
+        """The option's whole number; None where the option is absent."""
         text = self.text(name)
         if text is None:
             return None
@@ -105,18 +109,18 @@ class Given:
         return value
 
     def flag(self, name: str) -> bool:
-        """Is it set? Files write `true` after it."""
-        found = self.words(name)
-        if found is None:
+        """Is the option set? Files write `true` after it."""
+        words = self.words(name)
+        if words is None:
             return False
-        if not found or found[0].lower() in YES:
+        if not words or words[0].lower() in YES:
             return True
-        if found[0].lower() in NO:
+        if words[0].lower() in NO:
             return False
-        raise self.wrong(name, f"is {show(found[0])}", "give true or false, or the option alone")
+        raise self.wrong(name, f"is {show(words[0])}", "give true or false, or the option alone")
 
     def choice(self, name: str, known: Collection[str], usual: str) -> str:
-        """One of some words."""
+        """The option's word, which must be a known one; `usual` where the option is absent."""
         text = self.text(name)
         if text is None:
             return usual
@@ -135,7 +139,7 @@ class Given:
         return tuple(name for name in self.options if name not in self.asked)
 
     def named(self, names: Iterable[str]) -> str:
-        """Some options, as a reader knows them."""
+        """Names of options with commas between them, each as its program spells it."""
         return ", ".join(map(self.shown, names))
 
     def shown(self, name: str) -> str:

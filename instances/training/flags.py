@@ -26,6 +26,7 @@ READERS: Mapping[str, Callable[[TrainingProblem, Given], Said]] = {
     "torchtitan": read_torchtitan,
     "deepspeed": read_deepspeed,
 }
+# Beginnings and names of options by which a command line is known as torchtitan's or DeepSpeed's.
 SECTIONS = ("parallelism.", "training.", "activation-checkpoint.", "job.", "model.", "metrics.", "compile.")
 OF_DEEPSPEED = (
     "deepspeed",
@@ -57,7 +58,7 @@ class Read:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """All that a reader should know, in sentences."""
+        """All that the user should know, in sentences."""
         missed = f"Not understood: {', '.join(self.unknown)}."
         return (*self.told, missed) if self.unknown else self.told
 
@@ -116,7 +117,7 @@ def _options(text: str) -> tuple[str, dict[str, tuple[str, ...]]]:
     for name, framework in FILES.items():
         paths = options.get(name)
         if paths:
-            return framework, _of_file(paths[0])[1] | {key: own for key, own in options.items() if key != name}
+            return framework, _of_file(paths[0])[1] | {key: words for key, words in options.items() if key != name}
     if any(name.startswith(SECTIONS) for name in options):
         return "torchtitan", options
     if any(name in OF_DEEPSPEED for name in options):

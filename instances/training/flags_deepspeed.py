@@ -10,6 +10,7 @@ from .problem import TrainingProblem
 from .said import Said, compare
 from .words import as_even_as_can_be
 
+# DeepSpeed's option for each of our keys, for messages.
 NAMES = {
     "tensor": "tensor-parallel.autotp-size",
     "pipeline": "pipeline.stages",
@@ -19,6 +20,7 @@ NAMES = {
     "layout": "pipeline.partition",
     "recompute": "pipeline.activation-checkpoint-interval",
 }
+# Options that say the same, the one that counts first.
 TENSOR = (NAMES["tensor"], "tensor-model-parallel-size", "model-parallel-size", "tensor-parallel-size")
 PIPELINE = (NAMES["pipeline"], "pipeline-model-parallel-size", "pipe-parallel-size", "pipeline-parallel-size")
 EXPERT = (NAMES["expert"], "moe-expert-parallel-size", "ep-size", "expert-model-parallel-size")
@@ -28,6 +30,7 @@ STEPS = ("gradient-accumulation-steps", "gas")
 ZERO = (NAMES["zero"], "zero-stage")
 EVEN = "uniform"
 
+# Beginnings of the names of options that say nothing of a configuration.
 BESIDE = (
     *MEGATRONS,
     *("deepspeed", "deepspeed-config", "deepspeed-mpi", "no-pipeline-parallel", "steps-per-print", "scheduler"),
@@ -43,11 +46,12 @@ BESIDE = (
     *("expert-parallel.preset-model", "expert-parallel.enabled", "tensor-parallel.tp", "pipeline.seed-layers"),
     *("pipeline.pipe-partitioned", "pipeline.grad-partitioned", "zero-optimization.*", "no-query-key-layer"),
 )
+# Options that change what ranks hold, of which the model here knows nothing.
 WITH_MEMORY = ("zero-optimization.offload-optimizer.device", "zero-optimization.offload-param.device")
 
 
 def read_deepspeed(problem: TrainingProblem, given: Given) -> Said:
-    """What is absent is as DeepSpeed takes it: no ZeRO, one stage."""
+    """The configuration in DeepSpeed's options; what is absent is as DeepSpeed takes it: no ZeRO, one stage."""
     said = Said(NAMES, BESIDE)
     tensor = max(_first(given, TENSOR, 1, least=0), 1)
     pipeline = 1 if given.flag("no-pipeline-parallel") else _first(given, PIPELINE, 1)
@@ -72,12 +76,12 @@ def read_deepspeed(problem: TrainingProblem, given: Given) -> Said:
 
 
 def _first(given: Given, names: tuple[str, ...], usual: int, least: int = 1) -> int:
-    found = _maybe(given, names, least)
-    return usual if found is None else found
+    number = _maybe(given, names, least)
+    return usual if number is None else number
 
 
 def _maybe(given: Given, names: tuple[str, ...], least: int = 1) -> int | None:
-    """The first of these that is there; "auto" leaves it to a program that fills files in."""
+    """The number of the first of these options that has one; "auto" is none, since a program fills it in later."""
     texts = {name: given.text(name) for name in names if name in given.options}
     return next((given.amount(name, least) for name, text in texts.items() if text != "auto"), None)
 
@@ -86,30 +90,30 @@ def _zero(said: Said, given: Given) -> int:
     in_file, flag = (None if own not in given.options else given.amount(own, 0) for own in ZERO)
     if in_file is not None and flag is not None and in_file != flag:
         said.tell(f"The file asks for ZeRO stage {in_file}, and --zero-stage for {flag}; the file counts.")
-    found = in_file if in_file is not None else flag
-    if found is None:
+    stage = in_file if in_file is not None else flag
+    if stage is None:
         said.tell("Without zero_optimization every rank holds all weights, gradients and states (zero=0).")
         return 0
-    if found > 3:
-        raise given.wrong(NAMES["zero"], f"is {found}", "give a stage from 0 to 3")
-    return found
+    if stage > 3:
+        raise given.wrong(NAMES["zero"], f"is {stage}", "give a stage from 0 to 3")
+    return stage
 
 
 def _micro_batch(said: Said, given: Given, problem: TrainingProblem, data: int) -> int:
-    """Any two of batch, micro-batch and steps give the third."""
-    batch, own, steps = _maybe(given, ("train-batch-size",)), _maybe(given, MICRO_BATCH), _maybe(given, STEPS)
-    if own is None:
-        own = max((batch or problem.batch) // (data * (steps or 1)), 1)
+    """The micro-batch, from its own option or from batch and steps; a batch that is not the problem's is told."""
+    batch, size, steps = _maybe(given, ("train-batch-size",)), _maybe(given, MICRO_BATCH), _maybe(given, STEPS)
+    if size is None:
+        size = max((batch or problem.batch) // (data * (steps or 1)), 1)
     if batch is None and steps is not None:
-        batch = own * steps * data
+        batch = size * steps * data
     if batch is not None and batch != problem.batch:
         said.tell(f"The flags make batches of {batch} sequences, and the batch of the problem is {problem.batch}.")
-    elif steps is not None and own * steps * data != problem.batch:
+    elif steps is not None and size * steps * data != problem.batch:
         said.tell(
-            f"{own} sequences on each of {data} ranks and {steps} steps make {own * steps * data}, and the batch is "
+            f"{size} sequences on each of {data} ranks and {steps} steps make {size * steps * data}, and the batch is "
             f"{problem.batch}."
         )
-    return own
+    return size
 
 
 def _layout(said: Said, method: str | None, problem: TrainingProblem, pipeline: int) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from .plan import MODULES, NONE
 from .problem import TrainingProblem
 from .said import Said, compare, compare_devices
 
+# Megatron's option for each of our keys, for messages.
 NAMES = {
     "tensor": "tensor-model-parallel-size",
     "context": "context-parallel-size",
@@ -31,6 +32,7 @@ SHARDING = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3
 # it open.
 BACKENDS = {"flash": True, "fused": True, "unfused": False, "local": False, "auto": None}
 
+# Beginnings of the names of options that say nothing of a configuration.
 BESIDE = (
     *(
         "lr",
@@ -113,7 +115,7 @@ WITH_MEMORY = (
 
 
 def read_megatron(problem: TrainingProblem, given: Given) -> Said:
-    """Degrees, layout, recomputation; what is absent is as Megatron takes it."""
+    """Degrees, layout and recomputation in Megatron's flags; what is absent is as Megatron takes it."""
     said = Said(NAMES, BESIDE)
     tensor, pipeline = given.whole(NAMES["tensor"], 1), given.whole(NAMES["pipeline"], 1)
     experts = problem.model.experts is not None
@@ -162,7 +164,7 @@ def _zero(said: Said, given: Given) -> int:
 
 
 def read_layout(problem: TrainingProblem, given: Given, pipeline: int) -> tuple[list[int] | None, int]:
-    """Units of the chunks (None: layers alike, with embedding and head beside them), and chunks of a rank."""
+    """Units of each chunk (None: layers alike, with embedding and head beside them), and number of chunks on a rank."""
     text = given.text(NAMES["layout"])
     if text is not None:
         stages = expanded(text)
@@ -196,9 +198,9 @@ def _layers_of_ranks(
     problem: TrainingProblem, given: Given, pipeline: int, ends: list[int | None], counted: tuple[bool, bool]
 ) -> list[int]:
     """Layers of each rank; embedding and head count as layers where the flags say so."""
-    fixed = sum(own or 0 for own in ends)
+    fixed = sum(count or 0 for count in ends)
     left = problem.model.layers + sum(counted) - fixed
-    among = pipeline - sum(own is not None for own in ends)
+    among = pipeline - sum(count is not None for count in ends)
     if left < 0 or (left % among if among > 0 else left) or among < 0:
         raise given.wrong(
             NAMES["pipeline"],
@@ -207,9 +209,9 @@ def _layers_of_ranks(
         )
     share = left // among if among else 0
     layers = [share] * pipeline
-    for place, own in zip((0, -1), ends, strict=True):
-        if own is not None:
-            layers[place] = own
+    for place, count in zip((0, -1), ends, strict=True):
+        if count is not None:
+            layers[place] = count
     return layers
 
 
@@ -231,13 +233,13 @@ def _virtual(given: Given, layers_of_rank: int | None) -> int:
 def _units(
     problem: TrainingProblem, given: Given, layers: list[int], virtual: int, counted: tuple[bool, bool]
 ) -> list[int]:
-    """Layers of a rank are divided among its chunks; the embedding is in the first chunk, the head in the last."""
-    for own in layers:
-        if own % virtual:
+    """Units of each chunk: layers of a rank divided evenly, the embedding in the first chunk, the head in the last."""
+    for count in layers:
+        if count % virtual:
             raise given.wrong(
-                NAMES["virtual"], f"is {virtual} for {own} layers of a rank", "give a divisor of them"
+                NAMES["virtual"], f"is {virtual} for {count} layers of a rank", "give a divisor of them"
             )
-    units = [own // virtual for _ in range(virtual) for own in layers]
+    units = [count // virtual for _ in range(virtual) for count in layers]
     row = problem.model.units
     units[0] += not counted[0]
     units[-1] += row.count("prediction") + (not counted[1])
@@ -248,7 +250,7 @@ def _units(
 
 
 def read_recomputation(said: Said, given: Given) -> str:
-    """Our word for --recompute-*."""
+    """Our word for what the options --recompute-* say."""
     granularity = given.choice("recompute-granularity", ("full", "selective"), NONE)
     method = given.choice("recompute-method", ("uniform", "block"), "")
     layers = given.amount("recompute-num-layers")
@@ -285,7 +287,7 @@ def _whole_layers(said: Said, given: Given, method: str, layers: int | None) -> 
 
 
 def compare_problem(said: Said, given: Given, problem: TrainingProblem, tensor: int) -> None:
-    """Batch, sequence, number format and sequence parallelism."""
+    """Tell where the flags differ from the problem in batch, sequence, number format and the like."""
     compare(said, given, "global-batch-size", problem.batch, "the batch")
     compare(said, given, "seq-length", problem.sequence, "the sequence")
     compare(said, given, "world-size", problem.devices, "the number of GPUs")
@@ -312,7 +314,7 @@ def compare_problem(said: Said, given: Given, problem: TrainingProblem, tensor: 
 
 
 def compare_model(said: Said, given: Given, problem: TrainingProblem) -> None:
-    """Shapes, where the command line states them."""
+    """Tell where the command line states other shapes than the problem's model has."""
     model, attention, experts = problem.model, problem.model.attention, problem.model.experts
     if model.own:
         return

@@ -7,6 +7,7 @@ from .plan import FULL, NONE, V_SHAPES
 from .problem import TrainingProblem
 from .said import Said, compare, compare_devices
 
+# torchtitan's option for each of our keys, for messages.
 NAMES = {
     "tensor": "parallelism.tensor-parallel-degree",
     "context": "parallelism.context-parallel-degree",
@@ -25,6 +26,7 @@ MICRO_BATCH = "parallelism.pipeline-parallel-microbatch-size"
 LAYERS_OF_CHUNK = "parallelism.pipeline-parallel-layers-per-stage"
 FIRST_LESS = "parallelism.pipeline-parallel-first-stage-less-layers"
 LAST_LESS = "parallelism.pipeline-parallel-last-stage-less-layers"
+# Our names of schedules, by torchtitan's in small letters.
 SCHEDULES = {
     "1f1b": "1f1b",
     "interleaved1f1b": "interleaved-1f1b",
@@ -34,6 +36,7 @@ SCHEDULES = {
 }
 EMBEDDING, HEADS = "tok_embeddings", ("output", "lm_head")
 
+# Beginnings of the names of options that say nothing of a configuration.
 BESIDE = (
     *("job", "profiling", "profiler", "metrics", "optimizer", "lr-scheduler", "dataloader", "checkpoint", "comm"),
     *("validation", "debug", "fault-tolerance", "experimental", "memory-estimation", "tokenizer", "model"),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StateBytes:
-    """What a parameter takes all the time."""
+    """Bytes that a parameter takes all the time."""
 
     weights: Bytes
     gradients: Bytes
@@ -28,8 +28,8 @@ class StateBytes:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a configuration must keep; `reason` is a whole sentence, and `remedy` says what to change;
-    `{heads}` and `{key_value_heads}` in it stand for so many of them."""
+    """What a configuration must obey. `reason` is a whole sentence, and `remedy` says what to change: `{heads}` and
+    `{key_value_heads}` in it stand for so many of them."""
 
     name: str
     kept: Check
@@ -44,13 +44,13 @@ class Framework:
 
     name: str
     states: Mapping[int, StateBytes]
-    """By ZeRO stage: those that it can run."""
+    """Bytes of a parameter, for each ZeRO stage that it can run."""
     usual_zero: int
     schedules: tuple[str, ...]
-    """The first is the default without interleaving."""
+    """Schedules that it can run; the first one is the default without interleaving."""
     rules: tuple[Rule, ...]
     even_by: Literal["layers", "units"]
-    """How it divides a model where nothing is said: layers alike with embedding and head beside them, or all units."""
+    """How it divides a model without a layout: layers alike with embedding and head beside them, or all units."""
     layouts: Literal["any", "even"]
     """Can its files say that chunks have any numbers of units, or those of an even division alone?"""
     alike: bool
@@ -60,8 +60,8 @@ class Framework:
 
 
 def even_layout(problem: TrainingProblem, chunks: int) -> tuple[int, ...] | None:
-    """The units of each chunk where nothing is said: as many layers in each, or as many units; None where the
-    framework cannot divide them."""
+    """The units of each chunk where no layout is given: equally many layers or units in each; None where the framework
+    cannot divide them so."""
     units, layers = len(problem.model.units), problem.model.layers
     if problem.rules.even_by == "units" or problem.model.own:
         return spread(units, chunks) if chunks <= units else None
@@ -74,13 +74,14 @@ def even_layout(problem: TrainingProblem, chunks: int) -> tuple[int, ...] | None
 
 
 def spread(units: int, chunks: int) -> tuple[int, ...]:
-    """The first chunks have one unit more where they do not divide."""
+    """Units of each chunk, as even as can be: the first ones have one more where the number does not divide."""
     share, more = divmod(units, chunks)
     return tuple(share + (number < more) for number in range(chunks))
 
 
 # ---- bytes of a parameter ------------------------------------------------------------------------------
 
+# Weights in two bytes, gradients added up in four; the optimizer's master copy and two moments have four bytes each.
 _WEIGHTS, _MAIN_GRADIENTS, _ADAM = Bytes(2), Bytes(4), 12
 MEGATRON_STATES = {
     0: StateBytes(_WEIGHTS, _MAIN_GRADIENTS, Bytes(_ADAM)),
@@ -104,23 +105,28 @@ TORCHTITAN_STATES = {
 
 
 def _heads(problem: TrainingProblem, plan: Configuration) -> bool:
-    own = problem.model.attention
-    return own is None or own.heads % plan.degrees.tensor == 0
+    attention = problem.model.attention
+    return attention is None or attention.heads % plan.degrees.tensor == 0
 
 
 def _key_values(problem: TrainingProblem, plan: Configuration) -> bool:
-    own, t = problem.model.attention, plan.degrees.tensor
-    return own is None or own.latent or own.key_value_heads % t == 0
+    attention, t = problem.model.attention, plan.degrees.tensor
+    return attention is None or attention.latent or attention.key_value_heads % t == 0
 
 
 def _key_values_or_copies(problem: TrainingProblem, plan: Configuration) -> bool:
-    own, t = problem.model.attention, plan.degrees.tensor
-    return own is None or own.latent or own.key_value_heads % t == 0 or t % own.key_value_heads == 0
+    attention, t = problem.model.attention, plan.degrees.tensor
+    return (
+        attention is None
+        or attention.latent
+        or attention.key_value_heads % t == 0
+        or t % attention.key_value_heads == 0
+    )
 
 
 def _mlp(problem: TrainingProblem, plan: Configuration) -> bool:
-    own = problem.model.mlp
-    return own is None or own.hidden % plan.degrees.tensor == 0
+    mlp = problem.model.mlp
+    return mlp is None or mlp.hidden % plan.degrees.tensor == 0
 
 
 def _tokens(problem: TrainingProblem, plan: Configuration) -> bool:
@@ -143,13 +149,13 @@ def _stages_for_chunks(problem: TrainingProblem, plan: Configuration) -> bool:
 
 
 def _experts_divide(problem: TrainingProblem, plan: Configuration) -> bool:
-    own, e = problem.model.experts, plan.degrees.expert
-    return e == 1 if own is None else own.count % e == 0
+    experts, e = problem.model.experts, plan.degrees.expert
+    return e == 1 if experts is None else experts.count % e == 0
 
 
 def _expert_shards(problem: TrainingProblem, plan: Configuration) -> bool:
-    own, t = problem.model.experts, plan.degrees.expert_tensor
-    return t == 1 if own is None else own.hidden % t == 0
+    experts, t = problem.model.experts, plan.degrees.expert_tensor
+    return t == 1 if experts is None else experts.hidden % t == 0
 
 
 def _experts_need_sequences(problem: TrainingProblem, plan: Configuration) -> bool:
@@ -210,7 +216,7 @@ EXPERT_TOKENS = Rule(
     "tokens of experts",
     _experts_need_sequences,
     "Experts with tensor parallelism need sequence parallelism",
-    "choose tensor=1, or let sequence parallelism on",
+    "choose tensor=1, or switch sequence parallelism on",
 )
 
 
@@ -286,4 +292,4 @@ DEEPSPEED = Framework(
     cached_gradients=False,
 )
 
-FRAMEWORKS: Mapping[str, Framework] = {own.name: own for own in (MEGATRON, TORCHTITAN, DEEPSPEED)}
+FRAMEWORKS: Mapping[str, Framework] = {entry.name: entry for entry in (MEGATRON, TORCHTITAN, DEEPSPEED)}

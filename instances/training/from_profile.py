@@ -2,8 +2,8 @@
 
 Cost model, for one sequence, which is one sample of the profile:
 
-- time: forward and backward as the profile has them, at the micro-batches that were measured (all of a profile's
-  curves must know one), else at its own micro-batch; updates of the optimizer take no time;
+- time: forward and backward as the profile has them, at the micro-batches at which every time was measured, or at the
+  profile's own micro-batch where there is none; updates of the optimizer take no time;
 - memory: parameters are counted from their bytes, and the framework says what each of them takes; what the layers save
   for their backward passes is kept for each micro-batch in flight;
 - between stages goes every tensor that a later layer reads.
@@ -80,7 +80,7 @@ def parameter_bytes(profile: Profile) -> float:
 
 
 def measured_samples(profile: Profile) -> tuple[int, ...]:
-    """Micro-batches at which every layer's time is known without a guess."""
+    """Micro-batches at which every node's time was measured; the profile's own where there is none."""
     times = [time for node in profile.nodes for time in (node.forward, node.backward) if time]
     curves = [set(time.samples) for time in times if isinstance(time, TimeCurve)]
     if not curves or len(curves) < len(times):
@@ -91,7 +91,7 @@ def measured_samples(profile: Profile) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """What a layer stands for; times are of each micro-batch that was measured."""
+    """Nodes that become one layer; times are in the order of the measured micro-batches."""
 
     names: tuple[str, ...]
     forward: tuple[Fraction, ...]
@@ -125,19 +125,19 @@ def _row(profile: Profile, members: Sequence[int], samples: Sequence[int]) -> _R
 
 
 def _joined(rows: Sequence[_Row]) -> list[_Row]:
-    """A layer takes time: what takes none goes with the next one, and at the end with the last one."""
-    found: list[_Row] = []
+    """Layers that take time: a row that takes none forward goes with the next one, and at the end with the last one."""
+    joined: list[_Row] = []
     for row in rows:
-        if found and not all(found[-1].forward):
-            found[-1] = _both(found[-1], row)
+        if joined and not all(joined[-1].forward):
+            joined[-1] = _both(joined[-1], row)
         else:
-            found.append(row)
-    if len(found) > 1 and not all(found[-1].forward):
-        last = found.pop()
-        found[-1] = _both(found[-1], last)
-    if not all(found[-1].forward):
+            joined.append(row)
+    if len(joined) > 1 and not all(joined[-1].forward):
+        last = joined.pop()
+        joined[-1] = _both(joined[-1], last)
+    if not all(joined[-1].forward):
         raise InputError("nodes", "take no time in forward passes", "give the time of at least one")
-    return found
+    return joined
 
 
 def _both(first: _Row, second: _Row) -> _Row:

@@ -14,6 +14,7 @@ from .problem import GIB, Gpu, Level, TrainingProblem
 
 # Bytes of a parameter's weights, gradients and optimizer together, where ranks divide nothing.
 BYTES_OF_A_PARAMETER = 18
+# Bandwidth in bytes a second and latency in seconds of links, the fastest first.
 LINKS = ((450e9, 2e-6), (100e9, 3e-6), (25e9, 4e-6))
 
 
@@ -73,7 +74,7 @@ def random_model(chosen: random.Random, layers: int, *, experts: bool, latent: b
 
 
 def random_attention(chosen: random.Random, heads: int, size: int, *, latent: bool) -> Attention:
-    """Heads in groups, or by way of latent ranks."""
+    """Grouped-query attention, or latent attention."""
     if latent:
         query_rank = chosen.choice((None, 24, 48))
         return Attention(

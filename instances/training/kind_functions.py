@@ -37,7 +37,7 @@ def adjusted(problem: TrainingProblem, cluster: Cluster) -> TrainingProblem:
 
 
 def with_devices(problem: TrainingProblem, devices: int) -> TrainingProblem:
-    """So many GPUs in whole groups of every level but the outermost one."""
+    """The problem with so many GPUs, in whole groups of every level but the outermost one."""
     *inner, outer = problem.levels
     group = math.prod(level.count for level in inner)
     if devices % group == 0:

@@ -123,9 +123,9 @@ def known_model(name: str) -> Model:
 
 
 def with_layers(model: Model, layers: int | None = None, dense_layers: int | None = None) -> Model:
-    """The model cut or lengthened to so many layers, of which so many have no experts.
+    """The model cut or lengthened to `layers` layers, of which `dense_layers` have no experts.
 
-    None keeps what the model has, but never more dense layers than layers.
+    None keeps the model's own number, but never more dense layers than layers.
     """
     if layers is None and dense_layers is None:
         return model

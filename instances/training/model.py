@@ -103,9 +103,9 @@ class OwnLayer:
     name: str
     parameters: int
     stash_bytes: float
-    """Kept for the backward pass, for one sequence, on one device."""
+    """Bytes kept for the backward pass, for one sequence, on one device."""
     output_bytes: float
-    """Sent to the next layer, for one sequence."""
+    """Bytes sent to the next layer, for one sequence."""
     times: tuple[MeasuredTime, ...]
 
 
@@ -143,7 +143,7 @@ class Model:
 
     @property
     def units(self) -> tuple[UnitType, ...]:
-        """What stands in the row, in its order."""
+        """The types of the units in the row, in its order."""
         if self.own:
             return tuple("own" for _ in self.own)
         dense = self.layers if self.experts is None else self.experts.dense_layers
@@ -192,24 +192,26 @@ def _check(model: Model) -> None:
 
 
 def _check_attention(model: Model) -> None:
-    own = model.attention
-    if not isinstance(own, Attention):
-        raise InputError("model.attention", f"is {show(own)}", "give heads, head_size and key_value_heads")
+    attention = model.attention
+    if not isinstance(attention, Attention):
+        raise InputError("model.attention", f"is {show(attention)}", "give heads, head_size and key_value_heads")
     where = "model.attention"
     for name in ("heads", "head_size", "key_value_heads"):
-        check_whole(f"{where}.{name}", getattr(own, name), MOST)
+        check_whole(f"{where}.{name}", getattr(attention, name), MOST)
     for name in ("value_size", "query_rank", "key_value_rank", "window"):
-        if getattr(own, name) is not None:
-            check_whole(f"{where}.{name}", getattr(own, name), MOST)
-    check_whole(f"{where}.rope_size", own.rope_size, MOST, 0)
+        if getattr(attention, name) is not None:
+            check_whole(f"{where}.{name}", getattr(attention, name), MOST)
+    check_whole(f"{where}.rope_size", attention.rope_size, MOST, 0)
     for name in ("bias", "output_bias", "query_key_norm", "sinks"):
-        check_flag(f"{where}.{name}", getattr(own, name))
-    check_amount(f"{where}.windowed_share", own.windowed_share)
-    if own.windowed_share > 1:
-        raise InputError(f"{where}.windowed_share", f"is {own.windowed_share:g}", "give a share from 0 to 1")
-    if own.heads % own.key_value_heads:
+        check_flag(f"{where}.{name}", getattr(attention, name))
+    check_amount(f"{where}.windowed_share", attention.windowed_share)
+    if attention.windowed_share > 1:
+        raise InputError(f"{where}.windowed_share", f"is {attention.windowed_share:g}", "give a share from 0 to 1")
+    if attention.heads % attention.key_value_heads:
         raise InputError(
-            f"{where}.key_value_heads", f"is {own.key_value_heads} for {own.heads} heads", "give a divisor of heads"
+            f"{where}.key_value_heads",
+            f"is {attention.key_value_heads} for {attention.heads} heads",
+            "give a divisor of heads",
         )
 
 
@@ -218,24 +220,26 @@ def _check_feed_forward(model: Model) -> None:
         check_whole("model.mlp.hidden", model.mlp.hidden, MOST)
         check_flag("model.mlp.gated", model.mlp.gated)
         check_flag("model.mlp.bias", model.mlp.bias)
-    own = model.experts
-    if own is None:
+    experts = model.experts
+    if experts is None:
         if model.mlp is None:
             raise InputError("model.mlp", "is missing", "give the hidden size of its products, or experts")
         return
     for name, least in (("count", 1), ("per_token", 1), ("hidden", 1), ("shared_hidden", 0), ("dense_layers", 0)):
-        check_whole(f"model.experts.{name}", getattr(own, name), MOST, least)
+        check_whole(f"model.experts.{name}", getattr(experts, name), MOST, least)
     for name in ("shared_gate", "gated", "bias", "router_bias"):
-        check_flag(f"model.experts.{name}", getattr(own, name))
-    if own.per_token > own.count:
+        check_flag(f"model.experts.{name}", getattr(experts, name))
+    if experts.per_token > experts.count:
         raise InputError(
-            "model.experts.per_token", f"is {own.per_token} of {own.count}", "give at most their count"
+            "model.experts.per_token", f"is {experts.per_token} of {experts.count}", "give at most their count"
         )
-    if own.dense_layers > model.layers:
+    if experts.dense_layers > model.layers:
         raise InputError(
-            "model.experts.dense_layers", f"is {own.dense_layers} of {model.layers} layers", "give fewer of them"
+            "model.experts.dense_layers",
+            f"is {experts.dense_layers} of {model.layers} layers",
+            "give fewer of them",
         )
-    if own.dense_layers and model.mlp is None:
+    if experts.dense_layers and model.mlp is None:
         raise InputError("model.mlp", "is missing for layers without experts", "give the size of their products")
 
 

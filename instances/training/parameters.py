@@ -1,6 +1,6 @@
 """Parameters of a model, counted exactly from its shapes: of each unit and by class, all of them and those of a token.
 
-For people and tests. Referees and search count by themselves.
+Profiles of shapes, generators and tests use these counts; the referee and the search count by themselves.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class UnitCount:
 
     total: int
     active: int
-    """Those that one token meets: of the experts only as many as it is sent to."""
+    """Parameters that one token meets: of the experts only as many as it is sent to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,11 @@ class Counts:
     layers: int
     """Parameters of all layers together."""
     head: int
-    """With the norm before it; without its weight where that is the embedding's."""
+    """Parameters of the head with the norm before it, without its weight where that is the embedding's."""
     prediction: int
     """Parameters of all layers for multi-token prediction, which published numbers leave out."""
     active: int
-    """What one token meets, without multi-token prediction; the whole table of words counts, and the head."""
+    """Parameters that one token meets, without multi-token prediction; the table of words and the head count whole."""
 
     @property
     def total(self) -> int:
@@ -76,7 +76,7 @@ def _same(count: int) -> UnitCount:
 
 
 def _norm(model: Model, size: int) -> int:
-    """A norm has a factor for each number, and one that centres a shift as well."""
+    """A norm has a factor for each number; a norm that centres also has a shift for each."""
     return size if model.norm == "rms" else 2 * size
 
 
@@ -128,7 +128,7 @@ def _attention(model: Model, own: Attention) -> int:
 
 
 def _latent_attention(model: Model, own: Attention) -> int:
-    """Down to the ranks, a norm there, and up to the heads; the positions' key is not compressed."""
+    """Products down to the ranks, a norm there, and products up to the heads; the positions' key is not compressed."""
     assert own.key_value_rank is not None, "latent attention has it"
     query_size = own.heads * (own.head_size + own.rope_size)
     if own.query_rank is None:
@@ -143,8 +143,8 @@ def _latent_attention(model: Model, own: Attention) -> int:
     return queries + down + up + output
 
 
-def _mlp(hidden: int, own: Mlp) -> int:
-    return _products(hidden, own.hidden, own.gated, own.bias)
+def _mlp(hidden: int, mlp: Mlp) -> int:
+    return _products(hidden, mlp.hidden, mlp.gated, mlp.bias)
 
 
 def _products(hidden: int, inner: int, gated: bool, bias: bool) -> int:
@@ -152,10 +152,10 @@ def _products(hidden: int, inner: int, gated: bool, bias: bool) -> int:
     return (up + 1) * hidden * inner + (up * inner + hidden) * bias
 
 
-def _experts(hidden: int, own: Experts) -> tuple[int, int]:
-    """All of them, and those that one token meets."""
-    one = _products(hidden, own.hidden, own.gated, own.bias)
-    router = hidden * own.count + own.count * own.router_bias
-    shared = _products(hidden, own.shared_hidden, own.gated, False) + hidden * own.shared_gate
-    always = router + (shared if own.shared_hidden else 0)
-    return own.count * one + always, own.per_token * one + always
+def _experts(hidden: int, experts: Experts) -> tuple[int, int]:
+    """Parameters of all experts with their router, and those of them that one token meets."""
+    one = _products(hidden, experts.hidden, experts.gated, experts.bias)
+    router = hidden * experts.count + experts.count * experts.router_bias
+    shared = _products(hidden, experts.shared_hidden, experts.gated, False) + hidden * experts.shared_gate
+    always = router + (shared if experts.shared_hidden else 0)
+    return experts.count * one + always, experts.per_token * one + always

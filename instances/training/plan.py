@@ -15,6 +15,7 @@ from ..base.errors import InputError, nearest, show
 from ..base.fields import as_list, read_plan, read_record
 
 EXAMPLE = '{"kind": "configuration", "degrees": {"tensor": 4, "pipeline": 2, "data": 8}, "layout": [41, 41], ...}'
+# The largest degree, micro-batch and number of units of a chunk; larger ones are mistakes.
 LARGEST = 100_000
 MAX_CHUNKS = 10_000
 
@@ -57,11 +58,11 @@ class Recompute:
     modules: tuple[str, ...] = ()
     """`("full",)`: whole layers; empty: nothing."""
     layers: int | None = None
-    """In so many layers from the first on; None: in all."""
+    """Number of layers, from the first one on, that compute them again; None: all layers."""
 
     @property
     def word(self) -> str:
-        """As users write it."""
+        """The word in which users write it."""
         if not self.modules:
             return NONE
         return ",".join(self.modules) + ("" if self.layers is None else f":{self.layers}")
@@ -75,7 +76,7 @@ NOTHING = Recompute()
 
 
 def read_recompute(where: str, value: object) -> Recompute:
-    """From a word: `none`, `full`, `full:3`, or names of modules with a comma between them."""
+    """What is computed again, from a word: `none`, `full`, `full:3`, or names of modules with commas between them."""
     check_text(where, value, 200)
     mode, colon, count = str(value).partition(":")
     layers = None
@@ -87,13 +88,13 @@ def read_recompute(where: str, value: object) -> Recompute:
         return NOTHING
     if mode == FULL:
         return Recompute((FULL,), layers)
-    given = [name.strip().replace("-", "_") for name in mode.split(",")]
-    for name in given:
+    names = [name.strip().replace("-", "_") for name in mode.split(",")]
+    for name in names:
         if name not in MODULES:
             close = nearest(name, (*MODULES, FULL, NONE))
-            known = f'write "{close}"' if close else f"give none, full, or some of {', '.join(MODULES)}"
-            raise InputError(where, f"is {show(value)}", known)
-    return Recompute(tuple(name for name in MODULES if name in given), layers)
+            remedy = f'write "{close}"' if close else f"give none, full, or some of {', '.join(MODULES)}"
+            raise InputError(where, f"is {show(value)}", remedy)
+    return Recompute(tuple(name for name in MODULES if name in names), layers)
 
 
 @dataclass(frozen=True)
@@ -140,11 +141,11 @@ class Configuration:
     @property
     def intervals(self) -> tuple[range, ...]:
         """The units of each chunk, by their positions in the model's row."""
-        found, start = [], 0
+        intervals, start = [], 0
         for count in self.layout:
-            found.append(range(start, start + count))
+            intervals.append(range(start, start + count))
             start += count
-        return tuple(found)
+        return tuple(intervals)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -154,7 +155,7 @@ class Configuration:
             "zero": self.zero,
             "schedule": self.schedule,
             "layout": list(self.layout),
-            "recompute": [own.word for own in self.recompute],
+            "recompute": [entry.word for entry in self.recompute],
         }
 
     @classmethod

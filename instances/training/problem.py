@@ -31,6 +31,7 @@ from .model import Model
 
 PRECISIONS = ("bf16", "fp16", "fp8")
 GIB = 2**30
+# Memory of each GPU that is not there for the model, unless the user says otherwise.
 USUAL_RESERVE = 1.5 * GIB
 
 
@@ -49,7 +50,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A level of links: so many groups of the level below it."""
+    """A level of links, which joins `count` groups of the level below it."""
 
     count: int
     bandwidth: float
@@ -59,13 +60,13 @@ class Level:
 
 @dataclass(frozen=True, repr=False)
 class TrainingProblem(Displayed):
-    """What is given; checked at construction, and `replace()` makes variants."""
+    """What is trained, on what and by which framework; checked at construction, and `replace()` makes variants."""
 
     model: Model
     gpu: Gpu
     devices: int
     levels: tuple[Level, ...]
-    """The innermost first; their counts multiply to the devices."""
+    """Levels of links, the innermost first; their counts multiply to the devices."""
     batch: int
     """Sequences between two updates."""
     sequence: int
@@ -73,7 +74,7 @@ class TrainingProblem(Displayed):
     precision: str = "bf16"
     framework: str = "megatron"
     reserve_bytes: float = USUAL_RESERVE
-    """For the context of the driver and for buffers of communication."""
+    """Bytes for the context of the driver and for buffers of communication."""
     flash_attention: bool = True
     """Is the matrix of attention never kept?"""
     sequence_parallel: bool = True
@@ -109,13 +110,13 @@ class TrainingProblem(Displayed):
 
     @property
     def peak(self) -> float:
-        """Operations a second at the best."""
+        """The GPU's dense operations a second in the problem's number format."""
         return self.gpu.flops[self.precision]
 
     @cached_property
     def hash(self) -> str:
-        """A digest of every field that can change a plan's value."""
-        facts = {own.name: plain(getattr(self, own.name)) for own in fields(self) if own.name != "name"}
+        """A digest of every field that can change a plan's value, so of no name of problem, model or GPU."""
+        facts = {entry.name: plain(getattr(self, entry.name)) for entry in fields(self) if entry.name != "name"}
         facts["model"] = {key: value for key, value in facts["model"].items() if key != "name"}
         facts["gpu"] = {key: value for key, value in facts["gpu"].items() if key != "name"}
         return digest(facts)

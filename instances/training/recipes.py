@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..base.packaged import Packaged, Recipe
 
-# What builds is imported where it builds: lists of instances do without.
+# The modules that build problems are imported where they build: lists of instances do not need them.
 if TYPE_CHECKING:
     from .problem import TrainingProblem
 

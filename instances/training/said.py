@@ -11,7 +11,7 @@ from .problem import TrainingProblem
 
 @dataclass
 class Said:
-    """A configuration in words, on its way."""
+    """What a reader of flags gives: a configuration in our words, and sentences for the user."""
 
     names: Mapping[str, str]
     """The framework's name for each of our keys, for messages."""
@@ -24,12 +24,13 @@ class Said:
         self.told.append(sentence)
 
     def is_aside(self, name: str) -> bool:
-        """A beginning ends where the name does, or at a dash or dot; with a star it ends anywhere."""
+        """Does an option say nothing of a configuration? A beginning in `beside` must end where the name does, or at a
+        dash or dot; with a star it ends anywhere."""
         return any(
-            name.startswith(own[:-1])
-            if own.endswith("*")
-            else name == own or name.startswith((own + "-", own + "."))
-            for own in self.beside
+            name.startswith(beginning[:-1])
+            if beginning.endswith("*")
+            else name == beginning or name.startswith((beginning + "-", beginning + "."))
+            for beginning in self.beside
         )
 
 

@@ -23,7 +23,7 @@ KEYS = (*DEGREE_KEYS, "micro-batch", "zero", "schedule", "recompute")
 
 @dataclass(frozen=True)
 class Scope:
-    """Which configurations are asked for; checked where it enters."""
+    """Which configurations a user asks for; checked at construction."""
 
     fix: Mapping[str, str] = field(default_factory=dict)
     forbid: tuple[tuple[str, str], ...] = ()
@@ -37,7 +37,7 @@ class Scope:
         object.__setattr__(self, "forbid", tuple((key, check_choice(key, value)) for key, value in self.forbid))
 
     def takes(self, key: str, value: object) -> bool:
-        """Is this value in the scope?"""
+        """May the configuration's value of this key be this one?"""
         text = str(value)
         return self.fix.get(key, text) == text and (key, text) not in self.forbid
 
@@ -45,14 +45,14 @@ class Scope:
         return all(self.takes(key, getattr(degrees, name)) for key, name in DEGREE_KEYS.items())
 
     def takes_word(self, own: Recompute) -> bool:
-        """Who forbids `full` forbids `full:2` as well."""
+        """May chunks recompute so? Who forbids `full` forbids `full:2` as well."""
         return self.takes("recompute", own.word) and (
             own.modules != (FULL,) or ("recompute", FULL) not in self.forbid
         )
 
 
 def check_choice(key: str, value: str) -> str:
-    """The value as configurations write it; refused where it is none, or the key is none of a configuration."""
+    """The value as configurations write it; unknown keys and values that cannot be are refused."""
     if key not in KEYS:
         close = nearest(key, KEYS)
         raise InputError(
@@ -86,6 +86,6 @@ def _pair(word: str) -> tuple[str, str]:
 
 
 def scope_of(options: Mapping[str, Any]) -> Scope:
-    """From the options of a method."""
+    """The scope in the options of a method."""
     fix, forbid = ((options.get(name) or "").split() for name in ("fix", "forbid"))
     return read_scope(fix, forbid, options.get("layouts") or "any")

@@ -23,10 +23,11 @@ from .parameters import unit_parameters
 # What a layer keeps for its backward pass: as fused kernels leave it, or as PyTorch does, operation by operation.
 FUSED, EAGER = ACTIVATIONS = ("fused", "eager")
 SIZES = {"bfloat16": 2, "float16": 2, "float32": 4}
-# Of the loss and of what attention keeps for each row.
+# Bytes of a number in the loss, and of the number that attention keeps for each row.
 FULL_BYTES = 4
 # The backward pass of a fused attention kernel calculates the scores again.
 ATTENTION_BACKWARD = 2.5
+# Bytes of a token's number in the vocabulary.
 INDEX_BYTES = 8
 
 # What transformers calls the embedding, the layers, the last norm and the head, by `model_type`.
@@ -243,7 +244,7 @@ class _Shapes:
         yield _Product(own.heads * own.values, hidden, rows)
 
     def _scores(self, own: Attention) -> Kernels:
-        """Scores with all tokens, as kernels are counted; layers with a window see so many."""
+        """The kernel of attention, counted with scores of all tokens; layers with a window see those in it alone."""
         seen = float(self.sequence)
         if own.window is not None:
             seen = (1 - own.windowed_share) * seen + own.windowed_share * min(own.window, self.sequence)
@@ -272,7 +273,7 @@ class _Shapes:
             yield from _both_ways(model.hidden, own.shared_hidden, own.gated, rows)
 
     def _inner(self, unit: UnitType) -> int:
-        """Numbers of a row between the two products, and, gated, those of the gate beside them."""
+        """Numbers of a row on both sides of the activation, those of the gate included where there is one."""
         if unit == "dense":
             assert self.model.mlp is not None, "a dense layer has it"
             return self.model.mlp.hidden * (3 if self.model.mlp.gated else 2)
@@ -297,6 +298,7 @@ class _Shapes:
 
 
 def _both_ways(hidden: int, inner: int, gated: bool, rows: float, matrices: int = 1) -> Iterator[_Product]:
+    """The products of an MLP: to the inner size, twice where it is gated, and back."""
     for _ in range(2 if gated else 1):
         yield _Product(hidden, inner, rows, matrices)
     yield _Product(inner, hidden, rows, matrices)

@@ -11,7 +11,7 @@ from .problem import TrainingProblem
 
 
 def upgrades(problem: TrainingProblem, step: Step) -> Found:
-    """More memory, faster links on each level, and one more node."""
+    """More memory, faster links on each level, one more node, and faster GPUs."""
     if problem.memory_bytes is not None:
         yield step.more, with_memory(problem, problem.memory_bytes + step.memory_bytes)
     for number, level in enumerate(problem.levels):

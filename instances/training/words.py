@@ -27,7 +27,7 @@ WHERE = "configuration"
 
 
 def configuration_from_words(problem: TrainingProblem, text: str) -> Configuration:
-    """The whole configuration; an `InputError` names the key that is wrong, or what cannot be."""
+    """The configuration in these words; an `InputError` names the key that is wrong, or what does not go together."""
     given = _pairs(text)
     degrees = _degrees(problem, given)
     micro_batch = _whole(given, "micro-batch", 1)
@@ -54,7 +54,7 @@ def _pairs(text: str) -> dict[str, str]:
         words = shlex.split(text)
     except ValueError as error:
         raise InputError(WHERE, f"cannot be read ({str(error).lower()})", "close every quote") from None
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")
         key = name.strip().replace("_", "-")
@@ -65,10 +65,10 @@ def _pairs(text: str) -> dict[str, str]:
             raise InputError(
                 WHERE, f"has the key {show(name)}", f'write "{close}"' if close else "use one of " + ", ".join(KEYS)
             )
-        if key in found:
+        if key in values:
             raise InputError(f"{WHERE}: {key}", "is given twice", "give it once")
-        found[key] = value
-    return found
+        values[key] = value
+    return values
 
 
 def _whole(given: Mapping[str, str], key: str, usual: int, least: int = 1) -> int:
@@ -81,6 +81,7 @@ def _whole(given: Mapping[str, str], key: str, usual: int, least: int = 1) -> in
 
 
 def _degrees(problem: TrainingProblem, given: Mapping[str, str]) -> Degrees:
+    """The degrees in these words; the data-parallel degree follows from the others where it is not given."""
     read = {field: _whole(given, key, 1) for key, field in DEGREES.items()}
     degrees = replace(Degrees(), **read)
     apart = degrees.tensor * degrees.context * degrees.pipeline
@@ -111,6 +112,7 @@ def _degrees(problem: TrainingProblem, given: Mapping[str, str]) -> Degrees:
 
 
 def _layout(problem: TrainingProblem, given: Mapping[str, str], degrees: Degrees) -> tuple[int, ...]:
+    """The units of each chunk, from numbers or Megatron's letters; without a layout the framework's own."""
     text = given.get("layout")
     if text is None:
         return _even(problem, degrees)
@@ -150,7 +152,7 @@ def _by_letters(problem: TrainingProblem, text: str) -> list[int]:
 
 
 def _even(problem: TrainingProblem, degrees: Degrees) -> tuple[int, ...]:
-    """What the framework does where nothing is said, or why it cannot."""
+    """The framework's own layout where none is given; an `InputError` says why there is none."""
     _check_chunks(len(problem.model.units), degrees.chunks)
     layout = even_layout(problem, degrees.chunks)
     if layout is None:
@@ -171,7 +173,7 @@ def _check_chunks(units: int, chunks: int) -> None:
 
 
 def as_even_as_can_be(units: int, chunks: int) -> tuple[int, ...]:
-    """The first chunks have one unit more where they do not divide; an `InputError` where there are too many."""
+    """Units of each chunk, the first ones with one more where they do not divide; too many chunks are refused."""
     _check_chunks(units, chunks)
     return spread(units, chunks)
 
@@ -206,11 +208,11 @@ def words_of(plan: Configuration) -> str:
 
 
 def layout_word(plan: Configuration) -> str:
-    """Units of the chunks."""
+    """The word for the layout: units of the chunks, with a slash between them."""
     return "/".join(map(str, plan.layout))
 
 
 def recompute_word(plan: Configuration) -> str:
-    """One word where all chunks have the same, else one for each."""
-    words = [own.word for own in plan.recompute]
+    """The word for what chunks compute again: one where all have the same, else one for each."""
+    words = [entry.word for entry in plan.recompute]
     return words[0] if len(set(words)) == 1 else "/".join(words)

@@ -96,7 +96,8 @@ def even(problem: Problem, plan: Plan, rules: Rules, value: float, memory: Memor
     if other is None and words:
         parts.append(f"no even split that was tried fits ({words}){_misfit(problem, rules, memory)}")
     if other is not None:
-        parts.append(_compared(split, other, plan, value))
+        differs = getattr(module_of(problem), "even_differs", lambda plan, even: "")(plan, other.plan)
+        parts.append(_compared(split + differs, other, plan, value))
     if blocks is not None and (other is None or blocks.plan != other.plan):
         parts.append(_compared(BLOCKS, blocks, plan, value))
     return "; ".join(filter(None, parts))

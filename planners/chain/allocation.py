@@ -20,7 +20,7 @@ from .solver import Solver
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """`allocation` may fit; where it is None and `exhausted`, nothing does. Neither: there was no time."""
+    """`allocation` may fit. Where it is None, no allocation fits if `exhausted`; otherwise the time was too short."""
 
     allocation: tuple[int, ...] | None = None
     exhausted: bool = False
@@ -45,7 +45,7 @@ def candidate(
 def period_bound(
     chain: IntegerChain, refuted: int, longest: int, resolution: int, solver: Solver, limit_s: float | None = None
 ) -> int:
-    """ALB: a period that the relaxation alone refutes, by bisection between `refuted` and `longest`.
+    """A period that the relaxation alone refutes, by bisection between `refuted` and `longest`.
 
     It ends when what is left to bisect is below the resolution, or when a question takes longer than the limit.
     """
@@ -62,14 +62,14 @@ def period_bound(
 
 
 def least_period(chain: IntegerChain) -> int:
-    """No period is shorter: the largest layer, and an even share of all of them."""
+    """A lower bound on periods: the load of the largest layer, or an even share of the loads of all layers."""
     loads = [chain.load(layer) for layer in range(chain.layers)]
     return max(max(loads), -(-sum(loads) // chain.gpus), 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """The allocation of least largest load, as far as the limit allowed, and the steps that are refuted."""
+    """The allocation of least largest load, as far as the limit allowed, and a bound in steps."""
 
     allocation: tuple[int, ...] | None
     bound: int
@@ -123,7 +123,8 @@ def link_of(problem: ChainProblem, allocation: Sequence[int], edge: int) -> tupl
 
 
 def packed_pattern(problem: ChainProblem, allocation: Sequence[int]) -> PatternPlan:
-    """Each GPU and link works without a break in any order, as late batches as it takes (Lemma 1)."""
+    """The pattern in which the busiest GPU or link never pauses (Lemma 1): each task and transfer takes the next free
+    position in the period of its GPU or link, and serves a later batch where its input comes after that position."""
     period = load_period(problem, allocation)
     filled: dict[tuple[int, ...], Fraction] = {}
     starts: list[Fraction] = []

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+# The start of what finds no free place.
 NOWHERE = -(1 << 60)
+# Free places that a task passes over, at most.
 MOST_PASSED = 2
-# Share of the moves that change the places which a task passes over; the others move layers.
+# Share of the moves that change the number of places which a task passes over; the others move layers.
 PASS_SHARE = 0.3
+# Share of the moves that lay the schedule out from the middle in place of from the first task on, or back.
 TURN_SHARE = 0.01
+# Of the moves of layers, the share that swaps two layers and the share that moves a run; the others move one layer.
 SWAP_SHARE, RUN_SHARE = 0.3, 0.5
 
 
@@ -81,7 +85,7 @@ def insert(state: State, resource: int, position: int, length: int) -> None:
 
 
 def place(state: State, resource: int, ready: int, length: int, period: int, passed: int) -> int:
-    """The first start from `ready` on that is free modulo the period, passing over some; `NOWHERE`: there is none."""
+    """The first start from `ready` on that is free modulo the period, after `passed` free places; or `NOWHERE`."""
     count = state.counts[resource]
     if length == 0:
         return ready
@@ -112,7 +116,7 @@ def place(state: State, resource: int, ready: int, length: int, period: int, pas
 
 
 def place_late(state: State, resource: int, due: int, length: int, period: int, passed: int) -> int:
-    """The last start from which the work ends by `due` and that is free; `NOWHERE` where there is none.
+    """The last free start from which the work ends by `due`, before `passed` free places; or `NOWHERE`.
 
     Time runs backwards here: the mirror image of `place`.
     """
@@ -145,21 +149,21 @@ def place_late(state: State, resource: int, due: int, length: int, period: int, 
 
 
 def link_of(tables: Tables, sender: int, receiver: int) -> int:
-    """A number for the link, behind those of the GPUs."""
+    """The number of the link between two GPUs; the numbers of links follow those of the GPUs."""
     if not tables.full_duplex and sender > receiver:
         sender, receiver = receiver, sender
     return tables.gpus + sender * tables.gpus + receiver
 
 
 def lay_out(tables: Tables, state: State, period: int) -> int:
-    """Place everything; the time of what found no place."""
+    """Place all tasks and transfers; return the total time of those that found no place."""
     return from_the_middle(tables, state, period) if state.middle[0] else in_order(tables, state, period)
 
 
 def from_the_middle(tables: Tables, state: State, period: int) -> int:
     """Place the tasks from the last layer outwards: forward tasks as late, backward tasks as early as they can be.
 
-    The layers that live shortest wait least, and those before them wait around them once.
+    So the last layers, whose activations live shortest, wait least, and those before them wait around them once.
     """
     tasks = len(tables.durations)
     layers = tasks // 2
@@ -202,7 +206,7 @@ def from_the_middle(tables: Tables, state: State, period: int) -> int:
 
 
 def in_order(tables: Tables, state: State, period: int) -> int:
-    """Start everything as early as possible, in the order of the chain."""
+    """Start everything as early as possible, in the order of the chain; return the time of what found no place."""
     tasks = len(tables.durations)
     layers = tasks // 2
     state.counts[:] = 0
@@ -238,7 +242,7 @@ def alive(start: int, end: int, at: int, period: int) -> int:
 
 
 def standing(tables: Tables, state: State, g: int) -> int:
-    """Weights and slots of one GPU."""
+    """Memory that one GPU always needs: weights and slots."""
     layers = len(state.gpu)
     total = 0
     for layer in range(layers):
@@ -275,7 +279,7 @@ def held(tables: Tables, state: State, at_task: int, period: int) -> int:
 
 
 def energy(tables: Tables, state: State, period: int) -> float:
-    """How far the state is from a pattern of the period: shares of the period and of the memory in excess."""
+    """How far the state is from a pattern of the period: time without a place and excess memory, as shares."""
     missing = lay_out(tables, state, period)
     excess = 0.0
     for g in range(tables.gpus):
@@ -291,7 +295,8 @@ def energy(tables: Tables, state: State, period: int) -> float:
 
 
 def move(tables: Tables, state: State) -> None:
-    """Change what few tasks pass over, or give another GPU to a layer, to two, or to a run of them."""
+    """One random change: from where the schedule is laid out, how many places one task passes over, the GPUs of two
+    layers swapped, or another GPU for a layer or for a run of layers."""
     layers = len(state.gpu)
     state.saved_gpu[:] = state.gpu
     state.saved_passed[:] = state.passed

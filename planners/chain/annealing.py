@@ -1,4 +1,4 @@
-"""Better patterns by annealing: between the search and the compiled loop of `anneal_kernel`."""
+"""Better patterns by annealing: what stands between the search and the compiled loop of `anneal_kernel`."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ from ...instances.registry import violations_of
 from . import anneal_kernel
 from .schedule import longest_period, pattern_at
 
-# Steps of one round; they double when a few rounds found nothing.
-STEPS = 100_000
+# Steps of one round; they double each time that ROUNDS rounds found nothing.
+STEPS, ROUNDS = 100_000, 4
 # Tasks of a usual chain: of longer ones a round has fewer steps, since each takes longer and no round can be
 # interrupted.
 USUAL_TASKS = 48
-ROUNDS = 4
 # Limit on products of sizes and times in the compiled loops, which count in 64 bits.
 MOST_AREA = 2**61
-# Energies that are accepted now and then, at the begin and at the end of a round.
+# Increases of energy that are accepted now and then, at the beginning and at the end of a round.
 HOT, COLD = 0.05, 0.002
 
 
 class Annealer:
-    """Rounds of annealing at the period that would be an improvement; not to be shared by threads."""
+    """Rounds of annealing at the longest period that would be an improvement; not to be shared by threads."""
 
     def __init__(self, problem: ChainProblem, chain: IntegerChain, seed: int) -> None:
         self.problem, self.chain = problem, chain
@@ -107,7 +106,7 @@ def tables(chain: IntegerChain) -> anneal_kernel.Tables:
 
 
 def coarser(chain: IntegerChain) -> IntegerChain:
-    """With sizes in units so large that all of them times the longest time between two starts fit a machine word."""
+    """The chain with sizes in units so large that all of them times the longest time fit a machine word."""
     assert chain.memory is not None
     longest = (2 * chain.tasks + 1) * longest_period(chain)
     together = chain.memory + sum(chain.weights) + 2 * sum(chain.activations)
@@ -124,6 +123,7 @@ def coarser(chain: IntegerChain) -> IntegerChain:
 
 
 def _own_size(chain: IntegerChain, task: int) -> int:
+    """What a task alone holds while it runs; of tasks that take no time, a forward one holds its input."""
     if chain.timeless[task]:
         return chain.activations[task] if task < chain.layers else 0
     return chain.own_size(task)

@@ -16,18 +16,21 @@ from ..contract import Outcome, Request
 from .contiguous import Stages, best_contiguous, pipedream_partition
 from .simulation import Trace, simulate
 
-# PipeDream's way to plan: partitions for a grid of memory targets and batches in flight, run eagerly, measured after.
+# PipeDream's way to plan: partitions for a grid of memory targets and batches in flight, run eagerly, then measured.
 # The grid is ours (the paper does not print one): every number of batches in flight from 1 to two more than GPUs, and
-# memory targets in equal ratios between the least estimate that any partition meets and the one that all meet.
+# memory targets in equal ratios between a lower bound on the estimate and the estimate of all layers on one GPU.
 
+# Batches of one run.
 BATCHES = 500
+# Memory targets for each number of batches in flight.
 TARGETS = 12
+# Batches in flight beyond the number of GPUs.
 EXTRA_IN_FLIGHT = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One run: what was asked for, and what was measured."""
+    """One run: its memory target, batches in flight and borders, and what was measured."""
 
     target: float
     in_flight: int
@@ -55,7 +58,7 @@ def run_eagerly(problem: ChainProblem, borders: list[int], in_flight: int, targe
 
 
 def pipedream_points(problem: ChainProblem, stop: Callable[[], bool] = lambda: False) -> Iterator[Measured]:
-    """One run for every partition and number of batches in flight that the grid comes to."""
+    """One run for every pair of a partition and a number of batches in flight to which the grid leads."""
     seen: set[tuple[tuple[int, ...], int]] = set()
     for in_flight in range(1, problem.gpus + EXTRA_IN_FLIGHT + 1):
         for target in _targets(problem, in_flight):
@@ -69,8 +72,8 @@ def pipedream_points(problem: ChainProblem, stop: Callable[[], bool] = lambda: F
 
 
 def _targets(problem: ChainProblem, versions: int) -> list[float]:
-    """Targets from the least that PipeDream's estimate can be at this many versions to the estimate of all layers on
-    one GPU."""
+    """Targets from a lower bound on PipeDream's estimate at this many versions to the estimate of all layers on one
+    GPU."""
     stages, layers = Stages(problem), problem.layers
     estimates = [Fraction(versions * stages.estimate(i, i + 1), stages.parts) for i in range(layers)]
     most = float(sum(estimates))
@@ -90,7 +93,7 @@ def pareto(points: list[Measured]) -> list[Measured]:
 
 
 def memory_levels(problem: ChainProblem) -> tuple[float, float]:
-    """Peaks of the load-optimal contiguous partition, run eagerly with 1 and with two more batches than GPUs."""
+    """Peaks of the load-optimal contiguous partition, run eagerly with 1 batch in flight and with 2 more than GPUs."""
     borders = pipedream_partition(problem)
     assert borders is not None, "without a target some partition is always found"
     counts = (1, problem.gpus + EXTRA_IN_FLIGHT)
@@ -103,7 +106,7 @@ def memory_levels(problem: ChainProblem) -> tuple[float, float]:
 
 # The period is measured between these shares of the batches: 250 and 450 of 500.
 WARM_SHARE, DRAIN_SHARE = 0.5, 0.9
-# Batches per period of the patterns that are looked for in a trace.
+# Batches per period of the longest patterns that are looked for in a trace.
 LONGEST_CYCLE = 12
 # Copies of a tensor that one batch counts at a time, at most: kept, read and written, and in a slot.
 MOST_HELD = 4
@@ -136,11 +139,12 @@ def peak_memory(trace: Trace) -> list[Fraction]:
 
 
 def _peak(trace: Trace, gpu: int, weights: Sequence[int], sizes: Sequence[int]) -> float:
+    """The largest sum, at any time, of what is always there and of what lives for a while."""
     import numpy as np
 
     standing = _standing(trace, gpu, weights, sizes)
-    found = _intervals(trace, gpu, sizes)
-    intervals = [(start, end, size) for start, end, size in found if size and end > start]
+    lives = _intervals(trace, gpu, sizes)
+    intervals = [(start, end, size) for start, end, size in lives if size and end > start]
     if not intervals:
         return standing
     table = np.array(intervals)
@@ -159,6 +163,7 @@ def _standing(trace: Trace, gpu: int, weights: Sequence[int], sizes: Sequence[in
 
 
 def _crossing(trace: Trace, gpu: int) -> list[int]:
+    """The edges between this GPU and others."""
     problem, on = trace.problem, trace.allocation
     ends = {e: (on[problem.layer_of[e - 1]], on[problem.layer_of[e]]) for e in problem.remote_edges}
     return [e for e, (a, b) in ends.items() if a != b and gpu in (a, b)]
@@ -227,7 +232,7 @@ def _same(trace: Trace, batch: int, cycle: int, period: float) -> bool:
     return all(abs(later[edge] - time - period) <= slack for edge, time in sent.items())
 
 
-# Where no number is given, up to this many batches per GPU are tried between two flushes.
+# Batches per GPU between two flushes up to which all numbers are tried, where the user gives none.
 AUTO_FLUSH = 4
 
 
@@ -287,7 +292,7 @@ class Contiguous:
 
 @dataclass(frozen=True)
 class Flushing:
-    """Batches go in together, and the pipeline runs empty before the next ones."""
+    """GPipe or synchronous 1F1B: some batches run through the pipeline, and the next start once it is empty."""
 
     policy: str
 

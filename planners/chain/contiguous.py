@@ -18,7 +18,8 @@ from ...instances.base.amounts import Amount, as_written
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 
-# The bisection ends within this part of the longest period: the partition is what matters, its period is exact.
+# The bisection ends at an interval of the longest period divided by this. It need only find the partition, whose
+# period is then computed exactly.
 RESOLUTION = 10**12
 
 
@@ -80,11 +81,11 @@ class Stages:
         return self._loads[end] - self._loads[first]
 
     def estimate(self, first: int, end: int) -> int:
-        """What PipeDream counts for each of its versions: the weights once, and kept activations."""
+        """What PipeDream counts for each of its versions, in parts of a byte: weights once, and kept activations."""
         return self._versions[end] - self._versions[first] + self.kept(first, end)
 
     def kept(self, first: int, end: int) -> int:
-        """Bytes that one batch leaves behind between its forward and backward pass."""
+        """Memory that one batch keeps between its forward and backward pass, in parts of a byte."""
         return self._kept[end] - self._kept[first]
 
     def transfer(self, border: int) -> int:
@@ -95,13 +96,13 @@ class Stages:
         return times[border - 1] + times[self.problem.tasks - border - 1]
 
     def link_load(self, border: int) -> int:
-        """The busier direction where each has a link of its own."""
+        """Time on a border's link for one batch: that of the busier direction where each has a link of its own."""
         if self.problem.duplex == "half" or not 0 < border < self.problem.layers:
             return self.transfer(border)
         return max(self.edge_times[border - 1], self.edge_times[self.problem.tasks - border - 1])
 
     def peak(self, first: int, end: int, batches: int) -> int:
-        """Memory of a stage that keeps so many batches, forward and backward tasks running without a break."""
+        """Memory of a stage that keeps this number of batches and runs each pass without a break."""
         fixed = self._weights[end] - self._weights[first] + (batches - 1) * self.kept(first, end)
         if self.problem.memory_mode in ("inputs", "weights"):
             return fixed + self.kept(first, end)
@@ -117,7 +118,7 @@ class Stages:
 
 @dataclass(frozen=True, slots=True)
 class _Label:
-    """The best way to divide the layers from some one on: groups, the time used in the last one, first stage's end."""
+    """The best way to divide the layers behind a border: number of groups, time used in the last, first stage's end."""
 
     groups: int
     used: int
@@ -125,14 +126,14 @@ class _Label:
 
 
 def bounds_to_allocation(bounds: Sequence[int]) -> tuple[int, ...]:
-    """Borders 0 = b_0 < b_1 < ... < b_S = L to the GPU of each layer."""
+    """The GPU of each layer, from the borders 0 = b_0 < b_1 < ... < b_S = L."""
     return tuple(stage for stage, (a, b) in enumerate(pairwise(bounds)) for _ in range(a, b))
 
 
 def pipedream_partition(problem: ChainProblem, target: float | None = None, versions: int = 1) -> list[int] | None:
     """Borders that minimise the largest stage load or link time; None where no partition meets the target.
 
-    A stage must meet PipeDream's own estimate: `versions` of its weights and kept activations within `target`.
+    PipeDream's own estimate for a stage, `versions` times its weights and kept activations, must not exceed `target`.
     """
     stages = Stages(problem)
     most = None if target is None else as_written(target) * stages.parts
@@ -181,7 +182,7 @@ def best_contiguous(problem: ChainProblem, given: Sequence[int] | None = None) -
 
 
 def _divide(stages: Stages, limit: int) -> list[int] | None:
-    """Borders of a partition that fits the period and the memory; the last stages first."""
+    """Borders of a partition that fits the period and the memory, built from the last stage on; None: there is none."""
     problem = stages.problem
     layers, memory = problem.layers, stages.memory
     labels: dict[int, _Label] = {layers: _Label(1, 0, layers)}
@@ -209,7 +210,7 @@ def _divide(stages: Stages, limit: int) -> list[int] | None:
 
 
 def _pack(groups: int, used: int, time: int, limit: int) -> tuple[int, int] | None:
-    """Into the current group where it fits, else into the next one."""
+    """Put an item into the current group where it fits, else into the next one; None: it takes longer than a period."""
     if time > limit:
         return None
     return (groups, used + time) if used + time <= limit else (groups + 1, time)
@@ -223,7 +224,7 @@ def _trace(history: Sequence[dict[int, _Label]]) -> list[int]:
 
 
 def one_f_one_b(problem: ChainProblem, borders: Sequence[int], period: Amount) -> PatternPlan:
-    """1F1B*: forward passes without a pause; each group's backward pass starts whole periods after its forward pass."""
+    """1F1B*: forward passes without a pause; each group's backward pass whole periods after its forward pass ends."""
     forward, backward, packed = _groups(problem, borders, as_written(period))
     least = max(forward[k] + backward[k] for k in forward)
     starts = [Fraction(0)] * problem.tasks
@@ -278,7 +279,7 @@ def _times(problem: ChainProblem, item: Item) -> tuple[Fraction, Fraction]:
 def _groups(
     problem: ChainProblem, borders: Sequence[int], limit: Fraction
 ) -> tuple[dict[int, Fraction], dict[int, Fraction], list[tuple[Item, int]]]:
-    """Per group its forward and backward time; and every item with its group, in the order of the chain."""
+    """Forward time and backward time of each group; and every item with its group, in the order of the chain."""
     forward: dict[int, Fraction] = {}
     backward: dict[int, Fraction] = {}
     packed: list[tuple[Item, int]] = []
@@ -302,7 +303,7 @@ def _run(
     starts: list[Fraction],
     transfers: dict[int, Fraction],
 ) -> Fraction:
-    """Note the starts of an item's tasks, one after the other from `now` on; the time when it ends."""
+    """Note the starts of an item's tasks, one after the other from `now` on; return the time when the last ends."""
     first, end = item
     if first == end:
         edge = problem.tasks - first if back else first

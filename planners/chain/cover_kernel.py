@@ -1,7 +1,7 @@
 """All partitions of a chain into sets of layers that may be on GPUs: an exact cover, in plain loops over arrays.
 
-Sets are bits. What is found out about pairs of sets while the walk is on is noted in a table that it reads, so a pair
-is only examined when a partition needs it. Compiled where numba is at hand.
+A set is a number whose bits are its layers. The walk reads a table of pairs that cannot be together. Pairs are noted
+there while the walk is on, so a pair is only examined when a partition needs it. Compiled where numba is at hand.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import numpy as np
 
 from .anneal_kernel import Tables
 
+# What `go_on` returns: a partition is chosen, no other is left, or the steps are used up.
 FOUND, DONE, PAUSED = 1, 0, -1
+# What `list_sets` returns where there are more sets than it has room for.
 TOO_MANY = -1
 # Nodes of the search for sets, for each set that is wanted; beyond them the sets count as too many.
 NODES_PER_SET = 40
@@ -29,17 +31,18 @@ class Covers(NamedTuple):
     areas: Any
     """The area of each set, rounded down to a unit."""
     room: int
-    """Room for the areas of a partition, when layers that are in no set have theirs."""
+    """Room for the areas of a partition, beside the areas of layers that are in no set."""
     layer_loads: Any
-    """The load of each layer that is in sets: of all layers, or of the first ones."""
+    """The load of each layer that is in sets. These are all layers or the first ones."""
     gpus: int
     period: int
 
 
 class Walk(NamedTuple):
-    """One walk, to be resumed: for each GPU the sets that may be chosen, the ways to go on, and how far it is."""
+    """One walk, to be resumed: for each number of sets that are chosen, which sets may follow and which were tried."""
 
     depth: Any
+    """One number: how deep the walk is, from 0 on; negative at its end."""
     chosen: Any
     open: Any
     """Row d: sets that may follow the first d ones."""
@@ -48,13 +51,14 @@ class Walk(NamedTuple):
     """Row d: those of them with the layer that was picked."""
     ways_counts: Any
     at: Any
+    """Cell d: how many sets of row d of `ways` were tried."""
 
 
 # ---- sets --------------------------------------------------------------------------------------------------
 
 
 def areas_of(tables: Tables) -> Any:
-    """Lower bound on size times time that each layer occupies for one batch; weights and slots are not counted."""
+    """For each layer, a lower bound on the size times time that one batch occupies; weights and slots do not count."""
     tasks = len(tables.durations)
     layers = tasks // 2
     areas = np.zeros(layers, dtype=np.int64)
@@ -70,7 +74,8 @@ def areas_of(tables: Tables) -> Any:
 def list_sets(tables: Tables, layers: int, period: int, least: int, found: Any) -> int:
     """Sets of the first layers with a load from `least` to the period, for which Little's law leaves room.
 
-    Row by row the set and its area; how many there are, TOO_MANY where they are more than `found` has room for.
+    A row of `found` gets a set and its area. Returns the number of sets, or TOO_MANY where there are more sets than
+    rows or the search takes too many nodes.
     """
     tasks = len(tables.durations)
     areas = areas_of(tables)
@@ -125,7 +130,7 @@ def put_apart(covers: Covers, i: int, j: int) -> None:
 
 
 def begin(covers: Covers, walk: Walk, root: int) -> None:
-    """At the partitions with this set, or at all of them for a negative number."""
+    """Start a walk over the partitions with the set of this number, or, if it is negative, over all partitions."""
     walk.depth[0] = 0
     walk.counts[0] = len(covers.sets)
     for i in range(len(covers.sets)):
@@ -139,7 +144,7 @@ def begin(covers: Covers, walk: Walk, root: int) -> None:
 
 
 def follow(covers: Covers, walk: Walk, depth: int) -> bool:
-    """List the sets that may come after what is chosen up to `depth`; False: that leads nowhere."""
+    """List the sets that may follow those chosen up to `depth`, and pick a layer; False: they lead nowhere."""
     missing = (1 << len(covers.layer_loads)) - 1
     for d in range(depth + 1):
         missing &= ~covers.sets[walk.chosen[d]]
@@ -166,7 +171,7 @@ def follow(covers: Covers, walk: Walk, depth: int) -> bool:
 
 
 def pick(covers: Covers, walk: Walk, depth: int, missing: int) -> bool:
-    """The ways to go on: sets with the layer that is in the fewest."""
+    """List the ways to go on, the sets with the layer that is in the fewest sets; False: a layer is in none."""
     best, fewest = -1, len(covers.sets) + 1
     for layer in range(len(covers.layer_loads)):
         if missing >> layer & 1 == 0:
@@ -187,7 +192,7 @@ def pick(covers: Covers, walk: Walk, depth: int, missing: int) -> bool:
 
 
 def go_on(covers: Covers, walk: Walk, steps: int) -> int:
-    """To the next partition, which is then `chosen` up to `depth`; DONE, or PAUSED after so many steps."""
+    """Walk to the next partition, which is then `chosen` up to `depth`: FOUND; or DONE, or PAUSED after `steps`."""
     while walk.depth[0] >= 0:
         depth = walk.depth[0]
         if walk.at[depth] == walk.ways_counts[depth]:

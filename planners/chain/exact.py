@@ -29,6 +29,7 @@ from .search import Refuted, Search
 from .smallest_memory import memory_of, one_by_one
 from .solver import Solver
 
+# How the bound of a result was checked, in the words of the result.
 LOADS_DECIDE = "every allocation reaches its largest load, and no allocation has a smaller one"
 REFUTED_ON_GRIDS = "shorter periods were refuted on whole steps of a grid, with all times rounded down to it"
 
@@ -47,7 +48,7 @@ class BestSoFar:
         """Numbers of schedules that were sought and of facts that were refuted."""
 
     def tell(self, plan: PatternPlan | None, bound: float) -> None:
-        """A plan or None, and a bound: kept where they are better."""
+        """Keep the plan and the bound where they are better than those so far, and post them."""
         if plan is not None and (self.best is None or plan.period < self.best.period):
             self.best = plan
         if self.best is not None:
@@ -103,6 +104,7 @@ class GivenAllocation(BestSoFar):
             return self.answer(Stop.INTERRUPTED)
 
     def _on_grids(self) -> Stop:
+        """Search the coarse grid, then a fine one below the plan that the coarse one gave; say why the search ended."""
         coarse = integer_chain(self.problem, coarse_steps(self.problem))
         first = self._schedule(coarse, 0)
         if self.best is None:
@@ -119,7 +121,7 @@ class GivenAllocation(BestSoFar):
         return Stop.COMPLETED if last.proven or last.finer else self.solver.unfinished()
 
     def _schedule(self, chain: IntegerChain, refuted: int) -> Schedule:
-        """On one grid, below the best plan."""
+        """The best schedule on one grid whose period is below that of the best plan."""
         cutoff = None if self.best is None else self.best.period
         refuted = max(refuted, math.ceil(as_written(self.bound) * chain.steps) - 1)
         answer = best_schedule(self.problem, chain, self.allocation, cutoff, self.solver, None, refuted)
@@ -128,7 +130,7 @@ class GivenAllocation(BestSoFar):
 
 
 class ExactBeaumont:
-    """Allocations from a relaxation, schedules by CP, and cores of what was refuted; loads alone without a limit."""
+    """Takes allocations from a relaxation, schedules by CP, and learns cores; without a limit loads alone decide."""
 
     def plan(self, request: Request) -> Outcome:
         problem: ChainProblem = request.problem
@@ -144,7 +146,7 @@ PLANNER = ExactBeaumont()
 
 
 def check(problem: ChainProblem) -> None:
-    """The memory modes for which orders and shifts decide the memory; and time must pass."""
+    """Refuse mode strict with a limit, where orders and shifts do not decide the memory, and chains without time."""
     if problem.memory_mode == "strict" and problem.memory_bytes is not None:
         raise InputError(
             "memory_mode",
@@ -156,7 +158,7 @@ def check(problem: ChainProblem) -> None:
 
 
 class _Run(BestSoFar):
-    """One request on grids from coarse to fine; several threads tell of what they find."""
+    """One request on grids from coarse to fine; several threads report what they find to `tell`."""
 
     def __init__(self, problem: ChainProblem, request: Request) -> None:
         super().__init__(problem, request, lower_bound(problem))
@@ -164,7 +166,7 @@ class _Run(BestSoFar):
         self._lock = threading.Lock()
 
     def tell(self, plan: PatternPlan | None, bound: float) -> None:
-        """Stop everything once the gap that was asked for is reached."""
+        """Keep what is better, and stop everything once the gap that was asked for is reached."""
         with self._lock:
             super().tell(plan, bound)
             if self._close_enough():
@@ -177,7 +179,7 @@ class _Run(BestSoFar):
     # ---- no memory limit: an allocation problem -----------------------------------------------------------
 
     def without_memory(self) -> Outcome:
-        """The schedule model is not touched: every allocation can reach its largest load (Lemma 1)."""
+        """Seek only an allocation, and no schedule: every allocation can reach its largest load (Lemma 1)."""
         start = best_contiguous(self.problem)
         assert start is not None
         self.tell(packed_pattern(self.problem, start.allocation), 0.0)
@@ -209,7 +211,7 @@ class _Run(BestSoFar):
         return self._outcome(search.done())
 
     def _run(self, search: Search) -> None:
-        """One grid; of a finer one the schedules come on top, and what was refuted is among what it has refuted."""
+        """Search one grid, and count: schedules of all grids; facts of this grid, which has taken over those before."""
         search.run(self.workers)
         self.counts = {
             "schedules": self.counts.get("schedules", 0) + search.schedules,
@@ -225,7 +227,7 @@ class _Run(BestSoFar):
         return replace(plan, allocation=canonical(plan.allocation))
 
     def _settle(self, search: Search) -> None:
-        """Below the plan there is no ratio left that could be a least period."""
+        """Prove the plan optimal where no ratio below its period is left that could be a least period."""
         chain = search.chain
         ratios = chain.exact and chain.steps >= chain.most_shifts * coarse_steps(self.problem)
         decided = search.lower >= search.ceiling and not self.problem.exclusive_buffers

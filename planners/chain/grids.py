@@ -11,8 +11,9 @@ from ...instances.base.result import PROVEN_TOLERANCE
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 
-# Steps in the least period on the first grid, where the times do not give a grid themselves.
+# Steps on the first grid in an even share of all times, where the times do not give a grid themselves, ...
 COARSE_STEPS = 2_000
+# ... and up to how many steps their own grid is manageable.
 MOST_COARSE_STEPS = 100_000
 # A step of the last grid relative to the period: what is refuted up to the step below the plan proves it.
 FINE_SHARE = 0.5 * PROVEN_TOLERANCE

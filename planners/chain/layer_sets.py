@@ -23,31 +23,35 @@ from ...instances.base.compiled import compiled
 from . import cover_kernel, window_kernel
 from .annealing import array, tables
 
+# A layer that is on a GPU of no set, and one that is on any GPU, as in `window_kernel`.
 UNKNOWN, OPEN = -1, -2
 
-# Sets are the bits of a machine word. Of longer chains only the first layers are in sets, the others on any GPU.
+# Sets are bits of a machine word. Of longer chains only the first layers are in sets; the others are on any GPU.
 MOST_LAYERS = 60
-# Sets of the first layers: of a long chain so many layers are in sets as have no more sets than this.
+# Of a long chain as many layers are in sets as have no more sets than this.
 MOST_SETS_OF_FIRST = 20_000
-# Sets that load and area allow. More are not looked at.
+# Sets that load and area allow. If there are more, there is no walk.
 MOST_SETS = 200_000
-# A table of which may be together takes a bit for each pair of those that a GPU can hold.
+# Sets that a GPU can hold. A table takes a bit for each pair of them.
 MOST_GOOD = 20_000
-# Patience with one GPU, with several, and with all of them.
+# Nodes of search for one GPU, for several, and for all of them.
 NODES_ALONE, NODES_TOGETHER, NODES_WHOLE = 2_000, 300, 10_000
-# What is found out about more sets than these is not worth the room.
+# Answers about more sets than this together are not remembered, since they would take much room.
 REMEMBERED = 2
-CHUNK, STEPS, SLICE_S, PAUSE_S = 200, 2_000, 0.3, 0.02
+# Sets in one piece of the walk that asks which sets a GPU can hold, and steps of a walk over partitions at a time.
+CHUNK, STEPS = 200, 2_000
+# Seconds for which a thread goes on with a piece, and for which it sleeps if no piece is left.
+SLICE_S, PAUSE_S = 0.3, 0.02
 
+# A candidate (sets, or the allocation made of them), or None: a pause between two candidates.
 Step = tuple[int, ...] | None
-# Candidates, and pauses between them.
 Steps = Iterator[Step]
 
 
 @dataclass
 class Facts:
-    """What is known of sets of layers: which cannot be on GPUs together, for all periods. Threads share it, and
-    two of them may find the same."""
+    """What is known of sets of layers at all periods: which ones cannot be on GPUs together. Threads share the facts,
+    and two threads may find out the same."""
 
     chain: IntegerChain
     layers: int
@@ -73,10 +77,9 @@ class Facts:
         return self.layers == self.chain.layers
 
     def load_sets(self, period: int, most: int | None = None) -> dict[int, int] | None:
-        """Sets of layers, as bits, that a GPU may hold at this period by load and area, each with the area that
-        it takes; None: there are more than `most`.
+        """Sets of layers, as bits, that a GPU may hold at this period by load and area; None: there are too many.
 
-        With the areas that they occupy in a period, slots and weights included.
+        Each comes with the area that it occupies in a period, slots and weights included.
         """
         loads = sum(map(self.chain.load, range(self.layers)))
         sets = np.zeros((MOST_SETS if most is None else most, 2), np.int64)
@@ -132,10 +135,10 @@ def layers_of(members: int) -> list[int]:
 
 
 class Covering:
-    """The compiled walk over the partitions into some sets, and what is known of pairs of them."""
+    """The compiled walks over the partitions into some sets, and the pairs of sets that cannot be together."""
 
     def __init__(self, facts: Facts, sets: Mapping[int, int], period: int) -> None:
-        """`sets`: with their areas."""
+        """`sets`: the sets of layers as bits, with their areas."""
         chain = facts.chain
         loads = [chain.load(layer) for layer in range(facts.layers)]
         unit = 2 * chain.gpus  # all areas together fit a machine word
@@ -151,7 +154,7 @@ class Covering:
         )
 
     def begin(self, root: int) -> Any:
-        """A walk over the partitions with this set; a negative number: over all of them."""
+        """A walk over the partitions with the set of this number; if it is negative, over all partitions."""
         n, gpus = len(self.covers.sets), self.covers.gpus
         walk = cover_kernel.Walk(
             depth=array([0]),
@@ -177,7 +180,7 @@ class Covering:
         return [int(i) for i in walk.chosen[: walk.depth[0] + 1]]
 
     def put_apart(self, i: int, j: int) -> None:
-        """These two are in no partition together."""
+        """Note that the two sets of these numbers are in no partition together."""
         cover_kernel.put_apart(self.covers, i, j)
 
 
@@ -230,7 +233,7 @@ class Partitions:
         return allocation
 
     def settle(self) -> None:
-        """What was to be done about one candidate is done; until then the walk is not."""
+        """Note that one candidate has been dealt with; the walk is not `done` before."""
         with self._lock:
             self._unsettled -= 1
 
@@ -261,6 +264,7 @@ class Partitions:
         return None
 
     def _alone(self, sets: list[int]) -> Steps:
+        """Collect those of the sets that a GPU can hold, with a pause after each."""
         for members in sets:
             if not self.facts.refuted((members,), self.period, NODES_ALONE):
                 self._good.append(members)
@@ -299,12 +303,12 @@ class Partitions:
 
 
 def _in_order(sets: Iterable[int]) -> tuple[int, ...]:
-    """By their first layers."""
+    """The sets in the order of their first layers."""
     return tuple(sorted(sets, key=lambda members: members & -members))
 
 
 def allocation_of(chain: IntegerChain, sets: Iterable[int]) -> tuple[int, ...]:
-    """GPUs numbered by their first layers."""
+    """The allocation with one set on each GPU, GPUs numbered by their first layers."""
     gpu = {layer: g for g, members in enumerate(_in_order(sets)) for layer in layers_of(members)}
     return tuple(gpu[layer] for layer in range(chain.layers))
 

@@ -30,13 +30,13 @@ from .allocation import least_period
 from .contiguous import one_batch
 from .solver import Solver
 
-# Waiting costs memory: the solver's linear relaxation sees that, its propagation does not.
+# Waiting costs memory: CP-SAT's linear relaxation sees that, its propagation does not.
 THOROUGH: Mapping[str, Any] = {"linearization_level": 2}
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What is known about one allocation below a cut-off."""
+    """The best pattern of one allocation below a cut-off, and the periods that are refuted for it."""
 
     plan: PatternPlan | None
     """The best pattern that was found; its period is below the cut-off."""
@@ -50,7 +50,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The answer for one period: None where the limit came first."""
+    """The answer for one period; `fits` is None where the limit came first."""
 
     fits: bool | None
     values: Mapping[str, float] | None = None
@@ -59,7 +59,7 @@ class Fit:
 def fit(
     chain: IntegerChain, known: Known, period: int, solver: Solver, limit_s: float | None = None, slack: int = 0
 ) -> Fit:
-    """Does what is known fit the period?"""
+    """Does any pattern of this period have what is known of the allocation?"""
     if overloaded(chain, known, period):
         return Fit(False)
     data = fixed_allocation.payload(chain, known, period, slack)
@@ -72,7 +72,7 @@ def fit(
 
 
 def slack_between(chain: IntegerChain, refuted: int, period: int) -> int:
-    """Steps beyond the period that exclusive buffers may be held, so that no pattern is lost whose period lies between.
+    """Steps beyond the period that exclusive buffers may be held, so that no pattern between `refuted` and it is lost.
 
     A pattern of a period T keeps its positions where T grows; then what is held for up to a period is held longer by
     up to as much as T has grown, as it lags at most two periods behind. Times that are rounded down add a step.
@@ -118,8 +118,8 @@ def best_schedule(
     ceiling = ceiling if most is None else min(ceiling, most)
     exact = chain.exact_sizes and not chain.exclusive_buffers
     plan: PatternPlan | None = None
+    # Length of the interval to be refuted next, with exclusive buffers; 0: ask for the ceiling itself.
     length = 0
-    """Length of the interval to be refuted next, with exclusive buffers; 0: ask for the ceiling itself."""
     while ceiling > refuted:
         period = min(ceiling, refuted + length) if length else ceiling
         slack = slack_between(chain, refuted, period) if length else 0
@@ -133,11 +133,11 @@ def best_schedule(
             refuted, length = period, 2 * length
             continue
         assert answer.values is not None
-        found = pattern(problem, chain, allocation, answer.values)
-        better = found is not None and (cutoff is None or found.period < cutoff)
-        if found is not None and better and (exact or not violations_of(problem, found)):
-            plan, cutoff = found, found.period
-            ceiling, length = min(ceiling, chain.last_below(found.period)), 0
+        timed = pattern(problem, chain, allocation, answer.values)
+        better = timed is not None and (cutoff is None or timed.period < cutoff)
+        if timed is not None and better and (exact or not violations_of(problem, timed)):
+            plan, cutoff = timed, timed.period
+            ceiling, length = min(ceiling, chain.last_below(timed.period)), 0
         elif length and period - refuted > 1:
             length = (period - refuted) // 2
         else:
@@ -147,7 +147,7 @@ def best_schedule(
 
 
 def longest_period(chain: IntegerChain) -> int:
-    """One batch after the other: if this does not fit the memory, nothing does."""
+    """The period, in steps, in which one batch runs after the other: if that does not fit the memory, nothing does."""
     return sum(chain.durations) + sum(chain.transfers) + chain.tasks
 
 
@@ -157,7 +157,7 @@ def longest_period(chain: IntegerChain) -> int:
 def pattern(
     problem: ChainProblem, chain: IntegerChain, allocation: Sequence[int], values: Mapping[str, float]
 ) -> PatternPlan | None:
-    """Orders and shifts of a solution, timed with the problem's own numbers."""
+    """The pattern with the orders and shifts of a solution, and with the problem's own times."""
     path = fixed_allocation.path_of(chain, Known.whole(allocation))
     orders, relations = _orders(path, values), _relations(path, values)
     shifts = _shifts(path, orders, relations, values)
@@ -172,7 +172,10 @@ def pattern_at(
     sent: Sequence[int],
     period: int,
 ) -> PatternPlan | None:
-    """Orders and shifts of absolute starts in steps (of tasks, and by edge of transfers), with the true times."""
+    """The pattern with the orders and shifts of absolute starts in steps, and with the problem's own times.
+
+    `starts`: of each task; `sent`: of the transfer of each edge.
+    """
     path = fixed_allocation.path_of(chain, Known.whole(allocation))
     times = [starts[a.task] if a.task is not None else sent[a.edge or 0] for a in path.activities]
     batches = [-(-(time + a.duration) // period) - 1 for time, a in zip(times, path.activities, strict=True)]
@@ -192,6 +195,7 @@ def _tightened(
     relations: Relations[int],
     shifts: Sequence[int],
 ) -> PatternPlan | None:
+    """The pattern of least period with these orders and shifts; None where no period allows them."""
     hops = [as_written(problem.edge_times[edge - 1]) for edge in _cut_edges(problem, allocation)]
     waits = _waits(problem, path, orders, shifts)
     waits += [Wait(*wait) for wait in relations.waits(lambda i: _duration(problem, path, i))]
@@ -293,17 +297,17 @@ def _cut_edges(problem: ChainProblem, allocation: Sequence[int]) -> list[int]:
     return [e for e in problem.remote_edges if allocation[layer[e - 1]] != allocation[layer[e]]]
 
 
-# Why an allocation fits no period below the cut-off, in as few words as possible: the fewer, the more it excludes.
+# Why an allocation fits no period below the cut-off, in as few facts as possible: the fewer, the more they exclude.
 # First each GPU alone (the others may run as they like), then pairs of GPUs. What is refuted is cut down to a core:
 # layers, neighbours and cuts are left out one after the other as long as the rest is still refuted.
 
-# A part that takes longer is not worth refuting: the whole is asked instead.
+# Seconds for one part. A part that takes longer is not worth refuting: the whole is asked instead.
 CHECK_LIMIT_S = 10.0
 
 
 @dataclass
 class Refuter:
-    """Answers "does this part fit that period?" and remembers; may be shared by threads."""
+    """Answers "does this part fit that period?" and remembers the answers; threads may share it."""
 
     chain: IntegerChain
     solver: Solver
@@ -329,7 +333,7 @@ class Refuter:
         return answer.fits is False
 
     def cores(self, allocation: Sequence[int], period: int, gpus: int) -> list[Known]:
-        """A core for each set of so many GPUs that cannot fit the period, whatever the others do."""
+        """A core for each set of `gpus` GPUs that cannot fit the period, whatever the others do."""
         groups = Known.whole(allocation).groups
         if gpus >= len(groups):
             return []
@@ -346,7 +350,7 @@ class Refuter:
         return None
 
     def _apart(self, groups: Sequence[frozenset[int]], g: int) -> frozenset[int]:
-        """The neighbours of a group that are in none: what is sent across these borders, is."""
+        """The neighbours of a group that are in no group: they are on other GPUs, so tensors are sent between them."""
         inside = frozenset().union(*groups)
         neighbours = {n for layer in groups[g] for n in (layer - 1, layer + 1) if 0 <= n < self.chain.layers}
         return frozenset(neighbours - inside)
@@ -360,7 +364,7 @@ class Refuter:
         )
 
     def _shrink(self, known: Known, period: int) -> Known:
-        """Leave out what is not needed, one thing after the other; large cores first lose layers."""
+        """Leave out facts that are not needed, one after the other: cuts first, then layers, then neighbours."""
         removed = True
         while removed:
             removed = False

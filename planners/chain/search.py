@@ -31,15 +31,15 @@ from .solver import Solver
 
 # ---- At which period to walk over the partitions next: low ones are exhausted soon, high ones lift the bound -
 
-# Where in the gap the next level lies.
+# Where in the gap the next level lies, as a share of it.
 SHARE = 0.5
-# At a level before lower ones are exhausted first; longer each time that there is none left below it.
+# Seconds at a level before lower ones are exhausted first; twice as long each time that no lower one is left.
 PATIENCE_S = 3.0
 
 
 @dataclass
 class Levels:
-    """The walk that is on, and those that wait for it. Changed under the lock of the search."""
+    """The current walk over partitions, and walks that wait. Changed under the lock of the search."""
 
     chain: IntegerChain
     current: Partitions | None = None
@@ -86,11 +86,13 @@ class Levels:
         return lowest
 
     def _between(self, floor: int, ceiling: int) -> int:
+        """The period to walk at next, above `floor` and up to `ceiling`."""
         if ceiling - floor <= CLOSE_SHARE * ceiling:
             return ceiling
         return floor + max(1, int(SHARE * (ceiling - floor)))
 
     def _begin(self, period: int) -> Partitions | None:
+        """Begin a walk; None where there are too many sets for one."""
         assert self.facts is not None
         sets = self.facts.load_sets(period)
         if sets is None:
@@ -101,21 +103,22 @@ class Levels:
         return self.current
 
 
-# Where in the gap the level lies that is to be exhausted next.
+# Where in the gap the level lies that is to be exhausted next, as a share of it.
 FIRST_SHARE = 0.3
 # Number of allocations that are tried at a level before it is lowered: a low level is exhausted sooner.
 PATIENCE = 8
+# Factors on the share: when a level is lowered, and when the bound has been lifted.
 LOWER_BY, RAISE_BY = 0.6, 1.5
-# Where in the gap the allocations are sought that are to give better patterns.
+# Between which shares of the gap allocations are sought that are to give better patterns.
 IMPROVING_SHARES = (0.15, 0.9)
-# Problems that take no more processor time are not worth loops that have to be compiled or loaded: annealing, and
-# walks. Seconds of the clock would have them compiled for small problems wherever a machine is busy.
+# Seconds of processor time after which it is worth compiling or loading the loops of annealing, and those of walks.
+# Seconds of the clock would have them compiled for small problems wherever a machine is busy.
 QUICK_S, BRIEF_S = 3.0, 1.0
-# After so many rounds that found nothing, annealing rests for one more step between two rounds,
+# After each of so many rounds in turn that found nothing, annealing rests for one more step between two rounds, ...
 ROUNDS_IN_TURN = 4
-# ... and for no more than this.
+# ... but for no more steps than this.
 MOST_REST = 10
-# Beyond this, annealing has no more time than walks, where there are any.
+# Seconds that annealing may take beyond the time of walks, where there are any.
 ANNEALED_FIRST_S = 5.0
 # Gap, relative to the upper bound, in which the last level is taken at once.
 CLOSE_SHARE = 0.01
@@ -129,13 +132,15 @@ SCHEDULE_LIMIT_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Refuted:
+    """Facts about an allocation, and the period in steps up to which none that has them fits."""
+
     known: Known
     period: int
 
 
 @dataclass
 class Search:
-    """One grid. All state is shared by the workers and changed under the lock."""
+    """The search on one grid. All state is shared by the workers and changed under the lock."""
 
     problem: ChainProblem
     chain: IntegerChain
@@ -199,7 +204,7 @@ class Search:
             raise self.failure
 
     def _load_loops(self) -> None:
-        """What is not over soon is worth machine code; the workers go on while this thread loads or compiles it."""
+        """Load or compile loops once the search has taken long enough to repay that; the workers go on meanwhile."""
         spent = process_time() - self.spent_before
         if self.levels.facts is None and repays_loading(spent, BRIEF_S) and self.levels.suited:
             self.levels.load(self.ceiling)
@@ -224,6 +229,7 @@ class Search:
             self.changed.notify_all()
 
     def _step(self) -> None:
+        """What a worker does next: the first bound, a round of annealing, a piece of a walk, or one allocation."""
         with self.changed:
             first, self.bounded = not self.bounded and self.plan is not None, True
         if first:
@@ -242,7 +248,7 @@ class Search:
             self._relax(level, improving, refuted, waiting)
 
     def _walk(self) -> bool:
-        """Go on with the walk over partitions, where there is one."""
+        """Go on with the walk over partitions; False where there is none or nothing in it to do now."""
         if self.plan is None or now() - self.started < BRIEF_S or self.levels.facts is None:
             return False
         with self.changed:
@@ -261,7 +267,7 @@ class Search:
         return not walk.idle
 
     def _try(self, allocation: tuple[int, ...], level: int) -> None:
-        """Schedule a candidate, unless it is known."""
+        """Schedule a candidate, unless it is refuted, put off, or another worker's."""
         with self.changed:
             known = allocation in self.busy or allocation in self.postponed or allocation in self.undecided
             if known or self.refuter.longest_refuted.get(Known.whole(allocation), 0) >= level:
@@ -284,24 +290,24 @@ class Search:
         self, level: int, improving: bool, refuted: Sequence[Known], waiting: Sequence[tuple[int, ...]]
     ) -> None:
         """Ask the relaxation for an allocation, and examine it."""
-        found = candidate(
+        answer = candidate(
             self.chain, level, [*refuted, *map(Known.whole, waiting)], self.solver, self.relaxation_limit_s
         )
-        if found.allocation is None and not found.exhausted:
+        if answer.allocation is None and not answer.exhausted:
             self.relaxation_limit_s *= 2
-        elif found.exhausted:
+        elif answer.exhausted:
             self._exhausted(level, waiting)
         else:
-            assert found.allocation is not None
+            assert answer.allocation is not None
             with self.changed:
-                if found.allocation in self.busy:
+                if answer.allocation in self.busy:
                     return
-                self.busy.add(found.allocation)
-            with self._busy_with(found.allocation):
-                self._examine(found.allocation, self.ceiling if improving else level)
+                self.busy.add(answer.allocation)
+            with self._busy_with(answer.allocation):
+                self._examine(answer.allocation, self.ceiling if improving else level)
 
     def _bound(self) -> None:
-        """What the relaxation alone refutes, roughly: a start for the levels."""
+        """Lift the lower bound to what the relaxation alone refutes, roughly: a start for the levels."""
         resolution = max(1, int(CLOSE_SHARE * self.ceiling))
         refuted = period_bound(self.chain, self.lower, self.ceiling, resolution, self.solver, BOUND_LIMIT_S)
         with self.changed:
@@ -323,7 +329,8 @@ class Search:
         return floor + max(1, int(self.share * gap))
 
     def _exhausted(self, level: int, waiting: Sequence[tuple[int, ...]]) -> None:
-        """Only those of the waiting allocations that are under examination or postponed can be at the level."""
+        """No allocation but the waiting ones can be at the level: wait while one is examined, else lift the bound as
+        far as the others allow, and schedule one that was postponed."""
         with self.changed:
             if any(allocation in self.busy for allocation in waiting):
                 self.changed.wait(1.0)
@@ -352,7 +359,7 @@ class Search:
     # ---- one allocation --------------------------------------------------------------------------------------
 
     def _may_anneal(self) -> bool:
-        """One worker at a time, on problems that are not over soon, and the more rarely the less it finds."""
+        """May this step anneal? One worker at a time may, on long searches, the more rarely the less it finds."""
         if self.plan is None or self.chain.exclusive_buffers or self.annealing:
             return False
         if self.annealer is None or (self.walked_s and self.annealed_s > self.walked_s + ANNEALED_FIRST_S):
@@ -361,26 +368,27 @@ class Search:
         return self.rested > self.rest
 
     def _anneal(self) -> None:
-        """A round from the best plan; once that finds nothing more, its allocation is scheduled as well as can be."""
+        """One round from the best plan. If it finds nothing, the plan's allocation gets its best schedule, once."""
         plan = self.plan
         assert plan is not None
         begun = now()
         try:
             assert self.annealer is not None
-            found = self.annealer.improve(plan, self.ceiling)
+            better = self.annealer.improve(plan, self.ceiling)
             with self.changed:
                 self.annealed_s += now() - begun
-                self.failed_rounds = 0 if found is not None else self.failed_rounds + 1
+                self.failed_rounds = 0 if better is not None else self.failed_rounds + 1
                 self.rest, self.rested = min(MOST_REST, self.failed_rounds // ROUNDS_IN_TURN), 0
-                if found is not None and (self.plan is None or found.period < self.plan.period):
-                    self.plan = found
-                    self.tell(found, self.chain.true_time(self.lower))
+                if better is not None and (self.plan is None or better.period < self.plan.period):
+                    self.plan = better
+                    self.tell(better, self.chain.true_time(self.lower))
         finally:
             self.annealing = False
-        if found is None and plan.allocation not in self.scheduled:
+        if better is None and plan.allocation not in self.scheduled:
             self._schedule(plan.allocation, self.lower)
 
     def _examine(self, allocation: tuple[int, ...], level: int) -> None:
+        """Learn cores from single GPUs or pairs that cannot fit; where there are none, schedule the allocation."""
         ceiling = self.ceiling
         for gpus in (1, 2):
             for period in sorted({ceiling, level}, reverse=True):
@@ -419,7 +427,7 @@ class Search:
                 self.postponed[allocation] = answer.refuted
 
     def _windows_refute(self, allocation: tuple[int, ...]) -> Schedule | None:
-        """Where branch and bound says at once that there is no better schedule, no solver need be asked."""
+        """The answer where branch and bound refutes every better schedule at once, so that no solver need be asked."""
         ceiling = self.ceiling
         facts = self.levels.facts
         if self.plan is None or facts is None or not facts.whole:

@@ -1,8 +1,8 @@
 """Contiguous stages at work, event by event: the eager 1F1B of PipeDream, and the synchronous schedules.
 
-Who is idle takes what is ready: `eager` alternates between forward and backward passes, oldest batch first;
+An idle GPU takes what is ready: `eager` alternates between forward and backward passes, oldest batch first;
 `gpipe` does all forward passes before the first backward one; `flush` is 1F1B that drains after its batches.
-Links serve transfers first come, first served. The same machine runs every policy, so that they compare.
+Links serve transfers first come, first served. One simulator runs every policy, so their results are comparable.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Link:
 
 
 def simulate(problem: ChainProblem, borders: Sequence[int], batches: int, in_flight: int, policy: str) -> Trace:
-    """Run so many batches; at most `in_flight` are between injection and completion."""
+    """Run this number of batches; at most `in_flight` of them are between injection and completion at any time."""
     return _Simulation(problem, borders, batches, in_flight, policy).run()
 
 
@@ -105,7 +105,7 @@ class _Simulation:
                     self._start_pass(s, stage, way)
 
     def _choose(self, s: int, stage: _Stage) -> int | None:
-        """0: forward, 1: backward, None: wait."""
+        """The pass that a stage starts next: 0 a forward one, 1 a backward one, None: it waits."""
         forward, backward = bool(stage.ready[0]), bool(stage.ready[1])
         if self.policy == "gpipe":
             backward = backward and stage.done[0] == self.batches
@@ -164,7 +164,7 @@ class _Simulation:
 
 
 def _links(problem: ChainProblem, stages: int) -> dict[tuple[int, int], _Link]:
-    """One link per border for both directions, or one for each."""
+    """The links of each border: one for both directions, or one for each direction (duplex "full")."""
     links: dict[tuple[int, int], _Link] = {}
     for border in range(1, stages):
         links[border, 0] = _Link()

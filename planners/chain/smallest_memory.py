@@ -30,8 +30,9 @@ from .solver import Solver
 
 Watch = Callable[[Progress], None] | None
 
+# The reason that a result gives for its value.
 ONE_BY_ONE = "one batch at a time on the best allocation, below which no pattern gets"
-# Beyond, the best runs of layers (quadratic work) are not what the search starts from.
+# Layers up to which the search starts from the best runs of layers, which take quadratic work.
 MOST_LAYERS = 1000
 
 
@@ -66,8 +67,8 @@ class ChainMemory(SmallestMemory):
 def least_memory(
     problem: ChainProblem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
 ) -> SmallestMemory:
-    """The least memory of all patterns, or of those with a given allocation. If the user interrupts the search, it is
-    that of what was found without one."""
+    """The least memory of all patterns, or of those with a given allocation. If the user interrupts the search, the
+    answer is that of the allocation and the bound that need no search."""
     allocation = given_allocation(problem, options)
     if allocation is not None:
         return memory_of(problem, allocation)
@@ -88,8 +89,8 @@ def smallest_memory(problem: ChainProblem, limits: SolveOptions | None = None) -
     allocation = _first(problem, sizes, gpus)
     lower, stop = _without_search(sizes, gpus), Stop.TIME
     if _need(sizes, allocation).total > lower:
-        found, bound, stop = _search(sizes, gpus, allocation, lower, limits or SolveOptions())
-        allocation = min(allocation, found, key=lambda at: _need(sizes, at).total)
+        best, bound, stop = _search(sizes, gpus, allocation, lower, limits or SolveOptions())
+        allocation = min(allocation, best, key=lambda at: _need(sizes, at).total)
         lower = max(lower, bound)
     if _need(sizes, allocation).total - lower < unit_of(sizes):
         return memory_of(problem, allocation)
@@ -97,7 +98,7 @@ def smallest_memory(problem: ChainProblem, limits: SolveOptions | None = None) -
 
 
 def _first(problem: ChainProblem, sizes: Sizes, gpus: int) -> tuple[int, ...]:
-    """What the search starts from."""
+    """The allocation from which the search starts."""
     return _runs(sizes, gpus) if problem.layers <= MOST_LAYERS else (0,) * problem.layers
 
 
@@ -107,8 +108,7 @@ def memory_of(problem: ChainProblem, allocation: Sequence[int]) -> ChainMemory:
 
 
 def _report(problem: ChainProblem, sizes: Sizes, allocation: Sequence[int], lower: Fraction | None) -> ChainMemory:
-    """The least memory of an allocation's pattern. `lower`: a bound on what is possible; None where nothing smaller
-    is."""
+    """The least memory of an allocation's pattern. `lower`: a bound on the memory; None: no smaller one is possible."""
     need = _need(sizes, allocation)
     return ChainMemory(
         memory_bytes=enough(need.total),
@@ -145,6 +145,7 @@ def _need(sizes: Sizes, allocation: Sequence[int]) -> _Need:
 
 
 def _need_of(sizes: Sizes, allocation: Sequence[int], gpu: int) -> _Need:
+    """What one GPU holds at its worst moment, a task of its own or a transfer, when batches run one after the other."""
     here = [at == gpu for at in allocation]
     weights = sum((sizes.weights[i] for i in sizes.layers if here[i]), Fraction(0))
     slots = sum((slot for b, slot in enumerate(sizes.slots) if here[b] != here[b + 1]), Fraction(0))
@@ -170,7 +171,7 @@ def _total(need: _Need) -> Fraction:
 
 
 def _without_search(sizes: Sizes, gpus: int) -> Fraction:
-    """No allocation needs less: each layer's own, and an even share of weights and kept inputs."""
+    """A bound that needs no search: the most that a layer needs alone, or an even share of weights and kept inputs."""
     kept = [size if timed else Fraction(0) for size, timed in zip(sizes.kept, sizes.timed, strict=True)]
     shared = sum((*sizes.weights, *kept), Fraction(0)) / gpus
     return max(shared, *(sizes.weights[i] + kept[i] + sizes.own(i) for i in sizes.layers))
@@ -204,9 +205,9 @@ def _runs(sizes: Sizes, gpus: int) -> tuple[int, ...]:
 def _search(
     sizes: Sizes, gpus: int, start: tuple[int, ...], lower: Fraction, limits: SolveOptions
 ) -> tuple[tuple[int, ...], Fraction, Stop]:
-    """The best allocation, what none needs less than, and why the two may not meet.
+    """The best allocation, a lower bound on what any needs, and, if the two do not meet, why the search ended.
 
-    By sweeps, and where those have too many states by CP-SAT.
+    The answers come from sweeps, and where those have too many states, from CP-SAT.
     """
     deadline = None if limits.time_limit_s is None else now() + limits.time_limit_s
     solver = Solver(deadline, limits.seed, limits.memory_limit_bytes)
@@ -243,6 +244,7 @@ class _Bracket:
 
 
 def _ask_solver(sizes: Sizes, gpus: int, bracket: _Bracket, solver: Solver, threads: int) -> None:
+    """Improve the bracket's bound and allocation by CP-SAT."""
     data = model.payload(sizes, gpus, bracket.allocation, bracket.refuted + 1)
     outcome = solver.run(NativeModel(model.BUILDER, data), threads=threads)
     if outcome is None:
@@ -289,27 +291,28 @@ def one_by_one(problem: ChainProblem, allocation: Sequence[int]) -> PatternPlan:
 
 
 # Does any allocation need at most so much memory? Layer after layer, all ways to fill the GPUs side by side.
-# What has been decided about a GPU so far is three numbers, and equal GPUs are interchangeable, so many partial
+# All that later layers need to know of a GPU is three numbers, and equal GPUs are interchangeable, so many partial
 # allocations are one state. Slots make every change of GPU expensive, which keeps the states few where memory is tight.
 
-# After a layer; with more, the question is left to a solver.
+# States after a layer. Where there are more, the question is left to a solver.
 MOST_STATES = 20_000
 
+# The entries of a model's payload that a sweep reads.
 DATA = ("weights", "kept", "own", "slots", "timed", "moved", "gpus")
 
-# What one GPU holds: weights and slots; kept inputs; the most that kept inputs and what runs take together.
+# What one GPU holds: weights and slots; kept inputs; the most that kept inputs and the running task take together.
 Fill = tuple[int, int, int]
 
 # The GPU of the last layer, and the other GPUs in use, sorted.
 State = tuple[Fill, tuple[Fill, ...]]
 
-# One allocation that leads to a state: GPU of each layer, label of the last one's, labels of the others.
+# One allocation that leads to a state: the GPU of each layer; the label of the last layer's GPU; those of the others.
 Way = tuple[tuple[int, ...], int, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`fits` is None where there were too many states; `allocation` is one that fits."""
+    """`fits` is None where there were too many states or no time; `allocation` is one that fits."""
 
     fits: bool | None
     allocation: tuple[int, ...] | None = None
@@ -334,6 +337,7 @@ class _Sweep:
     limit: int
 
     def run(self, over: Callable[[], bool]) -> Answer:
+        """Go through all states layer by layer, without those that leave later layers too little room."""
         first = self._put((0, 0, 0), 0, 0)
         states: dict[State, Way] = {} if first is None else {(first, ()): ((0,), 0, ())}
         kept = [size if timed else 0 for size, timed in zip(self.kept, self.timed, strict=True)]
@@ -359,7 +363,7 @@ class _Sweep:
         return (standing, kept, most) if standing + most <= self.limit else None
 
     def _next(self, state: State, way: Way, layer: int) -> Iterator[tuple[State, Way]]:
-        """The next layer on the same GPU, on another one in use, on an empty one."""
+        """The states with the next layer on the same GPU, on another GPU in use, and on an empty one."""
         current, others = state
         allocation, label, labels = way
         stayed = self._put(current, layer, 0)
@@ -387,11 +391,11 @@ class _Sweep:
                 yield _moved(entered, len(others) + 1, all_others, allocation)
 
     def _during(self, fill: Fill, moved: int | None) -> Fill:
-        """A transfer takes time: what is kept is there meanwhile, and so is what it moves."""
+        """A GPU during a transfer, when it holds what is kept and what is moved; None: that moment does not count."""
         return fill if moved is None else (fill[0], fill[1], max(fill[2], fill[1] + moved))
 
     def _room(self, state: State) -> int:
-        """For weights and kept inputs of later layers, on all GPUs together."""
+        """Memory of all GPUs together that is left for weights and kept inputs of later layers."""
         used = (state[0], *state[1])
         return self.gpus * self.limit - sum(standing + kept for standing, kept, _ in used)
 
@@ -399,6 +403,7 @@ class _Sweep:
 def _moved(
     entered: Fill, label: int, others: list[tuple[Fill, int]], allocation: tuple[int, ...]
 ) -> tuple[State, Way]:
+    """The state and the way to it, once the chain has moved to another GPU; `others` are GPUs with their labels."""
     others.sort()
     state = (entered, tuple(fill for fill, _ in others))
     return state, ((*allocation, label), label, tuple(label for _, label in others))

@@ -1,4 +1,4 @@
-"""Small models to CP-SAT processes: one at a time per caller, with a limit, and stopped when the planner stops."""
+"""Hands small models to CP-SAT processes: one at a time per caller, with a limit, stopped when the planner stops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..options import SolveOptions
 
 NAME = "cp-sat"
 
-# How long a caller may take to see that it shall stop.
+# Seconds within which a caller notices that it shall stop.
 POLL_S = 0.2
 
 
@@ -44,7 +44,7 @@ class Solver:
         return self.stopped.is_set() or (left is not None and left <= 0)
 
     def unfinished(self) -> Stop:
-        """Why a search ends that has proven nothing: by a limit only where there is one."""
+        """Why a search ends without a proof: its process died, or its time limit came, or, without one, it was done."""
         if self.death is not None:
             return self.death.stop
         return Stop.COMPLETED if self.deadline is None else Stop.TIME
@@ -68,7 +68,7 @@ class Solver:
         native: Mapping[str, Any] | None = None,
         heard: Callable[[Event], None] | None = None,
     ) -> Answer | None:
-        """The outcome, or None where no time or no process was left for one; `heard` is told what comes before."""
+        """The solver's answer; None where the time was up or its process died. `heard` gets the events before it."""
         if self.over():
             return None
         limits = [limit for limit in (limit_s, self.seconds_left()) if limit is not None]

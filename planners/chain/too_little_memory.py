@@ -20,14 +20,14 @@ TERMS: Mapping[str, str] = {
     "direct": "tensors between two tasks",
     "buffers": "slots for transfers",
 }
-# The time is shared by so many searches: the memory itself and each remedy.
+# Each search for a smallest memory, of the chain itself and of each remedy, may take the time limit divided by this.
 MOST_QUESTIONS = 6
 
 
 def explain(
     problem: ChainProblem, options: Mapping[str, Any], limits: SolveOptions, proven: bool
 ) -> tuple[str, ...]:
-    """Sentences; none where memory is not what is missing. `proven`: is it known that no pattern fits?"""
+    """Sentences for the user; none where the chain has no memory limit. `proven`: is it known that no pattern fits?"""
     memory = problem.memory_bytes
     if memory is None:
         return ()
@@ -76,7 +76,7 @@ def binding(found: ChainMemory) -> str:
 
 
 def _remedies(problem: ChainProblem, found: ChainMemory, limits: SolveOptions) -> Iterator[str]:
-    """Each with the memory that it needs."""
+    """What would help, each remedy with the memory that it needs."""
     yield option(found.memory_bytes)
     yield from _more_gpus(problem, limits)
     if problem.weight_copies > 1 and any(problem.weights):
@@ -95,7 +95,7 @@ def _remedies(problem: ChainProblem, found: ChainMemory, limits: SolveOptions) -
 
 
 def _more_gpus(problem: ChainProblem, limits: SolveOptions) -> Iterator[str]:
-    """The first doubling that is enough; else what one GPU per layer needs."""
+    """The first doubling of the number of GPUs that is enough; else what one GPU per layer needs."""
     assert problem.memory_bytes is not None
     gpus = problem.gpus
     if gpus >= problem.layers:
@@ -111,7 +111,7 @@ def _more_gpus(problem: ChainProblem, limits: SolveOptions) -> Iterator[str]:
 
 
 def _of_allocation(problem: ChainProblem, allocation: tuple[int, ...]) -> Iterator[str]:
-    """For a given allocation: nothing but more memory helps."""
+    """Sentences for a given allocation, which only more memory helps; none where its least memory fits."""
     found = memory_of(problem, allocation)
     assert problem.memory_bytes is not None
     if found.memory_bytes > problem.memory_bytes:
@@ -123,7 +123,7 @@ def _of_allocation(problem: ChainProblem, allocation: tuple[int, ...]) -> Iterat
 
 
 def amount(count: float) -> str:
-    """In binary multiples of a byte, or in those of a thousand where it was written so."""
+    """An amount of memory in binary multiples of a byte, or in multiples of a thousand where it was written so."""
     base, units = (1000, "kB MB GB") if in_thousands(count) else (1024, "KiB MiB GiB")
     for power, unit in reversed(list(enumerate(units.split(), 1))):
         if count >= base**power:

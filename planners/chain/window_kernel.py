@@ -2,9 +2,9 @@
 
 Two activities of one resource never meet modulo the period T, so their starts lie in one of the windows
 [d_i + h T, (h + 1) T - d_j] apart, h a whole number; and the windows decide how many copies of a kept activation are
-there while a task runs. A node of the search holds the least distances between all starts, closed under addition.
-Distances lift windows, windows lift distances, and memory that is nearly full forbids wider windows. Compiled where
-numba is at hand.
+there while a task runs. A node of the search is a table of the least distances between all starts, closed under
+addition. Distances lift windows, windows lift distances, and memory that is nearly full forbids wider windows. Compiled
+where numba is at hand.
 """
 
 from __future__ import annotations
@@ -15,22 +15,23 @@ import numpy as np
 
 from .anneal_kernel import Tables
 
+# What `examine` returns. FITS: the search met no contradiction, which does not prove that a pattern exists.
 FITS, REFUTED, UNDECIDED = 1, 0, -1
-# Branchings below each other before the search gives up.
+# Depth of branching at which the search gives up.
 DEPTH = 100
-# Instead of the GPU of a layer. UNKNOWN: it is on some other GPU than those that are named. OPEN: it is on any GPU.
+# In place of the GPU of a layer. UNKNOWN: it is on some other GPU than those that are named. OPEN: it is on any GPU.
 UNKNOWN, OPEN = -1, -2
 
 
 class Part(NamedTuple):
-    """What is known of an allocation, as arrays: activities in the order of the chain."""
+    """What is known of an allocation, as arrays. Activities are numbered by position, in the order of the chain."""
 
     period: int
     durations: Any
     delays: Any
     """Least time from the start of each activity to that of the next one."""
     resources: Any
-    """Who excludes whom; -1: nobody."""
+    """The GPU or link of each activity, which serves one at a time; -1: the activity excludes no other."""
     tasks: Any
     """Rows (position, what the task alone holds, GPU)."""
     kept: Any
@@ -38,13 +39,13 @@ class Part(NamedTuple):
     direct: Any
     """Rows (position, position of the next task, size, GPU) of what waits between two tasks of one GPU."""
     timed_kept: int
-    """So many rows come first in which both tasks take time. Where one takes none, it may happen while another task
+    """Number of the first rows, in which both tasks take time. Where one takes none, it may happen while another task
     runs: no window says how many copies there are then, only the area counts."""
     timed_direct: int
     room: Any
-    """Memory per GPU beside what is always there."""
+    """Memory of each GPU beside what is always there."""
     area: Any
-    """Per GPU: size times time that is left for what is kept and what waits."""
+    """For each GPU, the size times time in a period that is left for what is kept and what waits."""
 
 
 def quotient_up(a: int, b: int) -> int:
@@ -52,18 +53,19 @@ def quotient_up(a: int, b: int) -> int:
 
 
 def low(part: Part, apart: Any, i: int, j: int) -> int:
-    """The least window of two positions i < j."""
+    """The number h of the least window in which j may start after i, for two positions i < j."""
     least: int = quotient_up(apart[i, j] + part.durations[j], part.period) - 1
     return least
 
 
 def high(part: Part, apart: Any, i: int, j: int) -> int:
+    """The number of the greatest window, as `low` gives that of the least."""
     most: int = (-apart[j, i] - part.durations[i]) // part.period
     return most
 
 
 def raise_to(apart: Any, i: int, j: int, least: int) -> bool:
-    """Start j at least so much after i, with all that follows; False: that is a contradiction."""
+    """Have j start at least `least` after i, and draw all consequences for distances; False: a contradiction."""
     n = len(apart)
     if apart[i, j] >= least:
         return True
@@ -81,14 +83,14 @@ def raise_to(apart: Any, i: int, j: int, least: int) -> bool:
 
 
 def copy_to(copy: Any, apart: Any) -> None:
-    """Cell by cell: a slice would bring in the words of its error, which take 2 s more to compile."""
+    """Copy cell by cell: to assign a slice compiles the text of its error as well, which takes 2 s more."""
     for a in range(len(apart)):
         for b in range(len(apart)):
             copy[a, b] = apart[a, b]
 
 
 def windows(part: Part, apart: Any) -> int:
-    """Distances to the nearest windows: -1 a contradiction, else whether something changed."""
+    """Lift distances to the nearest windows; return -1 for a contradiction, else whether something changed."""
     n, period, durations = len(part.durations), part.period, part.durations
     changed = 0
     for i in range(n):
@@ -135,7 +137,7 @@ def waiting(part: Part, apart: Any, first: int, last: int, at: int) -> int:
 
 
 def narrow(part: Part, apart: Any, i: int, j: int) -> int:
-    """Take the least window: -1 a contradiction, else whether something changed."""
+    """Forbid all but the least window of a pair; return -1 for a contradiction, else whether something changed."""
     if i > j:
         i, j = j, i
     most = (low(part, apart, i, j) + 1) * part.period - part.durations[j]
@@ -145,7 +147,7 @@ def narrow(part: Part, apart: Any, i: int, j: int) -> int:
 
 
 def memory(part: Part, apart: Any) -> int:
-    """While each task runs: -1 too much, else whether something changed."""
+    """Narrow windows to what memory allows during each task; -1: a contradiction, else whether something changed."""
     changed = 0
     for row in range(len(part.tasks)):
         at, group = part.tasks[row, 0], part.tasks[row, 2]
@@ -180,7 +182,7 @@ def memory(part: Part, apart: Any) -> int:
 
 
 def areas(part: Part, apart: Any) -> int:
-    """Little's law on each GPU: -1 too much, else whether something changed."""
+    """Limit distances by Little's law on each GPU; return -1 for a contradiction, else whether something changed."""
     changed = 0
     for group in range(len(part.room)):
         spare = part.area[group]
@@ -206,7 +208,7 @@ def areas(part: Part, apart: Any) -> int:
 
 
 def settle(part: Part, apart: Any) -> bool:
-    """Draw all consequences; False: there is a contradiction."""
+    """Apply `windows`, `memory` and `areas` until nothing changes; False: there is a contradiction."""
     while True:
         changed = windows(part, apart)
         if changed == 0:
@@ -218,7 +220,10 @@ def settle(part: Part, apart: Any) -> bool:
 
 
 def undecided(part: Part, apart: Any, chosen: Any) -> bool:
-    """The pair whose two sides both say most."""
+    """Choose the pair to branch on, both of whose branches change distances most; False: no pair is undecided.
+
+    `chosen` gets its two positions, and the window up to which one branch goes and after which the other begins.
+    """
     n, period, durations = len(part.durations), part.period, part.durations
     best = -1
     for i in range(n):
@@ -250,7 +255,7 @@ def begin(part: Part, apart: Any) -> None:
 
 
 def examine(part: Part, stack: Any, nodes: int) -> int:
-    """FITS, REFUTED, or UNDECIDED after so many nodes. stack[depth] are the distances of the nodes on the way."""
+    """FITS, REFUTED, or UNDECIDED after `nodes` nodes. stack[depth] holds the distances of the nodes on the way."""
     begin(part, stack[0])
     chosen = np.zeros(3, dtype=np.int64)
     depth = 0
@@ -282,7 +287,7 @@ def examine(part: Part, stack: Any, nodes: int) -> int:
 
 
 def user(tables: Tables, gpu: Any, edge: int) -> int:
-    """The number of an edge's link, behind those of the GPUs; UNKNOWN where not both ends are known to differ."""
+    """The number of an edge's link, behind those of the GPUs; UNKNOWN unless its ends are on two named GPUs."""
     tasks = len(tables.durations)
     sender, receiver = gpu[min(edge - 1, tasks - edge)], gpu[min(edge, tasks - 1 - edge)]
     if sender == receiver or sender < 0 or receiver < 0:
@@ -294,7 +299,10 @@ def user(tables: Tables, gpu: Any, edge: int) -> int:
 
 
 def lay_chain(tables: Tables, gpu: Any, durations: Any, delays: Any, resources: Any, place: Any) -> int:
-    """Tasks of known layers, and transfers that may meet others, become activities; the rest only takes its time."""
+    """Tasks of layers on named GPUs, and transfers that may meet others, become activities; the rest only adds delay.
+
+    Returns the number of activities; `place` gets the position of each task.
+    """
     tasks = len(tables.durations)
     users = np.zeros(tables.gpus * (tables.gpus + 1), dtype=np.int64)
     for edge in range(1, tasks):
@@ -331,7 +339,8 @@ def beside_open(gpu: Any, layer: int, edge: int) -> bool:
 
 
 def rooms(tables: Tables, gpu: Any, period: int, room: Any, area: Any) -> bool:
-    """Memory beside weights and slots, and beside what tasks hold while they run; False: there is none."""
+    """Fill `room` with the memory beside weights and slots, and `area` with that in a period, less what tasks hold
+    while they run; False: some GPU is too small for its weights and slots."""
     tasks = len(tables.durations)
     layers = tasks // 2
     for g in range(len(room)):
@@ -355,9 +364,9 @@ def rooms(tables: Tables, gpu: Any, period: int, room: Any, area: Any) -> bool:
 
 
 def list_memory(tables: Tables, gpu: Any, place: Any, own: Any, kept: Any, direct: Any, counts: Any) -> None:
-    """The rows of a part for what tasks hold, for what is kept, and for what waits; `counts` says how many.
+    """Fill in a part's rows for what tasks hold, what is kept, and what waits; counts[:3] are their numbers.
 
-    Rows of tasks that take time come first, counts[3] and counts[4] are their numbers.
+    Rows whose tasks both take time come first in `kept` and `direct`; counts[3] and counts[4] are their numbers.
     """
     tasks = len(tables.durations)
     for task in range(tasks):
@@ -372,7 +381,7 @@ def list_memory(tables: Tables, gpu: Any, place: Any, own: Any, kept: Any, direc
 
 
 def list_tensors(tables: Tables, gpu: Any, place: Any, kept: Any, direct: Any, counts: Any, timed: bool) -> None:
-    """What is kept and what waits between two tasks that both take time, or of which one takes none."""
+    """Add rows for what is kept and what waits between two tasks; `timed`: those that both take time, else the rest."""
     tasks = len(tables.durations)
     for task in range(tasks):
         g = gpu[min(task, tasks - 1 - task)]

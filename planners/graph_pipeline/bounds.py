@@ -67,16 +67,21 @@ Share = tuple[int, int]
 # Relative distance of the computed bound of an iteration from what the argument proves.
 PRECISE = 1e-8
 
+# Relative: bounds are lowered by this, and limits raised, so that rounding refutes no plan.
 ROUNDING = 1e-12
 
-# Operators in a set whose packing is looked at.
+# Operators in the largest set whose packing is looked at.
 MOST_PACKED = 1000
 
+# Sets whose packing is looked at, each of the operators that take longest.
 MOST_SETS = 64
 
 
 def lower_bound(problem: GraphPipelineProblem, options: Mapping[str, Any], quick: bool = False) -> float | None:
-    """For the options of a planner and its objective; None where no operator fits the memory. `quick`: no paths."""
+    """The bound for the options of a planner, its objective among them; None where no micro-batch size leaves a plan.
+
+    `quick`: without paths.
+    """
     objective = options.get("objective", "iteration")
     arguments = [argument for argument in _arguments(problem, options) if argument.possible]
     if not arguments:
@@ -92,15 +97,15 @@ def lower_bound(problem: GraphPipelineProblem, options: Mapping[str, Any], quick
 
 
 def _arguments(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> list[Argument]:
-    """One for each micro-batch size, or one for all together."""
+    """An argument for each micro-batch size, or one for all sizes together where they may be mixed."""
     mixed = bool(options.get("mixed_micro_batches"))
     sizes = micro_batch_sizes(problem, options.get("micro_batch"), mixed)
     which = options.get("degrees", "divisors")
     shares = [tuple((b, d) for d in allowed_degrees([b], problem.devices, which)) for b in sizes]
     if mixed:
-        shares = [tuple(share for some in shares for share in some)]
-    memory = whole_graph_memory(problem, {d for some in shares for _, d in some})
-    return [Argument(problem, some, memory) for some in shares]
+        shares = [tuple(share for row in shares for share in row)]
+    memory = whole_graph_memory(problem, {d for row in shares for _, d in row})
+    return [Argument(problem, row, memory) for row in shares]
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,11 +169,11 @@ class Argument:
 
     @cached_property
     def _alone(self) -> Any:
-        """Where it is all of a stage."""
+        """Time of each operator per sample where it is all of a stage."""
         return self._together + self.synchronisation[1] / self.problem.mini_batch
 
     def spread(self, time: float, synchronised: bool = True, over: Any = slice(None)) -> float:
-        """The work of all devices per sample, where no operator takes longer than `time`; `over`: for these alone."""
+        """The least work of all devices per sample if no operator takes longer than `time`; `over`: of these alone."""
         work = (self._together if synchronised else self.passes / self.sizes)[over] * self.degrees
         return float(np.where(self._alone[over] <= time * (1 + ROUNDING), work, np.inf).min(axis=1).sum())
 
@@ -179,7 +184,8 @@ class Argument:
         return low if not low else self._smallest(low, np.inf, self._packs)
 
     def _smallest(self, low: float, high: float, possible: Callable[[float], bool]) -> float:
-        """What is possible at some time is so from there on; just below the first such time, or `low` if it is one."""
+        """A time just below the least possible one, or `low` if that is possible. What is possible at some time is
+        possible at every later one."""
         if possible(low):
             return low
         if not np.isfinite(high):
@@ -193,7 +199,7 @@ class Argument:
 
     @cached_property
     def _evenly_spread(self) -> float:
-        """All operators keep below T, and all work below D T."""
+        """The least T with which no operator takes longer than T, and all work no more than D T."""
         times = np.unique(self._alone[np.isfinite(self._alone)])
         devices = self.problem.devices
         low, high = int(np.searchsorted(times, self._alone.min(axis=1).max())), len(times) - 1
@@ -215,16 +221,16 @@ class Argument:
         together = self._together
         order = np.argsort(-self._alone.min(axis=1), kind="stable")[:MOST_PACKED]
         numbers = np.unique(np.linspace(1, len(order), min(len(order), MOST_SETS)).round().astype(int)).tolist()
-        found = []
+        sets = []
         for m in numbers:
             times = np.cumsum(np.sort(together[order[:m]], axis=0), axis=0)
             memory = np.cumsum(np.sort(self.held[order[:m]], axis=0), axis=0)
             fitting = (memory <= self._limits).sum(axis=0)
-            found.append((m, times + self.synchronisation[1] / self.problem.mini_batch, fitting))
-        return found
+            sets.append((m, times + self.synchronisation[1] / self.problem.mini_batch, fitting))
+        return sets
 
     def _packs(self, time: float) -> bool:
-        """Are there devices enough for the indivisible operators?"""
+        """Are there enough devices for all operators at this time, though operators cannot be divided?"""
         most = time * (1 + ROUNDING)
         for m, times, fitting in self._packing:
             taken = np.minimum(((times <= most) & np.isfinite(times)).sum(axis=0), fitting)
@@ -238,8 +244,8 @@ class Argument:
     def _paths(self) -> list[Path]:
         least = self.passes.min(axis=1).tolist()
         shares = Shares(self.sizes, self.degrees.astype(np.int64), *self.synchronisation, self._limits)
-        found = disjoint_paths(self.problem, least)
-        return [Path(self.problem, shares, some, self.passes[some], self.memory) for some in found]
+        paths = disjoint_paths(self.problem, least)
+        return [Path(self.problem, shares, path, self.passes[path], self.memory) for path in paths]
 
     @cached_property
     def _looked_at(self) -> tuple[list[Path], list[int]]:
@@ -257,7 +263,7 @@ class Argument:
         return max(self.problem.mini_batch * self._work, float(longest))
 
     def by_paths(self, steady: bool, enough: float) -> float:
-        """The bound, or anything from `enough` up where it is no less than that; infinite: there are no plans."""
+        """The bound, or any number of at least `enough` if the bound is no less; infinite: there are no plans."""
 
         def possible(time: float) -> bool:
             return self._possible(time, steady)
@@ -283,20 +289,21 @@ class Argument:
 # What the stages on a path of operators cost all devices, at least: the dynamic program behind the bound.
 # The proof stands in the docstring of the module `bounds`.
 
-# Below so many steps of the dynamic program, compiled loops are not worth their loading.
+# Steps of the dynamic program from which on compiled loops are worth their loading.
 COMPILED_FROM = 1_001
 
-# Operators of a path squared times shares (and levels): of longer paths, no more than their work is counted.
+# Operators of a path squared times shares (and levels), at most: of longer paths, no more than their work is counted.
 MOST_STEPS = 2_000_000
 
-# Numbers of stages after a stage are told apart up to this.
+# Numbers of stages after a stage that are told apart.
 MOST_LEVELS = 4
 
+# Disjoint paths, at most: of operators on further ones, no more than their work is counted.
 MOST_PATHS = 64
 
 
 def disjoint_paths(problem: GraphPipelineProblem, times: Sequence[float]) -> list[list[int]]:
-    """Paths that share no operators and take longest: the longest of all, the longest of what is left, and so on."""
+    """Paths that share no operators: the longest of all by `times`, the longest of what is left, and so on."""
     left, paths = set(problem.topological_order), list[list[int]]()
     order = problem.topological_order[::-1]
     while left and len(paths) < MOST_PATHS:
@@ -404,12 +411,12 @@ class Path:
 
     @cached_property
     def _delays(self) -> Any:
-        """After each operator, there and back: sent in the stage's micro-batches, and in the smallest."""
+        """The delay after each operator, there and back: one way in the stage's micro-batches, one in the smallest."""
         return self._between(self.shares.sizes + self.shares.sizes.min())
 
     @cached_property
     def _transfers(self) -> Any:
-        """What each of two stages between which the path is cut spends on the tensor, there and back."""
+        """Time that each of two stages between which the path is cut spends on the tensor, there and back."""
         return self._between(2 * self.shares.sizes)
 
     def _between(self, samples: Any) -> Any:

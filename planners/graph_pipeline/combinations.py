@@ -1,8 +1,8 @@
 """Whole needs of a part: where several stages end right before it, what one plan of the part asks of all of them.
 
 A *combination* is a tuple of needs, one for each configuration of a stage before, with the bit set of the numbers of
-devices for which some plan of the part has these needs or less. Only those are kept that no other one makes useless.
-Such junctions, where branches follow branches, are rare, and with one configuration the tables say it all.
+devices for which some plan of the part has these needs or less. Combinations that others make useless are dropped.
+Such junctions, where branches follow branches, are rare, and with one configuration the tables alone suffice.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def of_row(tables: Tables, node: PricedNode, entry: Entry, end: int, i: int) -> 
 
 
 def of_branches(tables: Tables, node: ParallelNode, entry: Entry, wanted: Vector) -> Combinations:
-    """Combinations of so many branches of each kind."""
+    """Combinations of the `wanted` number of branches of each kind."""
     key = id(node.prices), entry, wanted
     if key not in tables.combinations:
         tables.combinations[key] = _of_branches(tables, node, entry, wanted)
@@ -62,7 +62,7 @@ def _of_branches(tables: Tables, node: ParallelNode, entry: Entry, wanted: Vecto
 
 
 def block_combinations(tables: Tables, node: ParallelNode, entry: Entry) -> list[Combinations]:
-    """One branch of each kind, then groups that are one stage."""
+    """Combinations of each block: first one branch of each kind, then groups of branches that are one stage."""
     key = id(node.prices), entry
     if key not in tables.block_combinations:
         tables.block_combinations[key] = _block_combinations(tables, node, entry)
@@ -70,19 +70,20 @@ def block_combinations(tables: Tables, node: ParallelNode, entry: Entry) -> list
 
 
 def _block_combinations(tables: Tables, node: ParallelNode, entry: Entry) -> list[Combinations]:
-    found = [of_row(tables, kind, entry, len(series_children(kind)), 0) for kind in node.kinds]
+    blocks = [of_row(tables, kind, entry, len(series_children(kind)), 0) for kind in node.kinds]
     usable = tables.usable_groups(node, entry)
     for group in usable:
         combinations = Combinations()
         for own, g in np.argwhere(group).tolist():
             merge(combinations, {tables.entry(own, entry[own]): 1 << tables.menu.degrees[g]})
-        found.append(combinations)
-    return found
+        blocks.append(combinations)
+    return blocks
 
 
 def _of_place(
     tables: Tables, node: LeafNode | SeriesNode, entry: Entry, values: Any, needs: Any, i: int
 ) -> Combinations:
+    """Combinations of the children from i on, by the tables of the row."""
     if len(entry) == 1:
         return _distinct(needs[i, 0], lambda need: (need,))
     combinations = Combinations()
@@ -99,6 +100,7 @@ def _of_place(
 
 
 def _distinct(row: Any, entry_of: Callable[[int], Entry]) -> Combinations:
+    """The numbers of devices in a row of a table, gathered by what a stage before would hold."""
     combinations = Combinations()
     for d, held in enumerate(row.tolist()):
         if held < NEVER:
@@ -109,6 +111,7 @@ def _distinct(row: Any, entry_of: Callable[[int], Entry]) -> Combinations:
 def _absorbed(
     tables: Tables, node: SeriesNode, parallel: ParallelNode, absorption: Absorption, needs: Any
 ) -> Combinations:
+    """Combinations of the branches, one of which ends in a stage that goes on after them, and of what follows."""
     combinations = Combinations()
     for (cut, own, held), start in tables.absorbing_stages(absorption, needs, len(needs) - 1).items():
         below = tables.entry(own, held)
@@ -123,9 +126,9 @@ def _absorbed(
 # ---- sums and sets of combinations -------------------------------------------------------------------------------
 
 
-def merge(found: Combinations, more: Combinations) -> None:
+def merge(combinations: Combinations, more: Combinations) -> None:
     for needs, used in more.items():
-        found[needs] = found.get(needs, 0) | used
+        combinations[needs] = combinations.get(needs, 0) | used
 
 
 def beside(tables: Tables, left: Combinations, right: Combinations) -> Combinations:
@@ -140,13 +143,13 @@ def beside(tables: Tables, left: Combinations, right: Combinations) -> Combinati
 
 
 def shifted(tables: Tables, combinations: Combinations, used: int) -> Combinations:
-    """The combinations with any of these numbers of devices more."""
+    """The combinations, each with any of these numbers of devices added."""
     moved = {needs: added(tables, own, used) for needs, own in combinations.items()}
     return {needs: total for needs, total in moved.items() if total}
 
 
 def added(tables: Tables, left: int, right: int) -> int:
-    """All sums of two numbers of devices, as far as there are so many devices."""
+    """All sums of two numbers of devices, one from each bit set, up to the number of all devices."""
     total = 0
     for d in range(right.bit_length()):
         if right >> d & 1:
@@ -155,7 +158,7 @@ def added(tables: Tables, left: int, right: int) -> int:
 
 
 def undominated(combinations: Combinations) -> Combinations:
-    """Without numbers of devices for which another offer asks no more of any stage."""
+    """The combinations without numbers of devices for which another one asks no more of any stage."""
     kept = Combinations()
     for needs, used in sorted(combinations.items(), key=lambda item: (sum(item[0]), item[0])):
         for others, more in kept.items():

@@ -57,7 +57,7 @@ class Menu:
 
     @cached_property
     def extra(self) -> Any:
-        """extra[x, y]: what x holds beyond y."""
+        """extra[x, y]: samples that a stage of configuration x holds beyond a successor of configuration y."""
         return np.array([[extra_in_flight(x, y) for y in self.configurations] for x in self.configurations])
 
     @cached_property
@@ -94,6 +94,7 @@ def synchronisation(problem: GraphPipelineProblem, degrees: Iterable[int]) -> tu
     return np.array(rates), np.array(latencies)
 
 
+# What the option `degrees` may be: see `allowed_degrees`.
 DEGREES = ("divisors", "pow2", "none")
 
 
@@ -101,8 +102,9 @@ def allowed_degrees(sizes: Iterable[int], devices: int, which: str = "divisors")
     """Numbers of devices that split some micro-batch evenly: all, powers of two alone, or just one device."""
     if which == "none":
         return (1,)
-    largest = list(sizes)
-    numbers = [d for d in range(1, min(devices, max(largest)) + 1) if any(b % d == 0 for b in largest)]
+    micro_batches = list(sizes)
+    largest = min(devices, max(micro_batches))
+    numbers = [d for d in range(1, largest + 1) if any(b % d == 0 for b in micro_batches)]
     return tuple(d for d in numbers if which == "divisors" or d & (d - 1) == 0)
 
 

@@ -15,7 +15,7 @@ from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from .configurations import Menu, synchronisation
 from .memory import whole_graph_memory
 
-# Weights, boundary tensors and their bytes; and what memory holds of them: fixed, and for all samples in flight.
+# Bytes of weights, number and bytes of boundary tensors; and memory in whole units: fixed, and for a sample in flight.
 Facts = tuple[tuple[float, float, float], tuple[int, int]]
 
 
@@ -72,7 +72,7 @@ class Boundary:
         self.stash += costs.memory.stashes[vertex]
 
     def _count(self, producer: int, sign: int) -> None:
-        """In whole numbers, or what a large tensor has blurred would stay so when it is inside."""
+        """Count a tensor. The amount is a whole number: a float would keep the rounding error of a large tensor."""
         self.tensors += sign
         self.amount += sign * self._costs.whole_outputs[producer]
 
@@ -85,7 +85,7 @@ class Costs:
     """Prices sets of operators of one problem for one menu."""
 
     def __init__(self, problem: GraphPipelineProblem, menu: Menu, inside: bool = False) -> None:
-        """`inside`: in a memory so much smaller that what fits is sure to fit, where it cannot be counted exactly."""
+        """`inside`: where memory cannot be counted exactly, take one so much smaller that what fits surely fits."""
         self.problem, self.menu = problem, menu
         memory = whole_graph_memory(problem, menu.degrees)
         self.memory = memory.inside() if inside else memory

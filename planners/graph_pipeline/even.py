@@ -10,7 +10,7 @@ from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ..search import shares
 from .configurations import Configuration, required_in_flight
 
-# Micro-batches of an iteration; with more of them nothing is simulated for a comparison.
+# Micro-batches of an iteration, at most: with more of them, simulating takes too long for a comparison.
 MOST_MICRO_BATCHES = 64
 
 
@@ -26,7 +26,7 @@ def stage_graphs(problem: GraphPipelineProblem) -> Iterator[StageGraphPlan]:
 
 
 def by_the_rule(problem: GraphPipelineProblem, plan: StageGraphPlan) -> StageGraphPlan:
-    """Each stage with what those behind it make it hold, and each edge that the operators ask for."""
+    """The plan with the samples in flight that later stages make each stage hold, and with all edges of operators."""
     stage_of = {node: number for number, stage in enumerate(plan.stages) for node in stage.nodes}
     between = {(stage_of[u], stage_of[v]) for u, v in problem.edges if stage_of[u] != stage_of[v]}
     plan = replace(plan, edges=tuple(sorted({*plan.edges, *between})))

@@ -42,13 +42,13 @@ from .memory import whole_graph_memory
 # Stages that wait for transfers together.
 MOST_IN_ROUND = 5
 
-# A stage that holds up to so many micro-batches more than the next is told apart. Of one that holds more, nothing is
-# counted as waiting, and it is kept as holding just one more than that. So what is kept is never above the truth; and
-# stages before it are counted as waiting with it only where it is the truth, for these hold one more than what is
+# Up to this, it is told apart how many micro-batches more a stage holds than the next one. For a stage that holds more,
+# no waiting is counted, and it is kept as holding just one more than this. So what is kept is never above the truth;
+# and stages before it are counted as waiting with it only where it is the truth, for these hold one more than what is
 # kept.
 MORE_HELD = 3
 
-# Python's whole numbers have no end, so memory is as good as always exact.
+# Limit on sums of memory: Python's whole numbers are unlimited, so memory is as good as always exact.
 ANY_NUMBER = 2**1000
 
 
@@ -72,8 +72,8 @@ class Front(NamedTuple):
     synced: float
     trip: float
     rounds: tuple[float, ...]
-    """rounds[n - 1]: once through n stages, see above; 0: there are none. Of several stages side by side, of those that
-    hold most."""
+    """rounds[n - 1]: seconds of one round of n stages, see above; 0: there are no such stages. Where several stages are
+    side by side, the rounds of those that hold most."""
     single: bool
     """Is it one stage, which reads all that is sent to this part?"""
     built: Any
@@ -235,7 +235,7 @@ class Stages:
         return operators
 
     def _stage(self, members: int, devices: int) -> _Stage:
-        """Seconds of a stage on so many devices, and micro-batches that its memory suffices for."""
+        """Seconds of a stage on this number of devices, and the micro-batches that its memory can hold."""
         stage = self._stages.get((members, devices))
         if stage is None:
             operators, passes, d = self._set(members), self._passes[devices], devices
@@ -259,7 +259,7 @@ def _waited(stage: _Stage, held: int, count: int, rounds: tuple[float, ...], tri
         last = held - n + 1
         for early, first in (((last - 1) * forward, last), (trip, held + 1)):
             number, rest = divmod(count - first, n)
-            own = forward + backward if count - rest >= held else forward
-            so_far = early + number * once + rest * own
+            each = forward + backward if count - rest >= held else forward
+            so_far = early + number * once + rest * each
             yield so_far + once + (last - 1) * backward
             yield so_far + trip

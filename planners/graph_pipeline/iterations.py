@@ -38,13 +38,16 @@ MOST_LEVELS = 100
 
 
 class OutOfStepsError(Exception):
-    """Ends a search that is worth no more."""
+    """Ends a search that has used up its steps."""
 
 
 @dataclass
 class Iterations:
-    """`waits`: transfers count that nothing hides, for plans with k = 1 alone. `more_held`: plans may hold more samples
-    than the rule asks for."""
+    """The program for all micro-batch sizes of a problem.
+
+    `waits`: count transfers that nothing hides, which is right for plans with k = 1 alone. `more_held`: plans may hold
+    more samples than the rule asks for.
+    """
 
     problem: GraphPipelineProblem
     sizes: Sequence[int]
@@ -77,55 +80,57 @@ class Iterations:
 
     @cached_property
     def least(self) -> Mapping[int, float]:
-        """Lower bound by micro-batch size: the work alone, spread evenly."""
+        """A lower bound on iterations for each micro-batch size: the work alone, spread evenly."""
         everything = (1 << len(self.problem.operators)) - 1
         return {b: stages.least_work(everything) / self.problem.devices for b, stages in self.stages.items()}
 
     def climb(self, known: float) -> Iterator[StageGraphPlan]:
-        """Plans within the first of growing limits that allows any, or within the iteration of a known plan."""
+        """Plans within the first of growing limits that allows any; the last limit is the known iteration."""
         longest = min(self.least.values())
         while longest < known:
             longest = min(max(longest, known * 1e-6) * GROWTH, known)
-            found = self.fronts(longest)
-            if found:
-                self.refute(min(iteration_of(front) for front, *_ in found.values()))
-                yield from self.plans(found)
+            fronts = self.fronts(longest)
+            if fronts:
+                self.refute(min(iteration_of(front) for front, *_ in fronts.values()))
+                yield from self.plans(fronts)
                 return
             self.refute(longest)
 
     def within(self, longest: float) -> Iterator[StageGraphPlan]:
-        """Plans that may have such an iteration."""
+        """Plans whose iteration may be as short as `longest`."""
         yield from self.plans(self.fronts(longest))
 
     def step(self) -> None:
+        """Count a step of the search, which may end it."""
         self.tick()
         self.steps += 1
         if self.most_steps is not None and self.steps > self.most_steps:
             raise OutOfStepsError
 
     def refute(self, below: float) -> None:
+        """Note that no plan has an iteration shorter than `below`."""
         self.refuted = max(self.refuted, below * (1 - SAFETY))
         self.watcher(self.refuted)
 
     def fronts(self, longest: float) -> dict[int, list[Front]]:
-        """By size, where there are any; what rounding makes longer is not lost."""
-        limit, found = longest * (1 + SAFETY / 2), {}
+        """Pipelines of at most `longest` for each size that has any, with a hair added, so that rounding loses none."""
+        limit, fronts_of = longest * (1 + SAFETY / 2), {}
         for b, stages in self.stages.items():
             if self.least[b] <= limit:
                 fronts = shortest(stages, self.tree, limit, self.step)
                 if fronts:
-                    found[b] = fronts
+                    fronts_of[b] = fronts
         self.seen = max(self.seen, longest)
-        return found
+        return fronts_of
 
-    def plans(self, found: Mapping[int, list[Front]]) -> Iterator[StageGraphPlan]:
-        """The most promising ones first; with the samples in flight of the rule, and with those of the program."""
+    def plans(self, fronts: Mapping[int, list[Front]]) -> Iterator[StageGraphPlan]:
+        """Plans of these fronts, the shortest first: with the samples in flight of the rule, and with the program's."""
         rows = sorted(
-            (iteration_of(front), b, n) for b, row in found.items() for n, front in enumerate(row[:MOST_PLANS])
+            (iteration_of(front), b, n) for b, row in fronts.items() for n, front in enumerate(row[:MOST_PLANS])
         )
         for _, b, n in rows:
             self.tick()
-            plan = self.plan(b, stages_of(self.problem, found[b][n].built))
+            plan = self.plan(b, stages_of(self.problem, fronts[b][n].built))
             yield by_the_rule(self.problem, plan)
             if self.more_held:
                 yield plan
@@ -143,20 +148,22 @@ class Iterations:
 
 # All pipelines of stages of the decomposition whose iteration may be short enough, from the end to the beginning.
 # Stages are leaves, runs of children of a series node, whole branches of a parallel node, or the end of one branch with
-# what follows the join. A part of the tree is put before a `Front`, and becomes fronts of its own, by the number of
-# devices. Two things end what cannot become a plan: an iteration that is longer than the longest that matters, and
-# devices that do nothing. A stage on d devices whose operators are w of work (in time of one device, each with its best
-# share) leaves d x longest - w of them idle; all stages together leave devices x longest less all work, no more.
+# what follows the join. A part of the tree that is put before a `Front` becomes new fronts, by the number of devices.
+# Two things show that a front cannot become a plan: an iteration that is longer than the longest that matters, and
+# too much time in which devices do nothing. A stage on d devices whose operators are w of work (in time of one
+# device, each with its best share) leaves d x longest - w of them idle; all stages together leave devices x longest
+# less all work, no more.
 #
-# Branches are alike that are chains of equal operators between the same neighbours. They can change places, so that
-# only their number counts.
+# Branches are alike if they are chains of equal operators between the same neighbours. They can change places, so only
+# their number counts.
 
 # Relative error by which rounding may shorten the time that devices do nothing.
 ROOM = 1e-9
 
-# Choices of branches of one parallel node.
+# Choices of branches of one parallel node, at most: the program leaves wider graphs alone.
 MOST_BESIDE = 5_000
 
+# What reads the outputs of the last part.
 NOBODY = Readers(0, 0)
 
 # Fronts by the number of devices.
@@ -164,7 +171,7 @@ Cells = dict[int, list[Front]]
 
 
 class Then(NamedTuple):
-    """What was built before, and what after it."""
+    """The stages of a part (`first`), and those of what follows it."""
 
     first: Any
     rest: Any
@@ -233,18 +240,19 @@ def choices_beside(problem: GraphPipelineProblem, tree: Tree) -> int:
 
 
 def iteration_of(front: Front) -> float:
-    """Where nothing comes before."""
+    """The iteration of a pipeline whose front has nothing before it."""
     return max(front.whole, front.synced)
 
 
 def stages_of(problem: GraphPipelineProblem, built: Any) -> list[Placed]:
-    """With the operators that really are in them: alike branches take places in turn."""
+    """The stages with the operators that really are in them: alike branches take the places in turn."""
     stages: list[Placed] = []
     _collect(built, {v: v for v in range(len(problem.operators))}, stages)
     return stages
 
 
 def _collect(built: Any, name: Mapping[int, int], stages: list[Placed]) -> None:
+    """Append the stages of what was built; `name`: the operator that takes the place of each."""
     if isinstance(built, Placed):
         members = sum(1 << actual for v, actual in name.items() if built.members >> v & 1)
         stages.append(built._replace(members=members))
@@ -255,8 +263,8 @@ def _collect(built: Any, name: Mapping[int, int], stages: list[Placed]) -> None:
         _collect_beside(built, name, stages)
 
 
-def _collect_beside(built: Beside | None, name: Mapping[int, int], found: list[Placed]) -> None:
-    """Each was built of the first branches of its classes, and takes those that are next."""
+def _collect_beside(built: Beside | None, name: Mapping[int, int], stages: list[Placed]) -> None:
+    """The same for branches side by side: each was built from the first of its classes, and takes the next ones."""
     taken = [0] * (len(built.classes) if built is not None else 0)
     while built is not None:
         actual = dict(name)
@@ -264,7 +272,7 @@ def _collect_beside(built: Beside | None, name: Mapping[int, int], found: list[P
             for own, other in zip(branches[:number], branches[taken[n] : taken[n] + number], strict=True):
                 actual.update((v, name[u]) for v, u in zip(own, other, strict=True))
             taken[n] += number
-        _collect(built.built, actual, found)
+        _collect(built.built, actual, stages)
         built = built.beside
 
 
@@ -278,7 +286,7 @@ class _Search:
     _beside: dict[Branch, tuple[Branch, ...]] = field(default_factory=dict)
 
     def place(self, branch: Branch, after: Front, devices: int, idle: float) -> Cells:
-        """Fronts of the branch before `after`, on at most so many devices that leave no more idle."""
+        """Fronts of the branch before `after`, on at most `devices` devices with at most `idle` of idle time."""
         if isinstance(branch.tree, Series):
             return self.series(branch, after, devices, idle)
         if isinstance(branch.tree, Parallel):
@@ -293,7 +301,7 @@ class _Search:
     def stage(
         self, after: Front, members: int, devices: int, idle: float, readers: Readers
     ) -> Iterator[tuple[int, Front]]:
-        """Each number of devices for one stage."""
+        """Fronts of one stage with these members before `after`, for each number of devices."""
         work, longest = self.stages.least_work(members), self.stages.longest
         if work > devices * longest:
             return
@@ -307,29 +315,30 @@ class _Search:
     # ---- one after the other -----------------------------------------------------------------------------
 
     def series(self, branch: Branch, after: Front, devices: int, idle: float) -> Cells:
+        """Fronts of a row of children, by the place up to which it is built from its end."""
         if branch not in self._children:
             self._children[branch] = _Children.of(self.stages.problem, branch)
         node = self._children[branch]
         count, work, longest = len(node.parts), 0.0, self.stages.longest
-        found: list[Cells] = [{} for _ in range(count + 1)]
-        found[count] = {0: [after._replace(built=None)]}
+        cells: list[Cells] = [{} for _ in range(count + 1)]
+        cells[count] = {0: [after._replace(built=None)]}
         for place in range(count, 0, -1):
-            for used, fronts in found[place].items():
+            for used, fronts in cells[place].items():
                 spare = idle - (used * longest - work)
                 if used < devices and spare >= -self.room:
                     for front in fronts:
-                        self.extend(node, found, place, used, front, devices - used, spare)
+                        self.extend(node, cells, place, used, front, devices - used, spare)
             work += self.stages.least_work(node.parts[place - 1])
-        return found[0]
+        return cells[0]
 
     def extend(
-        self, node: _Children, found: list[Cells], place: int, used: int, front: Front, devices: int, idle: float
+        self, node: _Children, cells: list[Cells], place: int, used: int, front: Front, devices: int, idle: float
     ) -> None:
-        """By a stage, or by stages side by side, that end before `place`."""
+        """Extend a front by a stage, or by stages side by side, that end before `place`."""
         readers, longest, beside = node.readers[place], self.stages.longest, node.beside[place - 1]
 
         def add(first: int, more: int, new: Front) -> None:
-            keep(found[first].setdefault(used + more, []), new._replace(built=Then(new.built, front.built)))
+            keep(cells[first].setdefault(used + more, []), new._replace(built=Then(new.built, front.built)))
 
         if beside:
             for d, fronts in self.parallel(beside, front, devices, idle).items():
@@ -350,7 +359,7 @@ class _Search:
     def with_branch_end(
         self, members: int, end: _End, front: Front, devices: int, idle: float, readers: Readers
     ) -> Iterator[tuple[int, Front]]:
-        """A run in one stage with the end of a branch before it; and what stands beside."""
+        """Fronts of a run in one stage with the end of a branch before it, and of the branches beside it."""
         members |= end.members
         spare = idle + self.stages.least_work(members)
         for d, stage in self.stage(front, members, devices, idle, readers):
@@ -362,7 +371,7 @@ class _Search:
     # ---- side by side ------------------------------------------------------------------------------------
 
     def parallel(self, branches: tuple[Branch, ...], after: Front, devices: int, idle: float) -> Cells:
-        """Each branch in stages of its own, or whole in one stage with others."""
+        """Fronts of branches side by side, each in stages of its own, or whole in one stage with others."""
         rooms = math.ceil(idle / self.room)  # what differs by rounding alone is the same question
         key = (branches, after[:-1], devices, rooms)
         if key not in self._known:
@@ -370,31 +379,31 @@ class _Search:
         return self._known[key]
 
     def beside(self, classes: list[list[Branch]], after: Front, devices: int, idle: float) -> Cells:
-        """Adds up what may stand side by side, in a fixed order: none is taken up again after the next one."""
+        """Fronts of all branches, put together from `choices` in their order: none is taken up again after the next."""
         counts = tuple(map(len, classes))
         named = [[x.order for x in alike] for alike in classes]
         work = [self.stages.least_work(alike[0].members) for alike in classes]
         nothing, longest = (0,) * len(classes), self.stages.longest
-        found: dict[tuple[int, ...], Cells] = {nothing: {0: [END]}}
-        for number, some in self.choices(classes, after, devices, idle):
+        cells: dict[tuple[int, ...], Cells] = {nothing: {0: [END]}}
+        for number, chosen in self.choices(classes, after, devices, idle):
             for before in product(*(range(most - n + 1) for most, n in zip(counts, number, strict=True))):
                 now = tuple(map(add, before, number))
                 spare = idle + math.fsum(map(mul, now, work)) + self.room
-                for used, fronts in found.get(before, {}).items():
-                    for d, new in some:
+                for used, fronts in cells.get(before, {}).items():
+                    for d, new in chosen:
                         if used + d <= devices and (used + d) * longest <= spare:
-                            cell = found.setdefault(now, {}).setdefault(used + d, [])
+                            cell = cells.setdefault(now, {}).setdefault(used + d, [])
                             for front in fronts:
                                 self.tick()
                                 built = Beside(number, new.built, front.built, named)
                                 keep(cell, side_by_side(front, new, built))
-        return found.get(counts, {})
+        return cells.get(counts, {})
 
     def choices(
         self, classes: list[list[Branch]], after: Front, devices: int, idle: float
     ) -> Iterator[tuple[tuple[int, ...], list[tuple[int, Front]]]]:
-        """Ways to take the next branches: numbers of branches of each class, with their fronts. They are one branch, or
-        several whole ones in one stage."""
+        """Ways to take the next branches: numbers of branches of each class, with their fronts. Each way takes one
+        branch, or several whole ones in one stage."""
         for n, (branch, *_) in enumerate(classes):
             placed = self.place(branch, after._replace(built=None), devices, idle)
             alone = tuple(int(m == n) for m in range(len(classes)))
@@ -413,7 +422,7 @@ class _Children:
     parts: list[int]
     """The operators of each child, as a bit set."""
     readers: list[Readers]
-    """Each part, as what reads what the part before sends; and what reads what the last one sends."""
+    """What reads the outputs of what comes before: each part itself; and, behind the last, what follows the node."""
     beside: list[tuple[Branch, ...]]
     """The branches of each part that has branches side by side."""
     ends: list[list[_End]]
@@ -436,7 +445,7 @@ def _branches(problem: GraphPipelineProblem, tree: Tree, readers: Readers) -> tu
 
 
 def _ends(problem: GraphPipelineProblem, branches: tuple[Branch, ...]) -> Iterator[_End]:
-    """The ends of branches that can be cut off. Of branches that are alike it takes those of the first one."""
+    """The ends of branches that can be cut off. Of branches that are alike, only the first one is cut."""
     for branch, *_ in _classes(branches):
         parts = branch.tree.children if isinstance(branch.tree, Series) else (branch.tree,)
         others = tuple(x for x in branches if x is not branch)
@@ -468,7 +477,7 @@ def _classes(branches: Sequence[Branch]) -> list[list[Branch]]:
 
 
 def _facts(problem: GraphPipelineProblem, row: tuple[int, ...]) -> Any:
-    """All that a plan's value can depend on, for chains of operators; what is no chain is like no other."""
+    """All of a chain of operators that a plan's value can depend on; a branch that is no chain is like no other."""
     if any(problem.successors[u] != (v,) or problem.predecessors[v] != (u,) for u, v in pairwise(row)):
         return row
     facts = [problem.operators[v] for v in row]

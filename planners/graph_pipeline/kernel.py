@@ -108,14 +108,14 @@ def least_on_path(
     fill: float,
     charge: int,
 ) -> float:
-    """The least time of all devices that the stages on a path take; infinite where none takes at most `longest`.
+    """The least device time that the stages on a path take in all; infinite where no division into stages is possible.
 
-    Parts of operators are [share, place] or [place], and so are transfers between the operators before a place and
-    those from it on; runs are added up from their beginning, so that no large number blurs those that follow it. Memory
-    is in whole units, `fixed` on each device, `stashes` for each sample on all of them, `limits` that of all devices of
-    a share. A state is a number of stages that come after (in the highest of the `levels`: so many or more), a
-    place, and devices used before it; in the end at least the `fewest`. `charge`: 0 for passes, 1 with synchronisation,
-    2 with its latency and waiting.
+    Each stage may take at most `longest`. Times and transfers are [share, place], memory is [place]; a transfer at a
+    place is that between the operators before the place and those from it on. Runs are added up from their beginning,
+    so that no large number blurs those that follow it. Memory is in whole units: `fixed` on each device, `stashes` for
+    each sample on all devices, `limits` for all devices of a share. A state is the number of stages that come after (in
+    the highest of the `levels`: this number or more), a place, and the devices used before it; in the end these are at
+    least the `fewest`. `charge`: 0 counts passes, 1 synchronisation too, 2 its latency and waiting as well.
     """
     end = times.shape[1]
     before = np.full((levels, end + 1, devices + 1), np.inf)

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from ...instances.base.amounts import as_written, whole_amounts
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 
-# Sums stay below it: 64 bits hold them.
+# Sums stay below this, so that 64 bits hold them.
 MOST = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class GraphMemory:
-    """A stage on d devices with i samples in flight fits where d x fixed + i x stashes <= limits[d], in our own unit.
+    """A stage on d devices with i samples in flight fits where d x fixed + i x stashes <= limits[d], in a unit of ours.
 
-    `exact`: just then. Otherwise all that fits in truth fits here, too.
+    `exact`: it fits by the true sizes if and only if it fits here. Otherwise all that fits by them fits here, too.
     """
 
     fixed: tuple[int, ...]
@@ -30,14 +30,14 @@ class GraphMemory:
     """More than rounding has taken off what any stage holds."""
 
     def inside(self) -> GraphMemory:
-        """The memory less that hair: what fits into this one fits in truth."""
+        """The memory less `hair`: what fits into this one fits by the true sizes."""
         if self.exact:
             return self
         return replace(self, limits={d: limit - self.hair for d, limit in self.limits.items()})
 
 
 def whole_graph_memory(problem: GraphPipelineProblem, degrees: Iterable[int], most: int = MOST) -> GraphMemory:
-    """For stages with these numbers of devices; what any of them holds stays below `most`."""
+    """The memory for stages with these numbers of devices; what any of them holds stays below `most`."""
     degrees, count = tuple(degrees), len(problem.operators)
     nothing = (0,) * count
     if problem.memory_bytes is None:

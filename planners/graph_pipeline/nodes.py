@@ -4,7 +4,7 @@ The family of stages: a leaf; a run of children of a series node; any choice of 
 joins are free, the end of one branch of a parallel node together with a run of what comes right after the node (the
 operator that joins the branches need not be a stage of its own). All of these are convex.
 
-Branches that cannot be told apart (same operators, same neighbours outside) are one kind, of which only numbers count.
+Branches that cannot be told apart (equal operators, same neighbours outside) are one kind, of which only numbers count.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from ...instances.graph_pipeline.series_parallel import Leaf, Series, Tree, operators
 from .costs import Boundary, Costs, Facts, Priced
 
-# With more choices of branches than this, only branches that follow each other share a stage.
+# Choices of branches, at most; where there are more, only branches of kinds that follow each other share a stage.
 MOST_VECTORS = 1024
 
 # Number of branches of each kind.
@@ -45,7 +45,7 @@ class SeriesNode:
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """How branches come apart: a block holds the first branch that is left, and others perhaps."""
+    """How branches are divided into blocks: each block takes the first branch that is left, and perhaps others."""
 
     blocks: tuple[Vector, ...]
     """Blocks: one branch of each kind, then groups of several that may be one stage."""
@@ -122,15 +122,16 @@ class NodeBuilder:
         """Work of runs as differences of prefix sums; boundaries grow child by child."""
         count = len(children)
         work = np.array([self.costs.work[list(child.operators)].sum(axis=0) for child in children])
-        facts, held = np.zeros((count, count, 3)), np.zeros((count, count, 2), dtype=np.int64)
+        facts, memory = np.zeros((count, count, 3)), np.zeros((count, count, 2), dtype=np.int64)
         runs = np.zeros((count, count, *work.shape[1:]))
         for first in range(count):
             runs[first, first:] = np.cumsum(work[first:], axis=0)
             grown = list(self._grow(children[first:]))
-            facts[first, first:], held[first, first:] = [row for row, _ in grown], [row for _, row in grown]
-        return _without(self.costs.price(runs, facts, held), np.arange(count)[:, None] > np.arange(count))
+            facts[first, first:], memory[first, first:] = [row for row, _ in grown], [row for _, row in grown]
+        return _without(self.costs.price(runs, facts, memory), np.arange(count)[:, None] > np.arange(count))
 
     def _grow(self, children: tuple[PricedNode, ...], begin: tuple[int, ...] = ()) -> Iterator[Facts]:
+        """Facts of the operators `begin` together with the first child, the first two children, and so on."""
         boundary = Boundary(self.costs)
         for v in begin:
             boundary.add(v)
@@ -140,6 +141,7 @@ class NodeBuilder:
             yield boundary.facts()
 
     def _absorption(self, children: tuple[PricedNode, ...], position: int, kind: int) -> Absorption:
+        """Prices of the stages that take the end of a branch of this kind and the children behind its node."""
         parallel = children[position]
         assert isinstance(parallel, ParallelNode)
         branch = series_children(parallel.kinds[kind])
@@ -150,12 +152,13 @@ class NodeBuilder:
             begin = tuple(v for child in branch[cut:] for v in child.operators)
             grown.append(list(self._grow(tail, begin)))
             work.append(tail_work + self.costs.work[list(begin)].sum(axis=0))
-        facts, held = ([[pair[n] for pair in row] for row in grown] for n in range(2))
-        return Absorption(position, kind, len(branch), self.costs.price(np.array(work), facts, held))
+        facts, memory = ([[pair[n] for pair in row] for row in grown] for n in range(2))
+        return Absorption(position, kind, len(branch), self.costs.price(np.array(work), facts, memory))
 
     # ---- parallel ----------------------------------------------------------------------------------------
 
     def _parallel(self, tree: Tree) -> ParallelNode:
+        """The node with its branches by kind, and with prices of all groups of branches that may be a stage."""
         assert not isinstance(tree, Leaf)
         alike: dict[Any, list[Tree]] = {}
         for child in tree.children:
@@ -212,15 +215,15 @@ def _runs_of_kinds(total: Vector) -> Iterator[Vector]:
 
 
 def _choices(total: Vector, groups: list[Vector]) -> Choices:
-    """All that can be left of all branches, or of all but one, when each block takes the first branch that is left."""
+    """All states that are reached from all branches, or from all but one, if each block takes the first branch left."""
     kinds = len(total)
     alone = [tuple(int(place == kind) for place in range(kinds)) for kind in range(kinds)]
     blocks = np.array([*alone, *groups], dtype=np.int64).reshape(-1, kinds)
     firsts = (blocks > 0).argmax(axis=1)
-    found, pending, moves = {total}, [total], []
+    seen, pending, moves = {total}, [total], []
     for block in alone:
         rest = minus(total, block)
-        found.add(rest)
+        seen.add(rest)
         pending.append(rest)
     while pending:
         state = pending.pop()
@@ -229,10 +232,10 @@ def _choices(total: Vector, groups: list[Vector]) -> Choices:
         able = np.flatnonzero((firsts == first) & (left >= 0).all(axis=1))
         for number, rest in zip(able.tolist(), map(tuple, left[able].tolist()), strict=True):
             moves.append((state, number, rest))
-            if rest not in found:
-                found.add(rest)
+            if rest not in seen:
+                seen.add(rest)
                 pending.append(rest)
-    states = tuple(sorted(found, key=lambda state: (sum(state), state)))
+    states = tuple(sorted(seen, key=lambda state: (sum(state), state)))
     place = {state: n for n, state in enumerate(states)}
     rows = sorted({(place[state], number, place[rest]) for state, number, rest in moves})
     return Choices(tuple(map(tuple, blocks.tolist())), states, np.array(rows, dtype=np.int64).reshape(-1, 3))
@@ -265,12 +268,13 @@ def renamed(node: PricedNode, names: dict[int, int]) -> PricedNode:
 
 
 def _without(prices: Priced, barred: Any) -> Priced:
+    """The prices with barred sets as stages that never fit."""
     barred = barred[..., None, None]
     return Priced(np.where(barred, np.inf, prices.time_per_sample), np.where(barred, 0, prices.most_in_flight))
 
 
 def all_nodes(node: PricedNode) -> Iterator[PricedNode]:
-    """One representative of each kind of branch."""
+    """The node and all nodes below it; of each kind of branch only the representative."""
     yield node
     below = () if isinstance(node, LeafNode) else node.children if isinstance(node, SeriesNode) else node.kinds
     for child in below:

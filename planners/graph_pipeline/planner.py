@@ -32,15 +32,17 @@ from .search import Answer, Search, chain_tree
 
 Family = Literal["graph", "sequential"]
 
-# Times as long as the best iteration: plans up to there may be the best with more samples in flight.
+# Plans of up to this many times the best iteration may become the best with more samples in flight, ...
 NEAR = 1.05
 
+# ... which is tried on this many of them, at most.
 MOST_NEAR = 4
 
+# What results say: why there is no plan, and how a bound was proven.
 ROUNDED_MEMORY = "memory has more digits than are counted: there is no plan for a hair less of it"
 SHORTER = "every shorter iteration of stages of the decomposition was refuted by a dynamic program"
 
-# Limit on the steps of the program for short iterations, where nobody asks for its bound.
+# Limit on the steps of the program for short iterations, where its bound is not asked for.
 MOST_STEPS = 1_300_000
 
 
@@ -57,9 +59,8 @@ def sizes_of(request: Request) -> tuple[int, ...]:
 
 
 def make_search(request: Request, family: Family, sizes: tuple[int, ...], inside: bool = False) -> Search:
-    """Prices for all configurations that the options allow."""
+    """The search with prices for all configurations that the options allow; `inside`: see `Costs`."""
     problem, options = request.problem, request.options
-
     largest_k = options.get("k", 1)
     if largest_k < 1:
         raise InputError("option k", f"is {largest_k}", "give a whole number >= 1")
@@ -69,7 +70,7 @@ def make_search(request: Request, family: Family, sizes: tuple[int, ...], inside
 
 
 def answers(search: Search, mixed: bool) -> Iterator[Answer]:
-    """One for each micro-batch size; `mixed`: also one for all sizes up to it."""
+    """The answer for each micro-batch size; `mixed`: also for all sizes up to each."""
     configurations = search.menu.configurations
     begins = [n for n, c in enumerate(configurations) if not n or c.b != configurations[n - 1].b]
     ends = [*begins[1:], len(configurations)]
@@ -83,9 +84,9 @@ def answers(search: Search, mixed: bool) -> Iterator[Answer]:
 def value_of(
     problem: GraphPipelineProblem, plan: StageGraphPlan, objective: str, time: float, known: float | None = None
 ) -> float | None:
-    """The claim by which plans are compared: `time` per sample, or simulated time of a mini-batch.
+    """The value by which plans are compared: `time` per sample, or the simulated time of a mini-batch.
 
-    None: the schedule cannot be run, or its passes alone take no less than what is known.
+    None: the schedule cannot be run, or its passes alone take no less than the value `known`.
     """
     if objective == "time-per-sample":
         return time
@@ -117,7 +118,7 @@ def busiest(problem: GraphPipelineProblem, plan: StageGraphPlan) -> float:
 
 @dataclass(frozen=True)
 class GraphPipePlanner:
-    """Dynamic program over the decomposition (or over a row of all operators)."""
+    """The dynamic program over the decomposition (`graph`) or over a row of all operators (`sequential`)."""
 
     name: str
     family: Family
@@ -134,24 +135,28 @@ SEQUENTIAL = GraphPipePlanner("spp-pipedream", "sequential")
 def run(
     name: str, request: Request, family: Family, sizes: tuple[int, ...], iterations: Iterations | None = None
 ) -> Outcome:
-    """The best plan over the sizes; what was found counts when time is over. `iterations`: if its bound is wanted."""
+    """The best plan over the sizes, or the best so far when the time is over.
+
+    `iterations`: the program for short iterations, if its bound is wanted.
+    """
     arranged = in_a_row if family == "sequential" else lambda plan: plan
     choice = _Choice(name, request, arranged, iterations=iterations)
     outcome = _run(choice, family, sizes)
     if not choice.refused:
         return outcome
-    # More digits of memory than are counted: again with a memory in which what fits is sure to fit.
+    # Memory has more digits than are counted: search again in a smaller one, so that what fits surely fits.
     outcome = _run(choice, family, sizes, inside=True)
     nothing = outcome.plan is None and outcome.stop != Stop.TIME
     return replace(outcome, messages=(ROUNDED_MEMORY,)) if nothing else outcome
 
 
 def _run(choice: _Choice, family: Family, sizes: tuple[int, ...], inside: bool = False) -> Outcome:
+    """Search all sizes, and then offer `choice` the answers, shallower ones, and plans of other kinds."""
     name, request = choice.name, choice.request
     problem, options = request.problem, request.options
     stop, size = Stop.COMPLETED, {"stage_sets": 0}
     notes: tuple[str, ...] = ()
-    found: list[tuple[Search, Answer]] = []
+    answered: list[tuple[Search, Answer]] = []
     tried: list[Search] = []
     try:
         for search in _searches(request, family, sizes, inside):
@@ -159,13 +164,13 @@ def _run(choice: _Choice, family: Family, sizes: tuple[int, ...], inside: bool =
             size["stage_sets"] += search.family_size
             size["configurations"] = len(search.menu.configurations)
             notes = notes or remarks(problem, search)
-            found += [(search, answer) for answer in answers(search, bool(options.get("mixed_micro_batches")))]
-        found.sort(key=lambda pair: pair[1].value)
-        for search, answer in found:
+            answered += [(search, answer) for answer in answers(search, bool(options.get("mixed_micro_batches")))]
+        answered.sort(key=lambda pair: pair[1].value)
+        for search, answer in answered:
             search.tick()
             choice.consider(search, answer)
         if choice.objective == "iteration" and options.get("depth", "any") == "any":
-            for search, answer in found:
+            for search, answer in answered:
                 choice.consider_shallower(search, answer)
             if family == "graph" and options.get("cuts", "any") == "any":
                 choice.consider_even(sizes, tried[0])
@@ -193,9 +198,9 @@ def _why_none(name: str, searches: list[Search]) -> Iterator[str]:
 
 
 def _searches(request: Request, family: Family, sizes: tuple[int, ...], inside: bool) -> Iterator[Search]:
-    """Over the decomposition, then over the row of all operators: its cuts go across branches.
+    """The search over the decomposition, then one over the row of all operators, whose cuts go across branches.
 
-    Stages of the row wait for no others than their operators do: only as a sequential pipeline they stand in a row.
+    Stages of that row wait only for the stages that their operators read from: they need not run one after the other.
     """
     search = make_search(request, family, sizes, inside)
     yield search
@@ -225,6 +230,7 @@ class _Choice:
         return str(self.request.options.get("objective", "iteration"))
 
     def consider(self, search: Search, answer: Answer) -> None:
+        """Take the plan of an answer if it is better, and if it fits the memory by the true sizes."""
         plan = self.arranged(answer.plan)
         if not search.costs.memory.exact and too_full(self.request.problem, plan):
             self.refused = True
@@ -239,7 +245,7 @@ class _Choice:
                 self.request.board.post(plan, value)
 
     def consider_shallower(self, search: Search, answer: Answer) -> None:
-        """Until some stage alone computes for longer than the best iteration takes."""
+        """Consider shallower and shallower plans, until some stage alone computes for as long as the best iteration."""
         if self._is_slow(answer):
             return
         for below in search.shallower(answer):
@@ -248,14 +254,14 @@ class _Choice:
             self.consider(search, below)
 
     def consider_even(self, sizes: tuple[int, ...], search: Search) -> None:
-        """What anyone would try first: it may fill and drain faster than all plans of the least time per sample."""
+        """Consider even splits: they may fill and drain faster than all plans of the least time per sample."""
         for plan in stage_graphs(self.request.problem):
             search.tick()
             if plan.stages[0].micro_batch in sizes:
                 self._consider_by_rules(plan)
 
     def consider_short(self, sizes: tuple[int, ...]) -> None:
-        """Plans of the program for short iterations, and then those that may be shorter than the best one."""
+        """Consider the first plans of the program for short iterations, then those that may beat the best plan."""
         options = self.request.options
         if options.get("mixed_micro_batches") or options.get("join", "any") != "any":
             return
@@ -272,12 +278,12 @@ class _Choice:
             return
 
     def _consider_by_rules(self, plan: StageGraphPlan) -> None:
-        """One that was not made by the search: the referee says whether it is a plan at all."""
+        """Consider a plan that the search did not make: the referee says whether it is a plan at all."""
         rules = rules_of(self.request.problem, self.request.options)
         self._take(plan, rule(self.request.problem, plan, rules).value)
 
     def put_more_in_flight(self, search: Search) -> None:
-        """The plans that are not much longer than the best one."""
+        """Try more samples in flight in those plans whose iteration is not much longer than the best one."""
         good = sorted((pair for pair in self.near if pair[0] <= (self.value or 0) * NEAR), key=lambda pair: pair[0])
         for value, plan in good[:MOST_NEAR]:
             self._take(*with_more_in_flight(self.request.problem, plan, value, search.tick))
@@ -287,7 +293,7 @@ class _Choice:
 
 
 def short_iterations(request: Request, sizes: tuple[int, ...], most_steps: int | None = None) -> Iterations:
-    """The program, as far as the options allow; with k > 1 nothing is known of transfers that are not hidden."""
+    """The program for short iterations with these options; with k > 1 it counts no transfers that nothing hides."""
     options = request.options
     waits, more_held = options.get("k", 1) == 1, options.get("samples_held", "rule") == "more"
     degrees = options.get("degrees", "divisors")
@@ -306,7 +312,7 @@ def bounded(request: Request, outcome: Outcome) -> Outcome:
 
 
 def remarks(problem: GraphPipelineProblem, search: Search) -> tuple[str, ...]:
-    """What was kept whole because it is not series-parallel, and where branches were not merged."""
+    """Messages: what was kept whole because it is not series-parallel, and whether some branches were not merged."""
     notes = []
     regions = contracted(search.tree)
     if regions:

@@ -13,18 +13,18 @@ from ...instances.graph_pipeline.problem import GraphPipelineProblem
 
 
 def stage_graphs(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> Family:
-    """The family of the planners whose bound holds for all stage graphs: see `graphpipe/bounds.py`."""
+    """The family of the planners whose bound holds for all stage graphs: see `bounds.py`."""
     wider = " ".join(freer(options, mixable="mixed_micro_batches" in options))
     return Family(f"stage graphs of any convex stages, {micro_batches(options)}{devices(options)}", wider or None)
 
 
 def decomposed(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> Family:
-    """The family of the program for short iterations; the model cp-graphpipe allows more stages than it."""
-    known = family(problem, {**options, "family": "series-parallel", "objective": "iteration"})
+    """The family of the program for short iterations; the formulation cp-graphpipe allows more stages than this."""
+    narrow = family(problem, {**options, "family": "series-parallel", "objective": "iteration"})
     wider = "--formulation cp-graphpipe --objective iteration --family convex"
 
     def outside(plan: StageGraphPlan) -> Outside | None:
-        reason = known.outside(plan)
+        reason = narrow.outside(plan)
         return replace(reason, asks=wider) if reason is not None and reason.asks == "--family convex" else reason
 
-    return replace(known, wider=wider, outside=outside)
+    return replace(narrow, wider=wider, outside=outside)

@@ -27,10 +27,10 @@ MOST_LEVELS = 150
 # Plans for one choice of configurations, each with fewer samples in flight than the one before.
 MOST_SHALLOWER = 32
 
-# Relative: the bound of the work may have been rounded up by so much.
+# Relative: by how much the bound of the work may have been rounded up.
 ROUNDING = 1e-12
 
-# Below so many operators squared times devices and configurations, compiled loops are not worth their loading.
+# Operators squared times devices and configurations from which on compiled loops are worth their loading.
 COMPILED_FROM = 5_001
 
 
@@ -46,7 +46,7 @@ class Answer:
 
     @property
     def held(self) -> int:
-        """Samples in flight of its first stages, the most of them: the deeper the pipeline, the more."""
+        """The most samples in flight of any stage: the deeper the pipeline, the more."""
         return max(stage.in_flight for stage in self.plan.stages)
 
 
@@ -86,29 +86,29 @@ class Search:
         return any(not node.complete for node in all_nodes(self.root) if isinstance(node, ParallelNode))
 
     def best(self, chosen: slice = slice(None), most_held: int | None = None) -> Answer | None:
-        """Exact within the family of stages; None where no plan fits the memory.
+        """The plan of least time per sample, exact within the family of stages; None where none fits the memory.
 
-        `most_held`: of the plans whose stages hold no more samples in flight.
+        `most_held`: only plans whose stages hold at most this many samples in flight count.
         """
         menu = replace(self.menu, configurations=self.menu.configurations[chosen])
         times = self._times(chosen)
         low = int(np.searchsorted(times, self.costs.least_time(chosen) * (1 - ROUNDING)))
         high, step, probes = low, 1, 0
-        found: Tables | None = None
+        best: Tables | None = None
         while low <= high and low < len(times):
             self.tick()
             # Upwards in growing steps until the first success: large targets leave many choices and take long.
-            middle = (low + high) // 2 if found is not None else min(high, len(times) - 1)
+            middle = (low + high) // 2 if best is not None else min(high, len(times) - 1)
             tables, probes = Tables(menu, float(times[middle]), chosen, self.loops, most_held), probes + 1
             if self._possible(tables):
-                found, high = tables, middle - 1
+                best, high = tables, middle - 1
             else:
                 low = middle + 1
-                if found is None:
+                if best is None:
                     high, step = middle + step, 2 * step
-        if found is None:
+        if best is None:
             return None
-        return Answer(self._plan(found), found.target, chosen, probes)
+        return Answer(self._plan(best), best.target, chosen, probes)
 
     def shallower(self, answer: Answer) -> Iterator[Answer]:
         """Plans whose stages hold fewer and fewer samples, each the fastest of these: the front of both, step by step.
@@ -129,10 +129,11 @@ class Search:
         return self._known_times[chosen.start, chosen.stop]
 
     def _possible(self, tables: Tables) -> bool:
+        """Is there a plan at the target of these tables?"""
         return bool(tables.table(self.root, tables.nothing)[0, self.menu.devices] < NEVER)
 
     def _plan(self, tables: Tables) -> StageGraphPlan:
-        # Nothing comes before: whatever a stage there would hold is well.
+        # Nothing comes before, so a stage there could hold any number of samples.
         want = ((0, NEVER - 1),)
         decisions = Trace(tables).stages(self.root, tables.nothing, want, self.menu.devices)
         return plan_of(self.problem, tables.menu, list(decisions))

@@ -25,7 +25,7 @@ from .nodes import Absorption, LeafNode, ParallelNode, PricedNode, SeriesNode, V
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """The inner loops, as machine code or as they are."""
+    """The inner loops, as machine code or as plain Python."""
 
     fill_rows: Callable[..., None] = kernel.fill_rows
     relax_rows: Callable[..., None] = kernel.relax_rows
@@ -50,7 +50,7 @@ class Tables:
         loops: Kernel = Kernel(),
         most_held: int | None = None,
     ) -> None:
-        """`chosen`: which of the priced configurations are those of the menu; `most_held`: by any stage."""
+        """`chosen`: which of the priced configurations are those of the menu; `most_held`: samples, by any stage."""
         self.menu, self.target, self.chosen, self.loops = menu, target, chosen, loops
         self.most_held = menu.mini_batch if most_held is None else most_held
         self.size = menu.devices + 1
@@ -72,13 +72,14 @@ class Tables:
         return self._caps[key]
 
     def entry(self, configuration: int, held: int) -> Entry:
-        """How a stage looks from above."""
+        """The samples that a stage of each configuration holds right before a stage that holds `held`."""
         key = configuration, held
         if key not in self._entries:
             self._entries[key] = tuple(self.menu.above(configuration, held).tolist())
         return self._entries[key]
 
     def never(self) -> Any:
+        """[configuration, devices]: nothing is possible."""
         return np.full((len(self.menu.configurations), self.size), NEVER)
 
     def table(self, node: PricedNode, entry: Entry) -> Any:
@@ -119,7 +120,7 @@ class Tables:
         self.loops.fill_rows(values, needs, caps, degrees, extra, menu.sizes, menu.mini_batch, begin, stop)
 
     def _fill_mixed(self, values: Any, needs: Any, node: SeriesNode, entry: Entry) -> None:
-        """Children may be divided, and branches may end in a stage that goes on after them."""
+        """Fill rows where children may be divided, and branches may end in a stage that goes on after them."""
         end = len(values) - 1
         caps = self.caps(node)
         for i in range(end - 1, -1, -1):
@@ -134,15 +135,15 @@ class Tables:
                     self._absorb(needs[i], node, absorption, needs, end)
 
     def start(self, used: int) -> Any:
-        """0 at the numbers of devices in a bit set."""
+        """[devices]: 0 at the numbers of devices in a bit set, NEVER at all others."""
         return np.array([0 if used >> d & 1 else NEVER for d in range(self.size)])
 
     def _put_before(self, row: Any, start: Any, part: Any) -> None:
-        """The part's value counts, at the part's devices and any number where `start` is 0."""
+        """Lower `row` to the values of a part, at its devices plus any number of devices at which `start` is 0."""
         self.loops.put_beside(np.broadcast_to(start, part.shape).copy(), part, row)
 
     def _absorb(self, row: Any, node: SeriesNode, absorption: Absorption, needs: Any, end: int) -> None:
-        """The first stage below the branches takes the end of one of them as well."""
+        """Lower `row` by plans whose first stage below the branches takes the end of one of them as well."""
         starts = self.absorbing_stages(absorption, needs, end)
         for (cut, own, held), start in starts.items():
             rest = self.beside(node, absorption, cut, self.entry(own, held))
@@ -151,7 +152,7 @@ class Tables:
     def absorbing_stages(self, absorption: Absorption, needs: Any, end: int) -> dict[tuple[int, int, int], Any]:
         """(cut, configuration, samples held) -> 0 at each number of devices that the stage and what follows can use.
 
-        On so many devices the fewest samples that it can hold: more are never better for what stands before it.
+        For each number of devices, the stage holds as few samples as it can: more are never better for what is before.
         """
         last = end - absorption.position - 1
         caps = self.caps(absorption)[:, :last]
@@ -166,7 +167,7 @@ class Tables:
         return starts
 
     def beside(self, node: SeriesNode, absorption: Absorption, cut: int, entry: Entry) -> Any:
-        """The other branches, and what is left of the absorbed one."""
+        """The values of the other branches together with what is left of the absorbed one."""
         parallel = node.children[absorption.position]
         assert isinstance(parallel, ParallelNode)
         others = self.branches(parallel, entry, drop_one(parallel.total, absorption.kind))
@@ -184,7 +185,7 @@ class Tables:
     # ---- parallel ----------------------------------------------------------------------------------------
 
     def branches(self, node: ParallelNode, entry: Entry, wanted: Vector) -> Any:
-        """The value for so many branches of each kind."""
+        """The values of the `wanted` number of branches of each kind, as in `table`."""
         return self.branch_tables(node, entry)[1][node.choices.states.index(wanted)]
 
     def branch_tables(self, node: ParallelNode, entry: Entry) -> tuple[Any, Any]:
@@ -201,7 +202,7 @@ class Tables:
         return self._states[key]
 
     def _groups(self, node: ParallelNode, entry: Entry) -> Any:
-        """Stages of several branches."""
+        """[group, configuration of a stage right before, devices]: values of stages of several branches."""
         usable = self.usable_groups(node, entry)
         values = kernel.no_state(len(usable), *self.never().shape)
         for own in range(len(self.menu.configurations)):

@@ -1,8 +1,8 @@
 """Sequential pipelines by the textbook's memoised recursion, over a row of operators or over all downsets.
 
-PipeDream's search in a linear order, and Piper's over downsets, with the costs of this problem: a state is what is left
-to plan, the number of stages after it (they say what is in flight) and the devices left. It shares only the prices with
-the search over the decomposition, so each checks the other.
+These are PipeDream's search in a linear order and Piper's over downsets, with the costs of this problem. A state is
+what is left to plan, the number of stages after it (which decides what is in flight) and the devices left. The
+recursion shares only the prices with the search over the decomposition, so each checks the other.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class SequentialSearch:
 
 
 def listed_downsets(problem: GraphPipelineProblem, most: int) -> list[int]:
-    """An `InputError` where there are more."""
+    """All downsets, or an `InputError` where there are more than `most`."""
     check_whole("option max_downsets", most, MOST_IDEALS)
     number = count_downsets(problem)
     sets = None if number > most else downsets(problem, most)
@@ -156,13 +156,14 @@ class TextbookPlanner:
     def _best(
         self, request: Request, sets: list[int], b: int, known: float | None
     ) -> tuple[float, StageGraphPlan] | None:
+        """The best plan with micro-batches of b samples, and its value; None: there is none, or `known` is better."""
         problem, options = request.problem, request.options
         choice = menu(problem, [b], 1, options.get("degrees", "divisors"))
         for inside in (False, True):  # the second time where memory has more digits than are counted
-            found = SequentialSearch(problem, choice, sets, tick_of(request), inside=inside).best()
-            if found is None:
+            answer = SequentialSearch(problem, choice, sets, tick_of(request), inside=inside).best()
+            if answer is None:
                 return None
-            period, decisions = found
+            period, decisions = answer
             plan = in_a_row(plan_of(problem, choice, decisions, in_order=True))
             if not too_full(problem, plan):
                 break

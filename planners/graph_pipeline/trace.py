@@ -1,4 +1,4 @@
-"""From tables to stages: the decisions behind a value, found again by asking which of them attains it."""
+"""From tables to stages: for each value of a table, the search for the decision that attains it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .kernel import NEVER
 from .nodes import Absorption, LeafNode, ParallelNode, PricedNode, SeriesNode, Vector, drop_one, series_children
 from .tables import Tables
 
-# What stages right before a part have: configurations, each with the samples that suffice for it.
+# The stages right before a part: the configuration of each, and the samples in flight that it holds.
 Want = tuple[tuple[int, int], ...]
 
 
@@ -43,9 +43,9 @@ class _Join:
 
     @property
     def parallel(self) -> ParallelNode:
-        found = self.node.children[self.absorption.position]
-        assert isinstance(found, ParallelNode)
-        return found
+        child = self.node.children[self.absorption.position]
+        assert isinstance(child, ParallelNode)
+        return child
 
     @property
     def others(self) -> Vector:
@@ -64,7 +64,7 @@ def _possible(combinations: Combinations, devices: int, want: Want) -> bool:
 class Trace:
     """Reads plans out of tables that hold them.
 
-    Each method is asked for what is possible: a part with exactly so many devices, before `entry` and after `want`.
+    Each method is asked only for what is possible: a part with exactly `devices` devices, before `entry`, after `want`.
     """
 
     def __init__(self, tables: Tables) -> None:
@@ -106,7 +106,7 @@ class Trace:
     def _row(
         self, node: LeafNode | SeriesNode, entry: Entry, end: int, i: int, want: Want, devices: int
     ) -> Iterator[Decision]:
-        """Children i to end - 1."""
+        """The stages of children i to end - 1."""
         if i == end:
             return
         values, needs = self.tables.rows(node, entry, end)
@@ -123,7 +123,7 @@ class Trace:
     def _run(
         self, node: LeafNode | SeriesNode, end: int, i: int, own: int, devices: int, held: int, needs: Any
     ) -> tuple[int, int]:
-        """The last child and the devices of a first stage that holds so many samples."""
+        """The last child and the devices of a first stage that holds `held` samples."""
         caps = self.tables.caps(node) if isinstance(node, SeriesNode) else self.tables.caps(node)[None, None]
         for last in range(end - 1, i - 1, -1):
             for g, d in enumerate(self.degrees):
@@ -134,7 +134,7 @@ class Trace:
     def _divided(
         self, node: SeriesNode, entry: Entry, end: int, i: int, want: Want, devices: int
     ) -> Iterator[Decision]:
-        """Child i is divided within itself, or its branches end in a stage that goes on after them."""
+        """The stages where child i is divided, or one of its branches ends in a stage that goes on after them."""
         child = node.children[i]
         assert isinstance(child, ParallelNode), "a leaf begins a run"
         values, needs = self.tables.rows(node, entry, end)
@@ -147,9 +147,9 @@ class Trace:
                     return
         for absorption in node.absorbed:
             if absorption.position == i:
-                found = self._absorbing(node, absorption, entry, end, want, devices)
-                if found is not None:
-                    yield from found
+                decisions = self._absorbing(node, absorption, entry, end, want, devices)
+                if decisions is not None:
+                    yield from decisions
                     return
         raise AssertionError("a value comes from a decision")
 
@@ -158,6 +158,7 @@ class Trace:
     def _absorbing(
         self, node: SeriesNode, absorption: Absorption, entry: Entry, end: int, want: Want, devices: int
     ) -> Iterator[Decision] | None:
+        """The stages where a branch ends in a stage that goes on after the join; None: that is not possible."""
         _, needs = self.tables.rows(node, entry, end)
         starts = self.tables.absorbing_stages(absorption, needs, end)
         for (cut, own, held), start in starts.items():
@@ -169,7 +170,7 @@ class Trace:
         return None
 
     def _share(self, join: _Join, want: Want, devices: int) -> int | None:
-        """Devices of the other branches beside what is left of the absorbed one; None: there are none that will do."""
+        """Number of devices for the other branches beside what is left of the absorbed one; None: no number suits."""
         branch = join.parallel.kinds[join.absorption.kind]
         for others in range(devices + 1) if join.cut else (devices,):
             if self._can_branches(join.parallel, join.below, join.others, want, others) and (
@@ -179,7 +180,7 @@ class Trace:
         return None
 
     def _absorbed(self, join: _Join, want: Want, used: int, others: int, devices: int) -> Iterator[Decision]:
-        """`used` devices for the absorbing stage and what follows, `others` for the other branches."""
+        """The stages, with `used` devices for the absorbing stage and what follows, and `others` for other branches."""
         pools = [list(group) for group in join.parallel.members]
         branch = pools[join.absorption.kind].pop()
         yield from self._absorbing_stage(join, used, branch)
@@ -213,7 +214,7 @@ class Trace:
         vector: Vector,
         pools: list[list[PricedNode]],
     ) -> Iterator[Decision]:
-        """Decisions for so many branches of each kind, which are taken from the pools."""
+        """The stages of `vector` branches of each kind, which are taken from the pools."""
         while any(vector):
             number, count, vector = self._first_block(node, entry, want, devices, vector)
             block = node.choices.blocks[number]
@@ -228,7 +229,7 @@ class Trace:
     def _first_block(
         self, node: ParallelNode, entry: Entry, want: Want, devices: int, vector: Vector
     ) -> tuple[int, int, Vector]:
-        """Its number, its devices, and the branches that are left."""
+        """The number of a possible first block, its devices, and the branches that are left."""
         choices = node.choices
         here = choices.states.index(vector)
         for _, block, rest in choices.moves[choices.moves[:, 0] == here].tolist():

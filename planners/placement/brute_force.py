@@ -1,8 +1,8 @@
 """Brute force: every plan of a tiny problem. It is the ground truth of all cross-checks, hence plain.
 
 It works on the nodes and edges of the problem as they are and shares nothing with the other planners. Identical
-devices are tried in order of their first use only; a branch is left when the work that it has already placed,
-without any transfer, is worse than the best plan, or when memory or support is broken.
+devices are tried in order of their first use only; a branch is left when the work that it has already placed costs
+more, without any transfer, than the best plan, or when memory or support is broken.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ..contract import Outcome, Request
 
-# About 12 groups on 4 devices; identical devices count once.
+# Plans that are tried at most: about those of 12 groups on 4 devices, up to the order of identical devices.
 MAX_PLANS = 5_000_000
 
 # Steps between two looks at the clock.
@@ -147,7 +147,7 @@ class _Enumeration:
     # ---- what a plan costs ----------------------------------------------------------------------------
 
     def _work(self) -> float:
-        """Less than any completion costs, but for rounding."""
+        """A lower bound on what any completion costs, less what rounding may add to it."""
         return self._objective(transfers=False) * (1 - 1e-12)
 
     def _objective(self, transfers: bool) -> float:
@@ -189,7 +189,7 @@ class _Enumeration:
         return arcs
 
     def _descendants(self) -> list[int]:
-        """For each node the nodes that a path leads to."""
+        """For each node, the nodes to which a path leads from it."""
         below = list(self.readers)
         for u in reversed(self.problem.topological_order):
             for v in self.problem.successors[u]:

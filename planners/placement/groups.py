@@ -18,7 +18,7 @@ from .. import search as incumbent
 from ..contract import Request
 from ..search import SAFETY
 
-# Costs that are so many times a known value hurt sums that are kept up to date by differences: see `capped`.
+# Costs of more than this many times a known value spoil sums that are kept up to date by differences: see `capped`.
 FAR = 1e4
 
 # (pins, cost, part): an accelerator that holds some but not all pins pays the cost in that part of its load.
@@ -34,15 +34,15 @@ class Groups:
 
     members: tuple[tuple[int, ...], ...]
     times: tuple[tuple[float, ...], ...]
-    """times[part][g]. Of a group that no accelerator supports it is no more than its CPU time: it only serves as a
-    weight, and what the input says there may be anything."""
+    """times[part][g]. For a group that no accelerator supports, the input may say anything: there the time only serves
+    as a weight, and is no more than the CPU time."""
     cpu_times: tuple[tuple[float, ...], ...]
     sizes: tuple[float, ...]
     """Whole numbers in the unit of `memory`, so that all sums of them are exact."""
     supported: tuple[bool, ...]
     nets: tuple[Net, ...]
     arcs: tuple[tuple[int, int], ...]
-    """stage(a) <= stage(b) for contiguous plans; acyclic; empty otherwise."""
+    """Pairs (a, b) with stage(a) <= stage(b) in every contiguous plan, without cycles; empty for other plans."""
     accelerators: int
     cpus: int
     memory: float | None
@@ -93,13 +93,13 @@ class Groups:
 
     def fits(self, device_of: Sequence[int]) -> bool:
         """Is every group on a device that supports it, and does the memory of each accelerator suffice?"""
-        bytes_on = [0.0] * self.accelerators
+        sizes_on = [0.0] * self.accelerators
         for g, d in enumerate(device_of):
             if d < self.accelerators:
                 if not self.supported[g]:
                     return False
-                bytes_on[d] += self.sizes[g]
-        return all(size <= self.capacity for size in bytes_on)
+                sizes_on[d] += self.sizes[g]
+        return all(size <= self.capacity for size in sizes_on)
 
     def plan(self, problem: PlacementProblem, device_of: Sequence[int]) -> PlacementPlan:
         left_out = problem.accelerators - self.accelerators
@@ -122,18 +122,18 @@ class Groups:
             return None
         chosen = []
         for members in self.members:
-            found = {number.get(problem.nodes[i].id, -1) for i in members}
-            if len(found) != 1 or -1 in found:
+            numbers = {number.get(problem.nodes[i].id, -1) for i in members}
+            if len(numbers) != 1 or -1 in numbers:
                 return None
-            chosen.append(found.pop())
+            chosen.append(numbers.pop())
         return chosen
 
 
 def capped(groups: Groups, limit: float) -> Groups:
-    """The groups with costs cut down that are far above `limit`; plans of value at most `limit` keep their values.
+    """The groups with all costs cut down to twice `limit`; plans of value at most `limit` keep their values.
 
-    A device that pays more than twice the limit at once makes a worse plan, however much more it is. But sums that
-    hold such a number, as "forbidden" is often written, would forget the small ones.
+    A device that pays a cost of twice the limit makes a worse plan, however much higher the cost was. But in sums with
+    such a cost, by which problems often say "forbidden", the digits of small costs are lost.
     """
     most = 2 * limit
     largest = max(*map(max, (*groups.times, *groups.cpu_times)), *(cost for _, cost, _ in groups.nets))
@@ -152,7 +152,7 @@ def contract(
 ) -> Groups:
     """Colour classes as groups; for contiguous plans also fused along cycles of the stage order.
 
-    `sizes`: of the nodes, in whole numbers; None: such that whatever fits here fits in truth.
+    `sizes`: of the nodes, in whole numbers; None: rounded so that whatever fits by them fits by the true sizes.
     """
     whole = problem.safe_sizes if sizes is None else sizes
     classes: list[tuple[int, ...]] = list(problem.color_classes)
@@ -207,7 +207,7 @@ def _owner(classes: Iterable[Sequence[int]], count: int) -> list[int]:
 def _stage_order(problem: PlacementProblem) -> list[tuple[int, int]]:
     """Pairs of nodes (u, v) with stage(u) <= stage(v) in every chain of stages.
 
-    Forward nodes follow their edges. A backward node goes where the forward nodes of its class are, so its edges
+    Forward nodes follow their edges. A backward node is on the stage of the forward nodes of its class, so its edges
     say nothing; a class of backward nodes alone (an orphan) is visited on the way back, hence against its edges.
     """
     has_forward = {node.color for node in problem.nodes if node.color is not None and not node.backward}
@@ -234,8 +234,10 @@ def _fuse_cycles(
 
 
 def _nets(problem: PlacementProblem, owner: Sequence[int], parts: int) -> tuple[Net, ...]:
-    """Nets of the groups: for every set of groups that a node's output joins, the sum of transfer times. The
-    part is 0, and 1 for backward nodes where there are two parts."""
+    """Nets of the groups: for every set of groups that the output of a node joins, the sum of transfer times.
+
+    The part is 1 for backward nodes where there are two parts, else 0.
+    """
     costs: dict[tuple[tuple[int, ...], int], list[float]] = {}
     for u, node in enumerate(problem.nodes):
         pins = tuple(sorted({owner[u], *(owner[v] for v in problem.successors[u])}))
@@ -273,7 +275,7 @@ def objective_of(request: Request) -> str:
 
 
 def lower_bound(groups: Groups) -> float | None:
-    """No plan is better: all work spread evenly over all devices, and each group on its faster kind of device.
+    """A bound on all plans: all work spread evenly over all devices, or one group on its faster kind of device.
 
     None where some group fits nowhere. With a weight w for CPU time, (k + l w) T >= the weighted work of any
     plan >= sum over g of min(p_g, w c_g); the best weight is the ratio p_g / c_g of some group. Transfers only

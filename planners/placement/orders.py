@@ -13,7 +13,7 @@ from ...instances.base.graph import adjacency
 
 
 class Ordered(Protocol):
-    """What an order is taken of: things with numbers, and which comes before which."""
+    """What can be put in order: `count` numbered things, and arcs from what comes before to what comes after."""
 
     @property
     def count(self) -> int: ...
@@ -28,9 +28,11 @@ def various_orders(groups: Ordered, count: int, seed: int) -> list[list[int]]:
     Depth first keeps branches together; the input's own order is better where the graph is a long narrow band.
     """
     rng = random.Random(seed)
-    own = list(range(groups.count))
-    orders = [depth_first(groups, own), depth_first(groups, own, backwards=True), in_input_order(groups)]
-    orders += [depth_first(groups, rng.sample(own, groups.count), backwards=n % 2 == 0) for n in range(3, count)]
+    numbers = list(range(groups.count))
+    orders = [depth_first(groups, numbers), depth_first(groups, numbers, backwards=True), in_input_order(groups)]
+    orders += [
+        depth_first(groups, rng.sample(numbers, groups.count), backwards=n % 2 == 0) for n in range(3, count)
+    ]
     return [list(order) for order in dict.fromkeys(map(tuple, orders[:count]))]
 
 
@@ -42,8 +44,8 @@ def in_input_order(groups: Ordered) -> list[int]:
 def depth_first(groups: Ordered, priority: Sequence[int], backwards: bool = False) -> list[int]:
     """A topological order that follows one branch as long as it can; `backwards`: from the sinks up."""
 
-    def ranked(some: Iterable[int]) -> list[int]:
-        return sorted(some, key=lambda g: priority[g], reverse=not backwards)
+    def ranked(members: Iterable[int]) -> list[int]:
+        return sorted(members, key=lambda g: priority[g], reverse=not backwards)
 
     arcs = ((v, u) for u, v in groups.arcs) if backwards else groups.arcs
     after = list(map(ranked, adjacency(groups.count, arcs)))
@@ -68,7 +70,10 @@ def in_turn(
     put: Callable[[list[int], int], object] = list.append,
     first: Sequence[int] | None = None,
 ) -> list[int]:
-    """A topological order: `take` chooses from what is ready, at the beginning as `first` says; `put` adds to it."""
+    """A topological order: `take` removes the next one from the list of those that are ready, and `put` adds to it.
+
+    `after`: what comes after each; `first`: the order in which those stand that are ready at the beginning.
+    """
     missing = Counter(chain.from_iterable(after))
     ready = [g for g in first or range(len(after)) if not missing[g]]
     order = []
@@ -82,7 +87,7 @@ def in_turn(
 
 
 def gathered_order(groups: Ordered, part_of: Sequence[int]) -> list[int]:
-    """A topological order that stays in one part as long as it can; early parts first."""
+    """A topological order that stays in one part as long as it can, and then goes on with the earliest part."""
     size = [0] * (max(part_of) + 1)
     middle = [0.0] * len(size)
     for place, g in enumerate(depth_first(groups, range(groups.count))):

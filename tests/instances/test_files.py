@@ -63,7 +63,7 @@ def test_an_override_can_mend_what_the_file_lacks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("option", [{"bandwidth": 1.0}, {"cpu_slowdown": 2.0}, {"training": False}])
 def test_options_of_profiles_are_refused_elsewhere(tmp_path: Path, option: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="is for PipeDream profiles"):
+    with pytest.raises(UsageError, match="is for profiles and tables"):
         load(put(tmp_path, "a.json", OWN), **option)
 
 

@@ -64,7 +64,7 @@ def test_the_cluster_can_be_overridden(plan: Plan, tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (("golden-4", "--cpus", 2), "--cpus is for placement problems: a chain runs on GPUs alone"),
-        (("tiny-chain", "--batch", 2), "--batch is for staging problems and graph pipelines"),
+        (("tiny-chain", "--batch", 2), "--batch is for staging, graph-pipeline, schedule and training problems"),
         (("golden-4", "--planner", "dp-piper"), "plans problems of kind 'staging'"),
         (("tiny-stages", "--planner", "exact-beaumont"), "plans problems of kind 'chain'"),
         (("tiny-stages", "--planner", "dp-piper", "--variant", "compact"), "has no option --variant"),

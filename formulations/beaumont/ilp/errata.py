@@ -11,5 +11,6 @@ LOCAL_TRANSFERS = "E3"
 # Tasks without a duration may be both before and after each other, or neither.
 TIES = "E4"
 
+# The errata that the printed program has, and those of the corrected one.
 PRINTED = frozenset({TRANSITIVITY, SIGN, LOCAL_TRANSFERS, TIES})
 CORRECTED: frozenset[str] = frozenset()

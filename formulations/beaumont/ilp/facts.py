@@ -16,7 +16,7 @@ from ..integer_chain import whole_sizes
 # Numbers in natural units are kept up to here; others are scaled to a largest value of about this size.
 LARGEST = 20_000
 
-# Memory beyond the limit in sizes that were scaled so: what a solver's tolerances may make of a pattern that fits.
+# Memory beyond the limit where sizes were scaled so: a solver's tolerances may charge as much to a pattern that fits.
 RELAXED = 1e-5
 
 
@@ -36,7 +36,7 @@ class Facts:
     weights: tuple[float, ...]
     """All copies of a layer's weights; position 0 is unused."""
     memory: float | None
-    """More than the true one by less than one unit, or by what a solver's tolerance is: no pattern is lost by it."""
+    """The memory with half a unit, or a solver's tolerance, to spare, so that no pattern is lost; None: no limit."""
     upper: float
     """No longer period needs to be considered (UB)."""
     lower: float

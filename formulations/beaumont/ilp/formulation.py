@@ -19,7 +19,7 @@ from .errata import CORRECTED, PRINTED
 from .facts import Facts, facts_of
 from .frame import Frame
 
-# The largest time in smallest ones that the program is built for: tolerances of solvers are about a millionth.
+# The largest ratio of two times that the program is built for: tolerances of solvers are about a millionth.
 WIDEST = 10**8
 
 PRINTED_NOTE = "the printed program is not right: its bound and its proofs hold for itself, not for the problem"
@@ -55,7 +55,7 @@ FORMULATION = BeaumontIlp()
 
 
 def _check_range(problem: ChainProblem) -> None:
-    """A solver with tolerances sees nothing of times that are so small beside others."""
+    """Refuse times that are so small beside others that a solver with tolerances does not see them."""
     times = [as_written(time) for time in (*problem.durations, *problem.edge_times) if time]
     if max(times) > WIDEST * min(times):
         raise InputError(
@@ -73,9 +73,9 @@ def build(
     cutoff: float | None = None,
     allocation: tuple[int, ...] | None = None,
 ) -> BuiltModel | Refuted:
-    """The program with some errata of the printed one put back; such a one takes no start and proves nothing.
+    """The program with these errata of the printed one put back; with any of them it takes no start and proves nothing.
 
-    `allocation`: which layers share a GPU is given.
+    `allocation`: the GPU of each layer, where that is given.
     """
     facts = facts_of(problem, cutoff)
     if not errata and facts.lower > facts.upper * (1 + 1e-9):

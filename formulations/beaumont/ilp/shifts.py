@@ -2,7 +2,7 @@
 
 An activity that starts before the previous one of its chain has ended works on an older batch: one shift; two where
 the lag exceeds a period. Only the rows that ask for shifts are needed, since a shift costs memory; the paper's other
-half, which forbids needless ones, belongs to its own variant.
+half, which forbids needless ones, is in the printed variant alone.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def _timeless(frame: Frame, e: int, remote: Any) -> dict[Any, Any]:
 def _exclusive(frame: Frame, outward: dict[int, Any]) -> None:
     """The slots at both ends of a transfer are free again after at most one period (E5).
 
-    From the end of the task to that of the transfer, and from its start to the next task, shifts included: with
-    ends in [0, T] the first case of each needs no row on the sender's side.
+    That is: from the end of the task to that of the transfer, and from the transfer's start to the next task, shifts
+    included. With ends in [0, T] the case without a shift needs no row on the sender's side.
     """
     facts, model, period = frame.facts, frame.model, frame.model.T
     rows: dict[Any, Any] = {}

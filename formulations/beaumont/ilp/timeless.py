@@ -1,4 +1,4 @@
-"""Tasks that take no time: `instants` says what holds of them, in place of (5)-(7); E4 is why.
+"""Tasks that take no time: rows for what `instants` says of them, in place of (5)-(7), which are wrong there (E4).
 
 Large constants: starts of tasks that take no time lie in [0, UB], those of others in [-d, UB - d].
 """

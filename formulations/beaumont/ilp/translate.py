@@ -1,4 +1,4 @@
-"""From values of the program's variables to a plan, and from a plan to values of all variables."""
+"""Translations from values of the program's variables to a plan, and from a plan to values of all variables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .facts import Facts
 
 
 def decode(facts: Facts, values: Values, *, given: tuple[int, ...] | None, as_it_is: bool) -> PatternPlan:
-    """Allocation (unless it is given), orders and positions are believed; shifts and times are computed anew.
+    """The plan of a solution's allocation (unless it is given), orders and positions; shifts and times are new.
 
     `as_it_is`: the times of the model itself, so that the referee may see what a program with errata says.
     """

@@ -38,7 +38,7 @@ class GpuUse:
 
 @dataclass(frozen=True, slots=True)
 class LinkUse:
-    """One link over one period; `gpus` in the order of the transfers where each direction has its own link."""
+    """One link over one period; `gpus` stand in the order of its transfers where each direction has its own link."""
 
     gpus: tuple[int, int]
     edges: tuple[int, ...]
@@ -48,7 +48,7 @@ class LinkUse:
 
 @dataclass(frozen=True, slots=True)
 class Overrun:
-    """The one slot of an edge is claimed by the next batch while it is still needed, for `excess` time units."""
+    """The next batch claims the one slot of an edge `excess` time units before it is free."""
 
     edge: int
     name: str
@@ -68,7 +68,7 @@ class PatternEvaluation:
     throughput: float
     """Batches per time unit."""
     makespan: float
-    """Time from the first start of a batch to its last end, of the batch of the pattern for which it is longest."""
+    """Longest time, over the batches of the pattern, from a batch's first start to its last end."""
     in_flight: int
     """The most batches that are at once under way."""
     bottleneck: str

@@ -20,10 +20,10 @@ from ..names import plain, task_name
 from ..plan import PatternPlan
 from ..problem import ChainProblem
 
-# Share of the period by which times may be off.
+# Share of the period by which rounded times may differ and still count as equal.
 TOLERANCE = Fraction(1, 10**9)
 
-# More ticks in a period come from rounded numbers.
+# A period of more ticks shows that some time was rounded.
 EXACT_TICKS = 10**12
 
 # A plan in which one batch takes more periods is not laid out.
@@ -61,7 +61,7 @@ class Overlap:
 
 @dataclass(frozen=True)
 class Layout:
-    """Positions as in the problem: task t at t - 1; edges by their numbers."""
+    """A pattern in whole ticks. As in the problem, task t is at position t - 1, and edges have their numbers."""
 
     problem: ChainProblem
     allocation: tuple[int, ...]
@@ -75,7 +75,7 @@ class Layout:
 
     @property
     def digits(self) -> int:
-        """The period in the largest unit of which all times are multiples: has it few digits, or many?"""
+        """The period in the largest unit of which all times are multiples: large where times have many digits."""
         starts = (time for row in self.starts for time in row)
         moving = (time for row in self.transfers for time in row.values())
         return self.period // math.gcd(self.period, *self.durations, *self.edge_times, *starts, *moving)
@@ -98,7 +98,7 @@ class Layout:
 
     @cached_property
     def cut_edges(self) -> tuple[int, ...]:
-        """The edges between GPUs."""
+        """The edges whose two tasks are on different GPUs."""
         return tuple(e for e in self.problem.remote_edges if self.is_remote(e))
 
     def link(self, edge: int) -> tuple[int, int]:

@@ -42,7 +42,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """Alive from `start` to `end` (excluded), once per period."""
+    """A tensor that is alive from `start` to `end` (excluded), once per period."""
 
     start: int
     end: int
@@ -147,7 +147,7 @@ def _in_slots(layout: Layout, sizes: _Sizes, gpu: int) -> Iterator[Tensor]:
 def _sweep(
     layout: Layout, tensors: Iterable[Tensor], standing: dict[str, int]
 ) -> Iterator[tuple[int, dict[str, int]]]:
-    """Position in the period and bytes by kind, at its start and wherever they change.
+    """Position in the period and bytes by term, at its start and wherever they change.
 
     All copies that touch one window are laid out; the window lies at time 0 with copies of batches before and
     after batch 0, so it shows the pipeline after it has filled and before it drains.

@@ -23,11 +23,11 @@ class Activity:
     start: float
     end: float
     batch: int
-    """Batches are numbered from 0; those before have negative numbers."""
+    """Number of the batch: the first is 0, and those before it have negative numbers."""
     name: str
-    """F3 or B3; of transfers the tasks at both ends."""
+    """F3 or B3; for a transfer, the tasks at both ends."""
     layer: int
-    """Number of the layer, from 1; of a transfer, that of the task before it."""
+    """Number of the layer, from 1; for a transfer, that of the task before it."""
     backward: bool
     """Is it a backward task, or a transfer of a gradient?"""
 
@@ -35,15 +35,15 @@ class Activity:
 def unroll(
     problem: ChainProblem, plan: PatternPlan, begin: float, end: float, first_batch: int | None = 0
 ) -> list[Activity]:
-    """Whatever overlaps the time from `begin` to `end`, in order; what takes no time is left out.
+    """All activities that overlap the time from `begin` to `end`, in order, but for those that take no time.
 
     `first_batch`: no batch before it exists, so the pipeline fills up; None: it has always been running.
     """
     layout = lay_out(problem, plan)
     ticks = layout.ticks_per_unit
     window = (math.floor(as_written(begin) * ticks), math.ceil(as_written(end) * ticks))
-    found = [*_tasks(layout, window, first_batch), *_transfers(layout, window, first_batch)]
-    return sorted(found, key=lambda activity: (activity.start, activity.resource))
+    activities = [*_tasks(layout, window, first_batch), *_transfers(layout, window, first_batch)]
+    return sorted(activities, key=lambda activity: (activity.start, activity.resource))
 
 
 def steady_from(problem: ChainProblem, plan: PatternPlan) -> float:

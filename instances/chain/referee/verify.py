@@ -27,11 +27,11 @@ def verify_pattern(problem: ChainProblem, plan: PatternPlan) -> tuple[Violation,
     if faults:
         return faults
     layout = lay_out(problem, plan)
-    found = [*_gpus(problem, plan), *_transfers_named(layout), *_sequence(layout), *_exclusive(layout)]
-    found += [*_order(layout), *_memory(layout)]
+    violations = [*_gpus(problem, plan), *_transfers_named(layout), *_sequence(layout), *_exclusive(layout)]
+    violations += [*_order(layout), *_memory(layout)]
     if problem.exclusive_buffers:
-        found += _slots(layout)
-    return tuple(found)
+        violations += _slots(layout)
+    return tuple(violations)
 
 
 def _gpus(problem: ChainProblem, plan: PatternPlan) -> Iterator[Violation]:
@@ -43,7 +43,7 @@ def _gpus(problem: ChainProblem, plan: PatternPlan) -> Iterator[Violation]:
 
 
 def _transfers_named(layout: Layout) -> Iterator[Violation]:
-    """A start for the transfer of every edge between GPUs, and for no other."""
+    """The transfer of every edge between GPUs has a start, and no other edge has one."""
     for row, starts in enumerate(layout.transfers):
         for edge in layout.cut_edges:
             if edge not in starts:

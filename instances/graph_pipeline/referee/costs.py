@@ -27,7 +27,7 @@ class GraphStageCost:
     """Time of the forward pass of one micro-batch."""
     backward: float
     transfers: float
-    """Time of one micro-batch's transfers: each tensor that enters or leaves, forward and its gradient back."""
+    """Time of one micro-batch's transfers: each tensor that enters or leaves goes forward, and its gradient back."""
     synchronisation: float
     """Time to synchronise the weights, once for each mini-batch."""
     time_per_sample: float
@@ -37,11 +37,11 @@ class GraphStageCost:
     """Bytes of one device for each sample in flight."""
     memory_bytes: float
     required_in_flight: int
-    """Samples that the schedules of this and the following stages ask for."""
+    """Samples in flight that the schedules of this and the following stages need."""
 
 
 def stage_costs(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[GraphStageCost, ...]:
-    """Every stage's costs; the plan holds known operators, and its numbers are positive."""
+    """Every stage's costs; the plan must hold known operators, and its numbers must be positive."""
     required = required_in_flight(problem, plan)
     return tuple(_cost(problem, stage, needed) for stage, needed in zip(plan.stages, required, strict=True))
 
@@ -95,7 +95,7 @@ def overfull(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[tu
 
 
 def _boundary(problem: GraphPipelineProblem, stage: GraphStage) -> Iterable[float]:
-    """Bytes per sample of every tensor that crosses the boundary: each producer once in, once out."""
+    """Bytes per sample of every tensor that crosses the stage's boundary, each counted once."""
     inside = {problem.index[node_id] for node_id in stage.nodes}
     entering = {u for v in inside for u in problem.predecessors[v] if u not in inside}
     leaving = {u for u in inside if any(v not in inside for v in problem.successors[u])}
@@ -120,7 +120,7 @@ def in_flight_before(stage: GraphStage, successor: GraphStage, successor_in_flig
 def required_in_flight(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[int, ...]:
     """Samples that each stage must hold by those of the stages after it: whole micro-batches, at most the mini-batch.
 
-    Edges that lead nowhere are left out: what is wrong with them is for the rules to say.
+    Edges to stages that do not exist are left out: the rules say what is wrong with them.
     """
     stages = plan.stages
     needs = [[stage.k * stage.micro_batch] for stage in stages]

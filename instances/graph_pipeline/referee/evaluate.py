@@ -30,7 +30,8 @@ class NotAStageGraphError(PipeplanError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class StageGraphEvaluation:
-    """All costs of a plan. `time_per_sample` is the largest of a stage: what one more sample takes in steady state."""
+    """All costs of a plan. `time_per_sample` is that of the slowest stage: the time of one more sample in steady
+    state."""
 
     stages: tuple[GraphStageCost, ...]
     time_per_sample: float
@@ -39,7 +40,7 @@ class StageGraphEvaluation:
     iteration: float | None
     """Simulated time of one mini-batch; None: the schedule cannot be run."""
     depth: int | None
-    """Stages on the longest directed path; None where the stages form a circle."""
+    """Number of stages on the longest directed path; None where the stages form a circle."""
     devices: int
     peak_memory_bytes: float
 
@@ -94,7 +95,7 @@ def _successors(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[tu
 
 
 def stage_levels(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[int, ...] | None:
-    """Stages on the longest path to each stage, itself not counted; None where there is a circle."""
+    """Number of stages before each stage on the longest path to it; None where there is a circle."""
     successors = _successors(problem, plan)
     before = adjacency(len(successors), ((y, x) for x, after in enumerate(successors) for y in after))
     heights = heights_of(before)
@@ -124,7 +125,7 @@ def verify_stage_graph(problem: GraphPipelineProblem, plan: StageGraphPlan) -> t
 
 
 def _unreadable(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[Violation]:
-    """What makes costs impossible to say: operators missing, repeated or unknown, numbers below 1."""
+    """What leaves a plan without costs: operators that are missing, repeated or unknown, and numbers below 1."""
     counts = Counter(node_id for stage in plan.stages for node_id in stage.nodes)
     for node_id, count in counts.items():
         if node_id not in problem.index:
@@ -173,7 +174,7 @@ def _convexity(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[
 
 
 def _plan_edges(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[Violation]:
-    """Edges join stages that exist, once, and say all that the edges between operators force."""
+    """Edges join two stages that exist, each pair once, and include all that the edges between operators force."""
     count = len(plan.stages)
     for (x, y), times in Counter(plan.edges).items():
         if x >= count or y >= count:

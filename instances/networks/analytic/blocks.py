@@ -12,7 +12,7 @@ SPLIT_COLUMNS = "columns"
 SPLIT_ROWS = "rows"
 # Two matrices, the first split by columns and the second by rows: an all-reduce forward and one backward.
 SPLIT_BOTH = "both"
-# Between columns and rows: every device works on its own part and speaks to nobody.
+# Between columns and rows: every device works on its own part and exchanges nothing.
 SPLIT_INSIDE = "inside"
 # Split by outputs, which all devices collect at once.
 SPLIT_GATHERED = "gathered"
@@ -52,7 +52,7 @@ class Block:
 
     @property
     def is_transformer(self) -> bool:
-        """Does it hold a feed-forward part with its attention?"""
+        """Does the block hold the feed-forward part of a transformer layer?"""
         return {"up", "gelu", "down"} <= {last_part(layer) for layer in self.layers}
 
 

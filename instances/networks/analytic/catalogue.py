@@ -26,6 +26,6 @@ WORKLOADS: Mapping[str, Callable[..., Workload]] = {
 
 
 def build(name: str, batch: int | None = None) -> Workload:
-    """The workload of that name; `batch` samples instead of its usual number."""
+    """The workload of that name, with `batch` samples in a batch; None: its usual number."""
     make = named(name, WORKLOADS, "workload")
     return make() if batch is None else make(batch=batch)

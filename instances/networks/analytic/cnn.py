@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 from .model import Layer, Workload
 
-# Channels, height, width.
+# Channels, height and width of what a layer puts out.
 Shape = tuple[int, int, int]
 
 
 class _Net:
-    """Adds layers and keeps their output shapes; every method returns the name of its output."""
+    """Adds layers and keeps their output shapes; a method that adds layers returns the name of the last one."""
 
     def __init__(self, size: int) -> None:
         self.layers: list[Layer] = []
@@ -80,7 +80,7 @@ class _Net:
         return self.add(name, "linear", (source,), 2.0 * weights, weights + units, (units, 1, 1))
 
     def join(self, name: str, sources: Sequence[str]) -> str:
-        """Sum of equal shapes."""
+        """Add the sum of several outputs of one shape."""
         c, h, w = self.shapes[sources[0]]
         return self.add(name, "add", sources, 1.0 * c * h * w * (len(sources) - 1), 0, (c, h, w))
 

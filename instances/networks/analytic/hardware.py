@@ -1,9 +1,10 @@
 """Named devices and links with their makers' figures; times by the roofline rule.
 
-GPUs are those of `instances/base/gpus.py`. The packaged instances were made of the five that are written here, with the
-memory of their names, and keep them. A layer takes max(operations / (peak x efficiency), bytes / memory bandwidth) plus
-a launch overhead. Peaks are those of the datasheets, for numbers of 4 bytes and of 2; the efficiency is our assumption
-for large dense kernels.
+The five devices that are written here have the memory that their names say. The packaged instances were made with them,
+so their figures stay. All other GPUs come from `instances/base/gpus.py`.
+
+A layer takes max(operations / (peak x efficiency), bytes / memory bandwidth) plus a launch overhead. Peaks are those of
+the datasheets, for numbers of 4 bytes and of 2; the efficiency is our assumption for large dense kernels.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Hardware:
     memory_bytes: float
     efficiency: float = 0.5
     launch_s: float = 5e-6
-    """Start of one kernel, measured by many as a few microseconds."""
+    """Time to start one kernel: many have measured a few microseconds."""
 
     def peak_flops_per_s(self, element_bytes: int) -> float:
         return self.half_flops_per_s if element_bytes <= 2 else self.single_flops_per_s

@@ -1,10 +1,10 @@
 """Workload -> profile: what the network's layers or blocks cost on a device, by the roofline rule.
 
-A layer is one kernel forward and one backward, which moves twice the bytes, because it reads the gradient besides and
-writes one. It keeps its output for the backward pass. Network inputs come from the host: they are no nodes and cost
-nothing. Every layer whose output leaves its node sends a tensor.
+A layer is one kernel forward and one backward. The backward kernel moves twice the bytes, because it also reads a
+gradient and writes one. A layer keeps its output for the backward pass. Network inputs come from the host: they are no
+nodes and cost nothing. Every layer whose output leaves its node sends a tensor.
 
-What is lost: optimiser steps, the loss, and what kernels need for a moment.
+What is lost: optimiser steps, the loss, and memory that kernels need only while they run.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from .model import Layer, Workload
 
 # Bytes that a pass moves, in multiples of those that the forward pass moves.
 PASSES = {"forward": 1, "backward": 2}
-# Picoseconds: files stay readable, and nothing that matters is rounded.
+# Decimals of times in seconds, so down to picoseconds: files stay readable, and nothing that matters is rounded.
 DIGITS = 12
 
 
 def to_profile(workload: Workload, device: Hardware, *, merge: bool = True, name: str | None = None) -> Profile:
-    """The profile of training a network with micro-batches of its own size; `merge`: its blocks as nodes."""
+    """The profile of training a network with micro-batches of its own batch; `merge`: nodes are blocks, not layers."""
     parts = blocks(workload, merge)
     profile = Profile(
         nodes=tuple(_node(workload, part) for part in parts),

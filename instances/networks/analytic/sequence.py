@@ -11,6 +11,8 @@ from .model import Layer, Workload
 
 
 class _Net:
+    """Adds layers that work on `tokens` tokens; every method returns the name of the layer that it adds."""
+
     def __init__(self, tokens: int) -> None:
         self.tokens = tokens
         self.layers: list[Layer] = []
@@ -34,7 +36,7 @@ class _Net:
 
 @dataclass(frozen=True, slots=True)
 class Transformer:
-    """Width, layers, heads; `positions` as in the paper."""
+    """Sizes of a transformer; `positions` is the longest sequence in its paper."""
 
     name: str
     width: int
@@ -195,7 +197,7 @@ def _lstm(
 ) -> str:
     """Gates from every source (dropout, product), their sum and bias, the recurrence, a residual, clipping.
 
-    `looped`: how many numbers the recurrence feeds back; None: its output.
+    `looped`: how many numbers of a token the recurrence feeds back; None: its output, `width` numbers.
     """
     tokens, gates = net.tokens, 4 * width
     products = []

@@ -1,4 +1,4 @@
-"""Profiles as files: ``pipeplan.profile/1``, versioned and strict; what equals its default is left out of entries."""
+"""Profiles as files: ``pipeplan.profile/1``, versioned and strict; nodes and tensors leave out default values."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from .marks import PROFILE_SCHEMA
 from .profile import Profile, ProfileNode, ProfileTensor
 from .work import work_from_json, work_to_json
 
+# Fields that are written even where they equal their defaults.
 ALWAYS = ("name", "training", "micro_batch", "time_unit", "source", "nodes", "tensors", "tied")
 
 

@@ -23,7 +23,7 @@ REMEDY = f"the header is {EXPECTED}; also {OPTIONAL}"
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """What a column may be called, and which units it may have; none: it has no unit."""
+    """What a column may be called, and which units it may have; None: the column has no unit."""
 
     synonyms: str
     units: Mapping[str, Fraction] | None = None
@@ -44,14 +44,14 @@ COLUMNS: Mapping[str, ColumnType] = {
 _NAMES: Mapping[str, str] = {
     word: name for name, column in COLUMNS.items() for word in (name, *column.synonyms.split())
 }
-# Columns for people.
+# Columns for people, which are never read.
 IGNORED = ("comment", "comments", "note", "notes", "remark", "remarks", "description")
 _HEADER = re.compile(r"(?P<name>[^\[\](){}]*?)\s*(?:[\[({]\s*(?P<unit>[^\[\](){}]*?)\s*[\])}])?")
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: where it stands, what it is called there, and what a 1 in it is, in seconds or bytes."""
+    """A column of a table: our name and the table's title, its place, and how many seconds or bytes a 1 in it means."""
 
     name: str
     position: int
@@ -73,7 +73,7 @@ def letters(position: int) -> str:
 
 
 def read_header(titles: Sequence[str], training: bool, bytes_per_parameter: float | None) -> dict[str, Column]:
-    """The columns by our own names; every column is known, there once, and has the unit that it needs."""
+    """The columns by our own names; unknown, repeated and missing columns and wrong units are refused."""
     columns: dict[str, Column] = {}
     if not any(_word(title) in (*_NAMES, *IGNORED) or nearest(_word(title), _NAMES, 0.75) for title in titles):
         raise InputError(
@@ -136,8 +136,8 @@ def _factor(where: str, name: str, unit: str | None) -> Fraction:
     if not unit:
         raise InputError(where, "names no unit", f"write one behind it, such as {name} [{example}]")
     if unit not in units:
-        known = unit_like(unit, units)
-        remedy = f"give one of {', '.join(units)}" if known is None else f"write {name} [{known}]"
+        similar = unit_like(unit, units)
+        remedy = f"give one of {', '.join(units)}" if similar is None else f"write {name} [{similar}]"
         raise InputError(where, f"has the unknown unit {show(unit)}", remedy)
     return units[unit]
 

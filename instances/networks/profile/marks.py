@@ -10,7 +10,7 @@ from ...base.errors import InputError
 from ...base.json_file import parse_json
 
 PROFILE_SCHEMA = "pipeplan.profile/1"
-# Who reads tables that are no text.
+# Packages that read the tables that are no text, by the end of the file's name.
 PACKAGES: Mapping[str, str] = {".xlsx": "openpyxl", ".parquet": "pyarrow"}
 SUFFIXES = (".csv", ".tsv", *PACKAGES)
 
@@ -22,7 +22,7 @@ def is_profile(data: object) -> bool:
 
 
 def is_profile_text(text: str) -> bool:
-    """Is this the text of a profile's file? What cannot be read is none."""
+    """Is this the text of a profile's file? Text that is no JSON is none."""
     if PROFILE_SCHEMA.partition("/")[0] not in text:
         return False
     try:
@@ -37,5 +37,5 @@ def looks_like_graph_txt(text: str) -> bool:
 
 
 def looks_like_table(path: str | os.PathLike[str]) -> bool:
-    """Told by the end of its name."""
+    """Does the name of the file end as those of tables do?"""
     return Path(path).suffix.lower() in SUFFIXES

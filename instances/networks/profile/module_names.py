@@ -11,16 +11,16 @@ _NUMBERED = re.compile(r"(?P<list>[^\[]+?)(?:\.(?P<dot>\d+)|\[(?P<bracket>\d+)\]
 
 def number_in(name: str) -> tuple[str, int] | None:
     """The list and the number, from the outermost number in the name: `h`, 7 of `h.7.mlp`, `h[7]` and `h 7`."""
-    found = _NUMBERED.match(name)
-    if found is None:
+    match = _NUMBERED.match(name)
+    if match is None:
         return None
-    return found["list"], int(found["dot"] or found["bracket"] or found["space"])
+    return match["list"], int(match["dot"] or match["bracket"] or match["space"])
 
 
 def numbered_part(name: str) -> str | None:
     """The name up to its outermost number: `h.7` of `h.7.mlp`."""
-    found = _NUMBERED.match(name)
-    return None if found is None else found[0]
+    match = _NUMBERED.match(name)
+    return None if match is None else match[0]
 
 
 def runs_backward(lists: Sequence[Sequence[str]]) -> bool:

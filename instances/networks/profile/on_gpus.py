@@ -30,22 +30,22 @@ MIXED = "gpus"
 
 
 def on_gpus(profile: Profile, cluster: Cluster, kind: Kind[Any, Any]) -> tuple[Profile, Cluster, tuple[str, ...]]:
-    """The profile with the times of the GPU that is named first, and the cluster with what GPUs say of it."""
+    """The profile with the times of the GPU named first, the cluster with what was left open filled in, and notes."""
     assert cluster.gpus is not None, "asked where GPUs are named"
-    known = [GPUS[name] for _, name in cluster.gpus]
-    if len(known) > 1:
+    gpus = [GPUS[name] for _, name in cluster.gpus]
+    if len(gpus) > 1:
         _check_mixed(cluster, kind)
     timed = on_each(profile, cluster)[0]
-    given = cluster.bandwidth is not None or bool(cluster.levels)
-    inside = all(cluster.devices is not None and cluster.devices <= gpu.node for gpu in known)
-    slowest = min(gpu.inside if inside else gpu.between for gpu in known)
+    has_links = cluster.bandwidth is not None or bool(cluster.levels)
+    inside = all(cluster.devices is not None and cluster.devices <= gpu.node for gpu in gpus)
+    slowest = min(gpu.inside if inside else gpu.between for gpu in gpus)
     filled = replace(
         cluster,
-        memory_bytes=known[0].memory_bytes if cluster.memory_bytes is None else cluster.memory_bytes,
-        bandwidth=cluster.bandwidth if given else slowest,
-        gpus=cluster.gpus if len(known) > 1 else None,
+        memory_bytes=gpus[0].memory_bytes if cluster.memory_bytes is None else cluster.memory_bytes,
+        bandwidth=cluster.bandwidth if has_links else slowest,
+        gpus=cluster.gpus if len(gpus) > 1 else None,
     )
-    return timed, filled, tuple(_notes(profile, known, None if given else slowest, inside))
+    return timed, filled, tuple(_notes(profile, gpus, None if has_links else slowest, inside))
 
 
 def _check_mixed(cluster: Cluster, kind: Kind[Any, Any]) -> None:

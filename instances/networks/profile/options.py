@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # for weights of 2 bytes, with both moments and a master copy in 4 bytes each.
 COPIES = {"sgd": 2, "adam": 4, "adam-mixed": 8}
 
+# Larger numbers are refused as slips of the pen.
 MAX_DEGREE = 65_536
 MAX_IN_FLIGHT = 10_000_000
 MAX_TOKENS = 10_000_000
@@ -41,7 +42,7 @@ class ProfileOptions:
     data_parallel: bool = False
     """Stages may have replicas."""
     tensor_parallel: tuple[int, ...] = ()
-    """Numbers of devices that may share a layer; none: one."""
+    """Numbers of devices that may share a layer; empty: a layer is on one device."""
     efficiency: float | str | None = None
     """What is left of the ideal speed where several devices share a layer, or for each number of them: 2:0.97,4:0.93.
     None: what they exchange takes the time that links need."""
@@ -54,7 +55,7 @@ class ProfileOptions:
     sequence: int | None = None
     """Tokens of a sample, for models that are known by their shapes; None, here and below: as the profile was made."""
     micro_batch: int | None = None
-    """Samples of a micro-batch, for the same models."""
+    """Samples of a micro-batch, for models that are known by their shapes."""
     whole_layers: bool = False
     """Nodes are whole layers, the embedding with the first and the head with the last."""
 
@@ -63,13 +64,13 @@ class ProfileOptions:
         _check(self)
 
     def efficiency_at(self, degree: int) -> float | None:
-        """For so many devices that share a layer; None: nobody has said."""
+        """The efficiency where so many devices share a layer; None: it was not given."""
         if isinstance(self.efficiency, str):
             return efficiencies_of(self.efficiency).get(degree)
         return self.efficiency
 
     def given(self) -> tuple[str, ...]:
-        """The fields that say something, in order."""
+        """Names of the fields that differ from their defaults, in order."""
         return tuple(entry.name for entry in fields(self) if getattr(self, entry.name) != entry.default)
 
 
@@ -106,11 +107,11 @@ def _check(options: ProfileOptions) -> None:
 
 
 def efficiencies_of(text: str) -> dict[int, float]:
-    """Degrees and what is left of the ideal speed: 2:0.97,4:0.93."""
-    found = _BY_DEGREE.findall(text.replace(" ", ""))
-    if not found or ",".join(":".join(pair) for pair in found) != text.replace(" ", ""):
+    """What is left of the ideal speed, by the number of devices that share a layer, from a text: 2:0.97,4:0.93."""
+    pairs = _BY_DEGREE.findall(text.replace(" ", ""))
+    if not pairs or ",".join(":".join(pair) for pair in pairs) != text.replace(" ", ""):
         raise InputError("--efficiency", f"is {show(text)}", "give a share such as 0.9, or degrees: 2:0.97,4:0.93")
-    return {int(degree): float(share) for degree, share in found}
+    return {int(degree): float(share) for degree, share in pairs}
 
 
 _BY_DEGREE = re.compile(r"(\d{1,5}):(\d*\.?\d+)")
@@ -128,12 +129,12 @@ def _check_above_zero(field: str, value: object, remedy: str) -> None:
         raise InputError(field, "is 0", remedy)
 
 
-# Sources of profiles that say nothing of the samples of a micro-batch, unless this field does.
+# Sources of profiles that do not say how many samples a micro-batch has, unless the source has this field.
 SILENT, SAMPLES = ("table", "pipedream"), "samples"
 
 
 def samples_of(profile: Profile) -> Samples:
-    """What the profile and its source tell."""
+    """What a micro-batch of the profile is, as far as the profile and its source tell it."""
     silent = profile.source.get("how") in SILENT and SAMPLES not in profile.source
     tokens = profile.source.get("sequence")
     return Samples(
@@ -181,7 +182,7 @@ def divided_copies(profile: Profile, options: ProfileOptions, *, replicas: bool)
 
 
 def about_copies(profile: Profile, options: ProfileOptions) -> tuple[str, ...]:
-    """A sentence where nobody said which optimizer there is."""
+    """A note on what memory counts where something is trained and no optimizer was named."""
     if options.optimizer is not None or not profile.training:
         return ()
     return (
@@ -195,10 +196,10 @@ def held_bytes(node: ProfileNode, copies: int) -> Fraction:
 
 
 def exact_bytes(amounts: Iterable[float]) -> float:
-    """Their sum as decimals."""
+    """The sum of amounts as the decimals that are written, rounded once at the end."""
     return float(exact_sum(amounts))
 
 
 def without_limit(value: float | None) -> float | None:
-    """Infinite amounts of the command line are None inside."""
+    """The amount, or None where it is infinite: problems say "no limit" with None."""
     return None if value == float("inf") else value

@@ -11,8 +11,11 @@ from typing import Any
 
 from ...base.errors import InputError
 
+# More pages are refused: no table of layers needs them, and each takes time to read.
 MAX_PAGES = 20_000
+# Numbers of a page header's fields: its sizes unpacked and in the file.
 UNPACKED, PACKED = 2, 3
+# Types of fields in Thrift's compact protocol.
 TRUE, FALSE, BYTE, NUMBERS, DOUBLE, TEXT, STRUCT = 1, 2, 3, (4, 5, 6), 7, 8, 12
 
 
@@ -42,7 +45,7 @@ def _first_page(column: Any) -> int:
 
 
 def _struct(content: bytes, at: int) -> tuple[dict[int, int], int]:
-    """The numbers among its fields, and where it ends."""
+    """The whole numbers among the fields of the structure that begins at `at`, and the place behind it."""
     numbers: dict[int, int] = {}
     name = 0
     while content[at]:
@@ -60,6 +63,7 @@ def _struct(content: bytes, at: int) -> tuple[dict[int, int], int]:
 
 
 def _after(content: bytes, at: int, kind: int) -> int:
+    """The place behind a field of that type, which is no whole number."""
     if kind in (TRUE, FALSE):
         return at
     if kind in (BYTE, DOUBLE):

@@ -11,8 +11,8 @@ in milliseconds and bytes; several outputs are written ``activation_size=[9.0; 4
 A layer sends its activations on and keeps them for its backward pass; in inference they stay in memory as they are. A
 file does not say of how many samples its times are, so its micro-batch counts as one sample.
 
-Placements of them are those that Tarnawski et al. published: no batch is in flight but one, and beside the activations
-their gradients are in memory, so that a layer holds both twice (`PUBLISHED_IN_FLIGHT`).
+Placement problems from these files are those that Tarnawski et al. published: one batch is in flight, and the gradients
+of its activations are in memory beside them, so activations count twice (`PUBLISHED_IN_FLIGHT`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ...base.checks import check_amount
 from ...base.errors import InputError, show
 from .profile import Profile, ProfileNode, ProfileTensor
 
+# How often activations count in the published placements: as themselves and as their gradients.
 PUBLISHED_IN_FLIGHT = 2
 FIELDS = ("forward_compute_time", "backward_compute_time", "activation_size", "parameter_size")
 NODE_FORM = f'write "node1 -- description -- {"=..., ".join(FIELDS)}=..."'
@@ -53,7 +54,7 @@ class _Edge:
 
 
 def profile_name(path: str | os.PathLike[str]) -> str:
-    """The name of a profile by that of its file: vgg16 for vgg16.graph.txt."""
+    """The name of a profile from the name of its file: vgg16 for vgg16.graph.txt."""
     stem = Path(path).stem
     return stem.removesuffix(".graph") or stem
 
@@ -96,6 +97,7 @@ def _node(layer: _Layer, training: bool) -> ProfileNode:
 
 
 def _parse(text: str) -> tuple[list[_Layer], list[_Edge]]:
+    """The layers and edges of a file; a line that is neither and an edge without its nodes are refused."""
     nodes: dict[str, _Layer] = {}
     edges = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -170,7 +172,7 @@ _PLACE = re.compile(r"(?:nodes|tensors)\[(\d+)\](?:\.(\w+))?.*")
 
 
 def _at_line(error: InputError, layers: list[_Layer]) -> InputError:
-    """The place of an error as a line of the file, where it has one."""
+    """The error with its line of the file in place of the node or tensor, where it names one."""
     if error.field == "tensors" and "cycle" in error.problem:
         return InputError("edges", error.problem, "remove one of its edges: the graph must be acyclic")
     match = _PLACE.fullmatch(error.field)

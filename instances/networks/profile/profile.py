@@ -47,7 +47,7 @@ class ProfileNode:
     buffer_bytes: float = 0.0
     """Held like parameters, but never updated by an optimizer."""
     parameters: Mapping[str, float] = field(default_factory=dict)
-    """Bytes of one copy of each, by name."""
+    """Bytes of one copy of each parameter, by its name."""
     flops_forward: float | None = None
     flops_backward: float | None = None
     modules: tuple[str, ...] = ()
@@ -57,12 +57,12 @@ class ProfileNode:
 
     @property
     def parameter_bytes(self) -> float:
-        """One copy of all of them."""
+        """Bytes of one copy of all parameters."""
         return float(exact_sum(self.parameters.values()))
 
     @property
     def label(self) -> str | None:
-        """Its one module, where that says more than the id."""
+        """The node's module, where there is exactly one and it says more than the id."""
         return self.modules[0] if len(self.modules) == 1 and self.modules[0] != self.id else None
 
 
@@ -88,14 +88,14 @@ class Profile(Graph):
     tensors: tuple[ProfileTensor, ...]
     name: str = "profile"
     training: bool = True
-    """Are there backward passes, and what they need?"""
+    """Does the profile count backward passes and the memory that they need?"""
     micro_batch: int = 1
     """Samples of the micro-batch that all amounts are of."""
     time_unit: str = "s"
     source: Mapping[str, Any] = field(default_factory=dict)
-    """Where it comes from, in words of the source."""
+    """Where the profile comes from, in words of its source."""
     tied: tuple[tuple[str, str], ...] = ()
-    """Pairs of parameters that are one; the second stands in another node as well."""
+    """Pairs of names under which one and the same parameter is listed twice."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "nodes", tuple(self.nodes))
@@ -114,7 +114,7 @@ class Profile(Graph):
 
     @property
     def ends(self) -> Iterator[tuple[str, str]]:
-        """Who reads from whom, by producer and then in the order of the input."""
+        """Pairs of a producer and a reader, by producer and then in the order of the file."""
         for node, made in zip(self.nodes, self.made, strict=True):
             for tensor in made:
                 for reader in tensor.readers:
@@ -122,7 +122,7 @@ class Profile(Graph):
 
     @cached_property
     def made(self) -> tuple[tuple[ProfileTensor, ...], ...]:
-        """By node the tensors that it makes."""
+        """For each node the tensors that it makes."""
         tensors_of: list[list[ProfileTensor]] = [[] for _ in self.nodes]
         for tensor in self.tensors:
             tensors_of[self.index[tensor.producer]].append(tensor)
@@ -141,17 +141,17 @@ class Profile(Graph):
 
     @cached_property
     def tied_bytes(self) -> float:
-        """Bytes of the parameters that stand in a second node as well."""
+        """Bytes of the parameters that stand in a second node as well, each counted once."""
         sizes = {name: size for node in self.nodes for name, size in node.parameters.items()}
         return float(exact_sum(sizes[second] for second in {second for _, second in self.tied}))
 
     def time(self, time: Time) -> float:
-        """A time for one micro-batch."""
+        """The time for one micro-batch, read from a curve where it is one."""
         return time(self.micro_batch) if isinstance(time, TimeCurve) else time
 
     @cached_property
     def hash(self) -> str:
-        """A digest of every field that can change a plan's value (so of no name but those of nodes)."""
+        """A digest of times, sizes and the graph with the ids of its nodes; kernels and number formats are left out."""
         facts = [
             self.training,
             self.micro_batch,
@@ -184,7 +184,7 @@ class Profile(Graph):
         return problem
 
     def _on(self, kind: str, given: Mapping[str, Any]) -> Any:
-        # By its address: kinds know profiles, and profiles know no kind.
+        # Loaded by its address, since the modules of kinds import profiles.
         from ...base.kind import load_address
 
         return load_address("pipeplan.instances.lowering:lower")(self, kind=kind, **given).problem

@@ -117,13 +117,13 @@ def _cell(row: int, position: int, value: Any) -> Cell:
 
 
 def _rows(path: str | os.PathLike[str], suffix: str) -> Iterable[Sequence[Any]]:
-    """All rows as they stand in the file, those that are empty, too."""
+    """All rows as they stand in the file, empty ones included."""
     if suffix in PACKAGES:
         return _binary_rows(path, suffix)
     text = read_text(path)
     first = text.lstrip("\n").split("\n", 1)[0]
     separator = "\t" if suffix == ".tsv" else ";" if first.count(";") > first.count(",") else ","
-    end = text.find("\n", len(text.rstrip(f" \r\n{separator}")))  # empty rows at the end are nobody's
+    end = text.find("\n", len(text.rstrip(f" \r\n{separator}")))  # empty rows at the end do not count
     return _text_rows(text if end < 0 else text[:end], separator)
 
 
@@ -156,10 +156,10 @@ def _text_rows(text: str, separator: str) -> Iterable[Sequence[Any]]:
 
 
 def _torn(message: str) -> InputError:
-    found = re.search(r"EOF inside string starting at row (\d+)", message)
-    if found is not None:
+    match = re.search(r"EOF inside string starting at row (\d+)", message)
+    if match is not None:
         return InputError(
-            f"row {int(found[1]) + 1}", "opens a quote that nothing closes", 'close it with a second "'
+            f"row {int(match[1]) + 1}", "opens a quote that nothing closes", 'close it with a second "'
         )
     return InputError("content", "cannot be read as a table", "save it as CSV once more")
 
@@ -206,7 +206,7 @@ def _check_unpacked(content: bytes) -> None:
 
 
 def _parquet_rows(content: bytes) -> Iterator[Sequence[Any]]:
-    """With its column names as the first row, and few rows at a time: a text may stand once and be meant often."""
+    """The column names, then the rows, a few at a time: a long text that is stored once may stand in many rows."""
     from pyarrow import parquet
 
     file = parquet.ParquetFile(io.BytesIO(content))

@@ -29,8 +29,10 @@ from .sheet import Cell, Row, Sheet, read_sheet
 MAX_LAYERS = 10_000
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+# Characters of a number: enough for every float, and few enough to read quickly.
 _LONGEST_NUMBER = 400
 _NUMBER_REMEDY = "give a number such as 12.5: no unit, no thousands separator, a point before decimals"
+# Names that the error about a circle of layers lists at most.
 _SHOWN_CIRCLE = 6
 
 
@@ -88,7 +90,7 @@ class _Layer:
 
 
 class _Cells:
-    """A row by the names of its columns, with errors that say where."""
+    """The cells of a row by our names of the columns; errors name the row and the column."""
 
     def __init__(self, row: Row, columns: Mapping[str, Column]) -> None:
         self.row, self.columns = row, columns
@@ -100,7 +102,7 @@ class _Cells:
         return InputError(f"row {self.row.number}, {self.columns[name]}", problem, remedy)
 
     def text(self, name: str) -> str:
-        """Numbers that serve as names lose the .0 that spreadsheets give them."""
+        """The cell as text; a number that serves as a name loses the .0 that spreadsheets give it."""
         value = self.get(name)
         whole = isinstance(value, float) and math.isfinite(value) and value == int(value)
         text = "" if value is None else str(int(value)) if whole and isinstance(value, float) else str(value)
@@ -164,12 +166,12 @@ def _layers(sheet: Sheet, columns: Mapping[str, Column], training: bool) -> list
 
 # What people call a row that adds up the others.
 SUMS = ("total", "totals", "sum", "sums", "summe", "gesamt", "total:", "sum:")
-# Layers above a row that can be told to be their sum by its numbers.
+# With fewer layers above it, a last row is not taken for their sum because of its numbers alone.
 FEWEST = 3
 
 
 def _refuse_sum(layers: Sequence[_Layer], cells: _Cells) -> None:
-    """A last row that is the sum of the others would be planned as one more layer."""
+    """Refuse a last row that is the sum of the others, since it would be planned as one more layer."""
     *others, last = layers
     if not others:
         return
@@ -240,7 +242,7 @@ def _graph(
 def _producers(
     above: _Layer | None, layer: _Layer, last: Mapping[str, str], columns: Mapping[str, Column]
 ) -> list[str]:
-    """The nodes that a layer reads; of a layer that is repeated it is the last copy, unless one is named."""
+    """The nodes that a layer reads; where it names a repeated layer, the last copy of that."""
     if layer.reads is None:
         return [] if above is None else [above.copies[-1]]
     for name in layer.reads:

@@ -27,7 +27,7 @@ class WholeLayers:
 
     profile: Profile
     members: dict[str, tuple[str, ...]]
-    """By layer the nodes of the first profile, in their order."""
+    """For each layer the nodes of the first profile, in their order."""
     joined: frozenset[str]
     """Nodes of the first profile that are in no layer themselves: the embedding, the head and what else is around."""
 
@@ -60,7 +60,7 @@ def whole_layers(profile: Profile) -> WholeLayers:
 
 
 def _in_order(profile: Profile) -> list[ProfileNode]:
-    """As the file lists them, where nothing reads from a later node."""
+    """The nodes as the profile lists them where none reads from a later one, else in a topological order."""
     if all(u < v for u, v in profile.arcs):
         return list(profile.nodes)
     return [profile.nodes[i] for i in profile.topological_order]
@@ -68,14 +68,14 @@ def _in_order(profile: Profile) -> list[ProfileNode]:
 
 def _layer(node: ProfileNode) -> str | None:
     """The layer that a node is part of; None for an embedding, a head and the like."""
-    found = {part for name in node.modules or (node.id,) if (part := numbered_part(name)) is not None}
-    if len(found) > 1:
+    layers = {part for name in node.modules or (node.id,) if (part := numbered_part(name)) is not None}
+    if len(layers) > 1:
         raise InputError(OPTION, f"finds the node {show(node.id)} in several layers", "drop it")
-    return next(iter(found), None)
+    return next(iter(layers), None)
 
 
 def _joined(name: str, nodes: Sequence[ProfileNode], profile: Profile) -> ProfileNode:
-    """All of them as one, which runs them in turn."""
+    """One node that runs all of these nodes in turn."""
     parameters: dict[str, float] = {}
     for node in nodes:
         parameters |= node.parameters
@@ -95,7 +95,7 @@ def _joined(name: str, nodes: Sequence[ProfileNode], profile: Profile) -> Profil
 
 
 def _added(one: Time, other: Time) -> Time:
-    """Curves are added at all samples at which either was measured."""
+    """The sum of two times; curves are added at all samples at which either was measured."""
     if not isinstance(one, TimeCurve) and not isinstance(other, TimeCurve):
         return float(exact_sum((one, other)))
     curves = [time for time in (one, other) if isinstance(time, TimeCurve)]
@@ -121,23 +121,23 @@ def _work(works: Sequence[Work | None]) -> Work | None:
 
 
 def _tensors(profile: Profile, group_of: dict[str, str]) -> tuple[ProfileTensor, ...]:
-    """Those that leave a layer."""
-    found = []
+    """The tensors that leave a layer, and the outputs of the model."""
+    tensors = []
     for tensor in profile.tensors:
         producer = group_of[tensor.producer]
         readers = tuple(dict.fromkeys(group_of[reader] for reader in tensor.readers))
         outside = tuple(reader for reader in readers if reader != producer)
         if outside or not tensor.readers:
-            found.append(
+            tensors.append(
                 ProfileTensor(
                     tensor.id, producer, outside, tensor.bytes, tensor.gradient, tensor.shape, tensor.dtype
                 )
             )
-    return tuple(found)
+    return tuple(tensors)
 
 
 def _tied(profile: Profile, group_of: dict[str, str]) -> tuple[tuple[str, str], ...]:
-    """Pairs of parameters that stand in two layers; in one they are counted once."""
+    """Pairs that stand in two layers; a pair within one layer is counted once there (`_joined`)."""
     homes: dict[str, str] = {}
     for node in profile.nodes:
         for name in node.parameters:

@@ -1,7 +1,7 @@
 """The kernels that a node runs, from which its times follow on any device by the roofline rule.
 
-Kernels that do as much arithmetic for each byte that they move take, together, as long as one with all of their work,
-but for their launches: that is true on every device, so only their sums are kept.
+Kernels that do equally much arithmetic for each byte that they move take together as long as one kernel with all of
+their work, but for the launches. That is true on every device, so only their sums are kept.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _COLUMNS = ("flops", "moved_bytes", "count", "element_bytes")
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """Some kernels of one arithmetic intensity: their sums, and how many they are."""
+    """Kernels of one arithmetic intensity: the sums of their work, and how many there are."""
 
     flops: float
     moved_bytes: float
@@ -36,7 +36,7 @@ class Kernels:
     """Bytes of the numbers that they compute with, which decides a device's peak."""
 
     def seconds(self, device: Hardware) -> float:
-        """One after the other."""
+        """The time of these kernels, one after the other."""
         together = device.seconds(self.flops, self.moved_bytes, self.element_bytes)
         return together + (self.count - 1) * device.launch_s
 
@@ -60,7 +60,7 @@ class Work:
 
 
 def merged(kernels: Iterable[Kernels]) -> tuple[Kernels, ...]:
-    """Kernels of the same intensity made one entry, in the order of their first kernels."""
+    """The kernels with all of the same intensity in one entry, in the order of the first ones."""
     groups: dict[tuple[int, Fraction | None], list[Kernels]] = {}
     for kernel in kernels:
         moved = Fraction(kernel.moved_bytes)
@@ -78,7 +78,7 @@ def merged(kernels: Iterable[Kernels]) -> tuple[Kernels, ...]:
 
 
 def on_hardware(profile: Profile, device: Hardware) -> Profile:
-    """The profile with the times that its kernels take on a device; source says so."""
+    """The profile with the times that its kernels take on a device, and a source that names the device."""
     without = next((node.id for node in profile.nodes if node.work is None), None)
     if without is not None:
         raise InputError(
@@ -105,7 +105,7 @@ def calculated(device: Hardware) -> str:
 
 
 def check_work(where: str, work: Work) -> None:
-    """Amounts of sums, and at least one kernel in each."""
+    """Refuse an entry with sums that are no amounts, or with no kernel."""
     for side in ("forward", "backward"):
         for i, entry in enumerate(getattr(work, side)):
             place = f"{where}.{side}[{i}]"
@@ -125,7 +125,7 @@ def work_to_json(work: Work) -> dict[str, Any]:
 
 
 def _short(value: float) -> float:
-    """Whole amounts without a fraction: files stay small."""
+    """The amount as an int where it is whole, so that files stay small."""
     return int(value) if value == int(value) else value
 
 

@@ -31,7 +31,7 @@ def device_of_nodes(problem: PlacementProblem, plan: PlacementPlan) -> list[int]
 
 
 def check_computable(problem: PlacementProblem, plan: PlacementPlan) -> None:
-    """Types, replicas and groups must mean something before there are loads; limits are for `verify` alone."""
+    """Raise unless types, replicas and groups mean something, so that there are loads; `verify` judges limits."""
     faults = (
         *type_faults(problem, plan),
         *replication_faults(problem, plan),

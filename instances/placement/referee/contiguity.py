@@ -17,7 +17,7 @@ Arc = tuple[int, int]
 
 
 def topological_ranks(problem: PlacementProblem) -> list[int]:
-    """Place of each position in the topological order."""
+    """Rank of each node, by position, in the topological order."""
     ranks = [0] * len(problem.nodes)
     for rank, i in enumerate(problem.topological_order):
         ranks[i] = rank
@@ -27,7 +27,7 @@ def topological_ranks(problem: PlacementProblem) -> list[int]:
 def returning_path(
     problem: PlacementProblem, held: Iterable[int], ranks: Sequence[int] | None = None
 ) -> tuple[int, int, int] | None:
-    """Positions u, v, w of a path u -> v -> .. -> w with u and w held and v not, or None.
+    """Positions u, v, w of a path u -> v -> .. -> w with u and w among `held` and v not; None: there is none.
 
     In topological order every node outside learns which edge out of the set it descends from. Only what
     stands between the first and the last held node matters; `ranks` saves computing them for each device.
@@ -109,7 +109,7 @@ class Chain:
 
 
 def chains(problem: PlacementProblem, tree: Tree, owner: Sequence[int]) -> Iterator[Chain]:
-    """One for the cluster and one for each group with nodes. A node on no device (below 0) stands alone."""
+    """The chain of the cluster and that of each group with nodes. A node on no device (below 0) stands alone."""
     places: dict[int | None, dict[int, int]] = {None: {}}
     links = {d: [(unit, tree.parents[unit]) for unit in tree.path(d)] for d in set(owner) if d >= 0}
     for i, device in enumerate(owner):
@@ -123,7 +123,7 @@ def chains(problem: PlacementProblem, tree: Tree, owner: Sequence[int]) -> Itera
 def order_or_circle(place: Mapping[int, int], arcs: Iterable[Arc]) -> tuple[list[int] | None, list[Arc]]:
     """Busy units in stage order; or None and arcs between units that lead around in a circle.
 
-    Arcs of nodes that have no place here are no concern of ours.
+    Arcs of nodes that have no place here are left out.
     """
     witness: dict[Arc, Arc] = {}
     sorter: TopologicalSorter[int] = TopologicalSorter()

@@ -22,7 +22,7 @@ OBJECTIVES = ("max-load", "gpipe")
 class DeviceLoad:
     """One device's time for one sample, in the problem's time unit, and its memory.
 
-    A transfer counts as forward or backward by the node that produces the tensor. CPUs pay no transfers.
+    A transfer is forward or backward as the node is that produces the tensor. CPUs pay no transfers.
 
     Work and transfers are those of a sample that the device sees. Where replicas take turns it sees only one in
     `divisor` samples, and its loads are shared out to all of them: load = (work + transfers) / divisor + sync.
@@ -38,7 +38,7 @@ class DeviceLoad:
     load: float
     size_bytes: float
     divisor: int = 1
-    """Its replicas times those of all the groups that it stands in."""
+    """Number of its replicas, times those of all the groups that it stands in."""
     sync: float = 0.0
     """Synchronisation of its replicas' weights, shared out to all samples; counts as backward."""
 
@@ -67,7 +67,7 @@ class PlacementEvaluation:
     max_forward_plus_max_backward: float
     """The GPipe-style objective, where all forward work is done before all backward work."""
     bottleneck: str
-    """The device or group with the largest load (the first of them)."""
+    """Name of the first device or group with the largest load."""
     groups: tuple[GroupLoad, ...] = ()
 
     def objective(self, name: str) -> float:
@@ -80,7 +80,7 @@ class PlacementEvaluation:
 
 
 def evaluate(problem: PlacementProblem, plan: PlacementPlan) -> PlacementEvaluation:
-    """Every load of the split, from the decisions alone; raises `NotAnAssignmentError` where it is none.
+    """Every load of the split, from the decisions alone; raises `NotAnAssignmentError` where the plan is no split.
 
     All sums are exactly rounded, so they depend neither on the order of nodes nor of devices.
     """
@@ -139,7 +139,7 @@ def _crossing(
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """What replicas make of a unit's loads."""
+    """How a unit's loads are shared out among `divisor` replicas; `sync` is the time for weights, for each sample."""
 
     divisor: int
     sync: float
@@ -154,8 +154,8 @@ def _share(problem: PlacementProblem, tree: Tree, unit: int, held: Iterable[int]
     if replicas == 1 or bandwidth is None:
         return _Share(divisor, 0.0)
     weight = math.fsum(problem.nodes[i].weight_bytes for i in held)
-    own = 4 * (replicas - 1) / replicas * weight / (replicas * bandwidth)
-    return _Share(divisor, own / (divisor // replicas))
+    sync = 4 * (replicas - 1) / replicas * weight / (replicas * bandwidth)
+    return _Share(divisor, sync / (divisor // replicas))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +167,9 @@ class _Times:
     sent: Mapping[int, float]
 
     def side(self, problem: PlacementProblem, backward: bool) -> list[float]:
-        times = (self.work, self.received, self.sent)
-        return [time for of in times for i, time in of.items() if problem.nodes[i].backward == backward]
+        """All times of one direction."""
+        tables = (self.work, self.received, self.sent)
+        return [time for table in tables for i, time in table.items() if problem.nodes[i].backward == backward]
 
 
 def _times(
@@ -207,7 +208,7 @@ def _group_load(
 
 
 def _loads(problem: PlacementProblem, times: _Times, share: _Share) -> dict[str, Any]:
-    """What devices and groups have in common."""
+    """The fields that loads of devices and of groups have in common."""
     forward, backward = times.side(problem, False), times.side(problem, True)
     return {
         "transfer_in": math.fsum(times.received.values()),

@@ -62,9 +62,9 @@ class LatencyEvaluation:
 
 
 def evaluate_latency(problem: PlacementProblem, plan: PlacementPlan) -> LatencyEvaluation:
-    """Latency of the plan's subgraphs; accelerators without any get pieces of our own choice.
+    """Latency of the plan's subgraphs; for accelerators without any, pieces are chosen here.
 
-    That choice: the shortest chain of convex pieces, so a node begins a later piece only where a way leaves its
+    They form the shortest chain of convex pieces, so a node begins a later piece only where a way leaves its
     accelerator and comes back. Where pieces of several accelerators then wait for each other in a circle, those
     in or between circles are divided by topological level, all others stay whole. Raises
     `NotAnAssignmentError` where the plan is no assignment.
@@ -90,7 +90,7 @@ def evaluate_latency(problem: PlacementProblem, plan: PlacementPlan) -> LatencyE
 def pieces_without_circles(
     problem: Graph, plan: PlacementPlan, owner: Sequence[int], given: list[Key | None], graph: Units
 ) -> list[Key | None]:
-    """A piece for every node of an accelerator, such that nothing waits in a circle."""
+    """The piece of every node of an accelerator, such that nothing waits in a circle; None for nodes of CPUs."""
     free = {d for d, device in enumerate(plan.devices) if device.type == "accelerator" and device.subgraphs is None}
     free &= set(owner)
     order = runnable(graph.waits_for)

@@ -12,8 +12,8 @@ from ..problem import PlacementProblem
 from .latency import evaluate_latency
 from .verify import verify
 
-# Relative margin of a limit: a latency is a sum of floats, and one that is the limit in exact numbers must not be above
-# it here.
+# Relative margin of a limit: a latency is a sum of floats, and one that in exact numbers equals the limit must not seem
+# to be above it.
 LIMIT_SLACK = 1e-9
 
 
@@ -29,7 +29,7 @@ def verify_limited(
     latency_limit: float,
     subgraphs_per_device: int | None = None,
 ) -> tuple[Violation, ...]:
-    """Every broken rule of a plan for throughput, and `latency-limit`: one sample alone takes longer than it may.
+    """Every broken rule of a plan for throughput, with `latency-limit` where one sample alone takes longer than it may.
 
     `subgraphs_per_device` as in `verify_latency`.
     """
@@ -53,7 +53,7 @@ def _too_late(problem: PlacementProblem, plan: PlacementPlan, limit: float) -> I
 def verify_latency(
     problem: PlacementProblem, plan: PlacementPlan, subgraphs_per_device: int | None = None
 ) -> tuple[Violation, ...]:
-    """Every broken rule of `verify`, and `latency`; an empty tuple is a valid plan for latency.
+    """Every broken rule of `verify`, with `latency` where a plan has none; an empty tuple is a valid plan for latency.
 
     All CPUs are one pool, so nodes of one colour may be on several of them. `subgraphs_per_device`: how many pieces
     an accelerator may hold (None: any number); where the plan states none, the fewest that can be run are counted.
@@ -68,7 +68,7 @@ def verify_latency(
 
 
 def _pooled(plan: PlacementPlan) -> PlacementPlan:
-    """All that is on CPUs on the first of them."""
+    """The plan with everything that is on CPUs on the first of them."""
     cpus = [device for device in plan.devices if device.type == "cpu"]
     if len(cpus) < 2:
         return plan

@@ -11,7 +11,7 @@ from ...base.graph import Graph
 from ..plan import Device, PlacementPlan
 from ..problem import PlacementProblem
 
-# (device, number, level): pieces of one device run in this order.
+# A piece: (device, number, level). The pieces of one device run in the order of their keys.
 Key = tuple[int, int, int]
 
 
@@ -25,7 +25,7 @@ class Units:
     device: list[int | None]
     """Unit -> its accelerator; None for a node of a CPU (or of no device)."""
     waits_for: list[list[int]]
-    """Unit -> those that must finish before it starts: its producers, and the piece before it."""
+    """Unit -> the units that must finish before it starts: its producers, and the piece before it."""
 
 
 def partition_fault(device: Device) -> str | None:
@@ -47,7 +47,7 @@ def partition_fault(device: Device) -> str | None:
 
 
 def given_pieces(problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[int]) -> list[Key | None]:
-    """The pieces that the plan states for its accelerators; CPUs run nodes one by one, whatever it says."""
+    """The pieces that the plan states for its accelerators; CPUs run nodes one by one, whatever the plan says."""
     keys: list[Key | None] = [None] * len(owner)
     for d, device in enumerate(plan.devices):
         if device.type != "accelerator":

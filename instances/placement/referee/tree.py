@@ -15,10 +15,9 @@ from ..problem import Level, PlacementProblem
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Units are numbered: the plan's devices first, then its groups. Places lead from a unit outwards.
+    """Which unit stands in which. Units are numbered: the plan's devices first, then its groups.
 
-    A link to a group that does not exist, or not on the next level, is left out: whatever the plan says, this is a
-    forest.
+    A parent that does not exist, or not on the next level, is left out: whatever the plan says, this is a forest.
     """
 
     units: tuple[Device | DeviceGroup, ...]
@@ -32,12 +31,12 @@ class Tree:
         return tuple(path)
 
     def samples_shared(self, unit: int) -> int:
-        """Among how many replicas, its own and those of all that it stands in, the samples are divided."""
+        """The number of replicas that share the samples: its own, times those of all that it stands in."""
         return math.prod(self.units[place].replicas for place in self.path(unit))
 
 
 def tree_of(plan: PlacementPlan) -> Tree:
-    """Who stands in whom."""
+    """The tree of a plan's devices and groups."""
     number: dict[str | None, int] = {}
     for g, group in enumerate(plan.groups, start=len(plan.devices)):
         number.setdefault(group.name, g)
@@ -78,7 +77,7 @@ def in_words(unit: Device | DeviceGroup) -> str:
 
 
 def type_faults(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[str]:
-    """Accelerators of types that are not there."""
+    """A sentence for each device whose accelerator type does not exist, and for each CPU that has one."""
     for device in plan.devices:
         if device.accelerator_type is None:
             continue
@@ -90,7 +89,7 @@ def type_faults(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[str]
 
 
 def replication_faults(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[str]:
-    """Replicas where there can be none."""
+    """A sentence for each unit with replicas where there can be none."""
     for unit in units_of(plan):
         if not 1 <= unit.replicas <= MAX_DEVICES:
             yield f"{in_words(unit)} has {show(unit.replicas)} replicas; there are from 1 to {MAX_DEVICES}."
@@ -104,7 +103,7 @@ def replication_faults(problem: PlacementProblem, plan: PlacementPlan) -> Iterat
 
 
 def structure_faults(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[str]:
-    """Groups that do not form devices of level 2 in devices of level 3 and so on."""
+    """A sentence for each name and place by which groups do not form a tree of the problem's levels."""
     devices = {device.name for device in plan.devices}
     level_of_group = {group.name: group.level for group in plan.groups}
     for name, count in Counter(group.name for group in plan.groups).items():
@@ -122,7 +121,7 @@ def structure_faults(problem: PlacementProblem, plan: PlacementPlan) -> Iterator
 
 
 def _parent_fault(unit: Device | DeviceGroup, level_of_group: dict[str, int], top: int) -> str | None:
-    """What is wrong with the group that a unit says it stands in, or with its saying none; None: nothing is wrong."""
+    """What is wrong with the group that a unit names as its parent, or with naming none; None: nothing is wrong."""
     level, parent = level_of(unit), parent_name(unit)
     on_top = level >= top or (isinstance(unit, Device) and unit.type == "cpu")
     if parent is None:
@@ -141,7 +140,7 @@ def _parent_fault(unit: Device | DeviceGroup, level_of_group: dict[str, int], to
 
 
 def capacity_faults(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[str]:
-    """More devices in a group, or more groups in the cluster, than there is room for."""
+    """A sentence for each group, and for the cluster, that holds more units than it has room for."""
     if top_level(problem) == 1:
         return  # then they are counted by type
     tree = tree_of(plan)

@@ -81,7 +81,7 @@ def _devices(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violati
 
 
 def _counts(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violation]:
-    """More devices of a type than there are; each replica is a device."""
+    """A violation for each type of which the plan has more devices than the problem; each replica is a device."""
     for kind, limit in (("accelerator", problem.accelerators), ("cpu", problem.cpus)):
         alike = (device for device in plan.devices if device.type == kind and device.accelerator_type is None)
         listed = sum(device.replicas for device in alike)

@@ -22,7 +22,7 @@ class DeviceUse:
     span: Fraction
     """Time from the device's first start to its last end; in a periodic schedule it is the period."""
     peak: Fraction
-    """The most that it holds, together with what stands there all the time."""
+    """The most memory that the device holds, with what it holds all the time."""
     standing: Fraction
     limit: Fraction | None
     peak_time: Fraction
@@ -32,13 +32,13 @@ class DeviceUse:
 
     @property
     def bubble(self) -> Fraction | None:
-        """The share of the span in which it idles; None where there is no span."""
+        """The share of the span in which the device idles; None where there is no span."""
         return 1 - self.busy / self.span if self.span else None
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleEvaluation:
-    """Values of a schedule; None where it has no such value, as a schedule of given micro-batches has no period."""
+    """Values of a schedule; None where it has no such value: a schedule of given micro-batches has no period."""
 
     period: Fraction | None
     makespan: Fraction | None
@@ -48,7 +48,7 @@ class ScheduleEvaluation:
     bubble: Fraction | None
     """The share of their time in which the devices that run passes idle, all of them together."""
     in_flight: int
-    """Micro-batches that have begun and not ended, at most."""
+    """The most micro-batches that have begun and not ended at one instant."""
     devices: tuple[DeviceUse, ...]
     computing: tuple[int, ...]
     """Positions of the devices that run passes."""
@@ -91,7 +91,7 @@ def _written(value: Fraction | None) -> int | float | str | None:
 
 
 def evaluate_schedule(problem: ScheduleProblem, plan: AnySchedule) -> ScheduleEvaluation:
-    """What a plan costs that has a start for every block; its rules are judged by `verify_schedule`."""
+    """What a plan with a start for every block costs; whether it breaks a rule, `verify_schedule` judges."""
     unrolled = unroll(problem, plan)
     peaks = [fullest(unrolled, d) for d in range(len(problem.devices))]
     period = plan.period if isinstance(plan, PeriodicSchedulePlan) else None
@@ -162,7 +162,7 @@ def _use(
 
 
 def _in_flight(starts: tuple[tuple[int, ...], ...], times: tuple[int, ...]) -> int:
-    """Micro-batches between their first start and their last end, at most at one instant."""
+    """The most micro-batches that are between their first start and their last end at one instant."""
     changes = []
     for n in range(len(starts[0])):
         changes.append((min(row[n] for row in starts), 1))

@@ -1,8 +1,8 @@
-"""What a device holds, at every instant at which that can be most.
+"""What a device holds after each change, and when it holds most and least.
 
-Since the blocks of a device do not overlap and change its memory alone, that is when a block starts that takes some or
-has a workspace. At one instant a device first ends its blocks of positive time, then runs those of time 0 (by
-micro-batch, topological position and order in the file; each takes and gives in turn), then starts blocks.
+Blocks of one device do not overlap, and nothing else changes its memory. At one instant a device first ends its blocks
+of positive time, then runs those of time 0 (by micro-batch, topological position and order in the file; each takes and
+gives in turn), then starts blocks.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from fractions import Fraction
 from ...base.amounts import as_written
 from .unrolled import Unrolled
 
+# The order of what happens on a device at one instant.
 ENDS, AT_ONCE, STARTS = range(3)
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What the device holds from an instant on, as far as the next one."""
+    """What the device holds from one change of its memory to the next."""
 
     time: int
     """The instant, in steps."""
     block: int
-    """Position of the block that changes what is held."""
+    """Position of the block that changes what is held; -1: the device runs none."""
     micro_batch: int
     changes: Fraction
-    """Taken and not yet given back; less than nothing where a give comes first."""
+    """Memory taken and not yet given back; negative where more was given back than taken."""
     workspace: Fraction
     """Workspace of the block that runs."""
 
@@ -37,7 +38,7 @@ class Held:
 
 
 def held_over_time(unrolled: Unrolled, device: int) -> Iterator[Held]:
-    """What the device holds beside what stands there all the time, in the order of time."""
+    """What the device holds beside its standing memory, in the order of time."""
     problem = unrolled.problem
     name, none = problem.devices[device].name, Fraction(0)
     change, workspace = {}, {}
@@ -70,12 +71,12 @@ def _events(unrolled: Unrolled, device: int) -> Iterator[tuple[int, int, int, in
 
 
 def fullest(unrolled: Unrolled, device: int) -> Held:
-    """The first instant at which it holds most; nothing held stands for a device without blocks."""
+    """The first instant at which the device holds most; without blocks it holds nothing at time 0."""
     nothing = Held(0, -1, 0, Fraction(0), Fraction(0))
     return max(held_over_time(unrolled, device), key=lambda held: held.amount, default=nothing)
 
 
 def emptiest(unrolled: Unrolled, device: int) -> Held:
-    """The first instant at which it holds least."""
+    """The first instant at which the device holds least, workspaces left out."""
     nothing = Held(0, -1, 0, Fraction(0), Fraction(0))
     return min(held_over_time(unrolled, device), key=lambda held: held.changes, default=nothing)

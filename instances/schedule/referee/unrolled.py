@@ -12,17 +12,17 @@ from ...base.errors import show
 from ..plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from ..problem import MAX_STARTS, ScheduleProblem
 
-# Sentences of one sort.
+# At most so many violations of one rule are told.
 MOST_TOLD = 20
 
 
 @dataclass(frozen=True)
 class Unrolled:
-    """Micro-batches from the first one on: all of them, or as many as it takes until everything repeats."""
+    """Micro-batches from the first one on: all of them, or in a periodic schedule as many as show one whole period."""
 
     problem: ScheduleProblem
     steps: int
-    """Per time unit; every start and every time is a whole number of them."""
+    """Steps per time unit; every start and every time is a whole number of steps."""
     starts: tuple[tuple[int, ...], ...]
     """Starts of each block, one for each micro-batch, in steps."""
     times: tuple[int, ...]
@@ -43,7 +43,7 @@ class Unrolled:
 
 
 def shape_faults(problem: ScheduleProblem, plan: AnySchedule) -> Iterator[str]:
-    """Why the plan cannot be laid out, a sentence each."""
+    """The reasons why the plan cannot be laid out, each in a sentence."""
     for block in problem.blocks:
         if block.id not in plan.starts:
             yield f"Block {show(block.id)} has no start."
@@ -77,8 +77,8 @@ def _periodic_faults(problem: ScheduleProblem, plan: PeriodicSchedulePlan) -> It
 
 
 def _spanned(problem: ScheduleProblem, plan: PeriodicSchedulePlan) -> int:
-    """Micro-batches after which everything has happened that ever happens: one more than begin before the first ends
-    (H + 1 of them), so that a whole period shows the steady state."""
+    """Number of micro-batches to lay out: one more than begin before the first one ends, so that a whole period shows
+    the steady state."""
     ends = (
         plan.starts.get(block.id, Fraction(0)) + time
         for block, time in zip(problem.blocks, problem.times, strict=True)

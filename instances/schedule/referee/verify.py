@@ -28,14 +28,14 @@ def verify_schedule(problem: ScheduleProblem, plan: AnySchedule) -> tuple[Violat
 
 
 def _precedence(unrolled: Unrolled) -> Iterator[Violation]:
-    """Every edge once, by the first micro-batch that breaks it."""
+    """Every broken edge once, by the first micro-batch that breaks it."""
     problem = unrolled.problem
     for edge, (i, j), lag in zip(problem.edges, problem.ends, unrolled.lags, strict=True):
         for n in range(unrolled.micro_batches - edge.offset):
             ready = unrolled.starts[i][n] + unrolled.times[i] + lag
             start = unrolled.starts[j][n + edge.offset]
             if start < ready:
-                after = f" and a lag of {unrolled.text(lag)}" if lag else ""
+                after = f" and a lag of {unrolled.text(lag)} has passed" if lag else ""
                 yield Violation(
                     "precedence",
                     f"Block {_named(unrolled, j, n + edge.offset)} starts at {unrolled.text(start)}, "

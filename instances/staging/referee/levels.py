@@ -51,7 +51,7 @@ class LeafCost(Share):
     """A stage of level 1: its own load per micro-batch that reaches its group, and the memory of one device."""
 
     load: float
-    """The sum of the three."""
+    """The sum of computation, transfers and synchronisation."""
     memory_bytes: float
     suffix_sum: int
     """Copies on all levels of this and all later stages."""
@@ -103,7 +103,7 @@ class LeveledEvaluation:
 
 
 def full_weight(layer: Layer) -> float:
-    """Bytes of the whole layer: on the smallest degree it offers, over all devices of that degree."""
+    """Bytes of a layer's weights: on the smallest degree that it offers, over all devices of that degree."""
     t = min(t for t, ways in layer.configurations.items() if ways)
     return t * max(way.weight_bytes for way in layer.configurations[t])
 
@@ -193,7 +193,7 @@ def verify_leveled(problem: StagingProblem, plan: LeveledPlan, variant: str = "p
 
 
 def _unreadable(problem: StagingProblem, plan: LeveledPlan) -> Iterator[Violation]:
-    """What makes costs impossible to say."""
+    """What makes it impossible to say what the plan costs."""
     wanted = {layer.id for layer in problem.layers}
     yield from _divided(f"The plan on level {len(problem.levels)}", wanted, plan.stages)
     for stage in plan.stages:
@@ -231,7 +231,7 @@ def _called(stage: LeveledStage, level: int) -> str:
 
 
 def _divided(where: str, wanted: set[NodeId], stages: Sequence[LeveledStage]) -> Iterator[Violation]:
-    """Each wanted layer in one of the stages, and nothing else."""
+    """Violations where the stages do not hold each wanted layer once, and nothing else."""
     seen: set[NodeId] = set()
     for stage in stages:
         if not stage.nodes:
@@ -253,7 +253,7 @@ def _devices(problem: StagingProblem, stages: Sequence[LeveledStage], level: int
         yield Violation(
             "devices",
             f"The stages from layer {show(stages[0].nodes[0])} on use {used} devices of level {level}, "
-            f"where {there} are together.",
+            f"where only {there} are joined.",
         )
     for stage in stages:
         if stage.children:
@@ -310,7 +310,7 @@ class LeveledRow:
     stage: LeveledStage
     cost: LevelCost
     leaf: LeafCost | None
-    """On level 1, where the layers are; None higher up."""
+    """The cost of a stage of level 1; None higher up."""
     share: float
     """The share of all micro-batches that reaches one copy of the stage around it."""
 
@@ -321,12 +321,12 @@ class LeveledRow:
 
     @property
     def load(self) -> float:
-        """Per micro-batch of the whole, so that rows of all levels can be compared."""
+        """The load per micro-batch of the whole plan, so that rows of all levels can be compared."""
         return self.cost.load * self.share
 
 
 def leveled_rows(plan: LeveledPlan, evaluation: LeveledEvaluation) -> Iterator[LeveledRow]:
-    """Depth first: a stage, then what is inside of it."""
+    """The rows of a plan, depth first: a stage, then the stages inside of it."""
     return _rows(plan.stages, evaluation.stages, iter(evaluation.leaves), (), 1.0)
 
 

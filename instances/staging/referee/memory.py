@@ -21,7 +21,7 @@ def held_bytes(
 
 
 def gathered_bytes(problem: StagingProblem, tensor_parallel: int, copies: int) -> Fraction:
-    """Room for weights that copies have divided and gather to run them: as the largest layer of the model needs it."""
+    """Room for weights that the copies divide and gather to run a layer: as much as the model's largest layer needs."""
     if problem.zero < 3 or copies == 1:
         return Fraction(0)
     ways = [way for layer in problem.layers for way in layer.configurations.get(tensor_parallel, ())]

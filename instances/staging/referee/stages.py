@@ -27,10 +27,10 @@ TRIPS = 2.0
 
 # One scatter of gradients or gather of weights among copies: in and out.
 COLLECTIVE = 2.0
-# Of ZeRO stages: collectives once for all micro-batches that share an update, in forward passes, in backward passes.
+# Collectives by ZeRO stage: once for all micro-batches that share an update, in each forward and each backward pass.
 COLLECTIVES = {0: (2, 0, 0), 1: (2, 0, 0), 2: (1, 0, 1), 3: (0, 1, 2)}
 
-# Memory binds where this share of it is taken.
+# Memory binds where more than this share of it is taken.
 FULL = 0.95
 
 
@@ -63,7 +63,7 @@ class StageCost(Share):
     """One stage: its shares, and memory of one device in bytes."""
 
     load: float
-    """The sum of the three."""
+    """The sum of computation, transfers and synchronisation."""
     memory_bytes: float
     suffix_sum: int
     """Data-parallel degrees of this and all later stages: micro-batches that have started and not come back."""
@@ -117,9 +117,11 @@ def evaluate_stages(problem: StagingProblem, plan: StagedPlan, semantics: str = 
 
 
 def slots_of(batches: int, copies: Sequence[int]) -> int:
-    """Slots as long as the largest load in which a batch passes stages with so many copies, and the pipeline is empty
-    again: a micro-batch takes as many in a stage as the stage has copies, and only one stage is busy with the whole
-    batch, at best the one with the fewest."""
+    """Slots, each as long as the largest load, that a batch takes until the pipeline of these stages is empty again.
+
+    A micro-batch takes as many slots in a stage as the stage has copies, and only one stage is busy with the whole
+    batch: at best the one with the fewest copies.
+    """
     return batches + sum(copies) - min(copies)
 
 
@@ -129,7 +131,7 @@ def _suffix_sums(plan: StagedPlan) -> list[int]:
 
 
 def type_of(problem: StagingProblem, stage: PlannedStage) -> DeviceType | None:
-    """The devices that a stage is on; None where it names none that there are."""
+    """The type of devices that a stage is on; None where the problem has no such type."""
     if not problem.device_types:
         return problem.types[0] if stage.device_type is None else None
     return next((kind for kind in problem.device_types if kind.name == stage.device_type), None)
@@ -143,12 +145,12 @@ def chosen(problem: StagingProblem, stage: PlannedStage, node_id: NodeId) -> Con
 
 
 def ways_of(problem: StagingProblem, stage: PlannedStage) -> dict[NodeId, Configuration]:
-    """The configurations of a stage's layers, as far as there are such."""
+    """The configurations of a stage's layers; layers whose configuration does not exist are left out."""
     return {node_id: way for node_id in stage.nodes if (way := chosen(problem, stage, node_id)) is not None}
 
 
 def exchanged_bytes(zero: int, copies: int, weight_bytes: float, samples: int) -> float:
-    """In and out of a device per micro-batch of the stage, whose copies take turns and update every so many of them."""
+    """Bytes in and out of a device per micro-batch of a stage whose copies take turns and update once for `samples`."""
     update, forward, backward = COLLECTIVES[zero]
     each = COLLECTIVE * (copies - 1) / copies * weight_bytes
     return update * each / samples + (forward + backward) * each / copies
@@ -157,7 +159,7 @@ def exchanged_bytes(zero: int, copies: int, weight_bytes: float, samples: int) -
 def share_of(
     problem: StagingProblem, stage: PlannedStage, speed: float, samples: int, bandwidth: float
 ) -> tuple[Share, dict[NodeId, Configuration]]:
-    """What a stage takes whose weights are synchronised once for so many micro-batches, and its configurations."""
+    """What a stage takes whose weights are synchronised once for `samples` micro-batches, and its configurations."""
     d = stage.data_parallel
     ways = ways_of(problem, stage)
     moved = []
@@ -226,7 +228,7 @@ def _unreadable(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation
         if stage.data_parallel < 1 or stage.tensor_parallel < 1:
             yield Violation("configuration", f"Stage {number} has a degree below 1.")
         if type_of(problem, stage) is None:
-            named = f"is on devices of type {show(stage.device_type)}, which there are not"
+            named = f"is on devices of type {show(stage.device_type)}, which the problem does not have"
             text = "does not say on which type of devices it is" if stage.device_type is None else named
             yield Violation("configuration", f"Stage {number} {text}.")
         for node_id in stage.nodes:

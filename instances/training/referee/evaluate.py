@@ -1,4 +1,4 @@
-"""Everything that follows from a configuration: memory of every rank, the time of an iteration, and what is nearest."""
+"""What follows from a configuration: memory of every rank, the time of an iteration, and what fills the memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .seconds import Timing, timing_of
 
 @dataclass(frozen=True)
 class ConfigurationEvaluation:
-    """The referee's own numbers."""
+    """Memory and time of a configuration, as the referee counts them."""
 
     plan: Configuration
     micro_batches: int
@@ -34,7 +34,7 @@ class ConfigurationEvaluation:
 
     @property
     def limited_by(self) -> str:
-        """What is nearest to the limit of memory, in words."""
+        """The fullest stage and what most of its memory is for, in words."""
         full = self.fullest
         part = max(full.parts, key=lambda name: full.parts[name])
         return f"memory of stage {full.rank}: {full.bytes / GIB:.2f} GiB, most of it {part}"
@@ -48,20 +48,20 @@ class ConfigurationEvaluation:
             "micro_batches": self.micro_batches,
             "ranks": [
                 {
-                    "rank": own.rank * self.plan.degrees.stage_ranks,
-                    "stage": own.rank,
-                    "bytes": own.bytes,
-                    "parts": dict(own.parts),
+                    "rank": rank.rank * self.plan.degrees.stage_ranks,
+                    "stage": rank.rank,
+                    "bytes": rank.bytes,
+                    "parts": dict(rank.parts),
                     "seconds": plain_fields(time),
                 }
-                for own, time in zip(self.memory, timing.ranks, strict=True)
+                for rank, time in zip(self.memory, timing.ranks, strict=True)
             ],
             "limited_by": self.limited_by,
         }
 
 
 def evaluate_configuration(problem: TrainingProblem, plan: Configuration) -> ConfigurationEvaluation:
-    """Whether or not it fits, or obeys the framework's rules; its numbers go together."""
+    """What a configuration holds and takes whose numbers go together, even if it breaks rules or does not fit."""
     return ConfigurationEvaluation(
         plan,
         plan.micro_batches(problem.batch),

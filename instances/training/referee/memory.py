@@ -69,7 +69,7 @@ def units_of_rank(sizes: Sizes, rank: int) -> list[int]:
 
 
 def _weights_of_rank(sizes: Sizes, rank: int) -> Iterator[Weight]:
-    """A head or a prediction whose embedding lies on another rank has a copy of its own."""
+    """The weights of a rank; a head or a prediction whose embedding lies on another rank has a copy of the table."""
     row, units = sizes.model.units, units_of_rank(sizes, rank)
     types = [row[unit] for unit in units]
     for name in types:
@@ -80,7 +80,7 @@ def _weights_of_rank(sizes: Sizes, rank: int) -> Iterator[Weight]:
 
 
 def numbers_of_rank(sizes: Sizes, rank: int) -> tuple[float, float]:
-    """Parameters of a pipeline rank: those of experts stand second."""
+    """Parameters of a pipeline rank: those of experts stand apart, in the second place."""
     if sizes.model.own:
         own = sum(sizes.model.own[unit].parameters for unit in units_of_rank(sizes, rank))
         return own / sizes.tensor, 0.0
@@ -92,7 +92,7 @@ def numbers_of_rank(sizes: Sizes, rank: int) -> tuple[float, float]:
 
 
 def expert_data(plan: Configuration) -> int:
-    """Data-parallel ranks of experts."""
+    """Number of data-parallel ranks among which experts with the same weights are divided."""
     return plan.degrees.stage_ranks // (plan.degrees.expert * plan.degrees.expert_tensor)
 
 
@@ -100,38 +100,38 @@ def _standing(sizes: Sizes, rank: int) -> dict[str, float]:
     states: StateBytes = sizes.problem.rules.states[sizes.plan.zero]
     shards = sizes.plan.degrees.data * sizes.plan.degrees.context
     usual, experts = numbers_of_rank(sizes, rank)
-    found = {
-        name: usual * own.on(shards) + experts * own.on(expert_data(sizes.plan))
-        for name, own in (
+    parts = {
+        name: usual * state.on(shards) + experts * state.on(expert_data(sizes.plan))
+        for name, state in (
             ("weights", states.weights),
             ("gradients", states.gradients),
             ("optimizer", states.optimizer),
         )
     }
     if sizes.problem.fp8_weight_copy and sizes.problem.precision == "fp8":
-        found["weights"] += usual + experts
-    return found
+        parts["weights"] += usual + experts
+    return parts
 
 
 # ---- what is there from the first backward pass on -------------------------------------------------------
 
 
 def _always_there(sizes: Sizes, rank: int) -> float:
-    """Workspace, buffers for gradients and for what stages send each other, and gathered weights."""
+    """Bytes of workspace, buffers for gradients and for what stages send each other, and gathered weights."""
     received = sizes.hidden_bytes if rank and not sizes.model.own else 0.0
     return WORKSPACE_BYTES + received + _cached_gradients(sizes, rank) + _gathered(sizes, rank)
 
 
 def _cached_gradients(sizes: Sizes, rank: int) -> float:
-    """One buffer for each shape of weights, whatever the number of its layers."""
+    """Bytes of one buffer for each shape of weights, however many layers have it."""
     if not sizes.problem.rules.cached_gradients or sizes.model.own:
         return 0.0
-    shapes = {(own.rows, own.columns) for own in _weights_of_rank(sizes, rank) if own.product}
+    shapes = {(weight.rows, weight.columns) for weight in _weights_of_rank(sizes, rank) if weight.product}
     return HALF * sum(rows * columns for rows, columns in shapes)
 
 
 def _gathered(sizes: Sizes, rank: int) -> float:
-    """The weights of the largest unit, as long as it runs, where they are divided among data-parallel ranks."""
+    """Bytes of the largest unit's weights, gathered while it runs, where data-parallel ranks divide them."""
     each = sizes.problem.rules.states[sizes.plan.zero].gathered
     if not each:
         return 0.0
@@ -149,19 +149,19 @@ def _gathered(sizes: Sizes, rank: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Stash:
-    """What one micro-batch keeps in a chunk, and its fullest moment on the way back."""
+    """What one micro-batch keeps in a chunk, and the fullest moment of its backward pass."""
 
     bytes: float
     for_weights: float
     """The part that a divided backward pass needs until the gradients of the weights are there."""
     kept_then: float
-    """What is left of it at the fullest moment of its backward pass."""
+    """Bytes of these that are left at the fullest moment of the chunk's backward pass."""
     moment: float
-    """What is there besides at that moment."""
+    """Bytes that are there besides at that moment."""
 
 
 def _stash_of_chunk(sizes: Sizes, chunk: int) -> Stash:
-    """Backward passes go through the units from the last one; whatever lies behind the running one is gone."""
+    """What a micro-batch keeps in a chunk. Backward passes begin with the last unit and free what they have passed."""
     model, interval, recompute = sizes.model, sizes.plan.intervals[chunk], sizes.plan.recompute[chunk]
     row, layer = model.units, 0
     stashes, weights, moments = [], 0.0, []
@@ -170,13 +170,13 @@ def _stash_of_chunk(sizes: Sizes, chunk: int) -> Stash:
         modules: tuple[str, ...] = ()
         if name in ("dense", "experts", "own"):
             modules, layer = recompute.of_layer(layer), layer + 1
-        stash, for_weights, own = _unit(sizes, unit, modules)
+        stash, for_weights, unit_moments = _unit(sizes, unit, modules)
         stashes.append(stash)
         weights += for_weights
-        moments.append(own)
+        moments.append(unit_moments)
     before = [0.0, *accumulate(stashes)]
     fullest = max(
-        ((before[i] + kept, extra) for i, own in enumerate(moments) for kept, extra in own),
+        ((before[i] + kept, extra) for i, unit_moments in enumerate(moments) for kept, extra in unit_moments),
         key=lambda pair: pair[0] + pair[1],
         default=(0.0, 0.0),
     )
@@ -184,41 +184,42 @@ def _stash_of_chunk(sizes: Sizes, chunk: int) -> Stash:
 
 
 def _unit(sizes: Sizes, unit: int, modules: tuple[str, ...]) -> tuple[float, float, list[tuple[float, float]]]:
-    """What a unit keeps, the part of it for gradients of weights, and its moments: what it still keeps, and more."""
+    """What a unit keeps, the part of it for gradients of weights, and the moments of its backward pass: what it still
+    keeps, and what is there besides."""
     model = sizes.model
     if model.own:
         kept = model.own[unit].stash_bytes * sizes.plan.micro_batch / sizes.tensor
         return kept, kept / 2, [(kept, OWN_MOMENT * kept)]
     name = model.units[unit]
     tensors = list(kept_by(sizes, name))
-    left = [own for own in tensors if _is_kept(own, modules)]
-    again = [own for own in tensors if not _is_kept(own, modules)]
+    left = [tensor for tensor in tensors if _is_kept(tensor, modules)]
+    again = [tensor for tensor in tensors if not _is_kept(tensor, modules)]
     stash = _total(left)
     moments = [(stash, more + _total(_computed_by(again, modules))) for more in _moments(sizes, name)]
     if name in ("dense", "experts", "prediction"):
         ended = "feed-forward"
         moments.append(
             (
-                _total(own for own in left if own.part != ended),
-                _attention_moment(sizes) + _total(own for own in again if own.part != ended),
+                _total(tensor for tensor in left if tensor.part != ended),
+                _attention_moment(sizes) + _total(tensor for tensor in again if tensor.part != ended),
             )
         )
-    return stash, _total(own for own in left if own.for_weights), moments
+    return stash, _total(tensor for tensor in left if tensor.for_weights), moments
 
 
 def _computed_by(again: list[Kept], modules: tuple[str, ...]) -> list[Kept]:
     """What is there when the feed-forward part runs backward: all of a whole layer, else what that part lost."""
-    return again if WHOLE_LAYER in modules else [own for own in again if own.part == "feed-forward"]
+    return again if WHOLE_LAYER in modules else [tensor for tensor in again if tensor.part == "feed-forward"]
 
 
-def _is_kept(own: Kept, modules: tuple[str, ...]) -> bool:
+def _is_kept(tensor: Kept, modules: tuple[str, ...]) -> bool:
     if WHOLE_LAYER in modules:
-        return own.layer_input
-    return not set(own.dropped_by) & set(modules)
+        return tensor.layer_input
+    return not set(tensor.dropped_by) & set(modules)
 
 
 def _total(tensors: Sequence[Kept] | Iterator[Kept]) -> float:
-    return sum(own.bytes for own in tensors)
+    return sum(tensor.bytes for tensor in tensors)
 
 
 def _moments(sizes: Sizes, unit: str) -> Iterator[float]:
@@ -242,11 +243,11 @@ def _moments(sizes: Sizes, unit: str) -> Iterator[float]:
 
 def _attention_moment(sizes: Sizes) -> float:
     """Gradients of queries, keys, values and output; those of queries are added up in fp32 as well."""
-    own = sizes.model.attention
-    assert own is not None, "layers with shapes have attention"
-    heads, size = own.heads / sizes.tensor, own.head_size + own.rope_size
-    groups = heads if own.latent else sizes.key_value_heads
-    each = HALF * (heads * (size + own.values) + groups * (size + own.values)) + FULL * heads * size
+    attention = sizes.model.attention
+    assert attention is not None, "layers with shapes have attention"
+    heads, size = attention.heads / sizes.tensor, attention.head_size + attention.rope_size
+    groups = heads if attention.latent else sizes.key_value_heads
+    each = HALF * (heads * (size + attention.values) + groups * (size + attention.values)) + FULL * heads * size
     return sizes.hidden_bytes + each * sizes.tokens
 
 
@@ -263,8 +264,8 @@ def _fullest(sizes: Sizes, rank: int, stashes: Sequence[Stash]) -> tuple[float, 
     """Activations and what is there besides, at the fullest moment of the rank's passes."""
     chunks = sizes.plan.chunks_of_ranks[rank]
     live, fullest = 0.0, (0.0, 0.0)
-    for kind, own, _ in passes_of(sizes.plan, rank, sizes.plan.micro_batches(sizes.problem.batch)):
-        stash = stashes[chunks[own]]
+    for kind, number, _ in passes_of(sizes.plan, rank, sizes.plan.micro_batches(sizes.problem.batch)):
+        stash = stashes[chunks[number]]
         if kind == "F":
             live += stash.bytes
             fullest = max(fullest, (live, 0.0), key=sum)
@@ -287,8 +288,8 @@ def most_kept_bytes(problem: TrainingProblem, plan: Configuration, rank: int) ->
     sizes = Sizes(problem, plan)
     stashes = {chunk: _stash_of_chunk(sizes, chunk) for chunk in plan.chunks_of_ranks[rank]}
     live = most = 0.0
-    for kind, own, _ in passes_of(plan, rank, plan.micro_batches(problem.batch)):
-        stash = stashes[plan.chunks_of_ranks[rank][own]]
+    for kind, number, _ in passes_of(plan, rank, plan.micro_batches(problem.batch)):
+        stash = stashes[plan.chunks_of_ranks[rank][number]]
         live += {
             "F": stash.bytes,
             "W": -stash.for_weights,

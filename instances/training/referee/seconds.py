@@ -99,11 +99,11 @@ class Timing:
     seconds: float
     tokens_per_second_per_gpu: float
     mfu: float | None
-    """None: layers are no shapes, so that their operations are not known."""
+    """Share of the GPUs' peak that is used; None: the operations of measured layers are not known."""
     ranks: tuple[RankTime, ...]
     """The load of a rank of each pipeline stage."""
     chunks: tuple[PassTimes, ...]
-    """One micro-batch through each chunk."""
+    """Times of one micro-batch through each chunk."""
     delays: tuple[float, ...]
     """Seconds of a message from each chunk but the last to the next."""
     tails: tuple[float, ...]
@@ -123,7 +123,7 @@ class Path:
 
 
 class Iteration:
-    """The pieces of an iteration, and what they make together."""
+    """The pieces of an iteration (passes, delays and tails) and the time that they take together."""
 
     def __init__(self, problem: TrainingProblem, plan: Configuration) -> None:
         self.problem, self.plan = problem, plan
@@ -143,8 +143,8 @@ class Iteration:
         pipeline = self.pipeline
         ends = [max(task.end for task in stage.tasks) for stage in run(pipeline).stages]
         last = [max(ends[x] for x in {x for x, _ in order}) for order in pipeline.shared]
-        found = max(end + sum(tail) for end, tail in zip(last, self.tails, strict=True))
-        return found + self.problem.efficiencies.step_seconds
+        longest = max(end + sum(tail) for end, tail in zip(last, self.tails, strict=True))
+        return longest + self.problem.efficiencies.step_seconds
 
     def path(self) -> Path:
         """A longest path: from the end back, each pass to one that it waited for."""
@@ -156,32 +156,32 @@ class Iteration:
         }
         over = [spans[order[-1]][1] + sum(tail) for order, tail in zip(pipeline.shared, self.tails, strict=True)]
         rank = over.index(max(over))
-        before = {own: order[i] for order in pipeline.shared for i, own in enumerate(order[1:])}
+        before = {later: order[i] for order in pipeline.shared for i, later in enumerate(order[1:])}
         passes, delays = [[0, 0] for _ in pipeline.stages], [0] * len(self.delays)
-        own: StagePass | None = pipeline.shared[rank][-1]
-        while own is not None:
-            passes[own[0]][own[1] < 0] += 1
-            own = _awaited(own, spans, before, delays)
+        current: StagePass | None = pipeline.shared[rank][-1]
+        while current is not None:
+            passes[current[0]][current[1] < 0] += 1
+            current = _awaited(current, spans, before, delays)
         return Path(rank, tuple((forward, backward) for forward, backward in passes), tuple(delays))
 
     def along(self, path: Path) -> float:
-        """Seconds of a path with the pieces of this iteration: those of its own path are `seconds`, others no more."""
-        found = sum(self.tails[path.rank]) + self.problem.efficiencies.step_seconds
+        """Seconds of a path with the pieces of this iteration; its own path takes `seconds`, any other no longer."""
+        seconds = sum(self.tails[path.rank]) + self.problem.efficiencies.step_seconds
         times = _stages(self.chunks, self.plan.schedule in DIVIDED)
         for (forward, backward), (count, count_back) in zip(times, path.passes, strict=True):
-            found += count * forward + count_back * backward
-        return found + sum(count * delay for count, delay in zip(path.delays, self.delays, strict=True))
+            seconds += count * forward + count_back * backward
+        return seconds + sum(count * delay for count, delay in zip(path.delays, self.delays, strict=True))
 
 
 def _awaited(
-    own: StagePass,
+    current: StagePass,
     spans: Mapping[StagePass, tuple[float, float]],
     before: Mapping[StagePass, StagePass],
     delays: list[int],
 ) -> StagePass | None:
     """The pass whose end, with its transfer, is this pass's start; None: it starts with the iteration."""
-    (x, j), start = own, spans[own][0]
-    previous = before.get(own)
+    (x, j), start = current, spans[current][0]
+    previous = before.get(current)
     if start == 0:
         return None
     if previous is not None and spans[previous][1] == start:
@@ -194,17 +194,18 @@ def _awaited(
 
 
 def timing_of(problem: TrainingProblem, plan: Configuration) -> Timing:
-    """The time of an iteration; rules of frameworks are not looked at."""
-    own = Iteration(problem, plan)
-    chunks, seconds = own.chunks, own.seconds()
+    """Times and rates of an iteration, whether or not the framework's rules allow the configuration."""
+    iteration = Iteration(problem, plan)
+    chunks, seconds = iteration.chunks, iteration.seconds()
     ranks = tuple(
-        _rank(problem, plan, rank, chunks, own.delays, tail, seconds) for rank, tail in enumerate(own.tails)
+        _rank(problem, plan, rank, chunks, iteration.delays, tail, seconds)
+        for rank, tail in enumerate(iteration.tails)
     )
     tokens = problem.batch * problem.sequence / (seconds * problem.devices)
     operations = model_operations(problem)
     mfu = None if operations is None else operations / (seconds * problem.devices * problem.peak)
-    tails = tuple(sum(tail) for tail in own.tails)
-    return Timing(seconds, tokens, mfu, ranks, chunks, own.delays, tails)
+    tails = tuple(sum(tail) for tail in iteration.tails)
+    return Timing(seconds, tokens, mfu, ranks, chunks, iteration.delays, tails)
 
 
 def model_operations(problem: TrainingProblem) -> float | None:
@@ -216,27 +217,27 @@ def model_operations(problem: TrainingProblem) -> float | None:
     alone = replace(problem, efficiencies=replace(problem.efficiencies, expert_imbalance=1.0))
     one = Configuration(Degrees(), 1, 0, "1f1b", (len(model.units),), (NO_RECOMPUTATION,))
     shapes = Shapes(replace(alone, flash_attention=True), one)
-    found = 0.0
+    operations = 0.0
     for unit, count in model.counted.items():
-        found += count * sum(_operations(module) for module in shapes.of(unit))
-    return 3 * problem.batch * found
+        operations += count * sum(_operations(module) for module in shapes.of(unit))
+    return 3 * problem.batch * operations
 
 
 def _operations(module: Module) -> float:
-    found = 0.0
+    operations = 0.0
     for item in module.items:
         if isinstance(item, Product):
-            found += 2 * item.count * item.rows * item.columns * item.inner
+            operations += 2 * item.count * item.rows * item.columns * item.inner
         elif isinstance(item, Attend):
-            found += item.operations
-    return found
+            operations += item.operations
+    return operations
 
 
 # ---- weights and what is done with them once ---------------------------------------------------------------
 
 
 class Parameters:
-    """Weights of one rank, by unit: those of experts apart."""
+    """Numbers of parameters on one rank, by unit; those of experts are counted apart."""
 
     def __init__(self, problem: TrainingProblem, plan: Configuration) -> None:
         self.problem, self.plan = problem, plan
@@ -270,7 +271,7 @@ class Parameters:
         return dense, experts
 
     def rank(self, rank: int) -> tuple[float, float]:
-        """The same of all units of a rank."""
+        """Dense parameters and parameters of experts of all units of a rank."""
         model, units = (
             self.problem.model,
             [x for j in self.plan.chunks_of_ranks[rank] for x in self.plan.intervals[j]],
@@ -294,12 +295,12 @@ class _Sharding:
         self.gradient_bytes = gradients.whole + gradients.shared
 
     def gather(self, counts: tuple[float, float], each_bytes: float) -> float:
-        """Seconds for so many bytes of every parameter, of the dense ones and those of experts."""
+        """Seconds to gather so many bytes of every parameter; `counts`: dense parameters, and those of experts."""
         pairs = zip(counts, self.groups, strict=True)
         return sum(self.links.gather(each_bytes * count, *group) for count, group in pairs if count)
 
     def in_passes(self, position: int, times: PassTimes) -> PassTimes:
-        """A unit's passes with what is sent in every one of them."""
+        """A unit's passes with the collectives of gradients and weights that ZeRO runs in every one of them."""
         zero = self.plan.zero
         if zero < 2:
             return times
@@ -353,19 +354,19 @@ def _chunk(
     chunk: int,
     interval: range,
 ) -> PassTimes:
-    """One micro-batch through a chunk."""
-    units, known = problem.model.units, {}
-    found, layer = PassTimes(), 0
+    """Times of one micro-batch through a chunk."""
+    units, times_of = problem.model.units, {}
+    total, layer = PassTimes(), 0
     for position in interval:
         unit = units[position]
         is_layer = unit in ("dense", "experts", "own")
         again = plan.recompute[chunk].of_layer(layer) if is_layer else ()
         layer += is_layer
         key = (unit, position if unit == "own" else 0, again)
-        if key not in known:
-            known[key] = sharding.in_passes(position, clock.unit(unit, position, again))
-        found += known[key]
-    return found
+        if key not in times_of:
+            times_of[key] = sharding.in_passes(position, clock.unit(unit, position, again))
+        total += times_of[key]
+    return total
 
 
 def delays_of(problem: TrainingProblem, plan: Configuration) -> tuple[float, ...]:
@@ -374,15 +375,15 @@ def delays_of(problem: TrainingProblem, plan: Configuration) -> tuple[float, ...
     home = {j: rank for rank, own in enumerate(plan.chunks_of_ranks) for j in own}
     seen = 1 - problem.efficiencies.pipeline_hidden
     shapes = Shapes(problem, plan)
-    intervals, found = plan.intervals, []
+    intervals, delays = plan.intervals, []
     for j in range(d.chunks - 1):
         size = HALF * model.hidden * shapes.own_tokens
         if model.own:
             last = intervals[j].stop - 1
             size = plan.micro_batch * model.own[last].output_bytes if last >= 0 else 0.0
         source, target = home[j] * d.stage_ranks, home[j + 1] * d.stage_ranks
-        found.append(seen * links.send(size, source, target))
-    return tuple(found)
+        delays.append(seen * links.send(size, source, target))
+    return tuple(delays)
 
 
 def pipeline_of(
@@ -438,7 +439,7 @@ def _rank(
     tail: tuple[float, float],
     seconds: float,
 ) -> RankTime:
-    """What the rank spends on what."""
+    """The seconds that a rank of this stage spends on each thing."""
     m, own = plan.micro_batches(problem.batch), plan.chunks_of_ranks[rank]
     passes = sum_of(part for j in own for part in (chunks[j].forward, chunks[j].inputs, chunks[j].weights))
     spent = {name: m * getattr(passes, name) for name in PART_NAMES}

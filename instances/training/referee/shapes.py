@@ -43,7 +43,7 @@ class Kept:
 
     bytes: float
     dropped_by: tuple[str, ...] = ()
-    """Modules that compute it again."""
+    """Modules whose recomputation makes it anew, so that it need not be kept."""
     part: Literal["attention", "feed-forward", "other"] = "other"
     for_weights: bool = False
     """Does a divided backward pass need it until the gradients of the weights are there?"""
@@ -53,7 +53,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The numbers that tensors are made of."""
+    """Sizes of a micro-batch on one rank, of which those of tensors are made."""
 
     problem: TrainingProblem
     plan: Configuration
@@ -78,22 +78,22 @@ class Sizes:
 
     @property
     def hidden_bytes(self) -> float:
-        """The hidden states of a micro-batch on one rank between products."""
+        """Bytes of the hidden states of a micro-batch on one rank between products."""
         return HALF * self.tokens_between * self.model.hidden
 
     @property
     def key_value_heads(self) -> float:
-        """On one rank; there is a copy where tensor ranks outnumber heads."""
-        own = self.model.attention
-        assert own is not None, "asked of layers with shapes alone"
-        return max(1.0, own.key_value_heads / self.tensor)
+        """Key-value heads on one rank; where tensor ranks outnumber them, each rank has a copy of one."""
+        attention = self.model.attention
+        assert attention is not None, "asked of layers with shapes alone"
+        return max(1.0, attention.key_value_heads / self.tensor)
 
     @property
     def routed_tokens(self) -> float:
         """Copies of tokens that the experts of one rank compute, where routing is balanced up to `expert_imbalance`."""
-        own = self.model.experts
-        assert own is not None, "asked of layers with experts alone"
-        each = self.tokens / self.tensor * own.per_token * self.plan.degrees.expert_tensor
+        experts = self.model.experts
+        assert experts is not None, "asked of layers with experts alone"
+        each = self.tokens / self.tensor * experts.per_token * self.plan.degrees.expert_tensor
         return each * self.problem.efficiencies.expert_imbalance
 
 
@@ -101,7 +101,7 @@ class Sizes:
 
 
 def weights_of(sizes: Sizes, unit: str) -> Iterator[Weight]:
-    """The weights of a unit on one rank; the head of a tied model has none of its own."""
+    """The weights of a unit on one rank; the head of a tied model has no table of words of its own."""
     model, t = sizes.model, sizes.tensor
     width = model.embedding_size or model.hidden
     if unit == "embedding":
@@ -221,7 +221,7 @@ def kept_by(sizes: Sizes, unit: str) -> Iterator[Kept]:
 
 
 def _kept_by_head(sizes: Sizes) -> Iterator[Kept]:
-    """Input of the norm and of the product; of the logits what the loss keeps: their gradient, or in fp32 their
+    """Inputs of the norm and of the product, and what the loss keeps of the logits: their gradient, or in fp32 their
     probabilities."""
     logits = sizes.tokens * sizes.model.vocabulary / sizes.tensor
     yield Kept(sizes.hidden_bytes)
@@ -230,6 +230,7 @@ def _kept_by_head(sizes: Sizes) -> Iterator[Kept]:
 
 
 def _kept_by_layer(sizes: Sizes, unit: str) -> Iterator[Kept]:
+    """The tensors that attention and the feed-forward part of a layer keep, with their norms and masks."""
     model, own = sizes.model, sizes.model.attention
     assert own is not None, "layers with shapes have attention"
     u = sizes.hidden_bytes
@@ -278,7 +279,7 @@ def _kept_by_latent(sizes: Sizes, own: Attention) -> Iterator[Kept]:
 
 
 def _kept_by_core(sizes: Sizes, own: Attention) -> Iterator[Kept]:
-    """What attention gives, and what its softmax leaves: a number for each query, or whole matrices."""
+    """The output of attention, and what its softmax leaves: a number for each query, or whole matrices."""
     problem, heads = sizes.problem, own.heads / sizes.tensor
     output = HALF * sizes.tokens * heads * own.values
     yield Kept(output, part="attention", for_weights=True)

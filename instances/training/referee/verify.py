@@ -12,7 +12,7 @@ from .memory import memory_of_ranks
 
 
 def verify_configuration(problem: TrainingProblem, plan: Configuration) -> tuple[Violation, ...]:
-    """Where the numbers do not go together, nothing else can be judged."""
+    """Every broken rule; where the numbers do not go together, nothing else can be judged."""
     shape = tuple(shape_faults(problem, plan))
     if shape:
         return shape
@@ -20,7 +20,7 @@ def verify_configuration(problem: TrainingProblem, plan: Configuration) -> tuple
 
 
 def shape_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[Violation]:
-    """Degrees, batch, layout and sharding go together."""
+    """What does not go together in degrees, batch, layout and sharding."""
     degrees = plan.degrees
     ranks = degrees.tensor * degrees.context * degrees.pipeline * degrees.data
     if ranks != problem.devices:
@@ -67,7 +67,7 @@ def _schedule_faults(plan: Configuration) -> Iterator[Violation]:
 
 
 def _counts(problem: TrainingProblem) -> dict[str, str]:
-    """What a remedy names by its number."""
+    """Words for what remedies name in braces."""
     own = problem.model.attention
     if own is None:
         return {}

@@ -99,6 +99,7 @@ from ..plan import FULL, Configuration
 from ..problem import TrainingProblem
 
 Over = Literal["tensor", "context", "expert", "expert_tensor"]
+# Operations of attention's backward pass, as a multiple of the forward pass's: scores are computed again.
 BACKWARD_ATTENTION = 2.5
 # Bytes of a number of sixteen bits.
 HALF = 2
@@ -140,7 +141,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """Over a group of ranks, so many times in each direction."""
+    """A collective over a group of ranks, which the passes run `forward` and `backward` times."""
 
     kind: Literal["gather", "all-reduce", "all-to-all"]
     over: Over
@@ -154,7 +155,7 @@ Item = Product | Attend | Traffic | Collective
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """What belongs together, and can be computed again together."""
+    """Work that belongs together, and can be computed again together."""
 
     name: str
     items: tuple[Item, ...]
@@ -200,15 +201,15 @@ NOTHING = Parts()
 
 
 def sum_of(parts: Iterable[Parts]) -> Parts:
-    found = NOTHING
+    total = NOTHING
     for part in parts:
-        found += part
-    return found
+        total += part
+    return total
 
 
 @dataclass(frozen=True, slots=True)
 class PassTimes:
-    """One unit or chunk, one micro-batch."""
+    """Times of one micro-batch through one unit or chunk."""
 
     forward: Parts = NOTHING
     inputs: Parts = NOTHING
@@ -252,11 +253,11 @@ class Links:
         return [i for i in range(len(self.levels)) if inside[i] < (inside[i + 1] if i + 1 < len(inside) else count)]
 
     def latency(self, stride: int, count: int) -> float:
-        found = 0.0
+        seconds = 0.0
         for i in self.crossed(stride, count):
             above = self.inside(stride, count, i + 1) if i + 1 < len(self.levels) else count
-            found += (above / self.inside(stride, count, i) - 1) * self.levels[i].latency_seconds
-        return found
+            seconds += (above / self.inside(stride, count, i) - 1) * self.levels[i].latency_seconds
+        return seconds
 
     def gather(self, size_bytes: float, stride: int, count: int) -> float:
         """Seconds of an all-gather or a reduce-scatter of so many bytes in all."""
@@ -276,7 +277,7 @@ class Links:
         return slowest + self.latency(stride, count)
 
     def send(self, size_bytes: float, source: int, target: int) -> float:
-        """Seconds from one rank to another."""
+        """Seconds of a message from one rank to another."""
         if source == target:
             return 0.0
         i = next(i for i, size in enumerate(self.sizes[1:]) if source // size == target // size)
@@ -328,7 +329,7 @@ class Shapes:
     def _collective(
         self, over: Over, size_bytes: float, divided: tuple[int, int], whole: tuple[int, int]
     ) -> tuple[Collective, ...]:
-        """Over tensor ranks: gathers with sequence parallelism, all-reduces without."""
+        """Collectives over tensor ranks: gathers with sequence parallelism, all-reduces without."""
         if self.t == 1:
             return ()
         if self.divided:
@@ -381,7 +382,7 @@ class Shapes:
         heads, size = own.heads / self.t, own.head_size + own.rope_size
         if not self.problem.flash_attention:
             return self._plain_core(heads, size, own.values)
-        work = HALF * self.tokens * self._keys(own) * heads * (size + own.values)
+        work = 2 * self.tokens * self._keys(own) * heads * (size + own.values)
         if self.c == 1:
             return (Attend(work),)
         pairs = heads if own.latent else max(own.key_value_heads / self.t, 1)
@@ -426,22 +427,22 @@ class Shapes:
         return (*items, *self._collective("tensor", HALF * h * self.tokens, (2, 3), (1, 1)))
 
     def _dense(self) -> tuple[Module, ...]:
-        own = self.model.mlp
-        assert isinstance(own, Mlp), "a layer without experts has an MLP"
-        return (Module("mlp", self._mlp(own.hidden, own.gated)),)
+        mlp = self.model.mlp
+        assert isinstance(mlp, Mlp), "a layer without experts has an MLP"
+        return (Module("mlp", self._mlp(mlp.hidden, mlp.gated)),)
 
     def _experts(self) -> tuple[Module, ...]:
-        own, h = self.model.experts, self.model.hidden
-        assert own is not None, "a layer with experts has them"
+        experts, h = self.model.experts, self.model.hidden
+        assert experts is not None, "a layer with experts has them"
         e, t_e = self.degrees.expert, self.degrees.expert_tensor
-        copies = self.problem.efficiencies.expert_imbalance * self.own_tokens * own.per_token
-        count = own.count / e
+        copies = self.problem.efficiencies.expert_imbalance * self.own_tokens * experts.per_token
+        count = experts.count / e
         first, activation, second = self._feed_forward(
-            own.gated, copies * t_e / count, own.hidden / t_e, count, grouped=True
+            experts.gated, copies * t_e / count, experts.hidden / t_e, count, grouped=True
         )
-        moved = 12 * own.per_token * self._wide
+        moved = 12 * experts.per_token * self._wide
         moving: list[Item] = [
-            Product(self.own_tokens, own.count, h, half=True),
+            Product(self.own_tokens, experts.count, h, half=True),
             Traffic(moved, moved, launches=4),
         ]
         if e > 1:
@@ -449,8 +450,8 @@ class Shapes:
         if t_e > 1:
             moving.append(Collective("gather", "expert_tensor", HALF * copies * h * t_e, 2, 2))
         modules = [Module("moe", (*moving, first, second)), Module("moe_act", (activation,))]
-        if own.shared_hidden:
-            modules.append(Module("shared_experts", self._mlp(own.shared_hidden, own.gated)))
+        if experts.shared_hidden:
+            modules.append(Module("shared_experts", self._mlp(experts.shared_hidden, experts.gated)))
         return tuple(modules)
 
     # ---- the ends
@@ -480,7 +481,7 @@ INSIDE = {"moe": ("moe_act", "shared_experts")}
 
 
 def computed_again(modules: tuple[Module, ...], names: tuple[str, ...]) -> tuple[Module, ...]:
-    """Those modules whose forward pass runs again."""
+    """The modules whose forward pass runs again."""
     if FULL in names:
         return modules
     wanted = {*names, *(inner for name in names for inner in INSIDE.get(name, ()))}
@@ -510,7 +511,7 @@ class Clock:
         }
 
     def unit(self, unit: UnitType, position: int, again: tuple[str, ...]) -> PassTimes:
-        """One unit; `position` is its place in the model's row, `again` what it computes again."""
+        """Times of one unit; `position` is its place in the model's row, `again` what it computes again."""
         if unit == "own":
             return self._measured(self.problem.model.own[position], again)
         modules = self.shapes.of(unit)
@@ -548,8 +549,8 @@ class Clock:
     def _inputs(self, item: Item) -> Parts:
         match item:
             case Product():
-                found = self._product(item, 4 * item.rows * item.columns)
-                return found if item.weights else found + self._product(item, 0)
+                parts = self._product(item, 4 * item.rows * item.columns)
+                return parts if item.weights else parts + self._product(item, 0)
             case Attend():
                 return Parts(attention=self._attention(BACKWARD_ATTENTION * item.operations, 2))
             case Traffic():
@@ -563,22 +564,22 @@ class Clock:
         return self._product(item, 0, self.gradient_bytes)
 
     def _product(self, item: Product, converted_bytes: float, gradient_bytes: float | None = None) -> Parts:
-        own, fp8 = self.efficiencies, self.problem.precision == "fp8" and not item.half
+        efficiencies, fp8 = self.efficiencies, self.problem.precision == "fp8" and not item.half
         m, n, k = item.rows, item.columns, item.inner
-        shares = [own.grouped_products] if item.grouped else [] if fp8 else [own.products]
-        share = min([*shares, own.products_fp8] if fp8 else shares)
+        shares = [efficiencies.grouped_products] if item.grouped else [] if fp8 else [efficiencies.products]
+        share = min([*shares, efficiencies.products_fp8] if fp8 else shares)
         peak = self.problem.peak if fp8 else self.half_peak
-        operations = 2 * item.count * m * n * k * (1 + own.half_side * (1 / m + 1 / n + 1 / k))
+        operations = 2 * item.count * m * n * k * (1 + efficiencies.half_side * (1 / m + 1 / n + 1 / k))
         weight = HALF if gradient_bytes is None else 2 * gradient_bytes
         size = item.count * (HALF * (m * n + m * k) + weight * n * k)
-        seconds = max(operations / (share * peak), size / self.memory_rate) + own.launch_seconds
+        seconds = max(operations / (share * peak), size / self.memory_rate) + efficiencies.launch_seconds
         if not (fp8 and converted_bytes):
             return Parts(products=seconds)
         return Parts(products=seconds, memory=self._traffic(item.count * converted_bytes, 1).memory)
 
     def _attention(self, operations: float, launches: int) -> float:
-        own = self.efficiencies
-        return operations / (own.attention * self.half_peak) + launches * own.launch_seconds
+        efficiencies = self.efficiencies
+        return operations / (efficiencies.attention * self.half_peak) + launches * efficiencies.launch_seconds
 
     def _traffic(self, size_bytes: float, launches: int) -> Parts:
         return Parts(memory=size_bytes / self.memory_rate + launches * self.efficiencies.launch_seconds)
@@ -594,14 +595,14 @@ class Clock:
         return Parts(**{part: times * seconds})
 
     def _exposed(self, raw: Parts) -> Parts:
-        own = self.efficiencies
+        efficiencies = self.efficiencies
         return Parts(
             raw.products,
             raw.attention,
             raw.memory,
-            exposed(raw.tensor, own.tensor_hidden, raw.products),
-            exposed(raw.context, own.context_hidden, raw.attention),
-            exposed(raw.expert, own.expert_hidden, raw.products),
+            exposed(raw.tensor, efficiencies.tensor_hidden, raw.products),
+            exposed(raw.context, efficiencies.context_hidden, raw.attention),
+            exposed(raw.expert, efficiencies.expert_hidden, raw.products),
         )
 
 

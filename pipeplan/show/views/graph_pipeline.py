@@ -27,6 +27,13 @@ even_plans = stage_graphs
 EVEN = "as many operators on each device, one stage behind the other"
 
 
+def even_differs(plan: StageGraphPlan, even: StageGraphPlan) -> str:
+    """What else the even plan does in another way: its micro-batches are the best for it, whatever was asked for."""
+    size = even.stages[0].micro_batch
+    alike = all(stage.micro_batch == size for stage in plan.stages)
+    return "" if alike else f" with micro-batches of {several(size, 'sample')}"
+
+
 def facts(problem: GraphPipelineProblem) -> dict[str, Any]:
     """What the instance is, in a few words."""
     facts = {

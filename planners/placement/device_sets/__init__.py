@@ -1,1 +1,1 @@
-"""Bounds and plans from whole devices: what can one accelerator hold, and do a few such sets make up the problem?"""
+"""Bounds and plans from sets of groups: which sets can one accelerator hold, and do a few make up the problem?"""

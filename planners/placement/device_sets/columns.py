@@ -1,9 +1,10 @@
 """Column generation over the sets that one accelerator can hold: is a cut-off refuted, or do sets make up everything?
 
-At a cut-off T the question is: are there so many sets of load at most T that, with the CPUs, they make up everything?
-Sets may be taken in part (`best_mixture`); new ones come from the prices of the groups (`pricing`). If k accelerators
-and all CPUs cannot even earn the prices of all groups, there is no plan of value T or less: for if there were one, its
-devices would earn them. That holds for any prices, so it is checked in whole numbers, and each round may end by it.
+At a cut-off T the question is: can as many sets of load at most T as there are accelerators, with the CPUs, make up
+everything? Sets may be taken in part (`best_mixture`); new ones come from the prices of the groups (`pricing`). If k
+accelerators and all CPUs cannot even earn the prices of all groups, there is no plan of value T or less: for if there
+were one, its devices would earn them. That holds for any prices, so it is checked in whole numbers, and each round may
+end by it.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ import numpy as np
 from ....formulations.tarnawski.groups import GroupProblem
 from .pricing import PRICE_STEPS, DeviceSet, Pricer, Quick, Tick, whole_prices
 
-# How far prices stay with those that have proven the most so far: raw ones jump.
+# Share of the prices that have proven the most so far in the next ones: prices of the mixture alone jump.
 STEADY = 0.85
-# Where a linear program has more sets than the first of these, so many are kept.
+# Where a linear program has more sets than the first number, the second number of them is kept.
 MOST_SETS, KEPT_SETS = 1_500, 700
-# A missing group costs as much as its work and its part of its transfers, in units of the mean: so prices stay near to
-# what groups are worth. But it costs something even where it takes no time.
+# A missing group costs its work and its part of its transfers, in units of the mean, so that prices stay near to what
+# groups are worth. But it costs at least this, even where it takes no time.
 LEAST_WEIGHT = 0.05
 # Relative: a set that earns no more than this above its rent is no better than those at hand.
 CLEARLY = 1e-7
@@ -56,7 +57,7 @@ class Columns:
     _known: set[frozenset[int]] = field(default_factory=set)
     _steady: Any = None
     _weights: Any = None
-    """What a group costs that is missing: dear ones more."""
+    """What it costs to miss each group: the more, the more work and transfers it has."""
 
     def __post_init__(self) -> None:
         work = self.pricer.work
@@ -65,9 +66,9 @@ class Columns:
         self._steady = whole_prices(work / max(1, work.max()))
 
     def mixture(self, limit: int, taken: Any, devices: int, patience: int | None = None) -> Mixture | None:
-        """What sets of load at most `limit` can do for the groups not `taken`; None: nothing, the limit is refuted.
+        """What sets of load at most `limit` can do for the groups not `taken`; None: the limit is refuted.
 
-        With `patience` the rounds end after so many, and what is missing then may still be found; not so where the
+        With `patience` the rounds end after this number of them. Sets that would help may be missing then, unless the
         mixture is final.
         """
         proof, whole_problem = _Proof(prices=self._steady), not taken.any()
@@ -94,7 +95,7 @@ class Columns:
                 return mixed
 
     def refutes(self, limit: int) -> bool:
-        """Do the prices that have proven the most so far refute it at once?"""
+        """Do the prices that have proven the most so far refute the limit at once?"""
         proof = _Proof()
         self._price(self._steady, 0, limit, self.pricer.nothing, self.groups.accelerators, proof)
         return proof.refutes
@@ -110,7 +111,7 @@ class Columns:
         self._known -= gone
 
     def _grow(self, mixed: Mixture, limit: int, taken: Any, devices: int, proof: _Proof) -> bool:
-        """New sets, by steady prices or, where these find none, by the mixture's own; `proof` takes what they prove."""
+        """Add sets by steady prices or else by the mixture's own; True: some are new, or `proof` refutes the limit."""
         raw = whole_prices(mixed.prices)
         tries = [(raw, int(mixed.rent * PRICE_STEPS * (1 + CLEARLY)))]
         if proof.prices is not None:
@@ -121,7 +122,7 @@ class Columns:
         return any(grown or proof.refutes for grown in asked)
 
     def _price(self, prices: Any, floor: int, limit: int, taken: Any, devices: int, proof: _Proof) -> bool:
-        """Are there new sets that earn more than `floor` at these prices?"""
+        """Add sets, by search those that earn more than `floor`, and tell `proof` of the prices; True: some are new."""
         quick = self.pricer.quick(prices, limit, taken)
         left = int(prices.sum()) - self.pricer.cpus_earn(prices, limit, taken)
         proof.take(left - devices * quick.most, prices)
@@ -146,6 +147,7 @@ class Columns:
             yield from quick.sets
 
     def _add(self, sets: Iterable[DeviceSet]) -> bool:
+        """Add sets to those at hand; True: some are new."""
         new = [each for each in sets if each.groups not in self._known]
         self.sets += new
         self._known.update(each.groups for each in new)
@@ -154,8 +156,8 @@ class Columns:
 
 # Do some of the sets found so far, with the CPUs, make up the whole problem? A linear program, and prices of groups.
 # Sets may be taken in part, at most as many as there are accelerators; the CPUs share their time. What no set covers,
-# or several do, costs the weight of each group. Prices, the duals of the groups, say what a new set should hold; they
-# are floats, and whoever proves something by them does so again in whole numbers, for which any prices will do.
+# or several do, costs the weight of each group. Prices, the duals of the groups, say what a new set should hold. They
+# are floats, so every proof by them is made in whole numbers, for which any prices will do.
 
 # Share that rounding may leave out where the sets make up everything.
 COVERED = 1e-7
@@ -163,7 +165,7 @@ COVERED = 1e-7
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """The best that the sets can do."""
+    """The best cover of all groups by sets in part: which shares are taken, what is missing, and the prices."""
 
     sets: Sequence[DeviceSet]
     missing: float
@@ -171,7 +173,7 @@ class Mixture:
     prices: Any
     """The price of each group."""
     rent: float
-    """A set pays where its groups' prices are worth more."""
+    """The price of an accelerator: a set helps where the prices of its groups add up to more."""
     shares: Any
     """The share in which each set is taken."""
     is_final: bool = False
@@ -185,7 +187,7 @@ class Mixture:
 def best_mixture(
     sets: Sequence[DeviceSet], devices: int, cpu: Any, cpu_room: int, limit: int, taken: Any, weights: Any
 ) -> Mixture:
-    """`taken`: groups that are placed already, and in none of the sets; `weights`: what a missing group costs."""
+    """Solve the program. `taken`: groups placed already, in none of the sets; `weights`: what a missing group costs."""
     from scipy.optimize import linprog
     from scipy.sparse import csc_array
 

@@ -1,8 +1,8 @@
 """The most profitable set that one accelerator can hold within a limit on its load, in whole numbers: the hot loops.
 
 A set is a path of `pricing.SetGraph`. `weight` is the price of a step of load: with it the limit becomes part of the
-profit, and what can still be gained from a state on is one number for each state. That bounds every path: one that
-cannot come above `floor` any more, at any of a few weights, is dropped.
+profit, and what can still be gained from a state on is one number for each state. That bounds every path: a path is
+dropped if any of a few weights shows that it cannot come above `floor` any more.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+# Less than any profit.
 NO_WAY = -(2**62)
 # More paths than there was room for.
 FULL = -1
@@ -44,7 +45,7 @@ def potentials(paths: Paths, weight: int, value: Any) -> None:
 
 
 def follow(paths: Paths, weight: int, value: Any, chosen: Any) -> tuple[int, int]:
-    """The path that attains value[0]: sets `chosen`, returns load and profit."""
+    """The path that attains value[0]: fills `chosen` with its choices and returns its load and profit."""
     s, load, total = 0, 0, 0
     for place in range(len(paths.work)):
         out = value[paths.without[s]] - weight * paths.cut_without[s]
@@ -61,9 +62,10 @@ def follow(paths: Paths, weight: int, value: Any, chosen: Any) -> tuple[int, int
 
 
 def multipliers(paths: Paths, limit: int, most: int, weights: Any, values: Any, chosen: Any) -> int:
-    """Weights by bisection, until a heavier one makes the best path too light: fills `weights`, `values`, `chosen`.
+    """Weights by doubling and bisection, around the least one whose best path is within the limit.
 
-    Each path is the best of all with its load. Returns how many there are.
+    Fills `weights`, `values` and `chosen`, and returns the number of weights. Each path is the best of all that have no
+    more load than it has.
     """
     low, high, weight = 0, -1, 0
     for k in range(len(weights)):
@@ -92,9 +94,10 @@ def best_sets(
 ) -> tuple[Any, Any, Any, Any]:
     """Paths with a load of at most `limit` and a profit above `floor`: places, parents and choices to walk back.
 
-    Of the paths to one state that differ by less than `grain` in load only one is kept, with the least load and the
-    highest profit of them all: what comes out is at least the best profit, and exactly that where the grain is 1.
-    Returns the first label of each place, and for each label its parent, its choice, and its profit.
+    Of the paths to one state whose loads lie in the same `grain` only one is kept, with the least load and the highest
+    profit of them all: what comes out is at least the best profit, and exactly that where the grain is 1.
+    Returns the first label of each place, then for each label its parent and its choice, and the profits of the labels
+    at the last place. Where there are more than `room` labels, the last entry of the first array is FULL.
     """
     last = len(paths.work)
     parents, choices = np.empty(room, np.int32), np.empty(room, np.bool_)

@@ -26,20 +26,21 @@ from ..heuristics.linear_dp import PLANNER as LINEAR_DP
 from .columns import Columns, Mixture
 from .pricing import DeviceSet, pricer
 
-# A smaller one is left to other methods: each halving of what is open costs as much as the one before.
+# Smaller gaps are left to other methods: each halving of what is open costs as much as the one before.
 LEAST_GAP = 1e-4
-# Where plans are sought as well: so far from what sets in part reach to the best plan.
+# Where dives seek plans as well: these shares of the way from what sets in part reach to the best plan.
 DIVES = (0.5, 0.85)
 # Rounds for a cut-off, before a lower one is tried; more of them later.
 PATIENCE = 20
 # Sets that a dive tries for each accelerator.
 HASTY, PATIENT = 2, 6
-# Halvings of what is open below a cut-off, to see how much of it prices refute that do not refute the cut-off itself.
+# Halvings of what is open below a cut-off, to see how much of it is refuted by prices that do not refute the cut-off.
 HALVINGS = 5
 # Share of a wide gap that one question is to close.
 STEP = 0.25
-# That limit is known well enough at this share of the wanted gap.
+# What sets in part reach is known well enough within this share of the wanted gap.
 NARROW = 0.1
+# How a bound of this planner was proven, in the words of the result.
 CHECK = "whole devices cannot make up the problem below this value: prices of groups, in exact whole numbers"
 
 
@@ -61,7 +62,7 @@ class _Search:
         self.bound = average_load_bound(self.groups)
         self.gap = max(request.limits.rel_gap, LEAST_GAP)
         self.check = WORK_ALONE
-        """Phrases for what proves the bound."""
+        """What proves the bound, in the words of the result."""
         self.messages: list[str] = []
         self.columns: Columns | None = None
         self.patience = PATIENCE
@@ -94,7 +95,7 @@ class _Search:
     # ---- plans ----------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        """The plan that was given, or cuts of an order."""
+        """Take the plan that was given, or else the linearised DP's."""
         plan = self.request.warm_start
         if plan is None:
             plan = LINEAR_DP.plan(
@@ -104,7 +105,7 @@ class _Search:
             self._take(plan)
 
     def _take(self, plan: Any) -> bool:
-        """Is it a plan, and better than all before?"""
+        """Let the referee judge a plan; True: it is valid, and better than all before."""
         before = self.request.board.value
         self.request.board.accept(rule(self.request.problem, plan, self.rules))
         return self.request.board.value != before
@@ -125,11 +126,11 @@ class _Search:
         worst = worst_value(self.request.problem) if self.value is None else self.value
         self.groups = capped(self.groups, worst)
         tick = tick_of(self.request)
-        found = pricer(self.groups, worst, tick)
-        if found is None:
+        new_pricer = pricer(self.groups, worst, tick)
+        if new_pricer is None:
             self.messages.append("the graph is too wide to list what a device may hold: the bound is of work alone")
             return
-        self.columns = Columns(self.groups, found, tick)
+        self.columns = Columns(self.groups, new_pricer, tick)
         self.open_at = worst
         self._lifts(worst)
         while not self._is_closed(self.gap):
@@ -143,17 +144,18 @@ class _Search:
 
     @property
     def wanted(self) -> float:
-        """How far a bound may stay below the value, less a hair, so that rounding does not make it more."""
+        """How far below the value a bound may stay, less a hair, so that rounding does not make the gap too wide."""
         return self.gap * (1 - 1e-9) * (self.open_at if self.value is None else self.value)
 
     def _next_cutoff(self) -> float:
-        """What would close the gap, or lower where the gap is wide; where sets in part allow that, in the middle."""
+        """The cut-off that would close the gap, or a lower one where the gap is wide. If sets in part reach that, the
+        middle of what is open."""
         if self.value is None or self.open_at <= self.value - self.wanted:
             return (self.bound + self.open_at) / 2
         return self.value - max(self.wanted, STEP * (self.value - self.bound))
 
     def _decides(self, cutoff: float) -> bool:
-        """Is it refuted, or reached by sets in part, before the rounds are over?
+        """Is the cut-off refuted, or reached by sets in part, before the rounds are over?
 
         Dives take longer than most questions, so they wait until what is open is as narrow as the gap that is wanted.
         """
@@ -169,7 +171,7 @@ class _Search:
         return True
 
     def _lifts(self, cutoff: float) -> bool:
-        """Do the prices at hand, which have not refuted this, refute much of what is below? Any prices may prove."""
+        """Do the prices at hand, which have not refuted the cut-off, refute part of what is below? Any prices may."""
         assert self.columns is not None
         begun = low = self.bound
         high = cutoff
@@ -183,7 +185,8 @@ class _Search:
         return low > begun
 
     def _dives(self, *shares: float, patient: bool = False) -> bool:
-        """Do they lead to a better plan, so far above what sets in part reach? The first that does ends them."""
+        """Does a dive lead to a better plan, at one of these shares of the way from what sets in part reach to the best
+        plan? The first that does is the last one."""
         start, end = self.open_at, self.open_at if self.value is None else self.value
         return any(self._dive(start + share * (end - start), patient) for share in shares)
 
@@ -197,7 +200,7 @@ class _Search:
         return self.columns.mixture(pricer.limit(cutoff), pricer.nothing, self.groups.accelerators, patience)
 
     def _dive(self, cutoff: float, patient: bool) -> bool:
-        """Does it lead to a better plan?"""
+        """Does a dive at this cut-off lead to a better plan?"""
         assert self.columns is not None
         mixed = self._mixture(cutoff, PATIENCE)
         if mixed is None or not mixed.is_whole:
@@ -208,10 +211,10 @@ class _Search:
         return sets is not None and self._take(self._plan(sets))
 
     def _plan(self, sets: Sequence[DeviceSet]) -> PlacementPlan:
-        """What no set holds is on the CPUs, the longest first, always where there is least."""
+        """The plan of these sets. Other groups go to the CPUs, the longest first, each to the one with least load."""
         device_of = [-1] * self.groups.count
-        for device, held in enumerate(sets):
-            for g in held.groups:
+        for device, chosen in enumerate(sets):
+            for g in chosen.groups:
                 device_of[g] = device
         loads = [0.0] * self.groups.cpus
         rest = [g for g, device in enumerate(device_of) if device < 0]
@@ -226,13 +229,13 @@ class _Search:
 
 # Rounds for each accelerator of a dive.
 DIVE_PATIENCE = 40
-# Sets that are tried for one accelerator, before the dive goes back to the one before.
+# Sets that are tried for one accelerator before the dive goes back to the accelerator before.
 ALTERNATIVES = 3
 
 
 @dataclass
 class Dive:
-    """All of one dive; what no set covers in the end is left to the CPUs."""
+    """One dive. What no set covers in the end is left to the CPUs."""
 
     columns: Columns
     limit: int
@@ -240,7 +243,7 @@ class Dive:
     """Sets that may still be tried."""
 
     def down(self, mixed: Mixture, taken: Any, devices: int) -> list[DeviceSet] | None:
-        """Sets for so many accelerators, so that the CPUs can do the rest; None where the tries are used up."""
+        """Sets for `devices` accelerators, so that the CPUs can do the rest; None where no try gives any."""
         if not devices:
             return []
         order = sorted(range(len(mixed.sets)), key=lambda i: -mixed.shares[i])

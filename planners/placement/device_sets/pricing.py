@@ -21,22 +21,23 @@ from . import kernel
 # ---- All sets of groups that one accelerator may hold, as paths of a small graph ---------------------------
 # Groups are decided one after the other, in or out. What has to be remembered on the way is, for each net that has pins
 # on both sides of the place reached, whether all of its pins so far are in, none, or some: then it is cut, and paid.
-# Nets whose other pins are the same are one bundle: of it only matters what those cost that are wholly out so far, and
-# those that are wholly in. So the outputs of a dense block, which all later layers read, are counted, not told apart.
+# Open nets with the same pins ahead are one bundle. All that matters of it is the cost of its nets whose pins so far
+# are all out, and of those whose pins so far are all in. So the outputs of a dense block, which all later layers read,
+# are added up and not told apart.
 # Two histories that agree in this are one state. Graphs of neural networks are long and thin, so a good order of the
 # groups leaves some dozens or hundreds of states at each place, however many sets there are.
 
-# Graphs that are wider are left to other methods.
+# States of the largest graph; wider ones are left to other methods.
 MOST_STATES = 400_000
 
 _OUT, _IN = range(2)
 
-# It may raise, where the time is over.
+# Called between two steps; it may raise an error once the time is over.
 Tick = Callable[[], None]
 
 # Places of the pins of a net that are still to be decided.
 _Rest = tuple[int, ...]
-# For each bundle of open nets: what those cost that are out so far with all of their pins, and those that are in.
+# For each bundle of open nets, two costs: of its nets whose pins so far are all out, and of those where they are in.
 _State = tuple[int, ...]
 
 
@@ -60,16 +61,16 @@ class SetGraph:
 
 
 def idle() -> None:
-    """A tick of those who have all the time."""
+    """A tick without a time limit."""
 
 
 def set_graph(groups: GroupProblem, net_costs: Sequence[int], tick: Tick = idle) -> SetGraph | None:
-    """By the best of a few orders; None where all of them need too many states. `tick` is called between two steps."""
-    found: SetGraph | None = None
+    """The smaller graph of two orders; None where both need too many states. `tick` is called between two steps."""
+    best: SetGraph | None = None
     for order in (narrow_order(groups, tick), listed_order(groups)):
-        graph = _expanded(groups, net_costs, order, tick, MOST_STATES if found is None else found.states)
-        found = graph or found
-    return found
+        graph = _expanded(groups, net_costs, order, tick, MOST_STATES if best is None else best.states)
+        best = graph or best
+    return best
 
 
 def listed_order(groups: GroupProblem) -> list[int]:
@@ -78,10 +79,10 @@ def listed_order(groups: GroupProblem) -> list[int]:
 
 
 def narrow_order(groups: GroupProblem, tick: Tick = idle) -> list[int]:
-    """Next is always the group that leaves the fewest groups with open nets, and the fewest open nets."""
+    """An order whose next group always leaves the fewest groups with open nets, then the fewest open nets."""
     nets = [net.pins for net in groups.nets]
     left = [len(pins) for pins in nets]
-    open_nets = [len(own) for own in groups.nets_of]
+    open_nets = [len(row) for row in groups.nets_of]
     done = [False] * groups.count
     touched = [0] * groups.count
     order: list[int] = []
@@ -120,6 +121,7 @@ def narrow_order(groups: GroupProblem, tick: Tick = idle) -> list[int]:
 def _expanded(
     groups: GroupProblem, net_costs: Sequence[int], order: Sequence[int], tick: Tick, most_states: int
 ) -> SetGraph | None:
+    """The graph of one order, built place by place; None where it has more than `most_states` states."""
     place_of = {g: place for place, g in enumerate(order)}
     begins: list[dict[_Rest, int]] = [{} for _ in order]
     for e, net in enumerate(groups.nets):
@@ -140,19 +142,19 @@ def _expanded(
         reached: dict[_State, int] = {}
         for state in current:
             for chosen in (_OUT, _IN):
-                cost, held = 0, [0] * (2 * len(number_of))
+                cost, following = 0, [0] * (2 * len(number_of))
                 for i, number in enumerate(target):
                     wholes = state[2 * i : 2 * i + 2]
                     if met[i]:
                         cost += wholes[1 - chosen]
                         if number >= 0:
-                            held[2 * number + chosen] += wholes[chosen]
+                            following[2 * number + chosen] += wholes[chosen]
                     else:
-                        held[2 * number] += wholes[_OUT]
-                        held[2 * number + 1] += wholes[_IN]
+                        following[2 * number] += wholes[_OUT]
+                        following[2 * number + 1] += wholes[_IN]
                 for number, price in born:
-                    held[2 * number + chosen] += price
-                successors[chosen].append(total + reached.setdefault(tuple(held), len(reached)))
+                    following[2 * number + chosen] += price
+                successors[chosen].append(total + reached.setdefault(tuple(following), len(reached)))
                 cuts[chosen].append(cost)
         current, bundles = reached, list(number_of)
         first.append(total)
@@ -173,17 +175,21 @@ def _expanded(
 
 # Size of a step of load, as a share of the largest limit.
 PRECISION = 1e-9
+# Number of weights of the load that are tried for one question, ...
 WEIGHTS = 16
-# Number of the weights that are used for pruning: those that bound best.
+# ... and of those that are used for pruning, the ones that bound best.
 PRUNING_WEIGHTS = 6
+# Labels of one search, at most: paths that are kept to be walked back.
 LABELS = 1_500_000
-# Steps that the limit is divided into, at first; so many times more where that finds nothing new, fewer where there are
-# too many labels.
+# Number of grains into which the limit is divided at first. It grows by the factor FINER where a search finds nothing
+# new, and shrinks by it where there are too many labels.
 GRAIN, FINER = 1_024, 8
 COARSEST, FINEST = GRAIN // FINER**2, GRAIN * FINER**2
-# Sets of one search, the best first.
+# Sets that are taken from one search, the best first.
 TAKEN = 20
+# Steps in a price of 1.
 PRICE_STEPS = 10**12
+# Products of weights and loads stay below this, so that they fit a machine word.
 LARGEST = 2**61
 
 
@@ -206,14 +212,14 @@ class Offer:
 
 
 class Pricer:
-    """Built once for a problem; `worst` is the largest limit that will be asked for."""
+    """Answers which sets earn the most at given prices. It is built once for a problem and all its cut-offs."""
 
     def __init__(self, groups: GroupProblem, graph: SetGraph, steps: Steps, work: Any, net_costs: Any) -> None:
         self.groups, self.graph, self.steps = groups, graph, steps
         self.work = work
         self._work, self._net_costs = work[graph.order], net_costs
         self.transfers = np.zeros(groups.count)
-        """For each group its part of its nets, whose costs the pins share evenly."""
+        """For each group its part of the costs of its nets, which the pins share evenly."""
         for net, cost in zip(groups.nets, net_costs, strict=True):
             self.transfers[list(net.pins)] += cost / len(net.pins)
         self.supported = np.array(groups.supported)
@@ -228,6 +234,7 @@ class Pricer:
         self._best_sets = compiled(kernel, "best_sets")
 
     def limit(self, cutoff: float) -> int:
+        """The cut-off in steps of load, with a hair more, so that rounding excludes no set that is within it."""
         return math.floor(cutoff * self.steps.scale * (1 + 1e-12))
 
     def _set(self, places: Any) -> DeviceSet:
@@ -277,14 +284,15 @@ class Pricer:
             most = min(most, max([floor, *gains.tolist()]))
             if most <= floor:
                 break
-            found = self._walk_back(begins, parents, choices, gains)
-            sets = tuple(each for each in found if each.load <= limit and each.groups not in known)
+            best = self._walk_back(begins, parents, choices, gains)
+            sets = tuple(each for each in best if each.load <= limit and each.groups not in known)
             if sets:
                 return Offer(sets, most)
             steps *= FINER
         return Offer((), most)
 
     def _walk_back(self, begins: Any, parents: Any, choices: Any, gains: Any) -> list[DeviceSet]:
+        """The sets of the labels at the last place that gain the most."""
         last = len(self._work)
         sets = []
         for end in gains.argsort()[::-1][:TAKEN].tolist():
@@ -311,7 +319,7 @@ class Pricer:
 
 @dataclass(frozen=True, slots=True)
 class Quick:
-    """What weights of the load tell, and what a search goes on from."""
+    """Sets and a bound from a few weights of the load, and what a search needs to go on from there."""
 
     sets: tuple[DeviceSet, ...]
     most: int
@@ -322,7 +330,7 @@ class Quick:
 
 
 def pricer(groups: GroupProblem, worst: float, tick: Tick = idle) -> Pricer | None:
-    """Prices device sets of the groups; None where the graph is too wide."""
+    """A pricer for the groups; None where their graph is too wide. `worst`: the largest cut-off that will be asked."""
     steps = Steps.below(worst, PRECISION)
     work = np.array(steps.floor(groups.total_times), dtype=np.int64)
     net_costs = steps.floor(net.cost for net in groups.nets)

@@ -1,6 +1,6 @@
 """The program on a small lattice: the load of every stage in one table, then device after device.
 
-Nothing is pruned, so this is exact for every problem that the model can say: several kinds, replicas, forward and
+Nothing is pruned, so this is exact for every problem that the model can state: several kinds, replicas, forward and
 backward loads apart. `Hierarchy` builds on it for devices within devices.
 """
 
@@ -70,7 +70,7 @@ class Pairs:
         return self._difference(self.lattice.model.weights)
 
     def possible(self, kind: int) -> Any:
-        """Nested, supported, and within the memory."""
+        """possible[i, j]: is j without i a stage that a device of the kind supports and has the memory for?"""
         device = self.lattice.model.kinds[kind]
         allowed = self.nested.copy()
         if not all(device.supported):
@@ -81,7 +81,7 @@ class Pairs:
         return allowed
 
     def _ask_true_sizes(self, device: Kind, allowed: Any) -> None:
-        """Where sizes had to be rounded down: the stages that rounding may have let through."""
+        """Where sizes had to be rounded down, exclude stages that exceed the memory by their true sizes."""
         model = self.lattice.model
         if model.true_sizes is None or device.true_capacity is None:
             return
@@ -96,7 +96,7 @@ class Pairs:
         return [sum(sizes[g] for g in lattice.groups_between(0, j)) for j in range(lattice.count)]
 
     def load(self, kind: int, replicas: int, part: int | None = None) -> Any:
-        """Load per device of a stage; synchronisation counts as backward. None: all parts together."""
+        """Load of each device of a stage in one part, or None: in all; synchronisation counts as backward."""
         model = self.lattice.model
         device = model.kinds[kind]
         parts = range(model.parts) if part is None else (part,)
@@ -149,6 +149,7 @@ class Chain:
                 tick()
 
     def _with(self, used: tuple[int, ...], ideals: int) -> Any:
+        """The best value for every target with exactly these numbers of devices."""
         value = np.full(ideals, np.inf)
         for before, kind, devices in self._steps(used):
             reached = np.flatnonzero(np.isfinite(self.best[before]))
@@ -158,6 +159,7 @@ class Chain:
         return value
 
     def _steps(self, used: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], int, int]]:
+        """For each last stage of a chain: the devices used before it, its kind, and its number of devices."""
         for kind, count in enumerate(used):
             for devices in self.replicas[kind]:
                 if devices <= count:
@@ -205,11 +207,11 @@ def _solve(pairs: Pairs, loads: LoadsOf, tick: Callable[[], None]) -> tuple[floa
 def gpipe(
     pairs: Pairs, tick: Callable[[], None] = lambda: None, found: Callable[[float, list[Stage]], None] | None = None
 ) -> tuple[float, list[Stage]] | None:
-    """The optimum for max FW + max BW: along the front of the two.
+    """The optimum for max FW + max BW, along the front of the two; `found` is told every better plan.
 
-    With F the limit on the forward load and b(F) the least backward load under it, the best sum is the least of
-    f + b over the front's points. From one point we go on with F just below its f; when the least forward load of
-    all plus b no longer beats the best sum, no later point can.
+    A point of the front is the least backward load b under a limit F on the forward load, and the least forward load f
+    with that b. The optimum is the least f + b. From one point we go on with F just below its f; when the least forward
+    load of all plus b no longer beats the best sum, no later point can.
     """
     forward = cache(lambda kind, devices: pairs.load(kind, devices, 0))
     backward = cache(lambda kind, devices: pairs.load(kind, devices, 1))
@@ -244,7 +246,7 @@ def gpipe(
 #
 #     max( f c(i, j) / r + sync(r),  h(i, j) / r )
 #
-# where f is the level's factor on transfers: what happens inside is shared among the replicas, too.
+# where c(i, j) are the transfers of the stage and f is the level's factor on them. Replicas share what is inside, too.
 
 
 @dataclass(frozen=True)
@@ -256,7 +258,7 @@ class Nested:
 
 
 def transitions(levels: Sequence[Level], cpus: int) -> int:
-    """How often the program goes over all pairs of ideals, for each ideal to start from."""
+    """How often the program goes over all pairs of ideals, for each ideal from which a chain starts."""
     return sum(level.devices * (level.devices + 1) // 2 for level in levels) * (cpus + 1)
 
 
@@ -296,21 +298,22 @@ class Hierarchy:
         ]
 
     def _on_accelerators(self) -> int:
+        """Number of kinds that are accelerators: 1, or 0 where there are CPUs alone."""
         return 1 if self.kinds[0].pays else 0
 
     def load(self, number: int, replicas: int) -> Any:
         """Load of a stage on devices of level `number` + 1, all that is inside it included."""
         level = self.levels[number]
-        own = level.transfer_factor * self.cut
+        load = level.transfer_factor * self.cut
         if number == 0:
-            own = own + self.pairs.work(0, 0)
-        own = own / replicas
+            load = load + self.pairs.work(0, 0)
+        load = load / replicas
         if replicas > 1:
             assert level.sync_bandwidth is not None, "only asked for where replicas can be synchronised"
-            own = own + self.pairs.sync(replicas, level.sync_bandwidth)
+            load = load + self.pairs.sync(replicas, level.sync_bandwidth)
         if number == 0:
-            return np.where(self.pairs.possible(0), own, np.inf)
-        return np.maximum(own, self.inside[number - 1] / replicas)
+            return np.where(self.pairs.possible(0), load, np.inf)
+        return np.maximum(load, self.inside[number - 1] / replicas)
 
     def _replicas(self, number: int) -> range:
         level = self.levels[number]
@@ -337,7 +340,7 @@ class Hierarchy:
         return best
 
     def _opened(self, stage: Stage, number: int) -> Nested:
-        """The stage with what is inside it."""
+        """The stage with the stages inside it."""
         if number == 0:
             return Nested(stage, ())
         table = {r: self.load(number - 1, r) for r in self._replicas(number - 1)}

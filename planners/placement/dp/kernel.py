@@ -14,7 +14,7 @@ import numpy as np
 TILE = 2048
 
 
-# The value of a state that no plan within the limit has; nothing is better than it.
+# The value of states that no plan within the limit has. It is below all others, so no value replaces it.
 DEAD = -1.0
 
 
@@ -60,7 +60,7 @@ class Tables(NamedTuple):
     room: Any
     """float[S]: the most first-kind work on the devices that a way leaves, without the first kind"""
     slack: float
-    """what rounding may do to sums of work"""
+    """by how much rounding may make sums of work wrong"""
     key_scale: float
     key_slack: int
     sync: float
@@ -116,7 +116,8 @@ def best_plan(t: Tables, values: Any) -> float:
 
 
 def live_states(t: Tables, values: Any, i: int, best: float, states: Any, state_values: Any) -> int:
-    """States of ideal i that can still become a better plan: (first-kind devices, way) and value."""
+    """Write the states of ideal i that can still become a better plan into `states` (first-kind devices, way) and
+    `state_values`; return their number."""
     ways = t.room.shape[0]
     count = 0
     for way in range(ways):
@@ -162,7 +163,7 @@ def nets_between(t: Tables, first: int, last: int) -> Any:
 
 
 def open_nets(t: Tables, i: int, near: Any, open_here: Any) -> int:
-    """The nets that ideal i cuts."""
+    """Write the nets that ideal i cuts into `open_here`; return their number."""
     count = 0
     for e in near:
         if t.row_start[e] <= i < t.row_end[e]:
@@ -174,8 +175,8 @@ def open_nets(t: Tables, i: int, near: Any, open_here: Any) -> int:
 
 
 def larger_ideals(t: Tables, i: int, tile: int, a: int, b: int, inside: Any, larger: Any) -> int:
-    """Write the ideals of a..b-1 that contain ideal i into `larger`, and return their number. Words that all ideals of
-    the tile have are not compared."""
+    """Write the ideals of a..b-1 that contain ideal i into `larger`, and return their number. Words of ideal i whose
+    groups all ideals of the tile hold are not compared."""
     asked = False
     for w in range(t.bits.shape[0]):
         mine = t.bits[w, i]
@@ -203,9 +204,9 @@ def larger_ideals(t: Tables, i: int, tile: int, a: int, b: int, inside: Any, lar
 def carry(
     t: Tables, values: Any, i: int, targets: Any, best: float, open_here: Any, states: Any, state_values: Any
 ) -> None:
-    """One stage from ideal i to each target, on each kind and number of devices that can hold it.
+    """Improve the values of each target by one stage from ideal i, on each kind and number of devices that can hold it.
 
-    One long function, because a call costs more than what is done for most targets: they are left again as soon
+    This is one long function, because a call costs more than what is done for most targets: they are left again as soon
     as their work alone shows that no value there becomes better.
     """
     kinds, ways, replicas = t.count.shape[0], t.room.shape[0], t.sync >= 0.0

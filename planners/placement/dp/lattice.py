@@ -1,4 +1,4 @@
-"""The ideals of the stage order (sets that hold with a group all that comes before it), as arrays.
+"""The ideals of the stage order (sets that hold with each group all groups that come before it), as arrays.
 
 They are sorted by a whole-number key that grows strictly with inclusion, so that every ideal stands behind all
 ideals that it contains, whatever rounding and groups without work do. With I' inside I, and O(X) the nets that X
@@ -24,9 +24,10 @@ from .model import Model
 # Resolution of the key: all work together.
 KEY_STEPS = 2**40
 
+# Bits of a machine word.
 WORD = 64
 
-# More take more memory than there is, whatever the caller asks for.
+# Ideals, or downsets of other planners, that a user may ask for: more need more memory than there is.
 MOST_IDEALS = 10_000_000
 
 
@@ -62,6 +63,7 @@ class Lattice:
     cut: Any
     """cut[part, ideal]: the cost of the nets that each ideal cuts, by part"""
     complete: bool
+    """Are these all ideals?"""
 
     @property
     def count(self) -> int:
@@ -85,7 +87,7 @@ class Lattice:
 
 
 def cheapest(lattice: Lattice, wanted: int, spans: int) -> Any:
-    """Some `wanted` ideals that cut little, from every one of `spans` equal shares of the work."""
+    """Positions of about `wanted` ideals that cut little, as many from each of `spans` equal shares of the work."""
     share = (lattice.key * spans) // (int(lattice.key[-1]) + 1)
     cut = lattice.cut.sum(axis=0)
     order = np.lexsort((cut, share))
@@ -98,7 +100,7 @@ def cheapest(lattice: Lattice, wanted: int, spans: int) -> Any:
 
 
 def bytes_per_ideal(model: Model) -> int:
-    """A rough figure for what one ideal takes, tables of the search included."""
+    """Roughly the bytes that one ideal takes, tables of the search included."""
     return 8 * words(model) + len(model.nets) + 120
 
 
@@ -126,15 +128,15 @@ def ideal_bits(
     for v, before in enumerate(predecessors):
         made_from[v] = count
         first = max((int(made_from[u]) for u in before), default=0)
-        found = first + holding(store[first:count], before)
-        if count + len(found) > limit:
+        parents = first + holding(store[first:count], before)
+        if count + len(parents) > limit:
             raise TooManyIdealsError(count)
-        while count + len(found) > len(store):
+        while count + len(parents) > len(store):
             store = np.concatenate([store, np.zeros_like(store)])
-        new = store[count : count + len(found)]
-        new[:] = store[found]
+        new = store[count : count + len(parents)]
+        new[:] = store[parents]
         new[:, v // WORD] |= np.uint64(1 << v % WORD)
-        count += len(found)
+        count += len(parents)
         tick(count)
     return store[:count]
 
@@ -150,12 +152,12 @@ def holding(rows: Any, groups: Sequence[int]) -> Any:
 
 def closed_sets(needed: Sequence[int], most: int) -> list[int] | None:
     """All sets, as bits, that hold with each member what it needs, smaller ones first; None: more than `most`."""
-    known, ordered = {0}, [0]
-    for held in ordered:
+    seen, ordered = {0}, [0]
+    for members in ordered:
         for v, others in enumerate(needed):
-            larger = held | 1 << v
-            if larger != held and not others & ~held and larger not in known:
-                known.add(larger)
+            larger = members | 1 << v
+            if larger != members and not others & ~members and larger not in seen:
+                seen.add(larger)
                 ordered.append(larger)
                 if len(ordered) > most:
                     return None
@@ -163,7 +165,7 @@ def closed_sets(needed: Sequence[int], most: int) -> list[int] | None:
 
 
 def ideals_of_orders(model: Model, orders: Sequence[Sequence[int]]) -> Lattice:
-    """The prefixes of some topological orders: a family on which the program is fast, and an upper bound."""
+    """The prefixes of some topological orders: a family on which the program quickly finds a plan."""
     families = []
     for order in orders:
         chain = np.zeros((model.count + 1, words(model)), dtype=np.uint64)
@@ -175,6 +177,7 @@ def ideals_of_orders(model: Model, orders: Sequence[Sequence[int]]) -> Lattice:
 
 
 def arranged(model: Model, bits: Any, complete: bool) -> Lattice:
+    """The lattice of these ideals, which need not be in any order: sorted by the key, with a row for each net."""
     steps = _key_steps(model)
     key = sums(bits, steps, np.int64)
     order = np.argsort(key, kind="stable")
@@ -189,13 +192,14 @@ def arranged(model: Model, bits: Any, complete: bool) -> Lattice:
 
 
 def _key_steps(model: Model) -> list[int]:
+    """What each group adds to the key: its work on the first kind, and 1, so that no group adds nothing."""
     work = model.kinds[0].work
     total = sum(work) or 1.0
     return [int(value / total * KEY_STEPS) + 1 for value in work]
 
 
 def _spans(model: Model, steps: Sequence[int]) -> tuple[list[int], list[int]]:
-    """The least key of an ideal with group v, and the greatest of one without it."""
+    """For each group, the least key of an ideal with it, and the greatest key of one without it."""
     above = [1 << v for v in range(model.count)]
     for v in range(model.count):
         for u in model.predecessors[v]:
@@ -208,6 +212,7 @@ def _spans(model: Model, steps: Sequence[int]) -> tuple[list[int], list[int]]:
 
 
 def _weight(mask: int, steps: Sequence[int]) -> int:
+    """The key of a set of groups, given as a bit mask."""
     total = 0
     while mask:
         low = mask & -mask
@@ -222,14 +227,14 @@ def has(ideal: Any, g: int) -> bool:
 
 
 def held(bits: Any, g: int) -> Any:
-    """Per row: 1 where it holds g, else 0."""
+    """For each row of bits, 1 where it holds g, else 0."""
     return ((bits[:, g // WORD] >> np.uint64(g % WORD)) & np.uint64(1)).astype(np.uint8)
 
 
 def _row(
     bits: Any, key: Any, net: tuple[tuple[int, ...], float, int], least: Sequence[int], most: Sequence[int]
 ) -> Row:
-    """Only ideals with a key in between can have some pins and lack others."""
+    """The row of a net. Only ideals with a key in a certain range can hold some of its pins and lack others."""
     pins, cost, part = net
     low = int(np.searchsorted(key, min(least[g] for g in pins), "left"))
     high = int(np.searchsorted(key, max(most[g] for g in pins), "right"))
@@ -244,7 +249,7 @@ def _row(
 
 
 def sums(bits: Any, values: Sequence[float], dtype: Any = float) -> Any:
-    """Per row the sum of `values` over its bits: one table look-up for each byte."""
+    """For each row of bits, the sum of the `values` of its members: one table look-up for each byte."""
     total = np.zeros(len(bits), dtype=dtype)
     octets = bits.view(np.uint8).reshape(len(bits), -1) if len(bits) else bits
     choices = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(dtype)
@@ -256,7 +261,7 @@ def sums(bits: Any, values: Sequence[float], dtype: Any = float) -> Any:
     return total
 
 
-# ---- Some of the ideals, where all are too many: those of a beam that keeps what cuts little ---------------
+# ---- A family of ideals, where all are too many: those of a beam that keeps ideals with small cuts ---------
 # Every family that holds the empty set and the whole gives plans, hence an upper bound. Good plans end their
 # stages where little is transferred, so a few thousand ideals with small cuts often hold an optimal one.
 
@@ -269,12 +274,12 @@ def beam(model: Model, orders: list[list[int]], wanted: int, tick: Callable[[], 
     nets_of = [np.array(nets, dtype=np.int64) for nets in nets_at]
     nets = len(model.nets)
     state = _State(np.zeros((1, words(model)), np.uint64), np.zeros((1, nets), np.uint32), np.zeros(1))
-    found = [chains.bits]
+    families = [chains.bits]
     for _ in range(model.count):
         state = _grown(model, state, nets_of, width)
-        found.append(state.bits)
+        families.append(state.bits)
         tick()
-    return arranged(model, np.unique(np.concatenate(found), axis=0), complete=False)
+    return arranged(model, np.unique(np.concatenate(families), axis=0), complete=False)
 
 
 class _State(NamedTuple):
@@ -286,13 +291,13 @@ class _State(NamedTuple):
 
 
 def _grown(model: Model, state: _State, nets_of: list[Any], width: int) -> _State:
-    """One group more, in all ways; the `width` smallest cuts stay."""
+    """The ideals with one group more; about the `width` with the smallest cuts are kept."""
     costs = np.array([cost for _, cost, _ in model.nets])
     sizes = np.array([len(pins) for pins, _, _ in model.nets], dtype=np.uint32)
-    some, every = np.bitwise_or.reduce(state.bits), np.bitwise_and.reduce(state.bits)
+    union, common = np.bitwise_or.reduce(state.bits), np.bitwise_and.reduce(state.bits)
     parents, groups, cuts = [], [], []
     for g in range(model.count):
-        if has(every, g) or not all(has(some, u) for u in model.predecessors[g]):
+        if has(common, g) or not all(has(union, u) for u in model.predecessors[g]):
             continue
         rows = holding(state.bits, model.predecessors[g])
         rows = rows[held(state.bits[rows], g) == 0]

@@ -9,9 +9,9 @@ Stages on f devices of the first kind hold at most f U of work and transfers tog
 stages inside I together pay every net that I cuts at least once; so do those outside. A is what the other kinds
 can take off the first one: a fractional knapsack of groups by their time there. Where a kind pays no transfers,
 a group on it may also save the nets at it, which is added to its value; where it pays them, it may use its time
-for transfers instead of work. The same without c(I) and without those
-nets is a second bound; both must hold. They are monotone in nothing else: a stage that is too expensive may
-well become cheaper by one more group, which is why only work, size and support may end a search.
+for transfers instead of work. The same inequalities without c(I) and without those nets are a second bound; both must
+hold. Loads of single stages exclude no larger stage: one that is too expensive may well become cheaper by one more
+group, which is why only work, size and support may end a search.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Limited:
     tables: Tables
     alive: Any
     values: Any
-    """Values at the start of the run."""
+    """The value of each state, which a run improves in place: at first 0 at the empty ideal, infinite at all others."""
     rounding: float
     """By how much rounding may make a load wrong."""
 
@@ -91,7 +91,8 @@ def limited(lattice: Lattice, limit: float) -> Limited | None:
 
 
 def _places(first_use: Any, last_use: Any) -> tuple[Any, Any, Any, Any]:
-    """Where each state keeps its value, and the values at the start: infinite for live states, 0 for the first."""
+    """Where each state keeps its value, and the values at the start: 0 for the first state, infinite for other live
+    ones, DEAD for the rest."""
     ways = first_use.shape[1]
     none = first_use > last_use
     lowest = np.where(none, np.iinfo(np.int32).max, first_use).min(axis=1)
@@ -119,7 +120,7 @@ def _ways(model: Model) -> tuple[Any, Any]:
 
 
 def _uses(lattice: Lattice, limit: float, way_count: Any, absorbed: Absorption) -> tuple[Any, Any]:
-    """Per ideal and way, the least and the greatest number of first-kind devices of a live state."""
+    """For each ideal and way, the least and the greatest number of first-kind devices of a live state."""
     model = lattice.model
     first = model.kinds[0]
     work = lattice.prefix(first.work)
@@ -173,7 +174,7 @@ class Absorption:
 def _knapsack(model: Model, worth: Sequence[float], kind: Kind, capacity: float, transfers: bool = False) -> float:
     """The best worth of fractions of groups whose time on the kind is within the capacity.
 
-    `transfers`: time may go into these as well, and is then worth itself.
+    `transfers`: time may be spent on transfers as well, and is then worth as much as it is long.
     """
     if capacity <= 0:
         return 0.0
@@ -200,6 +201,7 @@ def _reach(model: Model, limit: float, absorbed: Absorption) -> Any:
 
 
 def _room(model: Model, absorbed: Absorption, way_count: Any) -> Any:
+    """room[way]: the most first-kind work on the other kinds' devices that the way leaves."""
     behind = range(1, len(model.kinds))
     return np.array(
         [sum(absorbed.plain[d][model.kinds[d].count - int(way[d])] for d in behind) for way in way_count], float
@@ -207,7 +209,7 @@ def _room(model: Model, absorbed: Absorption, way_count: Any) -> Any:
 
 
 def _net_tables(lattice: Lattice, alive: Any) -> dict[str, Any]:
-    """Rows of the live ideals, one behind the other."""
+    """The tables of nets: the rows of the lattice without ideals that are not live, one behind the other."""
     rows = [row for row in lattice.rows if row.end > row.start and row.cost > 0]
     start = np.array([np.searchsorted(alive, row.start) for row in rows], dtype=np.int64)
     end = np.array([np.searchsorted(alive, row.end) for row in rows], dtype=np.int64)

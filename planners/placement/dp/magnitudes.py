@@ -1,7 +1,7 @@
 """Costs that are far above all others, such as a "forbidden" that is written as a time of 1e12.
 
-The program takes differences of sums over ideals for the loads of stages: next to 1e16 they do not see a second. So it
-runs on a problem without costs above a limit first (`within`). Plans of value at most the limit are the same there and
+The program takes differences of sums over ideals for the loads of stages; in floats 1e16 + 1 is 1e16. So it first
+runs on a problem without costs above a limit (`within`). Plans of value at most the limit are the same there and
 have the same values, since a device that pays such a cost has a greater load, whatever the number. If the best of them
 is within the limit it is the best of all. If not, every plan is above the limit, and a run with a greater limit
 loses no digits that matter.
@@ -18,23 +18,23 @@ from ..groups import FAR
 from .lattice import Lattice
 from .model import Kind, Model, weighed
 
-# Relative: what one addition of floats may lose, and more.
+# Relative: twice what one addition of floats may lose.
 STEP = 2.0**-52
 
 
 def first_limit(model: Model, levels: Sequence[Level], bound: float) -> float:
-    """Far above the optimum in all but strange problems, and above a bound that is 0."""
+    """The first limit: far above the optimum in all but strange problems, and above 0 where the bound is 0."""
     return FAR * (bound or min((cost for cost in _least_loads(model, levels) if cost > 0), default=0.0))
 
 
 def next_limit(model: Model, levels: Sequence[Level], limit: float, value: float | None) -> float:
-    """Every plan is above the limit: so it pays one of the costs that were left out, or there is nothing better."""
+    """The limit after one that no plan keeps: a better plan than `value` pays one of the costs that were left out."""
     left_out = min((cost for cost in _least_loads(model, levels) if cost > limit), default=math.inf)
     return FAR * max(limit, min(left_out, math.inf if value is None else value))
 
 
 def within(model: Model, levels: Sequence[Level], limit: float) -> Model:
-    """The model without what makes a plan worse than the limit; the model itself where there is no such thing.
+    """The model without costs that make every plan that pays them worse than the limit; if it has none, itself.
 
     A group whose time is too long for a kind is not supported there. Transfers and weights, which have no such mark,
     are cut to an amount that is still too much.
@@ -51,6 +51,7 @@ def within(model: Model, levels: Sequence[Level], limit: float) -> Model:
 
 
 def _near(kind: Kind, most: float) -> tuple[bool, ...]:
+    """Which groups the kind supports with no more time than `most`."""
     return tuple(ok and work <= most for ok, work in zip(kind.supported, kind.work, strict=True))
 
 
@@ -70,7 +71,7 @@ def _least_loads(model: Model, levels: Sequence[Level]) -> list[float]:
 
 
 def _devices(model: Model, kind: Kind) -> int:
-    """Among how many a stage may be shared out."""
+    """Number of devices of the kind that may share one stage as replicas."""
     return kind.count if model.sync_bandwidth is not None and kind.pays else 1
 
 
@@ -79,19 +80,19 @@ def _replicas(model: Model) -> int:
 
 
 def _factor(levels: Sequence[Level]) -> float:
-    """The least by which several levels multiply a transfer that costs anything; the nets of one level have it."""
+    """The least positive factor of several levels on transfers; 1 for one level, whose nets contain its factor."""
     return min((level.transfer_factor for level in levels if level.transfer_factor > 0), default=1.0)
 
 
 def _bandwidth(model: Model, levels: Sequence[Level]) -> float:
-    known = [level.sync_bandwidth for level in levels if level.sync_bandwidth is not None]
-    return max([*known, model.sync_bandwidth or 0.0])
+    bandwidths = [level.sync_bandwidth for level in levels if level.sync_bandwidth is not None]
+    return max([*bandwidths, model.sync_bandwidth or 0.0])
 
 
 def rounding(lattice: Lattice, factor: float = 1.0) -> float:
-    """By how much the loads of stages may be wrong: they are differences of sums over ideals.
+    """By how much rounding may make the loads of stages wrong: they are differences of sums over ideals.
 
-    `factor`: the greatest by which levels multiply transfers.
+    `factor`: the greatest factor of the levels on transfers.
     """
     model = lattice.model
     work = max(sum(kind.work) for kind in model.kinds)

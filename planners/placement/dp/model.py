@@ -1,7 +1,7 @@
 """The contracted problem as the dynamic program sees it: groups, kinds of devices, nets.
 
 A *kind* is a type of accelerator or the CPUs. A *net* is a transfer: a stage on an accelerator that holds some but
-not all of its pins pays the cost. A *stage* is the difference of two ideals, so `arcs` is all there is of order.
+not all of its pins pays the cost. A *stage* is the difference of two ideals, which are the closed sets of `arcs`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Kind:
 
     count: int
     times: tuple[tuple[float, ...], ...]
-    """times[part][g]; parts: one, or forward and backward (gpipe). Of what the kind does not support it means nothing,
-    but as a weight it is no more than the least time elsewhere (`weighed`)."""
+    """times[part][g]; parts: one, or forward and backward (gpipe). Times of groups that the kind does not support only
+    serve as weights, and are at most the least time elsewhere (`weighed`)."""
     supported: tuple[bool, ...]
     capacity: float
     """Memory of a device in the unit of the sizes; infinite where there is no limit."""
@@ -70,7 +70,7 @@ class Model:
 
     @cached_property
     def descendants(self) -> tuple[int, ...]:
-        """Bit mask over groups: what must come with or after each group, itself included."""
+        """For each group, the bit mask of itself and of all groups to which `arcs` lead from it."""
         below = [1 << v for v in range(self.count)]
         for v in range(self.count - 1, -1, -1):
             for u in self.predecessors[v]:
@@ -79,9 +79,9 @@ class Model:
 
 
 def build(problem: PlacementProblem, objective: str = "max-load", sizes: WholeAmounts | None = None) -> Model:
-    """Contract colour classes and cycles, then merge groups that cost nothing into their only neighbour.
+    """Contract colour classes and cycles, then merge groups that cost nothing into a neighbour.
 
-    `sizes`: of the nodes, and memories; None: such that no plan that fits is lost.
+    `sizes`: of the nodes, and memories; None: rounded so that no plan that fits is lost.
     """
     whole = problem.whole_sizes if sizes is None else sizes
     groups = contract(problem, True, objective, whole)
@@ -102,7 +102,7 @@ def build(problem: PlacementProblem, objective: str = "max-load", sizes: WholeAm
         true_sizes=None
         if whole.exact or sizes is not None
         else tuple(sum(problem.exact_sizes.amounts[i] for i in members) for members in groups.members),
-        weights=tuple(math.fsum(problem.nodes[i].weight_bytes for i in held) for held in groups.members),
+        weights=tuple(math.fsum(problem.nodes[i].weight_bytes for i in members) for members in groups.members),
         nets=tuple((pins, cost * factor, part) for pins, cost, part in groups.nets),
         arcs=_reduced(groups.count, groups.arcs),
         parts=groups.parts,
@@ -112,7 +112,7 @@ def build(problem: PlacementProblem, objective: str = "max-load", sizes: WholeAm
 
 
 def _without_idle_memory(model: Model) -> Model:
-    """Where one device could hold everything, sizes decide nothing."""
+    """The model without sizes where a device of any kind could hold everything, so that sizes decide nothing."""
     total = sum(model.sizes)
     if any(kind.capacity < total for kind in model.kinds):
         return model
@@ -129,10 +129,10 @@ def _without_idle_memory(model: Model) -> Model:
 
 
 def weighed(kinds: Sequence[Kind]) -> tuple[Kind, ...]:
-    """Times of groups where they cannot be, lowered to the least time of some kind that can take them.
+    """The kinds with times of groups that they do not support lowered to the least time on a kind that does.
 
-    Bounds and the order of ideals use times on the first kind as weights; whatever they are, the bounds hold, but
-    one that is far too large drowns the others.
+    Bounds and the order of ideals use times on the first kind as weights. The bounds hold for any weights, but one that
+    is far too large drowns the others.
     """
     least = [
         min((kind.work[g] for kind in kinds if kind.supported[g]), default=0.0)
@@ -185,7 +185,7 @@ def _other_kind(problem: PlacementProblem, groups: Groups, t: int, memory: int |
 
 
 def _reduced(count: int, arcs: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Arcs that no longer way replaces; `arcs` lead from lower to higher numbers."""
+    """The arcs without those that a longer path replaces; `arcs` lead from lower to higher numbers."""
     after = adjacency(count, arcs)
     below = [1 << v for v in range(count)]
     kept = []
@@ -251,6 +251,7 @@ class _Merging:
         return False
 
     def _pays(self, u: int, v: int) -> bool:
+        """Do the nets at v without u cost no more than the net {u, v}, in every part?"""
         pair = (min(u, v), max(u, v))
         return all(
             math.fsum(self.nets[net] for net in self.nets_of[v] if u not in net[0] and net[1] == part)
@@ -259,7 +260,7 @@ class _Merging:
         )
 
     def _merge(self, u: int, v: int) -> None:
-        """Into u, whose number stays: it is above all that must come before and below all that comes after."""
+        """Merge v into u, whose number stays: it is above all that must come before and below all that comes after."""
         mine, theirs = self.members[u], self.members[v]
         assert mine is not None
         assert theirs is not None

@@ -44,17 +44,19 @@ SMALL_WORK = 60_000_000
 # Sizes of the families that give a first plan of a large lattice.
 FAMILIES = (4_000, 16_000)
 
-# Largest number of ideals for gpipe, whose front is walked densely: a larger lattice keeps so many that cut little.
+# Largest number of ideals for gpipe, whose front is walked densely. Of a larger lattice this number is kept.
 DENSE_IDEALS = 1_200
 
 # Table entries for several levels, which are of the third power of the number of ideals.
 HIERARCHY_WORK = 2e9
 
+# Topological orders whose prefixes are in every family of a beam.
 FAMILY_ORDERS = 6
 
-# Sizes of the families where not all ideals can be had; the greater one where memory and time allow.
+# Sizes of the families of a beam, where there are too many ideals; the greater one where memory and time allow.
 BEAMS = (60_000, 240_000)
 
+# What proves the bound without any search, in the words of the result.
 WORK_ALONE = "all devices together take no less for the work alone"
 
 # Equal shares of the work from which a family takes its ideals.
@@ -88,9 +90,9 @@ class _Run:
         self.ceiling = math.inf
         """The model tells values of plans up to this one only, since higher costs were cut down."""
         self.error = 0.0
-        """How much a load on the present lattice may be off through rounding."""
+        """By how much rounding may make a load on the present lattice wrong."""
         self.by_a_hair = False
-        """Has a plan been refused that exceeds a memory, as far as rounded sizes did not tell?"""
+        """Has a plan been refused that fits by rounded sizes, but exceeds a memory by the true ones?"""
         self.bounding = True
         """Do bounds of the model hold for the problem?"""
         self.plan: Any = None
@@ -120,7 +122,7 @@ class _Run:
         return self._answer(stop)
 
     def _by_magnitude(self, whole: Model) -> Stop:
-        """Without costs that are far above all others, as long as there may be better plans with them."""
+        """Solve without costs that are far above all others, then with more of them while those plans may be better."""
         limit = first_limit(whole, self.levels, self.bound or 0.0)
         while (model := within(whole, self.levels, limit)) is not whole:
             stop = self._up_to(model, limit)
@@ -133,6 +135,7 @@ class _Run:
         return self._solve()
 
     def _up_to(self, model: Model, ceiling: float) -> Stop:
+        """Solve a model whose costs were cut down, so that it tells values up to `ceiling` only."""
         self.model, self.ceiling, self.error = model, ceiling, 0.0
         least = lower_bound(model)
         if least is None:
@@ -141,6 +144,7 @@ class _Run:
         return self._solve()
 
     def _with_safe_sizes(self) -> Stop:
+        """Solve the problem again with sizes rounded up, which gives a plan and no bound."""
         self.bounding = False
         stop = self._by_magnitude(build(self.problem, self.objective, self.problem.safe_sizes))
         if not self._is_proven():
@@ -175,7 +179,7 @@ class _Run:
         )
 
     def _take_warm_start(self) -> None:
-        """The start is the first limit: only better plans are looked for."""
+        """Take the plan that was given as the best so far, so that only better ones are looked for."""
         plan = self.request.warm_start
         if plan is None:
             return
@@ -189,6 +193,7 @@ class _Run:
             self.plan, self.value = plan, value
 
     def _take(self, value: float, stages: Any, lattice: Lattice) -> None:
+        """Keep and post a plan of the present model, if it is the best so far and keeps the memory."""
         if self.value is not None and value >= self.value:
             return
         plan = as_plan(self.problem, self.model, lattice, stages)
@@ -210,7 +215,7 @@ class _Run:
         if not self.bounding:
             return
         bound = min(bound, self.ceiling)
-        if self.error > BOUND_SLACK * bound:  # else the referee calls it rounding, too
+        if self.error > BOUND_SLACK * bound:  # a smaller error counts as rounding for the referee, too
             bound = max(0.0, bound - self.error)
         if self.bound is None or bound > self.bound:
             self.bound = bound
@@ -271,7 +276,7 @@ class _Run:
         return self._settle(least, lattice, complete=lattice is whole and whole.complete)
 
     def _settle(self, least: float | None, lattice: Lattice, complete: bool) -> Stop:
-        """After the best plan of a lattice; None: there is none."""
+        """Settle bound and stop once a lattice is solved. `least`: the value of its best plan; None: it has none."""
         if not complete:
             return self._restricted(lattice)
         self._decided_all(lattice)
@@ -292,28 +297,28 @@ class _Run:
         return Stop.MEMORY
 
     def _pruned(self, lattice: Lattice) -> Stop:
-        """First the best plan of some ideals, then whether all of them allow a better one."""
+        """Seek the best plan of some of the ideals, then ask whether all of them allow a better one."""
         for wanted in FAMILIES:
             if lattice.count >= 2 * wanted:
-                known = worst_load(self.model) if self.value is None else self.value
-                self._search(lattice.part(cheapest(lattice, wanted, SPANS)), known)
-        known = worst_load(self.model) if self.value is None else self._target(self.value)
-        least = self._search(lattice, known, self.request.limits.threads or os.cpu_count() or 1)
+                cutoff = worst_load(self.model) if self.value is None else self.value
+                self._search(lattice.part(cheapest(lattice, wanted, SPANS)), cutoff)
+        cutoff = worst_load(self.model) if self.value is None else self._target(self.value)
+        least = self._search(lattice, cutoff, self.request.limits.threads or os.cpu_count() or 1)
         if not lattice.complete:
             return self._restricted(lattice)
         if least is not None or self.value is not None:
-            self._raise_bound(known if least is None else least)
+            self._raise_bound(cutoff if least is None else least)
         self._decided_all(lattice)
         if least is None and self.value is None:
             return Stop.INFEASIBLE
-        return Stop.GAP if self.value is not None and known < self.value else Stop.PROVEN
+        return Stop.GAP if self.value is not None and cutoff < self.value else Stop.PROVEN
 
-    def _search(self, lattice: Lattice, known: float, threads: int = 1) -> float | None:
-        """The best plan of these ideals that is better than what is known, if there is one: its value."""
+    def _search(self, lattice: Lattice, cutoff: float, threads: int = 1) -> float | None:
+        """Take the best plan of these ideals below the cut-off, and return its value; None: there is none."""
         from .search import best_plan
 
         progress = self._progress(lattice.complete)
-        answer = best_plan(lattice, self.bound or 0.0, known, progress, threads)
+        answer = best_plan(lattice, self.bound or 0.0, cutoff, progress, threads)
         self._note(progress)
         if answer is None:
             return None
@@ -321,7 +326,7 @@ class _Run:
         return answer[0]
 
     def _target(self, value: float) -> float:
-        """Only plans below this are worth looking for: the user's gap."""
+        """The value below which plans are worth looking for, given the gap that the user allows."""
         limits = self.request.limits
         return max(0.0, min(value * (1 - limits.rel_gap), value - limits.abs_gap))
 
@@ -340,7 +345,7 @@ class _Run:
         self.size["runs"] = self.size.get("runs", 0) + progress.runs
 
     def _family_only(self) -> Stop:
-        """Too many ideals: those of a beam."""
+        """Plan on the families of a beam, where there are too many ideals."""
         from .lattice import beam
 
         self.messages.append(
@@ -361,6 +366,7 @@ class _Run:
         return stop
 
     def _hierarchy(self, whole: Lattice) -> Stop:
+        """Plan for several levels, on all ideals or on as many as the work allows."""
         from .dense import Hierarchy, Pairs, transitions
 
         times = transitions(self.levels, self.problem.cpus)
@@ -383,6 +389,7 @@ def worst_load(model: Model) -> float:
 
 # ---- A lower bound that needs no lattice: all work has to fit on all devices -------------------------------
 
+# Halvings of the interval that holds the bound.
 STEPS = 60
 # Relative: the bound is lowered by this, so that rounding never lifts it above the optimum.
 SAFETY = 1e-9

@@ -12,12 +12,12 @@ from .model import Model
 
 
 def nested(stages: Iterable[Stage]) -> list[Nested]:
-    """Stages of one level."""
+    """The stages of a problem of one level, with nothing inside them."""
     return [Nested(stage, ()) for stage in stages]
 
 
 def as_plan(problem: PlacementProblem, model: Model, lattice: Lattice, stages: Sequence[Nested]) -> PlacementPlan:
-    """`stages` from the last to the first, each with what is inside it."""
+    """The plan of `stages`, which stand from the last to the first, each with the stages inside it."""
     if not problem.extensions:
         return _plain(problem, model, lattice, stages)
     writer = _Writer(problem, model, lattice)

@@ -19,7 +19,7 @@ from .dense import Stage
 from .lattice import Lattice
 from .limits import Limited, limited
 
-# ---- What a search tells while it runs ---------------------------------------------------------------------
+# ---- What a search reports while it runs -------------------------------------------------------------------
 
 
 @dataclass
@@ -30,8 +30,9 @@ class Progress:
     bound: float = 0.0
     limit: float | None = None
     done: int = 0
-    """ideals of the present run"""
+    """Ideals of the present run whose values are final, ..."""
     of: int = 0
+    """... and all its live ideals."""
     pairs: int = 0
     runs: int = 0
     warm_up_seconds: float = 0.0
@@ -40,13 +41,13 @@ class Progress:
 # Relative: how far the first limit is above the lower bound; the distance doubles every time.
 FIRST_STEP = 0.0025
 
-# Known value over lower bound: below this the known value is the only limit that is tried.
+# Known value divided by the lower bound: up to this the known value is the only limit that is tried.
 NEAR_ENOUGH = 1.05
 
-# About how long one call of the compiled loop should take: between calls we look at the clock.
+# Seconds that one call of the compiled loop should take, about: between calls we look at the clock.
 CHUNK_SECONDS = 0.2
 
-# Targets from which on it pays to share a chunk's work.
+# Number of targets from which on it pays to share a chunk's work among threads.
 PARALLEL_FROM = 20_000
 
 
@@ -81,39 +82,39 @@ def best_plan(
 
 
 def run(lattice: Lattice, limit: float, progress: Progress, threads: int = 1) -> tuple[float, list[Stage]] | None:
-    """The best plan with all loads below the limit."""
-    tables = limited(lattice, limit)
-    if tables is None:
+    """The value and the stages of the best plan with all loads below the limit; None: there is none."""
+    limits = limited(lattice, limit)
+    if limits is None:
         return None
-    values = tables.values
-    _forward(tables, values, limit, progress, threads)
-    final = _values_of(tables, len(tables.alive) - 1)
+    _forward(limits, limits.values, limit, progress, threads)
+    final = _values_of(limits, len(limits.alive) - 1)
     place = int(np.argmin(final))
     if not math.isfinite(final[place]):
         return None
     return float(final[place]), [
-        Stage(stage.kind, stage.devices, int(tables.alive[stage.smaller]), int(tables.alive[stage.larger]))
-        for stage in _backward(tables, place)
+        Stage(stage.kind, stage.devices, int(limits.alive[stage.smaller]), int(limits.alive[stage.larger]))
+        for stage in _backward(limits, place)
     ]
 
 
-def _forward(held: Limited, values: Any, limit: float, progress: Progress, threads: int) -> None:
+def _forward(limits: Limited, values: Any, limit: float, progress: Progress, threads: int) -> None:
+    """Carry values from the empty ideal on to all others, chunk by chunk, and report after each chunk."""
     from concurrent.futures import ThreadPoolExecutor
 
-    process = _loop(held, values, progress)
-    count = len(held.alive)
+    process = _loop(limits, values, progress)
+    count = len(limits.alive)
     progress.of = count
     first, size = 0, 64
     with ThreadPoolExecutor(threads) as pool:
         while first < count:
             began = now()
             last = min(count, first + size)
-            progress.pairs += process(held.tables, values, limit, first, last, first, last, 0, 1)
+            progress.pairs += process(limits.tables, values, limit, first, last, first, last, 0, 1)
             if count - last < PARALLEL_FROM or threads == 1:
-                progress.pairs += process(held.tables, values, limit, first, last, last, count, 0, 1)
+                progress.pairs += process(limits.tables, values, limit, first, last, last, count, 0, 1)
             else:
                 parts = [
-                    pool.submit(process, held.tables, values, limit, first, last, last, count, part, threads)
+                    pool.submit(process, limits.tables, values, limit, first, last, last, count, part, threads)
                     for part in range(threads)
                 ]
                 progress.pairs += sum(part.result() for part in parts)
@@ -123,48 +124,48 @@ def _forward(held: Limited, values: Any, limit: float, progress: Progress, threa
             progress.hear(progress)
 
 
-def _loop(held: Limited, values: Any, progress: Progress) -> Callable[..., int]:
-    """The compiled loop; how long it took to load is told apart."""
+def _loop(limits: Limited, values: Any, progress: Progress) -> Callable[..., int]:
+    """The compiled loop; `progress` notes the time that it takes to load."""
     from ....instances.base.compiled import compiled
     from . import kernel
 
     began = now()
     process = compiled(kernel, "process")
-    process(held.tables, values, 0.0, 0, 0, 0, 0, 0, 1)  # nothing to do, but now it is loaded
+    process(limits.tables, values, 0.0, 0, 0, 0, 0, 0, 1)  # nothing to do, but now it is loaded
     if not progress.warm_up_seconds:
         progress.warm_up_seconds = now() - began
     return process
 
 
-def _values_of(held: Limited, ideal: int) -> Any:
-    """Values of an ideal's states, infinite where there is none."""
-    t = held.tables
+def _values_of(limits: Limited, ideal: int) -> Any:
+    """Values of an ideal's states, infinite for those that are not live."""
+    t = limits.tables
     ways = len(t.room)
     origin = int(t.origin[ideal])
-    values = held.values[origin + int(t.lowest[ideal]) * ways : origin + (int(t.highest[ideal]) + 1) * ways]
+    values = limits.values[origin + int(t.lowest[ideal]) * ways : origin + (int(t.highest[ideal]) + 1) * ways]
     return np.where(values < 0, np.inf, values)
 
 
-def _backward(held: Limited, place: int) -> list[Stage]:
+def _backward(limits: Limited, place: int) -> list[Stage]:
     """Stages of the best plan, last to first: a state's value is that of some state before it, or the stage's load."""
-    t = held.tables
+    t = limits.tables
     ways = len(t.room)
     ideal = len(t.key) - 1
     use, way = int(t.lowest[ideal]) + place // ways, place % ways
     stages = []
     while ideal > 0:
-        stage, use, way = _step_back(held, ideal, use, way)
+        stage, use, way = _step_back(limits, ideal, use, way)
         stages.append(stage)
         ideal = stage.smaller
     return stages
 
 
-def _step_back(held: Limited, j: int, use: int, way: int) -> tuple[Stage, int, int]:
+def _step_back(limits: Limited, j: int, use: int, way: int) -> tuple[Stage, int, int]:
     """A stage that ends in ideal j and explains its value, and the devices that the stages before it have."""
-    t = held.tables
+    t = limits.tables
     ways = len(t.room)
-    value = held.values[t.origin[j] + use * ways + way]
-    crossing = np.maximum(t.cut[:j] + t.cut[j] - _shared_with(held, j), 0.0)
+    value = limits.values[t.origin[j] + use * ways + way]
+    crossing = np.maximum(t.cut[:j] + t.cut[j] - _shared_with(limits, j), 0.0)
     nested = ~(t.bits[:, :j] & ~t.bits[:, j : j + 1]).any(axis=0)
     best: tuple[float, Stage, int, int] | None = None
     for d in range(len(t.count)):
@@ -176,7 +177,7 @@ def _step_back(held: Limited, j: int, use: int, way: int) -> tuple[Stage, int, i
             if use_before < 0 or (d > 0 and t.way_count[way, d] < r):
                 continue
             sources = np.flatnonzero((t.lowest[:j] <= use_before) & (use_before <= t.highest[:j]) & fits)
-            before = held.values[t.origin[sources] + use_before * ways + way_before]
+            before = limits.values[t.origin[sources] + use_before * ways + way_before]
             sources, before = sources[before >= 0], before[before >= 0]
             if not len(sources):
                 continue
@@ -187,14 +188,14 @@ def _step_back(held: Limited, j: int, use: int, way: int) -> tuple[Stage, int, i
             x = int(np.argmin(total))
             if best is None or total[x] < best[0]:
                 best = (float(total[x]), Stage(d, r, int(sources[x]), j), use_before, way_before)
-    if best is None or best[0] > value * (1 + 1e-9) + held.rounding:
+    if best is None or best[0] > value * (1 + 1e-9) + limits.rounding:
         raise AssertionError(f"no stage explains the value {value} of ideal {j}")
     return best[1:]
 
 
-def _shared_with(held: Limited, j: int) -> Any:
-    """For all i < j, what cut(i) + cut(j) counts too much."""
-    t = held.tables
+def _shared_with(limits: Limited, j: int) -> Any:
+    """For all i < j, what is to be subtracted from cut(i) + cut(j): see `lattice`."""
+    t = limits.tables
     shared = np.zeros(j)
     for e in np.flatnonzero((t.row_start <= j) & (j < t.row_end)):
         start, pins = int(t.row_start[e]), int(t.row_pins[e])

@@ -1,1 +1,1 @@
-"""Ways to a placement that promise nothing about the optimum: what the exact methods start from."""
+"""Heuristics of placements: their plans promise nothing about the optimum, and exact methods start from them."""

@@ -1,6 +1,6 @@
 """The inner loop of `lns`: simulated annealing on the devices of groups, written for compilation.
 
-It works on arrays alone and runs as it stands on small inputs, compiled by numba on larger ones. What it minimises
+It works on arrays alone. On small inputs it runs as plain Python, on larger ones compiled by numba. What it minimises
 is a smooth stand-in of the objective: for each part the power mean of the device loads, which still sees progress
 where the largest load alone would not move. The exponent is 2 to the power `squarings`: a low one forgives
 imbalance and so finds its way from anywhere, a high one is needed where loads are nearly equal and the rest is
@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+# Groups of the largest block.
 MAX_BLOCK = 24
 
-# Of `KINDS` moves, `SWAPS` exchange two groups and `BLOCKS` move a block.
+# Of `KINDS` moves, `SWAPS` exchange two groups and `BLOCKS` move a block; the others move one group.
 KINDS, SWAPS, BLOCKS = 32, 10, 4
 
+# All bits of a machine word.
 WORD = 0xFFFFFFFFFFFFFFFF
 
 
@@ -44,21 +46,22 @@ class Tables(NamedTuple):
     before: Any
     after_start: Any
     after: Any
-    """Along the arcs of the stage order; empty where plans need not be contiguous."""
+    """`before` and `after`: the groups at the arcs of the stage order to and from each group; empty where plans need
+    not be contiguous."""
     stage_of_device: Any
 
 
 class State(NamedTuple):
-    """What annealing changes, and its scratch paper."""
+    """The arrays that annealing changes, and its scratch arrays."""
 
     random: Any
     device: Any
     """[group]: the device of each group."""
     held: Any
-    """[net, device]: how many pins of the net are there (on accelerators)."""
+    """[net, device]: number of the net's pins on the device."""
     load: Any  # [part, device]
     memory: Any
-    """[device]: bytes held by each accelerator."""
+    """[device]: size of its groups."""
     term: Any
     """[part, device]: the load to the power of the mean."""
     change: Any
@@ -209,7 +212,7 @@ def _below(limit: int, random: Any) -> int:
 
 
 def _partner(device: Any, near_start: Any, near: Any, one: int, two: int, start: int) -> int:
-    """A group on the second device, at its border with the first if one turns up soon; -1: none met."""
+    """A group on device `two`, if possible one that shares a net with device `one`; -1: eight tries met none."""
     found = -1
     other = start
     for _ in range(8):
@@ -223,7 +226,8 @@ def _partner(device: Any, near_start: Any, near: Any, one: int, two: int, start:
 
 
 def _grow(device: Any, near_start: Any, near: Any, moved: Any, size: int) -> int:
-    """Adds to `moved` what hangs together with its first group on the device, breadth first; returns how many."""
+    """Add to `moved` groups that are connected with its first one on the same device, breadth first; return the number
+    of groups in `moved`."""
     count = 1
     front = 0
     while front < count < size:
@@ -266,7 +270,7 @@ def _leave(
     net_cost: Any,
     net_part: Any,
 ) -> None:
-    """What the device pays for transfers when v has left it, minus what it pays now."""
+    """Add to `change` what the device pays for transfers when v has left it, minus what it pays now."""
     for place in range(of_start[v], of_start[v + 1]):
         e = of_nets[place]
         if held[e, source] == net_pins[e]:
@@ -287,7 +291,7 @@ def _join(
     net_cost: Any,
     net_part: Any,
 ) -> None:
-    """What the device pays for transfers when v has joined it, minus what it pays now."""
+    """Add to `change` what the device pays for transfers when v has joined it, minus what it pays now."""
     for place in range(of_start[v], of_start[v + 1]):
         e = of_nets[place]
         if held[e, target] == 0:
@@ -297,13 +301,14 @@ def _join(
 
 
 def _count_over(v: int, source: int, target: int, held: Any, of_start: Any, of_nets: Any) -> None:
-    """CPUs are counted like accelerators, and nobody looks at it."""
+    """Count the pins of v over from one device to another. CPUs are counted as well, though nothing reads that."""
     for place in range(of_start[v], of_start[v + 1]):
         held[of_nets[place], source] -= 1
         held[of_nets[place], target] += 1
 
 
 def _power(load: float, squarings: int, scale: float) -> float:
+    """The scaled load to the power 2 ** squarings."""
     x = max(load, 0.0) * scale
     for _ in range(squarings):
         x *= x
@@ -311,7 +316,7 @@ def _power(load: float, squarings: int, scale: float) -> float:
 
 
 def _set_terms(load: Any, term: Any, squarings: int, scale: float) -> float:
-    """Every term from the loads; returns the energy."""
+    """Compute every term from the loads; return the energy, the sum over the parts of the power mean."""
     energy = 0.0
     for q in range(load.shape[0]):
         total = 0.0

@@ -10,6 +10,7 @@ from ...contract import Outcome, Request
 from ..groups import FAR, Groups, Incumbent, capped, groups_of
 from ..orders import depth_first
 
+# Targets that are tried for each order of the devices, beside the first one.
 BISECTIONS = 16
 
 
@@ -23,7 +24,7 @@ PLANNER = Greedy()
 
 
 def _device_orders(groups: Groups) -> Iterator[list[int]]:
-    """CPUs last, first, or between: a CPU takes its turn, and whatever no accelerator can hold ends the turn before."""
+    """CPUs last, first, or between: their place matters, since what no accelerator can hold ends the turn of one."""
     fast, slow = list(range(groups.accelerators)), list(range(groups.accelerators, groups.devices))
     places = [len(fast), 0, *range(1, len(fast))] if slow else [len(fast)]
     for place in places[:8]:
@@ -31,13 +32,14 @@ def _device_orders(groups: Groups) -> Iterator[list[int]]:
 
 
 def _filled(incumbent: Incumbent) -> Iterator[list[int] | None]:
+    """The plans of all orders of the devices and all targets that are tried."""
     for devices in _device_orders(incumbent.groups):
         tame = capped(incumbent.groups, FAR * incumbent.value)
         yield from _bisected(_Filling(tame, devices), incumbent)
 
 
 def _bisected(filling: _Filling, incumbent: Incumbent) -> Iterator[list[int] | None]:
-    """The least target for which the devices suffice; a larger target is not always easier, so all plans count."""
+    """Plans on the way to the least target that suffices; a larger one is not always easier, so every plan counts."""
     groups = incumbent.groups
     low = incumbent.bound or 0.0
     high = math.fsum(groups.work) + math.fsum(groups.cpu_work) + math.fsum(cost for _, cost, _ in groups.nets)
@@ -75,12 +77,12 @@ class _Filling:
         return device_of if start == self.groups.count else None
 
     def _end(self, device: int, start: int, target: float) -> int:
-        """How far the device can be filled: transfers may fall again, so the last fitting end counts."""
+        """The place up to which the device is filled: transfers may fall again, so the last fitting end counts."""
         groups = self.groups
         on_cpu = device >= groups.accelerators
         memory = math.inf if on_cpu else groups.capacity
         work = cut = size = 0.0
-        bytes_on: dict[int, int] = {}
+        pins_on: dict[int, int] = {}
         end = start
         for place in range(start, groups.count):
             g = self.order[place]
@@ -89,18 +91,18 @@ class _Filling:
             if work > target or size > memory or not (on_cpu or groups.supported[g]):
                 break
             if not on_cpu:
-                cut += self._join(g, bytes_on)
+                cut += self._join(g, pins_on)
             if work + cut <= target:
                 end = place + 1
         return end
 
-    def _join(self, g: int, held: dict[int, int]) -> float:
-        """What the device pays more for transfers once it holds g, too."""
+    def _join(self, g: int, pins_on: dict[int, int]) -> float:
+        """How much more the device pays for transfers once it holds g as well; `pins_on`: its pins of each net."""
         change = 0.0
         for e in self.nets_of[g]:
             pins, cost, _ = self.groups.nets[e]
-            held[e] = held.get(e, 0) + 1
-            change += cost * ((held[e] < len(pins)) - (held[e] > 1))
+            pins_on[e] = pins_on.get(e, 0) + 1
+            change += cost * ((pins_on[e] < len(pins)) - (pins_on[e] > 1))
         return change
 
 

@@ -1,4 +1,4 @@
-"""Between groups and the annealing loop: arrays, one state, and the choice between compiled and plain."""
+"""What stands between groups and the annealing loop: arrays, one state, and the choice of compiled or plain code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMPILED_FROM = 40
 
 
 class Kernel:
-    """One problem and one assignment in the making; not to be shared by threads."""
+    """Anneals one assignment of one problem; not to be shared by threads."""
 
     def __init__(self, groups: Groups, seed: int, compiled: bool | None = None) -> None:
         self.groups = groups
@@ -53,8 +53,8 @@ class Kernel:
         assert self.state is not None
         # Rounding adds up over many moves: an improvement must be more than that.
         goal = value * (1 - 1e-12)
-        found = self.sweep(self.tables, self.state, steps, hot, cold, squarings, self.reference, goal)
-        return [int(d) for d in self.state.best] if found < goal else None
+        reached = self.sweep(self.tables, self.state, steps, hot, cold, squarings, self.reference, goal)
+        return [int(d) for d in self.state.best] if reached < goal else None
 
 
 def _tables(groups: Groups) -> annealing.Tables:

@@ -23,16 +23,16 @@ from ..orders import various_orders
 # Interval loads take 8 bytes for each pair of groups.
 MAX_GROUPS = 6_000
 
-# For gpipe: how many limits on the forward load are tried, if the tables are not too large for it.
+# For gpipe: number of limits on the forward load that are tried, if the tables are not too large for it.
 FORWARD_LIMITS = 24
 
-# Table entries times limits.
+# Table entries times limits, at most, beyond which fewer limits are tried.
 WORK_ON_LIMITS = 10_000_000
 
 
 class LinearDp:
     def plan(self, request: Request) -> Outcome:
-        """Contiguous plans, which are fine where contiguity is not asked for, too."""
+        """Contiguous plans, which are valid also where contiguity is not asked for."""
         groups = groups_of(request, contiguous=True)
         incumbent = Incumbent(request, groups)
         if groups.count > MAX_GROUPS:
@@ -46,7 +46,9 @@ PLANNER = LinearDp()
 
 
 def too_many(incumbent: Incumbent, most: int) -> Outcome:
-    return incumbent.outcome(Stop.MEMORY, f"{incumbent.groups.count} groups are too many, {most} the most")
+    return incumbent.outcome(
+        Stop.MEMORY, f"{incumbent.groups.count} groups are too many: this planner takes at most {most}"
+    )
 
 
 def best_cuts(groups: Groups, order: Sequence[int], borders: Sequence[int] | None = None) -> list[int] | None:
@@ -63,6 +65,7 @@ def best_cuts(groups: Groups, order: Sequence[int], borders: Sequence[int] | Non
 
 
 def _best_cuts(groups: Groups, order: Sequence[int], borders: Sequence[int] | None) -> list[int] | None:
+    """`best_cuts` with the costs as they are."""
     fast = [interval_loads(groups, order, part) for part in range(groups.parts)]
     slow = [interval_sums(order, groups.cpu_times[part]) for part in range(groups.parts)]
     impossible = blocked(groups, order)
@@ -120,11 +123,11 @@ def interval_sums(order: Sequence[int], values: Sequence[float]) -> Any:
 def blocked(groups: Groups, order: Sequence[int]) -> Any:
     """Intervals that no accelerator can hold, and empty or reversed ones."""
     n = groups.count
-    no = np.tril(np.ones((n + 1, n + 1), dtype=bool))
-    no |= interval_sums(order, [float(not ok) for ok in groups.supported]) > 0.5
+    is_blocked = np.tril(np.ones((n + 1, n + 1), dtype=bool))
+    is_blocked |= interval_sums(order, [float(not ok) for ok in groups.supported]) > 0.5
     if groups.memory is not None:
-        no |= interval_sums(order, groups.sizes) > groups.capacity
-    return no
+        is_blocked |= interval_sums(order, groups.sizes) > groups.capacity
+    return is_blocked
 
 
 # (device, first position, end position).
@@ -132,9 +135,9 @@ Cut = tuple[int, int, int]
 
 
 def _cut(groups: Groups, fast: Any, slow: Any) -> list[Cut] | None:
-    """best[f, c][j]: the smallest largest load of order[:j] on f accelerators and c CPUs.
+    """The best cuts, by a table: best[f, c][j] is the smallest largest load of order[:j] on f accelerators and c CPUs.
 
-    Accelerators that change nothing end the table: more of them would change nothing, either.
+    Once one more accelerator changes nothing, the table ends, since further ones would change nothing either.
     """
     places = len(fast)
     slow = np.where(np.tri(places, dtype=bool), np.inf, slow)
@@ -158,7 +161,7 @@ def _cut(groups: Groups, fast: Any, slow: Any) -> list[Cut] | None:
 
 
 def _extend(previous: Any, loads: Any, number: int, value: Any, origin: Any, kind: Any) -> None:
-    """One more device: it takes order[i:j], or nothing."""
+    """Improve `value` by one more device, of the kind with this number, which takes order[i:j] or nothing."""
     reachable = np.flatnonzero(np.isfinite(previous))
     if not len(reachable):
         return
@@ -216,7 +219,7 @@ def _cut_two_parts(groups: Groups, fast: Sequence[Any], slow: Sequence[Any]) -> 
 # A sample that passes through the devices of a row in turn needs at most the sum of their loads. So for a largest load
 # the least such sum is sought, by a dynamic program over the places of the order, and the largest load by bisection.
 
-# Each step of the bisection looks at every pair of places for every number of devices.
+# Groups, at most: each step of the bisection looks at every pair of places for every number of devices.
 MOST_LIMITED = 2_000
 
 # Steps of the bisection.
@@ -225,7 +228,7 @@ STEPS = 24
 
 class LimitedLinearDp:
     def plan(self, request: Request) -> Outcome:
-        """Contiguous plans, which are fine where contiguity is not asked for, too."""
+        """Contiguous plans, which are valid also where contiguity is not asked for."""
         limit = request.options.get("latency_limit")
         if limit is None:
             raise UsageError(
@@ -241,8 +244,8 @@ class LimitedLinearDp:
             return too_many(incumbent, MOST_LIMITED)
         orders = various_orders(groups, request.options.get("orders", ORDERS.default), request.limits.seed)
         tame = capped(groups, 2 * limit)  # what no plan within the limit pays must not cost the others their digits
-        found = (_Cuts(tame, order, limit).best(request) for order in orders)
-        cuts = (None if cut is None or not _is_within(request, groups, cut, limit) else cut for cut in found)
+        best = (_Cuts(tame, order, limit).best(request) for order in orders)
+        cuts = (None if cut is None or not _is_within(request, groups, cut, limit) else cut for cut in best)
         return incumbent.tried(cuts, "no cut of the tried orders is within the limit")
 
 
@@ -250,7 +253,7 @@ LIMITED = LimitedLinearDp()
 
 
 def _is_within(request: Request, groups: Groups, cut: Sequence[int], limit: float) -> bool:
-    """Sums of loads are floats, and the limit is a matter of the last digit."""
+    """Does the referee find the cut within the limit? Sums of loads are floats, and the last digit matters."""
     plan = groups.plan(request.problem, cut)
     broken = violations_of(request.problem, plan, latency_limit=limit)
     return not any(violation.rule in ("latency", "latency-limit") for violation in broken)
@@ -267,7 +270,7 @@ class _Cuts:
         self.slow = np.where(np.tri(places, dtype=bool), np.inf, interval_sums(order, groups.cpu_times[0]))
 
     def best(self, request: Request) -> list[int] | None:
-        """Device of each group, or None where nothing fits."""
+        """Device of each group, with about the least largest load of all cuts within the limit; None: there is none."""
         high = self.limit
         cut = self._within(high)
         low = 0.0
@@ -302,6 +305,7 @@ class _Cuts:
         return self._traced(least, origin) if ends[least] <= self.limit else None
 
     def _traced(self, devices: tuple[int, int], origin: dict[tuple[int, int], Any]) -> list[int]:
+        """Device of each group, from the last entry for these numbers of devices back to the first place."""
         device_of, end = [0] * self.groups.count, self.groups.count
         while end:
             kind, start = int(origin[devices][0][end]), int(origin[devices][1][end])
@@ -321,5 +325,5 @@ def _counts(groups: Groups) -> Iterator[tuple[int, int]]:
 
 
 def _before(devices: tuple[int, int]) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Without an accelerator, and without a CPU."""
+    """The numbers of devices with one accelerator less, and with one CPU less."""
     return (devices[0] - 1, devices[1]), (devices[0], devices[1] - 1)

@@ -25,14 +25,13 @@ from .kernel import Kernel
 from .linear_dp import PLANNER as LINEAR_DP
 from .neighbourhood import LargeNeighbourhoodSearch, Run
 
+# Steps of the longest run.
 MAX_STEPS = 64_000_000
 
-# Steps between looks at the clock, compiled; `PLAIN_CHUNK` uncompiled.
-CHUNK = 200_000
+# Steps between looks at the clock, compiled and uncompiled.
+CHUNK, PLAIN_CHUNK = 200_000, 2_000
 
-PLAIN_CHUNK = 2_000
-
-# How coarse the coarsest problem is.
+# Clusters for each device in the coarsest problem.
 CLUSTERS_PER_DEVICE = 8
 
 # Temperatures at the start and at the end, relative to the value; squarings of the power mean.
@@ -68,7 +67,7 @@ class _Search(LargeNeighbourhoodSearch):
         return device_of
 
     def take_starts(self) -> None:
-        """The linearised DP's plan is contiguous and so fits both variants."""
+        """Offer the linearised DP's plan, which is contiguous and so fits both variants."""
         options = {"objective": objective_of(self.request), "orders": 3}
         quick = Request(self.request.problem, options, self.request.limits)
         plan = LINEAR_DP.plan(quick).plan
@@ -146,16 +145,17 @@ class _Search(LargeNeighbourhoodSearch):
         for number in range(chunks):
             if self.ended:
                 break
-            found = kernel.run(
+            better = kernel.run(
                 steps // chunks, hot * factor**number, hot * factor ** (number + 1), squarings, value
             )
-            if found is not None and groups.fits(found):
-                best, value = found, groups.value(found)
+            if better is not None and groups.fits(better):
+                best, value = better, groups.value(better)
         return best
 
 
 def _random_devices(groups: Groups, rng: random.Random) -> list[int]:
-    """Accelerators for what they support, CPUs for the rest and for what costs them nothing."""
+    """A random device for each group: accelerators for what they support, CPUs for the rest and for what costs them
+    nothing."""
     fast, slow = range(groups.accelerators), range(groups.accelerators, groups.devices)
     chosen = []
     for ok, cpu_work in zip(groups.supported, groups.cpu_work, strict=True):
@@ -164,13 +164,13 @@ def _random_devices(groups: Groups, rng: random.Random) -> list[int]:
     return chosen
 
 
-# Groups that exchange much, merged in pairs: a smaller problem on which annealing moves whole regions at once. Merging
-# a coarse problem's pairs again and again gives a ladder of problems; a plan for one is a plan for all below it.
+# Groups that exchange much are merged in pairs: in the smaller problem annealing moves whole regions at once. Merging
+# pairs again and again gives a ladder of problems; a plan for one of them is a plan for all finer ones.
 
-# Nets with more pins say little about which groups belong together.
+# Pins of the widest net that counts: wider ones say little about which groups belong together.
 WIDEST_NET = 40
 
-# Share of what an accelerator has of all work, and of its memory; a pair of groups above it is not merged.
+# A pair of groups is merged up to this share of an accelerator's even part of all work, and of its memory.
 HEAVIEST = 0.25
 
 
@@ -202,7 +202,7 @@ def ladder(groups: Groups, fewest: int, rng: random.Random, device_of: Sequence[
 
 
 def _match(groups: Groups, limit: float, rng: random.Random, device_of: Sequence[int] | None) -> list[int]:
-    """Pairs, greedily in random order: much exchanged for little work, with some chance in it."""
+    """The cluster of each group: pairs that exchange much for little work, chosen greedily and partly by chance."""
     exchanged = _exchanged(groups)
     cluster_of = [-1] * groups.count
     order = list(range(groups.count))
@@ -232,6 +232,7 @@ def _match(groups: Groups, limit: float, rng: random.Random, device_of: Sequence
 
 
 def _exchanged(groups: Groups) -> list[dict[int, float]]:
+    """For each group, the cost of what it exchanges with each other group."""
     shared: list[dict[int, float]] = [{} for _ in range(groups.count)]
     for pins, cost, _ in groups.nets:
         if len(pins) <= WIDEST_NET:
@@ -245,7 +246,7 @@ def _exchanged(groups: Groups) -> list[dict[int, float]]:
 
 
 def merged(groups: Groups, cluster_of: Sequence[int], count: int) -> Groups:
-    """The problem with clusters for groups; without a stage order, which clusters may break."""
+    """The problem with clusters as its groups, and without the stage order, which clusters may break."""
 
     def add(values: Sequence[float]) -> tuple[float, ...]:
         sums = [0.0] * count

@@ -1,7 +1,7 @@
 """Local search as in the paper: random start, the best single reassignment until none gains, restarts.
 
-A start that breaks memory or support is first mended. For contiguous plans the start is a random order cut at
-random places, and every device keeps its place in the chain.
+Of a start that breaks memory or support, the search first lessens the violation. For contiguous plans the start is a
+random order cut at random places, and every device keeps its place in the chain.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ PLANNER = LocalSearch()
 
 
 def _climbed(incumbent: Incumbent) -> Iterator[list[int]]:
+    """What the search reaches from each random start."""
     request, groups = incumbent.request, incumbent.groups
     rng = random.Random(request.limits.seed)
     tables = Tables(groups)
@@ -43,7 +44,7 @@ def _climbed(incumbent: Incumbent) -> Iterator[list[int]]:
 
 
 def _random_devices(groups: Groups, rng: random.Random) -> list[int]:
-    """Any device that can hold the group by itself."""
+    """For each group, a random device that can hold it by itself."""
     first = [0 if ok else groups.accelerators for ok in groups.supported]
     return [rng.randrange(low, groups.devices) if low < groups.devices else 0 for low in first]
 
@@ -66,12 +67,12 @@ def random_chain(groups: Groups, rng: random.Random) -> tuple[list[int], list[in
 
 # ---- Single reassignments: what moving any group to any device would cost, for all at once -----------------
 
-# Relative: a smaller gain may be rounding, and rounding would let the search run in circles.
+# Least relative gain: a smaller one may be rounding, which would let the search run in circles.
 GAIN = 1e-12
 
 
 def mend(groups: Groups, device_of: Sequence[int]) -> list[int]:
-    """Moves groups as long as each move lessens what memory and support are broken by."""
+    """Moves groups as long as each move lessens the violation of memory and support."""
     climb = Climb(Tables(groups), device_of, None)
     while climb.violation > GAIN and climb.step():
         pass
@@ -103,7 +104,7 @@ class Tables:
 
 
 class Climb:
-    """One ascent from one start: always the best single reassignment.
+    """The search from one start: each step is the best single reassignment.
 
     Assignments are compared by (violation, objective). With `stages`, the place of each device in the chain, a
     group may move only as far as its neighbours in the stage order allow.
@@ -118,7 +119,7 @@ class Climb:
 
     @property
     def violation(self) -> float:
-        """Bytes over the memory, in memories, and one for each group on an accelerator that does not support it."""
+        """Excess memory in units of an accelerator's memory, and one for each group on one that does not support it."""
         return self._violations()[1]
 
     @property
@@ -184,9 +185,7 @@ class Climb:
         return total
 
     def _violations(self) -> tuple[Any, float]:
-        """[g, d]: change of the violation by moving group g to device d; and the violation now. A violation
-        counts groups on accelerators that do not support them, and excess memory in units of a device's
-        memory."""
+        """[g, d]: change of the violation by moving group g to device d; and the violation now."""
         tables, groups, home = self.tables, self.tables.groups, self.device
         on_accelerator = np.arange(groups.devices) < groups.accelerators
         wrong = np.where(tables.supported, 0.0, 1.0)

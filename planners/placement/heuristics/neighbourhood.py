@@ -1,4 +1,4 @@
-"""What large-neighbourhood searches share: starts, cycles of runs on all threads, and when it is enough."""
+"""What large-neighbourhood searches share: starts, cycles of runs on all threads, and when a value is good enough."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ....instances.placement.plan import PlacementPlan
 from ...contract import Outcome, Request
 from ...search import Incumbent
 
-# A relative gap that nobody needs to close.
+# Relative gap to a bound at which every search ends.
 ENOUGH = 1e-9
 
 # Finds an assignment, in a thread of its own.
@@ -19,7 +19,7 @@ Run = Callable[[], "list[int] | None"]
 
 
 class LargeNeighbourhoodSearch(ABC):
-    """With several threads each makes its own run; the incumbent hears of all of them after a cycle."""
+    """With several threads each makes its own run; after a cycle their plans are offered to the incumbent."""
 
     def __init__(self, request: Request, incumbent: Incumbent, cycles: int) -> None:
         self.request = request
@@ -35,11 +35,11 @@ class LargeNeighbourhoodSearch(ABC):
 
     @abstractmethod
     def take_starts(self) -> None:
-        """Offer what is quickly found; `cycles` may fall to 0 where nothing can come of them."""
+        """Offer plans that are quick to make; set `cycles` to 0 where a search cannot improve on them."""
 
     @abstractmethod
     def run(self, cycle: int, thread: int, rng: random.Random) -> Run:
-        """What one thread does in a cycle. It has to end soon where `ended`."""
+        """What one thread does in a cycle. It has to end soon after `ended` has become true."""
 
     @property
     def ended(self) -> bool:
@@ -85,10 +85,10 @@ class LargeNeighbourhoodSearch(ABC):
         with ThreadPoolExecutor(threads) as pool:
             tasks = [pool.submit(run) for run in runs]
             try:
-                found = [task.result() for task in tasks]
+                assignments = [task.result() for task in tasks]
             except BaseException:
                 self._interrupted = True  # an interrupt: the threads see it at their next look at the clock
                 raise
-        for assignment in found:
+        for assignment in assignments:
             if assignment is not None:
                 self.incumbent.offer(assignment)

@@ -19,15 +19,16 @@ from ..orders import gathered_order
 from .linear_dp import MAX_GROUPS, best_cuts, too_many
 from .local_search import mend
 
-# Per mille that METIS may deviate from equal parts.
+# Imbalances that are tried: how much METIS may deviate from equal parts, in per mille.
 IMBALANCES = (1, 10, 30, 100, 300, 1000)
 
+# Seeds that are tried for each imbalance.
 SEEDS = 3
 
-# METIS counts in whole numbers of 32 bits: all weights together are about this.
+# Sum of all weights, about: METIS counts in whole numbers of 32 bits.
 SCALE = 10_000_000
 
-# Nets with more pins become stars: a clique would have too many edges.
+# Pins up to which a net becomes a clique; wider nets become stars, since a clique would have too many edges.
 WIDEST_CLIQUE = 24
 
 
@@ -38,11 +39,11 @@ class Partition:
         incumbent = Incumbent(request, groups)
         if contiguous and groups.count > MAX_GROUPS:
             return too_many(incumbent, MAX_GROUPS)
-        found = (
+        plans = (
             best_cuts(groups, gathered_order(groups, parts)) if contiguous else mend(groups, parts)
             for parts in _partitions(metis, groups, request.limits.seed)
         )
-        return incumbent.tried(found, "no partition could be made to fit the memory")
+        return incumbent.tried(plans, "no partition could be made to fit the memory")
 
 
 PLANNER = Partition()
@@ -60,7 +61,7 @@ def _metis() -> Any:
 
 
 def _partitions(metis: Any, groups: Groups, seed: int) -> Iterator[list[int]]:
-    """Device of each group, by imbalance, seed and whether CPUs take part from the beginning."""
+    """Device of each group, for each imbalance and seed, without CPUs and with them."""
     starts, ends, weights = _graph(groups)
     work = _whole(groups.work)
     for imbalance, number, shares in product(IMBALANCES, range(SEEDS), _shares(groups)):
@@ -94,7 +95,7 @@ def _shares(groups: Groups) -> list[list[tuple[int, float]]]:
 
 
 def _graph(groups: Groups) -> tuple[list[int], list[int], list[int]]:
-    """Neighbours in compressed rows, with whole weights; a net of n pins spreads its cost over their pairs."""
+    """Neighbours in compressed rows, with whole weights; each edge of a net of n pins gets 1 / (n - 1) of its cost."""
     cost: dict[tuple[int, int], float] = {}
     for pins, price, _ in groups.nets:
         clique = len(pins) <= WIDEST_CLIQUE

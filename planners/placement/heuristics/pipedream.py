@@ -1,7 +1,7 @@
 """PipeDream's partitioner: the graph is contracted to a path at its articulation points, the path is cut optimally.
 
-Unless asked to check it, the published script ignores memory, and so does this planner: its plans may violate it, and
-then the referee and a message say so.
+The published script ignores memory unless asked to check it. This planner always ignores it: its plans may need more
+memory than there is, and then the referee and a message say so.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ def contract_to_path(
 
 
 def _with_idle(graph: nx.DiGraph[int], idle: Sequence[int], blocks: Sequence[Sequence[int]]) -> list[list[int]]:
+    """The blocks with each idle group in the block of its first reader or, without one, of its last producer."""
     block_of = {g: number for number, block in enumerate(blocks) for g in block}
     members = [list(block) for block in blocks]
     for g in idle:
@@ -77,8 +78,8 @@ def _with_idle(graph: nx.DiGraph[int], idle: Sequence[int], blocks: Sequence[Seq
 def _path(work: Sequence[float], graph: nx.DiGraph[int]) -> list[list[int]]:
     """The blocks of one connected part, along its heaviest path.
 
-    Stations of the path stand at odd coordinates; what connects two of them stretches over all coordinates
-    between, what hangs on one is merged with it. Blocks are what remains apart.
+    Stations of the path stand at odd coordinates. A branch between two stations stretches over all coordinates between
+    them; one that hangs on a single station stands where that station is. Stretches that overlap make up one block.
     """
     import networkx as nx
 

@@ -21,7 +21,7 @@ from .world import UNPLACED, Incumbent, World, world_of
 
 class LatencyCpu:
     def plan(self, request: Request) -> Outcome:
-        """Every node as soon as its inputs are there; where there are no CPUs there is no such plan."""
+        """Every node runs on the CPUs as soon as its inputs are there; without CPUs there is no such plan."""
         incumbent = Incumbent(request, world_of(request))
         if not request.problem.cpus:
             return incumbent.outcome(Stop.COMPLETED, "the problem has no CPU")
@@ -38,9 +38,9 @@ class _Borrowed:
     its_options: tuple[OptionSpec, ...]
 
     def plan(self, request: Request) -> Outcome:
-        own = {spec.name: spec.default for spec in self.its_options}
+        options = {spec.name: spec.default for spec in self.its_options}
         board = Board(started=request.board.started)
-        answer = load_address(self.lent_from).plan(Request(request.problem, own, request.limits, board=board))
+        answer = load_address(self.lent_from).plan(Request(request.problem, options, request.limits, board=board))
         world = world_of(request)
         incumbent = Incumbent(request, world)
         if not isinstance(answer.plan, PlacementPlan):
@@ -66,7 +66,7 @@ PARTITION = _Borrowed(
 )
 
 
-# Greedy list scheduling: nodes in topological order, each where its result is there first; or pieces filled up.
+# Greedy list scheduling (`listed`), and accelerators filled one after the other (`filled`).
 
 
 class LatencyGreedy:
@@ -83,7 +83,7 @@ GREEDY = LatencyGreedy()
 
 
 def class_orders(problem: PlacementProblem) -> Iterator[list[int]]:
-    """Classes by their first node: breadth first, depth first, and by the longest way that is still ahead."""
+    """Classes by their first node: in the problem's order, depth first, and depth first along the longest way ahead."""
     class_of = {i: c for c, members in enumerate(problem.color_classes) for i in members}
     ahead = [0.0] * len(problem.nodes)
     for v in reversed(problem.topological_order):
@@ -122,7 +122,7 @@ def filled(world: World, order: Sequence[int]) -> list[int] | None:
 
 
 def listed(world: World, order: Sequence[int]) -> list[int] | None:
-    """Each class where all that is placed so far is finished first; what is not placed yet takes no part."""
+    """Each class where everything placed so far then ends soonest; nodes that are not placed yet take no part."""
     place = [UNPLACED] * len(world.problem.nodes)
     used = [0.0] * world.accelerators
     for c in order:
@@ -144,7 +144,7 @@ def listed(world: World, order: Sequence[int]) -> list[int] | None:
 
 
 def _choices(world: World, c: int, used: Sequence[float], place: Sequence[int]) -> Iterator[int]:
-    """The latest accelerators first, where the neighbours are; one untouched accelerator is like another; then CPUs."""
+    """Places for a class: later accelerators first, where its neighbours are, with one of the empty ones; CPUs last."""
     if world.allowed[c]:
         busy = {world.device(at) for at in place if at > 0}
         fresh = next((d for d in range(world.accelerators) if d not in busy), None)

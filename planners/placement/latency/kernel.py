@@ -1,7 +1,7 @@
 """The inner loops of the latency planners, written for compilation: evaluate a placement, and anneal it.
 
-`place[v]` is 0 for the pool of CPUs, 1 + d q + j for piece j of accelerator d, and -1 for a node that is not there
-yet. It works on arrays alone and runs as it stands on small inputs, compiled by numba on larger ones.
+`place[v]` is 0 for the pool of CPUs, 1 + d q + j for piece j of accelerator d, and -1 for a node that has no place yet.
+The loops work on arrays alone. On small inputs they run as plain Python, on larger ones compiled by numba.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+# All bits of a machine word.
 WORD = 0xFFFFFFFFFFFFFFFF
 # The value of what cannot run: pieces that wait for each other.
 NEVER = 1e300
@@ -37,7 +38,7 @@ class Tables(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Paper that evaluations write on: no memory is asked for while they run."""
+    """Arrays in which evaluations work. A unit is a node on the CPUs, or a slot: a piece of an accelerator."""
 
     missing: Any  # [unit]: nodes first, then slots
     ready: Any
@@ -47,7 +48,7 @@ class Scratch(NamedTuple):
     head: Any
     following: Any  # [node]
     finish: Any
-    """[unit]: what an evaluation leaves behind."""
+    """[unit]: when it ends, as the last evaluation says."""
 
 
 class Moves(NamedTuple):
@@ -58,12 +59,12 @@ class Moves(NamedTuple):
     old: Any
     mark: Any
     used: Any
-    """[accelerator]: bytes that its nodes take."""
+    """[accelerator]: total size of its nodes."""
     best: Any
 
 
 def evaluate(tables: Any, scratch: Any, place: Any) -> float:
-    """The latency, or `NEVER`."""
+    """The latency of the nodes that are placed, or `NEVER`."""
     after_start, after = tables[0], tables[1]
     cpu_work, slots, pieces = tables[5], tables[13], tables[12]
     missing, ready, queue, load = scratch[:4]
@@ -94,7 +95,7 @@ def evaluate(tables: Any, scratch: Any, place: Any) -> float:
 
 
 def _first(place: Any, slots: int, missing: Any, queue: Any) -> int:
-    """Units that wait for nothing enter the queue; how many they are."""
+    """Put the units that wait for nothing into the queue; return their number."""
     nodes = place.shape[0]
     filled = 0
     for unit in range(nodes + slots):
@@ -105,7 +106,7 @@ def _first(place: Any, slots: int, missing: Any, queue: Any) -> int:
 
 
 def _tell(other: int, end: float, filled: int, missing: Any, ready: Any, queue: Any) -> int:
-    """One thing less to wait for; the last one lets the unit into the queue."""
+    """Tell a unit that one thing it waits for has ended; after the last it joins the queue. Returns its length."""
     ready[other] = max(ready[other], end)
     missing[other] -= 1
     if missing[other] == 0:
@@ -115,6 +116,7 @@ def _tell(other: int, end: float, filled: int, missing: Any, ready: Any, queue: 
 
 
 def _units(place: Any, slots: int) -> int:
+    """Number of units: all slots, and the nodes on CPUs."""
     units = slots
     for v in range(place.shape[0]):
         if place[v] == 0:
@@ -123,7 +125,7 @@ def _units(place: Any, slots: int) -> int:
 
 
 def _prepare(tables: Any, scratch: Any, place: Any) -> None:
-    """Loads of slots, and how much every unit waits for."""
+    """Compute the loads of slots, and for how many things every unit waits."""
     after_start, after = tables[0], tables[1]
     work, transfer, slots, pieces = tables[4], tables[6], tables[13], tables[12]
     missing, ready, load = scratch[0], scratch[1], scratch[3]
@@ -204,7 +206,7 @@ def _fill_memory(tables: Any, moves: Any, place: Any) -> None:
 
 
 def _propose(tables: Any, moves: Any, place: Any) -> int:
-    """One class, or a node with all before (or behind) it in its piece, goes elsewhere; how many nodes have moved."""
+    """Move one class, or a node with all before (or behind) it in its piece; return the number of moved nodes."""
     random = moves[0]
     slots, has_cpu, pieces = tables[13], tables[14], tables[12]
     v = _below(place.shape[0], random)
@@ -226,7 +228,7 @@ def _propose(tables: Any, moves: Any, place: Any) -> int:
 
 
 def _next_door(tables: Any, random: Any, place: Any, v: int, target: int) -> int:
-    """Where some neighbour is."""
+    """The place of a random neighbour of v; `target` if it has none."""
     after_start, after, before_start, before = tables[0], tables[1], tables[2], tables[3]
     behind, ahead = before_start[v + 1] - before_start[v], after_start[v + 1] - after_start[v]
     if behind + ahead == 0:
@@ -238,6 +240,7 @@ def _next_door(tables: Any, random: Any, place: Any, v: int, target: int) -> int
 
 
 def _put(moves: Any, place: Any, v: int, target: int, count: int) -> int:
+    """Move v, and note it as number `count` of the nodes that moved; return their number."""
     changed, old, mark = moves[1], moves[2], moves[3]
     changed[count], old[count] = v, place[v]
     mark[v] = 1
@@ -246,7 +249,7 @@ def _put(moves: Any, place: Any, v: int, target: int, count: int) -> int:
 
 
 def _spread(tables: Any, moves: Any, place: Any, source: int, target: int, count: int, forward: bool) -> int:
-    """Move along all nodes of the piece that are reached from those that moved; returns the number of moved nodes."""
+    """Take along all nodes of the piece that are reached from those that moved; return the number of moved nodes."""
     start, reached = (tables[0], tables[1]) if forward else (tables[2], tables[3])
     changed, mark = moves[1], moves[3]
     i = 0
@@ -261,6 +264,7 @@ def _spread(tables: Any, moves: Any, place: Any, source: int, target: int, count
 
 
 def _complete_classes(tables: Any, moves: Any, place: Any, target: int, count: int) -> int:
+    """Take along the nodes of moved classes that are on another device; return the number of moved nodes."""
     class_of, class_start, class_nodes, pieces = tables[9], tables[10], tables[11], tables[12]
     changed, mark = moves[1], moves[3]
     device = (target - 1) // pieces if target > 0 else -1
@@ -275,7 +279,7 @@ def _complete_classes(tables: Any, moves: Any, place: Any, target: int, count: i
 
 
 def _fits(tables: Any, moves: Any, place: Any, count: int) -> bool:
-    """Brings the memory up to date, and says whether all is allowed."""
+    """Bring the memory up to date after a move, and say whether it keeps to memory and support."""
     sizes, allowed, pieces, capacity = tables[7], tables[8], tables[12], tables[15]
     changed, old, used = moves[1], moves[2], moves[4]
     fits = True

@@ -1,4 +1,4 @@
-"""Large-neighbourhood search for latency: annealing over the pieces of classes and of whole ends of pieces.
+"""Large-neighbourhood search for latency: annealing that moves classes, and whole ends of pieces, to other pieces.
 
 Cycles start by turns from the best plan and from the other starts (greedy, all on the CPUs, the best row of cells, the
 linearised DP's split); with several threads each makes its own run.
@@ -21,7 +21,7 @@ from ..heuristics.neighbourhood import LargeNeighbourhoodSearch, Run
 from .baselines import GREEDY, LINEAR_DP
 from .world import Annealing, Incumbent, World, world_of
 
-# Temperatures relative to the value: from elsewhere, from the best plan, at the end.
+# Temperatures relative to the value: at the beginning from other starts and from the best plan, and at the end.
 HOT, WARM, COLD = 0.1, 0.02, 1e-5
 
 # Steps between looks at the clock, compiled and not.
@@ -58,7 +58,8 @@ class _Search(LargeNeighbourhoodSearch):
         return place if place is not None and self._take(place) else None
 
     def take_starts(self) -> None:
-        """The linearised DP is quick unless the graph is large; its share of the time is limited."""
+        """Take all on the CPUs, the greedy plan, the rows of cells, and the linearised DP's split, which is quick only
+        for graphs that are not large: it is limited to 1000 nodes and a share of the time."""
         self._take([0] * len(self.request.problem.nodes))
         self._borrow(GREEDY.plan, self.request)
         with clock.within(self.request.seconds_left()):
@@ -75,6 +76,7 @@ class _Search(LargeNeighbourhoodSearch):
             self.cycles = 0  # there is nothing to move, or nowhere to move it
 
     def _borrow(self, planner: Callable[[Request], Outcome], request: Request) -> None:
+        """Take the plan of another planner, which posts on a board of its own."""
         board = Board(started=request.board.started)
         plan = planner(replace(request, board=board, warm_start=None)).plan
         place = self.world.places(plan) if isinstance(plan, PlacementPlan) else None
@@ -82,7 +84,7 @@ class _Search(LargeNeighbourhoodSearch):
             self._take(place)
 
     def _take(self, place: list[int]) -> bool:
-        """A start that breaks no rule; the best is an incumbent from now on."""
+        """Keep and offer a start that breaks no rule; False: it breaks one."""
         if not self.world.fits(place) or not math.isfinite(self.world.latency(place)):
             return False
         if place not in self.starts:
@@ -113,17 +115,17 @@ class _Search(LargeNeighbourhoodSearch):
             if self.ended:
                 break
             top = scale * hot * factor**number
-            found = annealing.run(steps // chunks, top, top * factor, value)
-            if found is not None:
-                best, value = found, annealing.latency(found)
+            better = annealing.run(steps // chunks, top, top * factor, value)
+            if better is not None:
+                best, value = better, annealing.latency(better)
         return best
 
 
-# A start for graphs that are rows of cells: the plan that the bound by cells has in mind, as far as it can be had.
+# A start for graphs that are rows of cells: a plan of the row that the bound by cells has chosen.
 
 
 def cell_places(world: World) -> Iterator[list[int]]:
-    """With one piece per accelerator, and with as many as there may be, where they find a place."""
+    """Placements with one piece per accelerator, and with as many as there may be, where the accelerators have room."""
     for pieces in sorted({1, world.pieces}):
         stages = stages_of_row(atoms_of(world.problem, pieces))
         place = None if stages is None else _placed(world, stages)

@@ -1,4 +1,4 @@
-"""Between plans and the kernel: arrays, places, and the choice between compiled and plain."""
+"""What stands between plans and the kernel: arrays, places, and the choice of compiled or plain code."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from . import kernel
 # Nodes from which on compiling pays: the first time it takes seconds, later a moment to load the machine code.
 COMPILED_FROM = 24
 
+# The place of a node that has none yet.
 UNPLACED = -1
 
 
@@ -49,12 +50,13 @@ class World:
         self._evaluate: Callable[..., float] = function
 
     def latency(self, place: Sequence[int], scratch: kernel.Scratch | None = None) -> float:
-        """`inf` where pieces wait for each other. Memory, support and colours are not looked at."""
+        """The latency of the nodes that are placed; `inf` where pieces wait for each other. Memory, support and colours
+        are not looked at."""
         value = float(self._evaluate(self.tables, scratch or self.scratch, np.array(place, dtype=np.int64)))
         return math.inf if value >= kernel.NEVER else value
 
     def fits(self, place: Sequence[int]) -> bool:
-        """Memory, support, colours and whether there are CPUs at all."""
+        """Does the placement keep to memory, support and colours, and use CPUs only if there are any?"""
         used = [0.0] * self.accelerators
         for c, members in enumerate(self.classes):
             devices = {self.device(place[i]) for i in members}
@@ -73,13 +75,13 @@ class World:
     # ---- plans ------------------------------------------------------------------------------------------
 
     def plan(self, place: Sequence[int]) -> PlacementPlan:
-        """All that is not on an accelerator is on the first CPU."""
+        """The plan of a placement; all nodes that are not on an accelerator are on the first CPU."""
         ids = [node.id for node in self.problem.nodes]
         devices = []
         for d in range(self.problem.accelerators):
             mine = range(1 + d * self.pieces, 1 + (d + 1) * self.pieces)
-            held = [tuple(ids[v] for v, at in enumerate(place) if at == slot) for slot in mine]
-            pieces = tuple(piece for piece in held if piece)
+            nodes_of = [tuple(ids[v] for v, at in enumerate(place) if at == slot) for slot in mine]
+            pieces = tuple(piece for piece in nodes_of if piece)
             devices.append(Device(f"acc{d}", "accelerator", tuple(i for piece in pieces for i in piece), pieces))
         for c in range(self.problem.cpus):
             pool = tuple(ids[v] for v, at in enumerate(place) if at == 0) if c == 0 else ()
@@ -87,7 +89,7 @@ class World:
         return PlacementPlan(tuple(devices))
 
     def places(self, plan: PlacementPlan) -> list[int] | None:
-        """The plan's pieces; None where it is no plan, or an accelerator needs more pieces than it may have."""
+        """The place of each node; None where it is no plan, or an accelerator needs more pieces than it may have."""
         try:
             evaluation = evaluation_of(self.problem, plan, objective="latency")
         except NotAnAssignmentError:
@@ -133,7 +135,7 @@ class World:
         )
 
     def paper(self) -> kernel.Scratch:
-        """Scratch paper for one thread."""
+        """Scratch arrays for one thread."""
         nodes, units = len(self.problem.nodes), len(self.problem.nodes) + self.slots
         return kernel.Scratch(
             np.zeros(units, dtype=np.int64),
@@ -174,8 +176,8 @@ class Annealing:
     def run(self, steps: int, hot: float, cold: float, value: float) -> list[int] | None:
         """Anneal on; the best placement met, if it is better than `value`. Temperatures are times."""
         goal = value * (1 - 1e-12) if math.isfinite(value) else kernel.NEVER
-        found = self._anneal(self.world.tables, self.scratch, self.moves, self.place, steps, hot, cold, goal)
-        return [int(at) for at in self.moves.best] if found < goal else None
+        reached = self._anneal(self.world.tables, self.scratch, self.moves, self.place, steps, hot, cold, goal)
+        return [int(at) for at in self.moves.best] if reached < goal else None
 
 
 # ---- The best placement that a latency planner has seen, and the bound to measure it by --------------------
@@ -196,7 +198,8 @@ class Incumbent(incumbent.Incumbent):
 
 
 def lower_bound(problem: PlacementProblem) -> float | None:
-    """The longest path with every node on the faster kind of device that can run it, without any transfer."""
+    """A bound on all plans: the longest path with every node on the faster kind of device that can run it, without
+    transfers; None where some node can run nowhere."""
     finish = [0.0] * len(problem.nodes)
     for v in problem.topological_order:
         node = problem.nodes[v]

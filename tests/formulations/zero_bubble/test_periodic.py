@@ -268,3 +268,19 @@ def test_what_has_no_steady_state_is_refused_in_words() -> None:
         CP.check(loop(0, 0, turns=1), {})
     with pytest.raises(NativeOnlyError, match="mip-periodic"):
         CP.build(shape("v"), {}, native=False)
+
+
+def test_blocks_without_time_share_an_instant_with_those_of_an_earlier_micro_batch() -> None:
+    """At one instant the earlier micro-batch comes first: nothing has to wait a hair for it."""
+    blocks = (
+        Block("take", "F", ("d0",), 0, memory={"d0": 2}),
+        Block("give", "B", ("d0",), 0, memory={"d0": -2}),
+        Block("long", "F", ("d1",), 3),
+    )
+    devices = (ScheduleDevice("d0", 2), ScheduleDevice("d1"))
+    problem = ScheduleProblem(devices, blocks, (BlockEdge("take", "give", 3),))
+    plan = PeriodicSchedulePlan(Fraction(3), {"take": Fraction(0), "give": Fraction(3), "long": Fraction(0)})
+    assert not verify_schedule(problem, plan)
+    timed = laid_out(facts_of(problem), plan).timed()
+    assert timed is not None
+    assert timed.period == 3

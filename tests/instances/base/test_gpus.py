@@ -114,10 +114,10 @@ def test_gpus_that_are_no_product_are_refused() -> None:
     with pytest.raises(InputError) as caught:
         devices_and_gpu("12xh100")[1].levels(12)
     assert str(caught.value) == (
-        "devices are 12 h100-80gb, which is no product of nodes with 8 GPUs; "
+        "devices are 12 h100-80gb, which do not fill nodes of 8 GPUs; "
         "give a multiple of 8, or say with --levels which GPUs are linked how."
     )
-    with pytest.raises(InputError, match="148 gb200-186gb, which is no product of nodes with 72"):
+    with pytest.raises(InputError, match="148 gb200-186gb, which do not fill nodes of 72"):
         known_gpu("gb200").levels(148)  # 37 racks with four GPUs of each would be one
 
 

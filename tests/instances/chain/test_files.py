@@ -76,7 +76,7 @@ def test_what_a_chain_has_not_cannot_be_overridden(tmp_path: Path) -> None:
     save(ODD, path)
     with pytest.raises(UsageError, match="--cpus is for placement"):
         load(path, cpus=1)
-    with pytest.raises(UsageError, match="--inference is for PipeDream profiles"):
+    with pytest.raises(UsageError, match="--inference is for profiles and tables"):
         load(path, training=False)
     with pytest.raises(UsageError, match="bytes per second, but the chain's time_unit is null"):
         load(path, bandwidth=1)

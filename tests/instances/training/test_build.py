@@ -118,7 +118,7 @@ def test_packaged_problems_come_back_from_their_files(recipe: Any) -> None:
         ),
         ({"model": "./nothing"}, "nothing: file does not exist; check the path."),
         ({"model": "nothing.json"}, "nothing.json: file does not exist; check the path."),
-        ({"devices": "12xh100"}, "devices are 12 h100-80gb, which is no product of nodes with 8 GPUs; give"),
+        ({"devices": "12xh100"}, "devices are 12 h100-80gb, which do not fill nodes of 8 GPUs; give"),
         ({"devices": "h100"}, "devices are 'h100'; give their number and name, as in \"64xh100-80gb\"."),
         ({"devices": "8xa100"}, "The GPU 'a100' has several sizes; say a100-40gb or a100-80gb."),
         (

@@ -175,6 +175,12 @@ def test_the_even_split_of_a_graph_is_as_long_as_its_simulation() -> None:
     assert even.value > 0.0850733
 
 
+def test_an_even_split_of_a_graph_tells_its_micro_batches_where_the_plan_has_others() -> None:
+    """They are its best ones, also where somebody asks for a plan with others, which may then be slower."""
+    assert "one stage behind the other) with micro-batches of " in sentence("mmt-8", "graphpipe", micro_batch=64)
+    assert "behind the other) would" in sentence("mmt-8", "spp-pipedream", micro_batch=4)
+
+
 def test_an_even_split_is_not_compared_with_itself() -> None:
     said = sentence("tiny-stages", "equi")
     assert said.endswith("; this is an even split (as many layers in each stage, the same degrees for all).")

@@ -174,8 +174,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"kind": "chain", "efficiency": 0.9}, "--efficiency is for staging problems, and this is a chain"),
     ({"kind": "chain", "in_flight": 2}, "--in-flight is for placement problems, and this is a chain"),
     ({"kind": "placement", "recompute": True}, "--recompute is for chain and staging problems"),
-    ({"kind": "chain", "levels": ((2, 1e3),)}, "--levels is for staging problems"),
-    ({"kind": "chain", "batch": 2}, "--batch is for staging problems and graph pipelines"),
+    ({"kind": "chain", "levels": ((2, 1e3),)}, "--levels is for staging and training problems"),
+    ({"kind": "chain", "batch": 2}, "--batch is for staging, graph-pipeline, schedule and training problems"),
     ({"kind": "staging", "cpus": 1}, "--cpus is for placement problems"),
     (
         {"kind": "placement", "memory_bytes": 20.0},

@@ -86,7 +86,7 @@ def test_a_chain_beside_three_others(zero: int, forward: int, backward: int, cop
     [
         ("staging", {"zero": 1}, "add --data-parallel"),
         ("chain", {"zero": 1}, "--replicas 8"),
-        ("chain", {"replicas": 2}, "--replicas divide memory by --zero alone"),
+        ("chain", {"replicas": 2}, "--replicas divides memory only together with --zero"),
         ("placement", {"zero": 1}, "--zero is for chain and staging problems"),
         ("staging", {"zero": 4, "data_parallel": True}, "give a ZeRO stage"),
         ("chain", {"zero": 3, "replicas": 2, "memory_bytes": 10.0}, "no room for gathered weights"),

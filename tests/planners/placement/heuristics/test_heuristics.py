@@ -230,4 +230,4 @@ def test_too_many_groups_are_refused_with_the_most_that_the_planner_takes(
     monkeypatch.setattr(linear_dp, constant, 1)
     result = pipeplan.solve("tiny-chain", planner=planner, options=options)
     assert (result.stop, result.plan) == (Stop.MEMORY, None)
-    assert any("groups are too many, 1 the most" in message for message in result.messages)
+    assert any("groups are too many: this planner takes at most 1" in message for message in result.messages)
