@@ -44,8 +44,8 @@ def answer(problem: Problem, result: Result, view: PlanView | None, rules: Rules
         return no_plan(problem, result)
     if view is None or result.objective is None:
         return "The plan breaks a rule of the problem."
-    told = (how_good(problem, result), _than_start(result, result.objective))
-    return about_plan(problem, result.plan, view, rules, result.objective, *told)
+    phrases = (how_good(problem, result), _than_start(result, result.objective))
+    return about_plan(problem, result.plan, view, rules, result.objective, *phrases)
 
 
 def _than_start(result: Result, value: float) -> str:

@@ -197,7 +197,7 @@ def _beside(count: int) -> str:
 
 
 def measured_in_words(answer: Answer) -> Iterator[str]:
-    """What the runs said, and what they made of the shortlist."""
+    """Sentences on the given runs, and on how they changed the shortlist."""
     if answer.measured is None:
         return
     yield from answer.measured.sentences()
@@ -233,10 +233,10 @@ def lost_in_words(answer: Answer, judged: Judged) -> str:
     if judged.plan == best.plan:
         return "This is the best configuration of the scope."
     slower = seconds - least
-    told = {name: value for name, value in lost.items() if abs(value) >= WORTH_TELLING * least}
-    rest = slower - sum(told.values())
-    order = sorted(told, key=lambda name: -abs(told[name]))
-    parts = [f"{name} {told[name]:+.3g} s" for name in order]
+    large = {name: value for name, value in lost.items() if abs(value) >= WORTH_TELLING * least}
+    rest = slower - sum(large.values())
+    order = sorted(large, key=lambda name: -abs(large[name]))
+    parts = [f"{name} {large[name]:+.3g} s" for name in order]
     if abs(rest) >= WORTH_TELLING * least:
         parts.append(f"all else {rest:+.3g} s")
     word = "slower" if slower >= 0 else "faster"

@@ -122,7 +122,7 @@ def of_staging(curve: Curve) -> Front:
 
 
 def of_schedule(curve: Curve) -> Front:
-    """What is minimised against the memory of a device, beside the best of the named rules."""
+    """The value that is minimised against the memory of a device, beside the best of the named rules."""
     unit = memory_unit(curve.problem.memory_unit)
     return _of_memory(curve, str(curve.settings.options["objective"]), unit, "best named rule")
 

@@ -32,9 +32,9 @@ def iteration_of(problem: Problem, plan: Plan) -> Simulation | None:
 
     batch = kind_of(problem).batch
     try:
-        one = pipeline_of(problem, plan, micro_batches=None if batch else 1)
-        count = None if batch else FOR_EACH_STAGE * len(one.stages)
-        if len(one.stages) * (count or one.mini_batch) > MOST_PASSES:
+        pipeline = pipeline_of(problem, plan, micro_batches=None if batch else 1)
+        count = None if batch else FOR_EACH_STAGE * len(pipeline.stages)
+        if len(pipeline.stages) * (count or pipeline.mini_batch) > MOST_PASSES:
             return None
         simulation = simulate(problem, plan, micro_batches=count)
     except (PipeplanError, DeadlockError):
@@ -77,8 +77,8 @@ class Iteration:
         )
         if self.samples_per_second is None:
             rates = ((self.counted_per_second, self.counted),)
-        told = (f"{_in_digits(rate)} {what}/s" for rate, what in rates if rate is not None)
-        facts = ", ".join([amount(self.time, self.time_unit), *told])
+        rates_in_words = (f"{_in_digits(rate)} {what}/s" for rate, what in rates if rate is not None)
+        facts = ", ".join([amount(self.time, self.time_unit), *rates_in_words])
         return (
             f"one iteration of {several(self.count, self.counted.removesuffix('s'))}{usual}: {facts}; "
             f"devices of the plan idle {percent(self.idle)} of it"

@@ -62,7 +62,7 @@ def _size(problem: Problem, memory: float) -> str:
 
 
 def changed(problem: Problem, worth: Worth) -> str:
-    """What the change makes of the cluster: 10 devices, 1 GB more memory (33 GB)."""
+    """The change in words that name what it leads to: 10 devices, 1 GB more memory (33 GB)."""
     other = worth.problem
     if other is None or type(other) is not type(problem):
         return worth.change
@@ -76,8 +76,8 @@ def changed(problem: Problem, worth: Worth) -> str:
 
 
 def _line(problem: Problem, worth: Worth, unit: str | None) -> str:
-    told = [_value(worth.result, unit), *([_difference(worth)] if _difference(worth) else [])]
-    return f"{changed(problem, worth)}: {', '.join(told)} ({worth.result.stop})"
+    phrases = [_value(worth.result, unit), *([_difference(worth)] if _difference(worth) else [])]
+    return f"{changed(problem, worth)}: {', '.join(phrases)} ({worth.result.stop})"
 
 
 def _value(result: Result, unit: str | None) -> str:

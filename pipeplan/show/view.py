@@ -110,7 +110,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What runs in a lane for a while."""
+    """A pass, transfer or other task in a lane."""
 
     lane: str
     start: float
@@ -129,7 +129,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """What runs when; a timeline without bars has only its summary, which says why."""
+    """Lanes and what runs in them when; a timeline without bars has only its summary, which says why."""
 
     title: str
     lanes: tuple[str, ...]
@@ -269,7 +269,7 @@ class Views(Protocol):
     """What a module of `show.views` has for its kind; some have more, which is asked for by name."""
 
     def facts(self, problem: Any) -> dict[str, Any]:
-        """What is shown of a problem beside its name."""
+        """The facts of a problem that are shown beside its name."""
         ...
 
     def value_name(self, rules: Rules) -> str:

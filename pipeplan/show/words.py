@@ -43,7 +43,7 @@ def rate(amount: float, time_unit: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUnit:
-    """What amounts of memory are counted in. Bytes are told in the multiple that suits them, all else as it is."""
+    """The unit of amounts of memory. Bytes are written in the multiple that suits them, other units as they are."""
 
     name: str | None = None
     """Name of the unit; None: bytes; empty: the source does not say."""

@@ -183,8 +183,8 @@ class _Study:
         if result.plan is not None and result.objective is not None and result.verified:
             fullest = kind_of(self.problem).held
             assert fullest is not None, self.problem.kind
-            held = enough(fullest(self.problem, result.plan, result.options))
-            limit = held if amount is None else min(held, amount)
+            need = enough(fullest(self.problem, result.plan, result.options))
+            limit = need if amount is None else min(need, amount)
             candidate = Candidate(result.plan, result.objective, limit, str(self.name))
         if limit is None:
             return None

@@ -35,10 +35,10 @@ def per_cent(value: float) -> str:
 
 def chart(picture: Element, label: str, *extra: Element | None, above: Element | None = None) -> Element:
     """A picture with the line that says what is under the pointer or the focus."""
-    said = tag(
+    status = tag(
         "div", {"class": "said", "aria-live": "polite"}, "Point at a mark, or reach it with Tab and the arrow keys."
     )
-    return tag("div", {"class": "chart", "role": "group", "aria-label": label}, above, picture, said, *extra)
+    return tag("div", {"class": "chart", "role": "group", "aria-label": label}, above, picture, status, *extra)
 
 
 def scrolled(picture: Element) -> Element:
@@ -59,8 +59,8 @@ def svg(height: float, label: str, *children: Element) -> Element:
 
 def mark(name: str, attributes: dict[str, object], title: str, kind: str = "") -> Element:
     """A shape that can be pointed at."""
-    told = {"class": f"mark {kind}".rstrip(), "role": "img", "aria-label": title}
-    return tag(name, {**told, **attributes}, tag("title", None, title))
+    description = {"class": f"mark {kind}".rstrip(), "role": "img", "aria-label": title}
+    return tag(name, {**description, **attributes}, tag("title", None, title))
 
 
 def axis(x: Scale, y: float, title: str) -> list[Element]:

@@ -261,9 +261,13 @@ def _slider(slider: Slider) -> Element:
     numbers = {"min": slider.low, "max": slider.high, "step": slider.step, "value": slider.value}
     # Every digit counts: a rounded limit would be another one.
     exact = {name: "any" if number is None else repr(number) for name, number in numbers.items()}
-    known = {"id": slider.key, "type": "range", "data-setting": slider.key, "data-name": slider.name}
-    told = {"for": slider.key, "data-unit": slider.unit, "data-zero": slider.zero, "aria-live": "off"}
-    parts = [tag("label", {"for": slider.key}, slider.name), tag("output", told), tag("input", {**known, **exact})]
+    input_attributes = {"id": slider.key, "type": "range", "data-setting": slider.key, "data-name": slider.name}
+    output_attributes = {"for": slider.key, "data-unit": slider.unit, "data-zero": slider.zero, "aria-live": "off"}
+    parts = [
+        tag("label", {"for": slider.key}, slider.name),
+        tag("output", output_attributes),
+        tag("input", {**input_attributes, **exact}),
+    ]
     return tag("div", {"class": "setting"}, *parts)
 
 

@@ -35,9 +35,9 @@ def graph(picture: Graph) -> Element | None:
     width = max(x for x, _ in places) + MARGIN
     height = max(y for _, y in places) + MARGIN
     size = {"class": "graph", "viewBox": f"0 0 {max(width, LEAST_WIDTH):g} {height:g}"}
-    told = {"role": "group", "aria-label": picture.title}
+    description = {"role": "group", "aria-label": picture.title}
     groups = legend((swatch(colour(i)), name) for i, name in enumerate(picture.groups))
-    drawing = scrolled(tag("svg", {**size, **told}, *drawn))
+    drawing = scrolled(tag("svg", {**size, **description}, *drawn))
     return chart(drawing, picture.title, groups, _note(picture), above=zoom())
 
 

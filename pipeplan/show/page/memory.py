@@ -111,7 +111,7 @@ def _layer(curve: Curve, below: Sequence[float], above: Sequence[float], x: Scal
 
 
 def _spans(curve: Curve, words: str, x: Scale, top: float, units: tuple[float, str, str]) -> Iterator[Element]:
-    """What can be pointed at: every span of time in which nothing changes, or the strip."""
+    """Marks to point at: one for every span of time in which nothing changes, or one for the whole strip."""
     place = {"y": top, "height": HIGH}
     if len(curve.times) > MOST_SPANS:
         yield mark("rect", {**place, "x": 0, "width": "100%"}, words, "clear")

@@ -33,13 +33,13 @@ HOW_TO_READ = (
 def pareto_page(curve: Curve, front: Front, command: str) -> str:
     """The whole page as text; `command` asks for it again."""
     plans = _plans(front)
-    known = {"name": front.problem.name, **module_of(front.problem).facts(front.problem)}
+    named_facts = {"name": front.problem.name, **module_of(front.problem).facts(front.problem)}
     parts = [
         _head(curve, front, command),
         section("Curves", *_curves(front)),
         section("Points", _points(front, plans)),
         *([section("Plans", *_drawn(front, plans))] if plans else []),
-        section("Problem", facts(known.items())),
+        section("Problem", facts(named_facts.items())),
         section("How it was asked", facts(_asked(curve).items()), name="asked"),
         section("Data", details("The points as JSON", tag("pre", None, json.dumps(curve.to_json(), indent=1)))),
     ]

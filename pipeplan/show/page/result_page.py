@@ -67,9 +67,9 @@ def _check(problem: Problem, result: Result) -> None:
 
 def _problem(problem: Problem, result: Result, rules: Rules) -> Element:
     """The model and the cluster, and what the costs rest on."""
-    known = {"name": problem.name, **module_of(problem).facts(problem)}
+    named_facts = {"name": problem.name, **module_of(problem).facts(problem)}
     rests_on = (*_of_the_table(result.asked), *assumptions(problem, rules))
-    return section("Problem", facts(known.items()), tag("h3", None, "Assumptions"), _listed(rests_on))
+    return section("Problem", facts(named_facts.items()), tag("h3", None, "Assumptions"), _listed(rests_on))
 
 
 def _of_the_table(asked: Asked | None) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""What runs when as a picture: the timelines one below the other, and the memory of each device under them."""
+"""Timelines as a picture, one below the other, and the memory of each device under them."""
 
 from __future__ import annotations
 

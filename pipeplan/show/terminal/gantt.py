@@ -142,8 +142,8 @@ def _full_blocks(curves: Sequence[Curve], unit: MemoryUnit) -> tuple[str, list[f
     """What a full block means, in words and for each device: its limit where all have one, which shows who is full."""
     limits = [curve.limit for curve in curves if curve.limit]
     if len(limits) == len(curves):
-        said = "the limit" if len(set(limits)) == 1 else "each device's limit, at most"
-        return f"{said}, {unit.text(max(limits))}".replace("most, ", "most "), limits
+        limit_in_words = "the limit" if len(set(limits)) == 1 else "each device's limit, at most"
+        return f"{limit_in_words}, {unit.text(max(limits))}".replace("most, ", "most "), limits
     peak = max(max(curve.totals) for curve in curves)
     return f"the largest peak, {unit.text(peak)}", [peak] * len(curves)
 

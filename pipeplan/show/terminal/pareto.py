@@ -30,8 +30,8 @@ def draw_chains(curve: Curve) -> None:
         for level, points in by_memory(curve)
     ]
     what = f"{problem.layers} layers, {problem.gpus} GPUs; period per batch"
-    said = _ends_in_memory(curve, memory, "pattern", "period ", lambda ends: "not proven")
-    _draw(curve, what, times, titles, rows, f"{LEGEND}; 2x: repeats itself after 2 batches", said)
+    sentences = _ends_in_memory(curve, memory, "pattern", "period ", lambda ends: "not proven")
+    _draw(curve, what, times, titles, rows, f"{LEGEND}; 2x: repeats itself after 2 batches", sentences)
 
 
 def _period(point: CurvePoint | None, method: str, times: Times) -> list[str]:
@@ -55,9 +55,9 @@ def draw_placements(curve: Curve) -> None:
         limit, bound, latency = (times.text(time, "", DIGITS) for time in (point.limit, point.bound, point.need))
         load = times.text(point.value, _none(point), DIGITS)
         rows.append([limit, load, verdict(point), bound, latency, point.source or "", _seconds(point)])
-    said = [] if curve.ends is None else _ends_of_placements(curve.ends, problem.time_unit)
+    sentences = [] if curve.ends is None else _ends_of_placements(curve.ends, problem.time_unit)
     titles = ("latency limit", "load", "gap", "bound", "latency", "found by", "seconds")
-    _draw(curve, f"{', '.join(several(*count) for count in counts)}; times", times, titles, rows, LEGEND, said)
+    _draw(curve, f"{', '.join(several(*count) for count in counts)}; times", times, titles, rows, LEGEND, sentences)
 
 
 def _ends_of_placements(ends: Ends, unit: str | None) -> list[str]:
@@ -119,10 +119,10 @@ def _draw_in_memory(
         bubble = ["" if point.bubble is None else percent(point.bubble)] * idle
         need = "" if point.need is None else memory.text(point.need)
         rows.append([memory.text(point.limit), *value, *bubble, need, times.text(point.rival), _seconds(point)])
-    said = _ends_in_memory(
+    sentences = _ends_in_memory(
         curve, memory, plan, "", lambda ends: f"none exists with less than {memory.text(ends.lower)}"
     )
-    _draw(curve, what, times, titles, rows, legend, said)
+    _draw(curve, what, times, titles, rows, legend, sentences)
 
 
 def _ends_in_memory(
@@ -160,7 +160,7 @@ def _draw(
     titles: Sequence[str],
     rows: Iterable[Sequence[str]],
     legend: str,
-    said: Iterable[str],
+    sentences: Iterable[str],
 ) -> None:
     page, table = out(), new_table()
     page.print(clean(f"{curve.problem.name}: {what}{times.inside}"), soft_wrap=True)
@@ -169,5 +169,5 @@ def _draw(
         table.add_row(*row)
     page.print(table)
     page.print(legend)
-    for sentence in said:
+    for sentence in sentences:
         page.print(sentence, soft_wrap=True)

@@ -90,8 +90,8 @@ def _sentences(profile: Profile, facts: Mapping[str, Any]) -> list[str]:
     if profile.training:
         passes += f", backward {amount(facts['backward'], unit, 4)}"
     kept = f"; {size(facts['saved_bytes'])} saved between them" if profile.training else ""
-    said = {key: value for key, value in profile.source.items() if not key.endswith("sha256")}
-    source = "; ".join(f"{key} {value}" for key, value in said.items() if isinstance(value, (str, int)))
+    entries = {key: value for key, value in profile.source.items() if not key.endswith("sha256")}
+    source = "; ".join(f"{key} {value}" for key, value in entries.items() if isinstance(value, (str, int)))
     return [
         f"{profile.name}: a profile of {several(facts['nodes'], 'node')} {shape}, without a cluster",
         f"a micro-batch of {several(profile.micro_batch, 'sample')}: {passes}{kept}",

@@ -47,9 +47,9 @@ def draw_comparison(found: ScheduleComparison) -> None:
             console.print(styled(f"no {TITLES[row.name]} ({row.cut}): {row.why_none}"))
     limit = "no limit" if found.limit is None else unit.text(found.limit)
     rejected = [row for row in found.rows if row.time is not None and not row.verified]
-    said = "yes, every row" if not rejected else f"no: {', '.join(TITLES[row.name] for row in rejected)}"
+    verdict = "yes, every row" if not rejected else f"no: {', '.join(TITLES[row.name] for row in rejected)}"
     console.print(styled(f"memory: of the fullest device, of {limit}; {LEGEND}"))
-    console.print(styled(f"verified: {said}", "bold green" if not rejected else "bold red"))
+    console.print(styled(f"verified: {verdict}", "bold green" if not rejected else "bold red"))
 
 
 def _fits(row: Row) -> str:

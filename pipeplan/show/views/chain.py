@@ -120,8 +120,8 @@ def _held(problem: ChainProblem, use: GpuUse) -> Held:
 def _limits(problem: ChainProblem, evaluation: PatternEvaluation) -> str:
     """The GPU or link that is always busy; where none is, words on waiting for data or memory."""
     name = evaluation.bottleneck
-    held = [_held(problem, use).named("layer") for use in evaluation.devices if f"gpu{use.gpu}" == name]
-    name += f" ({held[0]})" if held else ""
+    layers = [_held(problem, use).named("layer") for use in evaluation.devices if f"gpu{use.gpu}" == name]
+    name += f" ({layers[0]})" if layers else ""
     times = [*(use.busy for use in evaluation.devices), *(use.busy for use in evaluation.links)]
     busy = max(times) / evaluation.period
     if busy >= 1 - ALWAYS:

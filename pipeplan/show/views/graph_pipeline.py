@@ -28,7 +28,7 @@ EVEN = "as many operators on each device, one stage behind the other"
 
 
 def even_differs(plan: StageGraphPlan, even: StageGraphPlan) -> str:
-    """What else the even plan does in another way: its micro-batches are the best for it, whatever was asked for."""
+    """Words on the micro-batches of the even plan, where those of the plan differ: the even plan has its best size."""
     size = even.stages[0].micro_batch
     alike = all(stage.micro_batch == size for stage in plan.stages)
     return "" if alike else f" with micro-batches of {several(size, 'sample')}"

@@ -171,12 +171,12 @@ def _limits(evaluation: ScheduleEvaluation, value: Fraction, rules: Rules, unit:
             f"of which it idles {share_idle}"
         )
     who = f"{len(names)} devices" if len(names) > 2 else " and ".join(names)
-    one, several_of_them = ("is", "limits") if len(names) == 1 else ("are", "limit")
+    verb, limit_verb = ("is", "limits") if len(names) == 1 else ("are", "limit")
     if share >= ALWAYS:
-        return f"{who} {several_of_them} it and {one} always busy; {idle}"
+        return f"{who} {limit_verb} it and {verb} always busy; {idle}"
     if share >= NEARLY_ALWAYS:
-        return f"{who} {several_of_them} it, busy for {percent(share)} of it; {idle}"
-    busy = f"even {who} {one} busy for no more than {percent(share)} of it"
+        return f"{who} {limit_verb} it, busy for {percent(share)} of it; {idle}"
+    busy = f"even {who} {verb} busy for no more than {percent(share)} of it"
     return f"waiting for data or memory limits it, {busy}; {idle}"
 
 

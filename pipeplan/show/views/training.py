@@ -143,7 +143,7 @@ def _told(own: ConfigurationEvaluation) -> Iterator[str]:
 
 
 def _timeline(problem: TrainingProblem, plan: Configuration, own: ConfigurationEvaluation) -> Timeline:
-    """As many micro-batches as show the steady state; a lane for each pipeline stage."""
+    """The timeline of as many micro-batches as show the steady state, with a lane for each pipeline stage."""
     p, m = plan.degrees.pipeline, own.micro_batches
     few = min(m, max(2 * p, (MOST_MICRO_BATCHES // p) * p))
     simulation = run(pipeline_of(plan, own.timing.chunks, delays_of(problem, plan), few))

@@ -1,4 +1,4 @@
-"""Where runs run: each in a process of its own, watched, on this machine or on the workers of a dask cluster."""
+"""The execution of runs: each in a watched process of its own, on this machine or on the workers of a dask cluster."""
 
 from __future__ import annotations
 

@@ -84,9 +84,9 @@ class _Trial:
         """The change by the referee's numbers; None where the plan cannot be run, or does not fit."""
         if not self.can_run(plan) or self.fit(plan) == "no":
             return None
-        held = max(rank.bytes for rank in memory_of_ranks(self.problem, plan))
-        fit = fit_of(held, self.problem.memory_bytes, self.memory_error)
-        return None if fit == "no" else Change(words, plan, fit, held)
+        bytes_held = max(rank.bytes for rank in memory_of_ranks(self.problem, plan))
+        fit = fit_of(bytes_held, self.problem.memory_bytes, self.memory_error)
+        return None if fit == "no" else Change(words, plan, fit, bytes_held)
 
     def seconds(self, change: Change) -> float:
         return timing_of(self.problem, change.plan).seconds
@@ -126,8 +126,8 @@ def _free_modules(trial: _Trial) -> tuple[str, ...]:
     if FULL in taken:
         return ()
     free = (name for name in module_names(trial.problem) if name not in taken)
-    held = trial.held(trial.plan)
-    return tuple(name for name in free if trial.held(_with_modules(trial.plan, (name,))[1]) < held)
+    bytes_held = trial.held(trial.plan)
+    return tuple(name for name in free if trial.held(_with_modules(trial.plan, (name,))[1]) < bytes_held)
 
 
 def _with_modules(plan: Configuration, names: Sequence[str]) -> Candidate:

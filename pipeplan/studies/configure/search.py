@@ -31,15 +31,17 @@ def search_configurations(
     on_progress: Callable[[Progress], None],
 ) -> Report:
     """Search until the shortlist is proven, the time is over, or the user interrupts."""
-    started = said = now()
+    started = last_report = now()
 
     def heard(report: Report) -> None:
-        nonlocal said
-        if now() - said < TELL_EVERY_S:
+        nonlocal last_report
+        if now() - last_report < TELL_EVERY_S:
             return
-        said = now()
+        last_report = now()
         incumbent = None if report.best is None else report.best.seconds
-        on_progress(Progress(said - started, incumbent, report.bound or None, report.solved, "exact-configuration"))
+        on_progress(
+            Progress(last_report - started, incumbent, report.bound or None, report.solved, "exact-configuration")
+        )
 
     def out_of_time() -> bool:
         return time_limit_s is not None and now() - started >= time_limit_s

@@ -47,8 +47,8 @@ def pipedream_front(problem: ChainProblem) -> tuple[Candidate, ...]:
     chosen = [*measured_front(runs), *measured_front([run for run in runs if run.plan is not None])]
     # Its own pattern, or the best pattern of its stages in the memory that it took.
     plans = (run.plan or best_contiguous(problem.replace(memory_bytes=run.peak), run.borders) for run in chosen)
-    found = (measured(problem, plan, PIPEDREAM) for plan in plans if plan is not None)
-    return front(candidate for candidate in found if candidate is not None)
+    measured_plans = (measured(problem, plan, PIPEDREAM) for plan in plans if plan is not None)
+    return front(candidate for candidate in measured_plans if candidate is not None)
 
 
 def single(candidates: Iterable[Candidate]) -> Iterator[Candidate]:

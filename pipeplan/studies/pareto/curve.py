@@ -174,7 +174,7 @@ def proven(value: float, bound: float | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What is swept, and how long each point may take."""
+    """The limits that are swept, the rules, and how long each point may take."""
 
     levels: int = LEVELS
     chosen: tuple[float, ...] = ()
@@ -364,7 +364,7 @@ class Sweep:
         raise NotImplementedError
 
     def solved_ends(self) -> Ends:
-        """Both ends and the levels between them."""
+        """Search for both ends, and choose the levels."""
         raise NotImplementedError
 
     def point(self, method: str, limit: float, ends: Ends) -> CurvePoint:
