@@ -1,5 +1,5 @@
-"""What a reader came for, in one sentence: the value, what limits the pipeline, how good the plan is proven to be, and
-what an even split costs."""
+"""The answer in one sentence: the value, what limits the pipeline, how good the plan is proven to be, and what an even
+split costs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,12 @@ MOST_NAMED = 48
 # Amounts that differ by a smaller relative share are called the same.
 SAME = 5e-4
 BLOCKS = "an even split of the blocks (as many numbered blocks on each device, as frameworks divide them)"
+# From this share of its limit on, memory is called nearly full.
 FULL = 0.95
+# From this ratio on, a split is said to take so many times as long, not to be so many per cent slower.
 TIMES_AS_LONG = 2.0
 PASSES = {"forward": "forward passes", "backward": "backward passes"}
+# Why a run that proved nothing has no plan.
 NO_PLAN = {
     Stop.TIME: "the time limit was reached first",
     Stop.MEMORY: "the solver needed more memory than its limit",
@@ -36,13 +39,13 @@ NO_PLAN = {
 
 
 def answer(problem: Problem, result: Result, view: PlanView | None, rules: Rules) -> str:
-    """About a plan that the referee accepts, or why there is none."""
+    """A sentence about the plan that the referee accepts, or about why there is none."""
     if result.plan is None:
         return no_plan(problem, result)
     if view is None or result.objective is None:
         return "The plan breaks a rule of the problem."
-    told = (how_good(problem, result), _than_start(result, result.objective))
-    return about_plan(problem, result.plan, view, rules, result.objective, *told)
+    phrases = (how_good(problem, result), _than_start(result, result.objective))
+    return about_plan(problem, result.plan, view, rules, result.objective, *phrases)
 
 
 def _than_start(result: Result, value: float) -> str:
@@ -52,7 +55,7 @@ def _than_start(result: Result, value: float) -> str:
 
 
 def about_plan(problem: Problem, plan: Plan, view: PlanView, rules: Rules, value: float, *more: str) -> str:
-    """Its value, what limits it, what else is known of it, and an even split to compare with."""
+    """The value of a plan, what limits it, the phrases `more`, and an even split to compare with, in one sentence."""
     compared = even(problem, plan, rules, value, view.memory_unit)
     parts = [f"{view.value}: {view.limits or limits(view)}", *more, compared]
     return "; ".join(filter(None, parts)) + "."
@@ -60,17 +63,17 @@ def about_plan(problem: Problem, plan: Plan, view: PlanView, rules: Rules, value
 
 def limits(view: PlanView) -> str:
     """The slowest device or stage, and what it is busy with."""
-    found = view.slowest()
-    if found is None:
+    slowest = view.slowest()
+    if slowest is None:
         return "nothing takes any time"
-    table, row = found
-    held = "" if row.held is None else f" ({row.held.named(table.item, MOST_NAMED)})"
+    table, row = slowest
+    layers = "" if row.held is None else f" ({row.held.named(table.item, MOST_NAMED)})"
     title = f"{table.what} {row.name}" if row.name[0].isdigit() else row.name
-    return f"{title}{held} limits the pipeline{_busy_with(row)}{_full(row)}"
+    return f"{title}{layers} limits the pipeline{_busy_with(row)}{_full(row)}"
 
 
 def _busy_with(row: Row) -> str:
-    """The largest part of its load, where there are several."""
+    """The largest part of the row's load, in words; empty where the load has fewer than two parts."""
     if len(row.parts) < 2 or not row.load:
         return ""
     name = max(row.parts, key=row.parts.__getitem__)
@@ -84,14 +87,14 @@ def _full(row: Row) -> str:
 
 
 def even(problem: Problem, plan: Plan, rules: Rules, value: float, memory: MemoryUnit = IN_BYTES) -> str:
-    """By how much an even split is slower, of all layers and, as frameworks do it, of blocks, or what the nearest lacks
-    where none fits; empty where nobody has said what is even."""
+    """By how much even splits are slower: one of all layers, and one of the blocks, as frameworks divide them. Where no
+    split of all layers fits, what the nearest one lacks. Empty where the kind does not say what is even."""
     other, blocks = even_split(problem, rules), equal_blocks(problem, rules)
     words = getattr(module_of(problem), "EVEN", "")
     split = f"an even split ({words})" if words else "an even split"
     parts = []
     if other is None and words:
-        parts.append(f"no even split fits that was tried ({words}){_misfit(problem, rules, memory)}")
+        parts.append(f"no even split that was tried fits ({words}){_misfit(problem, rules, memory)}")
     if other is not None:
         differs = getattr(module_of(problem), "even_differs", lambda plan, even: "")(plan, other.plan)
         parts.append(_compared(split + differs, other, plan, value))
@@ -101,7 +104,7 @@ def even(problem: Problem, plan: Plan, rules: Rules, value: float, memory: Memor
 
 
 def _misfit(problem: Problem, rules: Rules, memory: MemoryUnit) -> str:
-    """By how much the nearest one does not fit: on the device that lacks most, where their memory differs."""
+    """Memory that the nearest even split lacks, on the device that lacks most; else the first rule that it breaks."""
     nearest = nearest_even_split(problem, rules)
     if nearest is None or not nearest.violations:
         return ""
@@ -111,14 +114,14 @@ def _misfit(problem: Problem, rules: Rules, memory: MemoryUnit) -> str:
         return f": {nearest.violations[0].removesuffix('.')}"
     alike = len({limit for _, _, limit in rows}) == 1
     where = "its fullest device" if alike else title
-    return f": the nearest holds {memory.text(holds)} on {where}, {memory.text(holds - limit)} more than that has"
+    return f": the nearest holds {memory.text(holds)} on {where}, {memory.text(holds - limit)} more than it has"
 
 
 def _holding(problem: Problem, plan: Plan, rules: Rules) -> list[tuple[str, float, float]]:
-    """What has a memory limit, how much it holds, and the limit."""
+    """The name, the memory held and the limit of each row that has a limit."""
     try:
         tables = view_of(problem, plan, rules).tables
-    except PipeplanError:  # it has no value
+    except PipeplanError:  # a plan without a value has no view
         return []
     return [
         (
@@ -133,7 +136,7 @@ def _holding(problem: Problem, plan: Plan, rules: Rules) -> list[tuple[str, floa
 
 
 def _compared(split: str, other: Ruling, plan: Plan, value: float) -> str:
-    """By how much another split is slower."""
+    """By how much another split is slower, or that the plan is this split."""
     if other.value is not None and value > 0 and other.plan == plan:
         return f"this is {split}"
     return "" if other.value is None else _against(split, other.value, value)
@@ -153,11 +156,11 @@ def _against(split: str, other: float, value: float) -> str:
 
 
 def how_good(problem: Problem, result: Result) -> str:
-    """Value and bound, and for which plans the bound holds."""
+    """How near to the best the plan is proven to be, and among which plans."""
     among = _scope(problem, result)
     if result.in_scope is not None:
-        own = _in_scope(problem, result.in_scope)
-        return f"feasible, not proven, and no plan that the method considers; of those: {own}"
+        in_scope = _in_scope(problem, result.in_scope)
+        return f"feasible, not proven, and no plan that the method considers; among those that it considers: {in_scope}"
     if result.gap is None:
         return "how far it is from the best plan is not known"
     if result.found == Found.OPTIMAL and result.stop == Stop.PROVEN:
@@ -167,14 +170,14 @@ def how_good(problem: Problem, result: Result) -> str:
 
 
 def _in_scope(problem: Problem, own: Result) -> str:
-    """What the method itself has: a value with its proof, or the proof that there is no plan, or neither."""
+    """What the method found in its own scope: a value with its proof, a proof that there is no plan, or neither."""
     if own.objective is None:
         return no_plan(problem, own).rstrip(".")
     return f"{amount(own.objective, problem.time_unit)}, {how_good(problem, own)}"
 
 
 def _within(scope: str) -> str:
-    """In brackets, so that nothing of its own words is read as what was proven."""
+    """The scope in brackets, so that its words are not read as a part of what was proven."""
     return f" (among {scope})" if scope else ""
 
 
@@ -187,7 +190,7 @@ def _scope(problem: Problem, result: Result) -> str:
 
 
 def no_plan(problem: Problem, result: Result) -> str:
-    """Proven, or not found."""
+    """A sentence on why there is no plan: it is proven that there is none, or the run ended too early."""
     if result.stop == Stop.INFEASIBLE:
         return f"Proven: there is no plan{_within(_scope(problem, result))}."
     return f"No plan was found: {NO_PLAN.get(result.stop, result.stop)}."
@@ -198,7 +201,7 @@ EXACT = 1e-12
 
 
 def run_facts(result: Result, unit: str | None) -> dict[str, str]:
-    """By name; what a run does not have is left out, but for the values that a reader looks for."""
+    """Facts of a run by name. Absent ones are left out, but value, bound and gap say `none` or `unknown`."""
     method = " through ".join(filter(None, [result.formulation, result.planner]))
     if result.backend.get("name"):
         method += f" on {result.backend['name']} {result.backend.get('version') or ''}".rstrip()
@@ -259,7 +262,7 @@ def _start(result: Result) -> str:
 
 
 def check_in_words(facts: Mapping[str, Any]) -> str:
-    """What a second method said."""
+    """What a second method said, and whether it contradicts the first."""
     method = facts.get("planner") or facts.get("formulation")
     word = "no contradiction" if facts["contradiction"] is None else "CONTRADICTS"
     if "message" in facts:

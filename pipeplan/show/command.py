@@ -14,6 +14,7 @@ from ..instances.lookup import packaged_by_hash
 from ..planners.options import SolveOptions
 from ..planners.registry import EXACT, PLANNERS
 
+# Options of the command line by the fields of `SolveOptions` that they set.
 LIMITS = {
     "rel_gap": "--gap",
     "abs_gap": "--abs-gap",
@@ -87,10 +88,9 @@ def _own(result: Result) -> Iterator[str]:
 
 
 def command_of_curve(asked: Asked, given: Mapping[str, object], limits: SolveOptions) -> str:
-    """The one that asks `plan pareto` for the same curves; `given` by the names of its options, None where not."""
-    cluster = {
-        name: value for name, value in asked.cluster.items() if name != "memory"
-    }  # the points have their own
+    """The `plan pareto` command that asks for the same curves; `given` holds values by option, None where not given."""
+    # Each point has a memory of its own.
+    cluster = {name: value for name, value in asked.cluster.items() if name != "memory"}
     words = ["plan", "pareto", asked.instance, *cluster_words(replace(asked, cluster=cluster))]
     for name, value in given.items():
         for one in value if isinstance(value, list) else [] if value is None else [value]:

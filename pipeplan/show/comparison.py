@@ -37,19 +37,21 @@ if TYPE_CHECKING:
 
 
 def check_parquet() -> None:
-    """Refused before anything has run."""
+    """Raise where the package that writes Parquet is missing, before anything has run."""
     try:
         import pyarrow  # noqa: F401
     except ImportError:
         raise UsageError("--parquet needs pyarrow; install it with `pip install 'pipeplan[compare]'`.") from None
 
 
+# Names of the files by what they hold.
 FILES = {"runs": "runs.csv", "tables": "tables.md", "latex": "tables.tex", "citations": "references.bib"}
+# Functions that compute the points of a profile, by what their file holds.
 PROFILES_OF = {"profile points": profile, "time profile points": time_profile}
 
 
 def write_tables(comparison: Comparison, folder: Path, parquet: bool = False) -> dict[str, Path]:
-    """Write all tables, atomically; returns their paths by what they hold."""
+    """Write all tables, atomically, and return their paths by what they hold."""
     frame = comparison.table()
     paths = {name: folder / file for name, file in FILES.items()}
     write_text_atomically(paths["runs"], frame.apply(lambda column: column.map(csv_cell)).to_csv(index=False))
@@ -57,9 +59,9 @@ def write_tables(comparison: Comparison, folder: Path, parquet: bool = False) ->
     write_text_atomically(paths["latex"], latex(comparison))
     write_text_atomically(paths["citations"], bibliography(cited(comparison)))
     if not frame.empty:
-        for name, of in PROFILES_OF.items():
+        for name, points_of in PROFILES_OF.items():
             paths[name] = folder / f"{name.replace(' ', '-')}.csv"
-            write_text_atomically(paths[name], of(frame).to_csv(index=False))
+            write_text_atomically(paths[name], points_of(frame).to_csv(index=False))
     if parquet:
         buffer = io.BytesIO()
         frame.to_parquet(buffer, index=False)
@@ -107,14 +109,13 @@ def _about(comparison: Comparison) -> list[str]:
     return [clean(words), ""] if words else []
 
 
-# Words for the numbers beside values. The gap to a method's own bound is another matter and is in the CSV
-# alone.
+# Words for the numbers beside values. The gap to a method's own bound is in the CSV alone.
 LOSS = (
-    "proven: no plan of those that the method considers is better; of several seeds the median; "
+    "proven: no plan of those that the method considers is better; with several seeds, values are medians; "
     "in brackets: how much more than the best proven value of the row"
 )
 
-TOLD_OTHERWISE = "Stored results that say otherwise than what was recomputed; the tables show the latter."
+TOLD_OTHERWISE = "Stored results that differ from what was recomputed; the tables show what was recomputed."
 
 
 def told_otherwise(comparison: Comparison) -> list[str]:
@@ -124,13 +125,14 @@ def told_otherwise(comparison: Comparison) -> list[str]:
 
 
 def state(comparison: Comparison) -> str:
-    """Says how much of the comparison has finished, and on what."""
+    """How many runs have finished, and remarks on the instances."""
     total, done = len(comparison.expanded.runs), len(comparison.records)
     return " ".join((f"{done} of {total} runs finished.", *map(clean, comparison.expanded.remarks())))
 
 
 PROVEN = "proven"
 
+# Writes one cell from the frame, the case, the method, the value and the unit of the times in the row.
 Cell = Callable[["pandas.DataFrame", tuple[Any, ...], str, float | None, Times], str]
 
 
@@ -145,15 +147,15 @@ def _case_table(frame: pandas.DataFrame, table: pandas.DataFrame, cell: Cell) ->
 
 
 def _cells(frame: pandas.DataFrame, table: pandas.DataFrame, cell: Cell) -> tuple[list[str], list[list[str]]]:
-    """One line a case; the column of settings only where there are any."""
+    """Head and rows: one for each case, with the published values below; settings have a column where there are any."""
     settings = bool((frame["setting"] != "").any())
     methods = [str(method) for method in table.columns]
     head = ["instance", *(["setting"] if settings else []), *methods]
     rows = []
     for case, row in zip(table.index, table.itertuples(index=False, name=None), strict=True):
-        found = [absent_as_none(value) for value in row]
-        times = Times.of(found, _time_unit(frame, str(case[0])))
-        cells = [cell(frame, case, method, value, times) for method, value in zip(methods, found, strict=True)]
+        numbers = [absent_as_none(value) for value in row]
+        times = Times.of(numbers, _time_unit(frame, str(case[0])))
+        cells = [cell(frame, case, method, value, times) for method, value in zip(methods, numbers, strict=True)]
         name = str(case[0]) if cell is _ratio_cell else measured(str(case[0]), times.unit)
         rows.append([name, *([str(case[1])] if settings else []), *cells])
         printed = [_printed_value(frame, case, method, times) for method in methods] if cell is _value_cell else []
@@ -167,12 +169,13 @@ PUBLISHED = "  published"
 
 
 def _printed_value(frame: pandas.DataFrame, case: tuple[Any, ...], method: str, times: Times) -> str:
-    """What somebody printed for this very case and method; empty: nothing."""
-    found = _own(frame, case, method)["published"].dropna()
-    return times.text(float(found.iloc[0]), digits=DIGITS) if len(found) else ""
+    """The value that was published for this case and method; empty where there is none."""
+    published = _own(frame, case, method)["published"].dropna()
+    return times.text(float(published.iloc[0]), digits=DIGITS) if len(published) else ""
 
 
 def _own(frame: pandas.DataFrame, case: tuple[Any, ...], method: str) -> pandas.DataFrame:
+    """The runs of one case by one method."""
     chosen = (frame[CASE[0]] == case[0]) & (frame[CASE[1]] == case[1]) & (frame["method"] == method)
     own: pandas.DataFrame = frame[chosen]
     return own
@@ -203,7 +206,7 @@ def _value_cell(
 
 
 def _loss(value: float | None, best: float | None) -> list[str]:
-    """Against the best proven value; below it where that is proven of fewer plans."""
+    """The difference to the best proven value, in per cent; negative where that value is proven among fewer plans."""
     if value is None or not best or met(value, best):
         return []
     loss = 100 * (value / best - 1)
@@ -333,7 +336,7 @@ def memory(value: float | None) -> str:
 
 
 def _failure(own: pandas.DataFrame) -> str:
-    """In the table, where a number would stand."""
+    """The words that stand in the table in place of a value."""
     first = own.iloc[0]
     if first["status"] != "done":
         return str(first["status"])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Parts of a loss below this share of the whole time are summed up in one.
 WORTH_TELLING = 0.002
 FITS = {"yes": "fits", "maybe": "may fit", "no": "does not fit"}
-PART_WORDS = {"transient": "what is there for a moment", "reserve": "the reserve"}
+PART_WORDS = {"transient": "memory that is needed for a moment", "reserve": "the reserve"}
 # Letters of the degrees for narrow places; degrees that are 1 everywhere are left out.
 LETTERS = {
     "t": "tensor",
@@ -51,9 +51,9 @@ def gib(amount_bytes: float) -> str:
 
 
 def told(judged: Judged) -> Iterator[str]:
-    """The answer first, then every key, and what is to be changed."""
-    own = judged.evaluation
-    yield f"{judged.asked or 'the defaults'}: {FITS[judged.fits]}; {memory_in_words(own)}; {time_in_words(own)}."
+    """Sentences on a judged configuration: the answer first, then every key, and what would make it fit."""
+    memory, time = memory_in_words(judged.evaluation), time_in_words(judged.evaluation)
+    yield f"{judged.asked or 'the defaults'}: {FITS[judged.fits]}; {memory}; {time}."
     yield f"in full: {words_of(judged.plan)}"
     if judged.fits != "yes":
         yield change_in_words(judged)
@@ -83,7 +83,7 @@ def time_in_words(own: ConfigurationEvaluation) -> str:
 
 
 def change_in_words(judged: Judged) -> str:
-    """By how much it misses, and the least change that was found."""
+    """How much memory the configuration lacks, and the least change that makes it fit."""
     full, limit = judged.evaluation.fullest, judged.evaluation.limit_bytes
     assert limit is not None, "without a limit everything fits"
     first = full.rank * judged.plan.degrees.stage_ranks
@@ -117,26 +117,28 @@ def best_in_words(answer: Answer) -> Iterator[str]:
         yield "Proven: no configuration of the scope that fits for sure is faster."
     else:
         yield (
-            f"Proven: none of the scope that fits for sure takes less than {amount(report.bound, 's', 4)}, "
+            f"Proven: no configuration of the scope that fits for sure takes less than {amount(report.bound, 's', 4)}, "
             f"which is {percent(gap)} less."
         )
 
 
 def _nothing(answer: Answer) -> Iterator[str]:
+    """Sentences for a search without a best configuration: why there is none, and the nearest miss."""
     report, nearest = answer.report, answer.nearest
     assert report is not None, "asked of a search"
     if not report.finished:
         yield "No configuration that fits was found before the search ended."
     elif not report.nothing_fits:
         left = f"{report.fit:,} of {report.considered:,} choices"
-        yield f"No configuration that fits was found, and {left} may have one: no bound says that they do not."
+        yield f"No configuration that fits was found, and {left} may have one: no bound excludes them."
     else:
         yield f"No configuration of the scope fits for sure, out of {report.considered:,} choices."
     if nearest is None or nearest.limit_bytes is None:
         return
     over = nearest.fullest.bytes - nearest.limit_bytes
     if nearest.fit(answer.asked.memory_error) == "yes":
-        yield f"This one fits, and was not looked at: {shortly(nearest.plan)}: {memory_in_words(nearest)}."
+        fits = f"{shortly(nearest.plan)}: {memory_in_words(nearest)}"
+        yield f"This configuration fits, but the search did not look at it: {fits}."
         yield f"in full: {words_of(nearest.plan)}"
         return
     missing = f"lacks {gib(over)}" if over > 0 else f"has {gib(-over)} left, too little for the error of memory"
@@ -145,18 +147,18 @@ def _nothing(answer: Answer) -> Iterator[str]:
 
 
 def shortly(plan: Configuration) -> str:
-    """The decisions that are none by default; data parallelism always."""
-    own = plan.degrees
-    degrees = {
-        "tensor": own.tensor,
-        "context": own.context,
-        "pipeline": own.pipeline,
-        "virtual": own.virtual,
-        "expert": own.expert,
-        "expert-tensor": own.expert_tensor,
+    """A configuration in short: degrees above 1, data parallelism, micro-batch, ZeRO stage, and any recomputation."""
+    degrees = plan.degrees
+    named_degrees = {
+        "tensor": degrees.tensor,
+        "context": degrees.context,
+        "pipeline": degrees.pipeline,
+        "virtual": degrees.virtual,
+        "expert": degrees.expert,
+        "expert-tensor": degrees.expert_tensor,
     }
-    told = [f"{name}={value}" for name, value in degrees.items() if value > 1]
-    told += [f"data={own.data}", f"micro-batch={plan.micro_batch}", f"zero={plan.zero}"]
+    told = [f"{name}={value}" for name, value in named_degrees.items() if value > 1]
+    told += [f"data={degrees.data}", f"micro-batch={plan.micro_batch}", f"zero={plan.zero}"]
     if recompute_word(plan) != "none":
         told.append(f"recompute={recompute_word(plan)}")
     return " ".join(told)
@@ -190,13 +192,12 @@ def _beside(count: int) -> str:
     whose = "1 choice is" if count == 1 else f"{count:,} choices are"
     them = "it" if count == 1 else "them"
     return (
-        f"{whose} not excluded: no layout of {them} that belongs in the list was found, "
-        "and no bound says that there is none."
+        f"{whose} not excluded: no layout of {them} that belongs in the list was found, and no bound rules one out."
     )
 
 
 def measured_in_words(answer: Answer) -> Iterator[str]:
-    """What the runs said, and what they made of the shortlist."""
+    """Sentences on the given runs, and on how they changed the shortlist."""
     if answer.measured is None:
         return
     yield from answer.measured.sentences()
@@ -224,7 +225,7 @@ def counted_in_words(answer: Answer) -> str:
 
 
 def lost_in_words(answer: Answer, judged: Judged) -> str:
-    """Why it is not the best, by part, the largest first."""
+    """Why a judged configuration is not the best: what each part costs against the best, the largest first."""
     best, lost = answer.best, answer.lost(judged)
     if best is None or lost is None:
         return ""
@@ -232,10 +233,10 @@ def lost_in_words(answer: Answer, judged: Judged) -> str:
     if judged.plan == best.plan:
         return "This is the best configuration of the scope."
     slower = seconds - least
-    told = {name: value for name, value in lost.items() if abs(value) >= WORTH_TELLING * least}
-    rest = slower - sum(told.values())
-    order = sorted(told, key=lambda name: -abs(told[name]))
-    parts = [f"{name} {told[name]:+.3g} s" for name in order]
+    large = {name: value for name, value in lost.items() if abs(value) >= WORTH_TELLING * least}
+    rest = slower - sum(large.values())
+    order = sorted(large, key=lambda name: -abs(large[name]))
+    parts = [f"{name} {large[name]:+.3g} s" for name in order]
     if abs(rest) >= WORTH_TELLING * least:
         parts.append(f"all else {rest:+.3g} s")
     word = "slower" if slower >= 0 else "faster"

@@ -21,7 +21,7 @@ def out() -> Console:
 
     class Out(Console):
         def on_broken_pipe(self) -> None:
-            """Ours to answer: rich would end the program with an exit code that means something else here."""
+            """Leave it to our caller: rich would end the program with an exit code that has another meaning here."""
             raise BrokenPipeError
 
     return Out(file=sys.stdout, highlight=False, markup=False, emoji=False)
@@ -51,12 +51,14 @@ def styled_lines(lines: Sequence[object], style: str = "") -> Text:
     return Text("\n".join(map(clean, lines)), style=style)
 
 
+# The words before a message of each kind.
 _BEFORE = {"error": "Error: ", "note": "Note: ", "wrote": "wrote "}
+# Is stderr JSON lines?
 _json_lines = False
 
 
 def say_in_json_lines(wanted: bool) -> None:
-    """From now on stderr is JSON lines to its end, as `--progress json` promises; or it is text again."""
+    """From now on write stderr as JSON lines, as `--progress json` promises, or as text again."""
     global _json_lines
     _json_lines = wanted
 
@@ -66,7 +68,7 @@ def in_json_lines() -> bool:
 
 
 def say_error(message: object) -> None:
-    """One sentence on one line."""
+    """Write an error as one sentence on one line."""
     _say("error", message)
 
 
@@ -97,7 +99,7 @@ def print_json(value: Any) -> None:
 
 
 def tell(as_json: bool, facts: Any, *sentences: str) -> None:
-    """What a command has done, for a machine or for people."""
+    """Print what a command has done: the facts as JSON for a machine, or sentences for people."""
     if as_json:
         print_json(facts)
         return
@@ -115,7 +117,7 @@ def can_draw(text: str) -> bool:
 
 
 def number(value: float | None, missing: str = "-") -> str:
-    """Seven digits are what an eye compares; files hold them all."""
+    """A number with seven digits, which are what an eye compares; files hold all digits."""
     return missing if value is None else f"{value:.7g}"
 
 
@@ -147,7 +149,9 @@ def _cell(value: Any) -> str:
 
 # ---- bars and tables, of which all drawings are made ---------------------------------------------------------
 
+# Characters of a bar.
 BAR_WIDTH = 10
+# The most devices or stages that a table or drawing shows.
 MAX_DEVICES_DRAWN = 64
 
 

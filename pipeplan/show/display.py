@@ -26,6 +26,7 @@ MOST_FACTS = 2
 
 # Head and rows of a table.
 Cells = tuple[Sequence[str], Sequence[Sequence[str]]]
+# The file of a picture; None: it is not written.
 Place = str | os.PathLike[str] | None
 
 
@@ -34,7 +35,7 @@ class Face:
     """How values of one type are shown."""
 
     told: Callable[[Any], tuple[str, Mapping[str, str]]]
-    """A line, and facts by name, the most important first."""
+    """Gives a line, and facts by name, the most important first."""
     show: Callable[[Any], None]
     tables: Callable[[Any], Iterable[Cells]] = lambda value: ()
     draw: Callable[[Any, str | os.PathLike[str]], None] | None = None
@@ -59,7 +60,7 @@ def brief(value: Displayed) -> str:
 
 
 def html(value: Displayed) -> str:
-    """The same and more as tables; without styles of its own, so that a notebook's hold."""
+    """The same line, all facts and tables as HTML, without styles, so that those of a notebook hold."""
     from .page.markup import tag, to_html
 
     face = _face(value)
@@ -94,7 +95,7 @@ def plot_history(history: History, path: Place) -> Picture:
 
 
 def drawn(draw: Callable[[str | os.PathLike[str]], None], path: Place) -> Picture:
-    """What a function draws, as a picture, and in the file where one is named."""
+    """What the function draws, as a picture; also written to the file where one is named."""
     if path is not None:
         draw(path)
     with TemporaryDirectory() as folder:
@@ -146,7 +147,7 @@ def _tables_of_comparison(comparison: Comparison) -> Iterator[Cells]:
 
 
 def latex(comparison: Comparison) -> str:
-    """Its tables for a paper."""
+    """The comparison's tables for a paper, in LaTeX."""
     from . import comparison as tables
 
     return tables.latex(comparison)
@@ -215,12 +216,12 @@ def _draw_result(result: Result, path: str | os.PathLike[str]) -> None:
 
 
 def loads(result: Result) -> dict[str, float]:
-    """By device or stage."""
+    """The load of each device or stage, in the problem's units."""
     return {row.title: row.load for row in _plain_view(result).tables[0].rows}
 
 
 def memory(result: Result) -> dict[str, float | None]:
-    """By device or stage."""
+    """The memory that each device or stage holds, in the problem's units; None: the view does not say."""
     return {row.title: row.memory_held for row in _plain_view(result).tables[0].rows}
 
 
@@ -245,7 +246,7 @@ def subject_of(result: Result) -> Problem:
 
 
 def _plain_view(result: Result) -> PlanView:
-    """In the units of the problem."""
+    """The view of a result's plan, with times in the units of the problem."""
     from ..planners.referee import rules_of
 
     problem = subject_of(result)

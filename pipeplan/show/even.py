@@ -27,7 +27,7 @@ ENOUGH_S = 2.0
 
 
 def even_split(problem: Problem, rules: Rules) -> Ruling | None:
-    """The best of them, as the referee judges; None where none keeps the rules, or nobody has said what is even."""
+    """The best even split by the referee; None where none keeps the rules, or the kind does not say what is even."""
     return _best("even_plans", problem, rules)
 
 
@@ -55,6 +55,7 @@ def nearest_even_split(problem: Problem, rules: Rules) -> Ruling | None:
 
 
 def _best(plans_of: str, problem: Problem, rules: Rules) -> Ruling | None:
+    """The best plan that the function of this name, in the module of the problem's kind, proposes."""
     from ..planners.referee import rule
     from .view import module_of
 
@@ -83,7 +84,7 @@ def chain_plans(problem: ChainProblem) -> Iterator[PatternPlan]:
 
 
 def staging_plans(problem: StagingProblem) -> Iterator[Plan]:
-    """The best of equal stages, of whatever degrees; of those that can be tried in a moment, where there are many."""
+    """The best plan of equal stages, of all degrees tried within `ENOUGH_S`; where none fits, those that do not fit."""
     from ..planners.options import SolveOptions
     from ..planners.run.solve import solve
 
@@ -106,7 +107,7 @@ def _tried(problem: StagingProblem) -> Iterator[Plan]:
 
 
 def staging_blocks(problem: StagingProblem) -> Iterator[Plan]:
-    """A stage on each device, with and without recomputation."""
+    """As many blocks in a stage on each device, with and without recomputation; none on devices within devices."""
     from ..instances.staging.plan import PlannedStage
     from ..planners.staging.equal import configured, on_types
 
@@ -124,9 +125,9 @@ BLOCK = re.compile(r"(.*\.)\d+")
 
 
 def shares_of_blocks(items: Sequence[Item], names: Sequence[Hashable], parts: int) -> list[Sequence[Item]] | None:
-    """As many blocks in each part; what comes before the blocks goes with the first of them, the rest with the one
-    that it follows. None where there are no blocks of one sort, or fewer than parts."""
-    sorts = [found[1] if (found := BLOCK.fullmatch(str(name))) else None for name in names]
+    """The items in parts with as many blocks each: items before the first block go with it, others with the block that
+    they follow. None where the blocks are not of one sort, or are fewer than the parts."""
+    sorts = [match[1] if (match := BLOCK.fullmatch(str(name))) else None for name in names]
     blocks = [i for i, sort in enumerate(sorts) if sort is not None]
     if len({*sorts} - {None}) != 1 or len(blocks) < max(parts, 2):
         return None
@@ -135,7 +136,7 @@ def shares_of_blocks(items: Sequence[Item], names: Sequence[Hashable], parts: in
 
 
 def placements(problem: PlacementProblem) -> Iterator[PlacementPlan]:
-    """Equally many nodes of the forward pass on each accelerator; others go where their colour is."""
+    """Equally many nodes of the forward pass on each accelerator; for all others, see `_placed`."""
     for types in _orders_of_types(problem):
         yield _placed(problem, shares(_forward(problem), len(types)), types)
 
@@ -167,6 +168,7 @@ def _forward(problem: PlacementProblem) -> list[Node]:
 def _placed(
     problem: PlacementProblem, groups: Iterable[Iterable[Node]], types: Sequence[str | None]
 ) -> PlacementPlan:
+    """A group on each accelerator; a node of no group goes where its colour is, or to the first accelerator."""
     from ..instances.placement.plan import Device, PlacementPlan
 
     order = [problem.nodes[i] for i in problem.topological_order]
@@ -180,10 +182,9 @@ def _placed(
     devices: list[list[Any]] = [[] for _ in types]
     for node in order:
         devices[place[node.id]].append(node.id)
-    held = zip(devices, types, strict=True)
     return PlacementPlan(
         tuple(
             Device(f"acc{d}", "accelerator", tuple(nodes), accelerator_type=name)
-            for d, (nodes, name) in enumerate(held)
+            for d, (nodes, name) in enumerate(zip(devices, types, strict=True))
         )
     )

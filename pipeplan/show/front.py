@@ -1,4 +1,4 @@
-"""The curves of `plan pareto` as they are shown: whatever is weighed against what, the same plain data."""
+"""The curves of `plan pareto` as plain data, the same for all pairs of a value and a limit."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """What is drawn, and how each point is judged."""
+    """Curves over one axis of limits, and how each point is judged."""
 
     problem: Problem
     limited: str
-    """Name of what the points are limited in."""
+    """Name of the quantity that is limited."""
     value: str
     """Name of the value that is minimised."""
     series: tuple[Series, ...]
@@ -44,7 +44,7 @@ class Front:
     rivals: tuple[str, tuple[tuple[float, float], ...]] = ("", ())
     """Points of what the curves are compared with: its name, and values by limit."""
     rules: tuple[tuple[str, float], ...] = ()
-    """Values that are drawn across, with their names."""
+    """Horizontal lines by name and value."""
 
     @property
     def points(self) -> Iterator[tuple[str, CurvePoint]]:
@@ -81,7 +81,7 @@ class Front:
         return amount(limit, self.problem.time_unit) if self.memory is None else self._memory().text(limit)
 
     def _memory(self) -> MemoryUnit:
-        """In multiples like those in which the limits are written."""
+        """The unit of the limits, in multiples like those in which they are written."""
         return (self.memory or IN_BYTES).like(self.limits())
 
     def need(self, point: CurvePoint) -> str:
@@ -90,6 +90,7 @@ class Front:
 
 
 def _best(curve: Curve) -> tuple[tuple[str, float], ...]:
+    """The horizontal line of the best value without a limit, where that is known."""
     if curve.ends is None:
         return ()
     return ((f"{'optimum' if curve.ends.best_proven else 'best found'} {FREE}", curve.ends.best.value),)
@@ -121,7 +122,7 @@ def of_staging(curve: Curve) -> Front:
 
 
 def of_schedule(curve: Curve) -> Front:
-    """What is minimised against the memory of a device, beside the best of the named rules."""
+    """The value that is minimised against the memory of a device, beside the best of the named rules."""
     unit = memory_unit(curve.problem.memory_unit)
     return _of_memory(curve, str(curve.settings.options["objective"]), unit, "best named rule")
 
@@ -159,7 +160,7 @@ def of_memory(study: MemoryStudy) -> Front:
 
 
 def value_of(study: MemoryStudy) -> str:
-    """What the values of its plans are called."""
+    """The name of the values of the study's plans."""
     return str(module_of(study.problem).value_name(rules_of(study.problem, study.options)))
 
 

@@ -24,7 +24,7 @@ MOST_PASSES = 100_000
 
 
 def iteration_of(problem: Problem, plan: Plan) -> Simulation | None:
-    """One iteration, simulated; None for plans that run forward passes alone or repeat without an end."""
+    """A simulated iteration. None for plans without backward passes, and where a simulation fails or takes long."""
     if not _trains(problem):
         return None
     from ..instances.simulate import pipeline_of, simulate
@@ -32,19 +32,19 @@ def iteration_of(problem: Problem, plan: Plan) -> Simulation | None:
 
     batch = kind_of(problem).batch
     try:
-        one = pipeline_of(problem, plan, micro_batches=None if batch else 1)
-        count = None if batch else FOR_EACH_STAGE * len(one.stages)
-        if len(one.stages) * (count or one.mini_batch) > MOST_PASSES:
+        pipeline = pipeline_of(problem, plan, micro_batches=None if batch else 1)
+        count = None if batch else FOR_EACH_STAGE * len(pipeline.stages)
+        if len(pipeline.stages) * (count or pipeline.mini_batch) > MOST_PASSES:
             return None
-        found = simulate(problem, plan, micro_batches=count)
+        simulation = simulate(problem, plan, micro_batches=count)
     except (PipeplanError, DeadlockError):
         return None
-    trains = any(task.kind == "backward" for stage in found.stages for task in stage.tasks)
-    return found if trains and found.iteration > 0 else None
+    trains = any(task.kind == "backward" for stage in simulation.stages for task in stage.tasks)
+    return simulation if trains and simulation.iteration > 0 else None
 
 
 def _trains(problem: Problem) -> bool:
-    """Not sure of kinds whose problems do not say: then a simulation tells."""
+    """Does the problem train? True as well where its kind does not say, and a simulation must tell."""
     trains = kind_of(problem).trains
     return trains is None or trains(problem)
 
@@ -64,7 +64,7 @@ class Iteration:
     idle: float
     """The share of the time in which the devices of the plan wait."""
     counted_per_second: float | None
-    """None: the unit of time is no known one."""
+    """Amount of `counted` in a second; None: `time_unit` is not a known unit."""
     samples_per_second: float | None
     """None: nothing says how many samples a micro-batch has."""
     tokens_per_second: float | None
@@ -77,8 +77,8 @@ class Iteration:
         )
         if self.samples_per_second is None:
             rates = ((self.counted_per_second, self.counted),)
-        told = (f"{_in_digits(rate)} {what}/s" for rate, what in rates if rate is not None)
-        facts = ", ".join([amount(self.time, self.time_unit), *told])
+        rates_in_words = (f"{_in_digits(rate)} {what}/s" for rate, what in rates if rate is not None)
+        facts = ", ".join([amount(self.time, self.time_unit), *rates_in_words])
         return (
             f"one iteration of {several(self.count, self.counted.removesuffix('s'))}{usual}: {facts}; "
             f"devices of the plan idle {percent(self.idle)} of it"
@@ -89,26 +89,26 @@ class Iteration:
 
 
 def describe_iteration(problem: Problem, plan: Plan, samples: Samples | None = None) -> Iteration | None:
-    """Its facts; None where there is no iteration to speak of, as in inference."""
+    """The facts of one iteration of the plan; None where there is none to speak of, as in inference."""
     if samples is not None and not samples.training:
         return None
-    found = iteration_of(problem, plan)
-    if found is None:
+    run = iteration_of(problem, plan)
+    if run is None:
         return None
-    counted, each = kind_of(problem).counted, None
-    if found.time_unit in SECONDS:
-        each = found.mini_batch / (found.iteration * float(SECONDS[found.time_unit]))
+    counted, rate = kind_of(problem).counted, None
+    if run.time_unit in SECONDS:
+        rate = run.mini_batch / (run.iteration * float(SECONDS[run.time_unit]))
     in_samples = None
     if counted == "samples":
-        in_samples = each
-    elif samples is not None and samples.micro_batch is not None and each is not None:
-        in_samples = each * samples.micro_batch
+        in_samples = rate
+    elif samples is not None and samples.micro_batch is not None and rate is not None:
+        in_samples = rate * samples.micro_batch
     tokens = (
         None if samples is None or samples.tokens is None or in_samples is None else in_samples * samples.tokens
     )
     usual = kind_of(problem).batch is None
     return Iteration(
-        found.iteration, found.time_unit, found.mini_batch, counted, usual, found.bubble, each, in_samples, tokens
+        run.iteration, run.time_unit, run.mini_batch, counted, usual, run.bubble, rate, in_samples, tokens
     )
 
 
@@ -129,13 +129,13 @@ def unused_devices(problem: Problem, plan: Plan) -> str | None:
         stages = pipeline_of(problem, plan, micro_batches=None if kind_of(problem).batch else 1)
     except PipeplanError:
         return None
-    there = getattr(problem, field) if field else 0
+    available = getattr(problem, field) if field else 0
     used = len(stages.shared) or sum(stage.devices for stage in stages.stages)
-    if used >= there:
+    if used >= available:
         return None
-    return f"the plan uses {used} of {several(there, 'device')}; the others are left over"
+    return f"the plan uses {used} of {several(available, 'device')}; the others are left over"
 
 
 def _in_digits(rate: float) -> str:
-    """Four digits, and whole thousands apart: never as a power of ten."""
+    """A rate with four digits; from 1000 on as a whole number with commas, not as a power of ten."""
     return f"{rate:,.0f}" if rate >= 1000 else f"{rate:.4g}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+# Characters that LaTeX does not take for text, and how they are written as text.
 SPECIAL = {
     "\\": r"\textbackslash{}",
     "&": r"\&",
@@ -25,8 +26,9 @@ HEAD = (
     "% Made by `plan compare`. In the preamble: \\usepackage{booktabs,graphicx}; what is wider than the line is scaled "
     "to it.\n"
 )
-# Columns that hold no numbers, whatever stands in them.
+# Columns of names, which are set to the left even where the names look like numbers.
 LABELS = ("instance", "setting", "method", "first", "second")
+# The beginning of a number in a cell.
 NUMBER = re.compile(r"[-+<(]*[\d.,]+")
 
 
@@ -63,6 +65,6 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _is_number(cells: Sequence[str]) -> bool:
-    """Most of what is not empty begins as a number does."""
-    said = [cell for cell in cells if cell.strip() not in ("", "-")]
-    return bool(said) and 2 * sum(NUMBER.match(cell.strip()) is not None for cell in said) > len(said)
+    """Do more than half of the cells that hold anything begin with a number?"""
+    filled = [cell for cell in cells if cell.strip() not in ("", "-")]
+    return bool(filled) and 2 * sum(NUMBER.match(cell.strip()) is not None for cell in filled) > len(filled)

@@ -9,16 +9,20 @@ from typing import Any
 
 from ..instances.base.graph import Graph
 
+# What stands for the part that is cut out of a name.
 DOTS = ".."
+# The fewest characters to which a name is shortened.
 LEAST_NAME = 2 + len(DOTS)
 # Characters that stand between the parts of a name.
 SEPARATORS = "./_"
+# A name that ends in a number.
 NUMBERED = re.compile(r"(.*?)(\d+)", re.DOTALL)
 
 
 def shortened(text: str, most: int) -> str:
-    """Cut behind parts that hold a number, as `branch0.1`, or else out of its middle: beginnings say what it is, and
-    ends which one. A number is kept whole where there is room for it."""
+    """The name in `most` characters, or `LEAST_NAME` if that is more. It is cut behind parts that end in a number, as
+    `branch0.1`, or else in its middle: the beginning says what it is, and the end which one. A number is kept whole
+    where there is room for it."""
     if len(text) <= most:
         return text
     kept = max(most, LEAST_NAME) - len(DOTS)
@@ -43,8 +47,8 @@ class Range:
     last: str
 
     def text(self, most: int | None = None) -> str:
-        """`0-9`, `layer 0-9`, `layer3-layer9`, or `layer3-9` where there is no room for that; of the last, parts
-        that it shares with the first go before anything is cut."""
+        """`0-9`, `layer 0-9`, `layer3-layer9`, or `layer3-9` where there is no room for that. Parts
+        that the last name shares with the first are left out before anything is cut."""
         if self.first == self.last:
             return self.first if most is None else shortened(self.first, most)
         start, end = NUMBERED.fullmatch(self.first), NUMBERED.fullmatch(self.last)
@@ -71,7 +75,7 @@ def _shared_parts(first: str, last: str) -> str:
 
 
 def _both_shortened(first: str, last: str, most: int) -> tuple[str, str]:
-    """What the shorter one leaves is the longer one's."""
+    """Both names in half of the room each; a name that needs less leaves the rest to the other."""
     half = most // 2
     if len(first) <= half:
         return first, shortened(last, most - len(first))
@@ -88,7 +92,7 @@ class Held:
     count: int
 
     def text(self, most: int | None = None) -> str:
-        """All of it, or as many ranges as fit, and how many more there are."""
+        """All ranges, or as many as fit in `most` characters, and how many more there are."""
         texts = [part.text(most) for part in self.ranges]
         if most is None or len(texts) < 2 or len(", ".join(texts)) <= most:
             return ", ".join(texts)
@@ -101,7 +105,7 @@ class Held:
         return self.ranges[0].text(most - len(more)) + more
 
     def named(self, what: str, most: int | None = None) -> str:
-        """With what they are, if there is room: `layer 3`, `layers 3-9`, or `layer3-layer9`, which says it itself."""
+        """The ranges behind their noun, if there is room: `layer 3`, `layers 3-9`; `layer3-layer9` needs no noun."""
         if not self.ranges:
             return f"no {what}s"
         if self.ranges[0].first.startswith(what):
@@ -118,29 +122,29 @@ class Order:
         self.place = {name: i for i, name in enumerate(names)}
 
     def fold(self, ids: Iterable[Hashable], implied: Collection[Hashable] = ()) -> Held:
-        """Neighbours in the order as ranges, in that order; what the order does not know is left out, and what others
-        imply is counted and not named."""
-        known = {name for name in ids if name in self.place}
-        places = sorted(self.place[name] for name in known.difference(implied))
+        """The ids as ranges of neighbours in this order. Ids that the order lacks are left out; `implied` ones are
+        counted and not named."""
+        members = {name for name in ids if name in self.place}
+        places = sorted(self.place[name] for name in members.difference(implied))
         runs: list[list[int]] = []
         for place in places:
             if runs and place == runs[-1][1] + 1:
                 runs[-1][1] = place
             else:
                 runs.append([place, place])
-        return Held(tuple(Range(self.names[first], self.names[last]) for first, last in runs), len(known))
+        return Held(tuple(Range(self.names[first], self.names[last]) for first, last in runs), len(members))
 
     def first(self, ids: Iterable[Hashable]) -> int:
-        """The place of the first of them; behind everything where there is none."""
+        """The place of the first of the ids; behind all places where the order has none of them."""
         return min((self.place[name] for name in ids if name in self.place), default=len(self.names))
 
 
 def order_of(problem: Graph, parts: Sequence[object]) -> Order:
-    """That of the input where it leads along all edges. `parts` are its layers or nodes: where each has a name of its
-    own they go by it, else by their ids."""
+    """The order of the input where that leads along all edges, else a topological one. `parts` are the layers or nodes
+    of the problem: they are called by their names where all have different ones, else by their ids."""
     names = [getattr(part, "name", None) for part in parts]
-    own = None not in names and len(set(names)) == len(names)
-    texts = [str(name) for name in (names if own else problem.ids)]
-    given = all(u < v for u, v in problem.arcs)
-    places = range(len(texts)) if given else problem.topological_order
+    is_named = None not in names and len(set(names)) == len(names)
+    texts = [str(name) for name in (names if is_named else problem.ids)]
+    is_sorted = all(u < v for u, v in problem.arcs)
+    places = range(len(texts)) if is_sorted else problem.topological_order
     return Order({problem.ids[i]: texts[i] for i in places})

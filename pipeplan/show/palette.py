@@ -50,6 +50,7 @@ MEMORY: Mapping[str, str] = {
     "optimizer": "#8cd17d",
 }
 
+# The colour of work that is not divided into phases.
 COMPUTATION = "#00806a"
 
 # Colours of what a rank of a training holds, and of what an iteration takes besides computation: any two of
@@ -93,11 +94,11 @@ def luminance(colour: str) -> float:
 
 
 def contrast(one: str, other: str) -> float:
-    """1 for the same, 21 for black on white; small text is easily read from 4.5 on."""
+    """How much two colours differ: 1 if they are the same, 21 for black on white; small text needs 4.5."""
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
 
 
 def ink_on(colour: str) -> str:
-    """Black or white, whichever is read better on it."""
+    """Black or white, whichever is read better on the colour."""
     return max((BLACK, WHITE), key=lambda ink: contrast(ink, colour))

@@ -14,12 +14,14 @@ from .words import amount, memory_unit
 NOUNS = {"gpus": "GPUs", "accelerators": "accelerators", "cpus": "CPUs", "micro_batches": "micro-batches"}
 # A change that saves a smaller share of the time is called no help.
 WORTH_IT = 1e-3
+# A change that reads as a number of devices: 10 devices.
 DEVICES = re.compile(r"\d+ \w+s")
+# Ends of runs whose answer no longer run can change.
 SETTLED = (Stop.PROVEN, Stop.INFEASIBLE)
 
 
 def lines(problem: Problem, found: Sensitivity) -> list[str]:
-    """The problem itself, then every change."""
+    """A line for the problem as it is, then one for each change."""
     unit = problem.time_unit
     itself = f"as it is ({cluster(problem)}): {_value(found.base, unit)} ({found.base.stop})"
     return [itself, *(_line(problem, worth, unit) for worth in found.changes)]
@@ -55,12 +57,12 @@ def _memory(problem: Problem) -> float | None:
 
 
 def _size(problem: Problem, memory: float) -> str:
-    """In what the problem counts memory."""
+    """An amount in the unit in which the problem counts memory."""
     return memory_unit(getattr(problem, "memory_unit", "bytes")).like([_memory(problem)]).text(memory)
 
 
 def changed(problem: Problem, worth: Worth) -> str:
-    """What the change makes of the cluster: 10 devices, 1 GB more memory (33 GB)."""
+    """The change in words that name what it leads to: 10 devices, 1 GB more memory (33 GB)."""
     other = worth.problem
     if other is None or type(other) is not type(problem):
         return worth.change
@@ -74,8 +76,8 @@ def changed(problem: Problem, worth: Worth) -> str:
 
 
 def _line(problem: Problem, worth: Worth, unit: str | None) -> str:
-    told = [_value(worth.result, unit), *([_difference(worth)] if _difference(worth) else [])]
-    return f"{changed(problem, worth)}: {', '.join(told)} ({worth.result.stop})"
+    phrases = [_value(worth.result, unit), *([_difference(worth)] if _difference(worth) else [])]
+    return f"{changed(problem, worth)}: {', '.join(phrases)} ({worth.result.stop})"
 
 
 def _value(result: Result, unit: str | None) -> str:
@@ -96,7 +98,7 @@ def _difference(worth: Worth) -> str:
 
 
 def advice(problem: Problem, found: Sensitivity) -> str:
-    """A sentence that says which single change helps most, or that none does."""
+    """A sentence on which single change helps most, or that none does; empty where changes are missing."""
     if found.interrupted or not found.changes:
         return ""
     sentence = _possible(problem, found) if found.base.objective is None else _best(problem, found)
@@ -124,7 +126,7 @@ def _best(problem: Problem, found: Sensitivity) -> str:
 
 
 def _price(problem: Problem, best: Sequence[Worth]) -> str:
-    """What the time is saved by, where that is a share of the devices."""
+    """The share of devices that the best change adds, where one change is best and adds any."""
     _, count = _counted(problem)
     problems = [worth.problem for worth in best if type(worth.problem) is type(problem)]
     more = {_counted(other)[1] / count - 1 for other in problems if other is not None} - {0.0}
@@ -136,7 +138,6 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _verb(names: Sequence[str], verb: str) -> str:
-    """The verb in the number of its subject: several changes, or one change, whose devices are several however they are
-    counted."""
+    """The verb in the number of its subject: plural for several changes, and for one change that reads `10 devices`."""
     several = len(names) > 1 or (DEVICES.fullmatch(names[0]) and not names[0].startswith("1 "))
     return f"each {verb}" if len(names) > 1 and verb == "make" else verb if several else f"{verb}s"

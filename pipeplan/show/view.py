@@ -17,6 +17,7 @@ from .words import IN_BYTES, MemoryUnit, plain, time_scale
 
 # Heading of the column that counts the layers or nodes of a row.
 COUNT = "count"
+# What all costs rest on.
 COSTS = (
     "Times and sizes are what the instance says: nothing varies from run to run, and no link is shared with others."
 )
@@ -38,17 +39,17 @@ class Row:
     cells: Mapping[str, str]
     """Other values of the row, by column; columns that are empty in all rows are left out."""
     times: Mapping[str, float] = field(default_factory=dict)
-    """More of its cells: times, in the unit of the load."""
+    """Further cells by column: times, in the unit of the load."""
     label: str | None = None
-    """Its name where no heading says what it names."""
+    """The name where no heading says what it names."""
     memory: Mapping[str, float] | None = None
-    """Amounts by what they are for, in the unit of the view; None: it has no memory of its own."""
+    """Amounts by what they are for, in the unit of the view; None: the row has no memory of its own."""
     limit: float | None = None
     slowest: bool = False
     depth: int = 0
-    """Rows that it is inside of."""
+    """Number of rows that contain this one."""
     held: Held | None = None
-    """Its layers or nodes."""
+    """The layers or nodes of the row."""
     told: Mapping[str, str] = field(default_factory=dict)
     """Columns too wide for a terminal, which has sentences in their place."""
 
@@ -57,7 +58,7 @@ class Row:
         return self.name if self.label is None else self.label
 
     def named(self, item: str, most: int) -> str:
-        """With its layers or nodes, which have as many characters."""
+        """The title with the layers or nodes, which take up to `most` characters."""
         return self.title if self.held is None else f"{self.title}: {self.held.named(item, most)}"
 
     @property
@@ -76,7 +77,7 @@ class Table:
 
     @property
     def items(self) -> str:
-        """The title of the column that names them."""
+        """The title of the column that names the items."""
         return f"{self.item}s"
 
     def columns(
@@ -99,7 +100,7 @@ class Table:
         return {title: cells for title, cells in columns.items() if any(cells)}
 
     def has(self, row: Row, name: str) -> bool:
-        """Is the row called so, with or without what it is?"""
+        """Is this the name of the row, with or without the noun of the table?"""
         return name in (row.name, row.label, f"{self.what} {row.name}")
 
     @property
@@ -109,7 +110,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What runs in a lane for a while."""
+    """A pass, transfer or other task in a lane."""
 
     lane: str
     start: float
@@ -128,7 +129,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """What runs when; one without bars has only its summary, which says why."""
+    """Lanes and what runs in them when; a timeline without bars has only its summary, which says why."""
 
     title: str
     lanes: tuple[str, ...]
@@ -158,7 +159,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Memory over time: from each instant to the next the same, by what it is for."""
+    """Memory over time by what it is for; it stays the same from each instant to the next."""
 
     name: str
     times: tuple[float, ...]
@@ -189,7 +190,7 @@ class Graph:
         edges: Iterable[tuple[Any, Any]],
         groups: Mapping[str, Iterable[Any]],
     ) -> Graph:
-        """By ids of nodes; each is in one group."""
+        """Make the graph from ids of nodes, each of which is in one group."""
         index = {node: i for i, node in enumerate(labels)}
         group_of = {node: g for g, nodes in enumerate(groups.values()) for node in nodes}
         pairs = tuple((index[u], index[v]) for u, v in edges)
@@ -206,10 +207,10 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What has to be computed to know it of a problem."""
+    """Facts of a problem that have to be computed."""
 
     data: Mapping[str, Any]
-    """The same as JSON, for machines."""
+    """The facts as JSON, for machines."""
     facts: Mapping[str, str] = field(default_factory=dict)
     heading: str = ""
     lines: Sequence[str] = ()
@@ -250,8 +251,8 @@ class PlanView:
     flow: Flow | None = None
 
     def named(self, lane: str, most: int) -> str:
-        """A lane of a timeline with what its row holds; rows of several pieces stay without."""
-        name = lane.partition("/")[0]  # replicas are numbered behind it
+        """A lane of a timeline with what its row holds; the lane alone where several rows have its name, or none."""
+        name = lane.partition("/")[0]  # the number of a replica follows the slash
         matches = [(row, table) for table in self.tables for row in table.rows if table.has(row, name)]
         if len(matches) != 1:
             return lane
@@ -268,7 +269,7 @@ class Views(Protocol):
     """What a module of `show.views` has for its kind; some have more, which is asked for by name."""
 
     def facts(self, problem: Any) -> dict[str, Any]:
-        """What is shown of a problem beside its name."""
+        """The facts of a problem that are shown beside its name."""
         ...
 
     def value_name(self, rules: Rules) -> str:
@@ -298,7 +299,7 @@ def assumptions(problem: Problem, rules: Rules) -> tuple[str, ...]:
 
 
 def view_of(problem: Problem, plan: Plan, rules: Rules) -> PlanView:
-    """Evaluates the plan; raises what the referee raises where it has no value."""
+    """The view of a plan in units that suit its amounts; raises what the referee raises where it has no value."""
     return in_units_that_suit(module_of(problem).view(problem, plan, rules))
 
 
@@ -312,8 +313,8 @@ def view_of_result(problem: Problem, result: Result) -> PlanView | None:
 
 
 def in_units_that_suit(view: PlanView) -> PlanView:
-    """Loads in one unit, and what runs when in one: those that sentences would choose for the largest of them. Memory
-    is told in multiples like those in which its limits are written."""
+    """The view with all loads in one unit and all timelines in one: those that a sentence would choose for the largest
+    load and the first timeline. Memory is in multiples like those in which its limits are written."""
     factor, unit = time_scale(view.full_load, view.unit)
     tables = tuple(
         replace(table, rows=tuple(_row_times(row, factor) for row in table.rows)) for table in view.tables

@@ -43,7 +43,7 @@ def rate(amount: float, time_unit: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUnit:
-    """What amounts of memory are counted in. Bytes are told in the multiple that suits them, all else as it is."""
+    """The unit of amounts of memory. Bytes are written in the multiple that suits them, other units as they are."""
 
     name: str | None = None
     """Name of the unit; None: bytes; empty: the source does not say."""
@@ -103,21 +103,21 @@ class Times:
 
     @classmethod
     def of(cls, values: Iterable[float | None], unit: str | None) -> Times:
-        """The times in the unit that suits the largest of them; those that are None are absent."""
+        """The unit that suits the largest of the times; None is ignored."""
         return cls(*time_scale(max((abs(value) for value in values if value is not None), default=0.0), unit))
 
     def text(self, value: float | None, missing: str = "-", digits: int = 7) -> str:
-        """Without the unit, which stands above."""
+        """The time without its unit, which stands in the heading."""
         return missing if value is None else f"{value * self.factor:.{digits}g}"
 
     @property
     def inside(self) -> str:
-        """Behind what a table holds."""
+        """The unit as the end of a heading: ` in ms`; empty where there is none."""
         return f" in {self.unit}" if self.unit else ""
 
 
 def amount(value: float, unit: str | None, digits: int = 7) -> str:
-    """Seven digits are what an eye compares; and the unit where there is one, of times one that suits them."""
+    """A value with its unit, if any; seven digits are what an eye compares. A time is in the unit that suits it."""
     factor, unit = time_scale(value, unit)
     value *= factor
     text = f"{value:.{digits}g}"
@@ -132,7 +132,7 @@ def amount_or(value: float | None, unit: str | None, missing: str = "-", digits:
 
 
 def is_visible(char: str) -> bool:
-    """Not a control character, half of a character, a mark of direction or a break of a line or paragraph."""
+    """False for control characters, halves of characters, marks of direction, line breaks and what is not assigned."""
     return unicodedata.category(char) not in ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp")
 
 
@@ -147,7 +147,7 @@ def several(count: int, what: str) -> str:
 
 
 def plain(value: float, digits: int = 5) -> str:
-    """Rounded to so many digits, with all its zeros instead of a power of ten: for columns that are compared."""
+    """A value with so many digits, and all its zeros instead of a power of ten: for columns that are compared."""
     return f"{Decimal(f'{value:.{digits}g}'):f}"
 
 

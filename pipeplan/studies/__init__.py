@@ -1,1 +1,1 @@
-"""What is done with planners: comparisons, curves of period against memory, sensitivity, export of models."""
+"""Studies that use planners: comparisons, curves of a value against a limit, sensitivity, configurations, exports."""

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from ..planners.backends.model import MatrixModel
 
 SUFFIXES = (".mps", ".lp")
+# The meaning of a row or column of which the model says nothing.
 UNSAID = "not said: `doc=` of the component in the model would say it"
 # The most terms of the objective in a legend.
 MOST_TERMS = 6
 
 
 def check_export(path: str) -> None:
-    """Refuse a suffix that names no format of ours."""
+    """Refuse a file whose suffix names no format that we write."""
     if Path(path).suffix not in SUFFIXES:
         raise UsageError(
             f"A model is written as .mps or .lp, not as {Path(path).suffix or path!r}; change the file's name."
@@ -39,8 +40,8 @@ def export_model(
     solver: str = "auto",
     options: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the linear model that the formulation builds for `problem`, without any cut-off, and beside it a page that
-    says what its rows and columns mean."""
+    """Write the linear model that the formulation builds for `problem`, without any cut-off, and beside it a page on
+    the meaning of its rows and columns."""
     from ..planners.backends.compiler import compile_pyomo
     from ..planners.backends.files import write_model
 
@@ -60,7 +61,7 @@ def export_model(
 
 
 def legend(problem: Problem, built: BuiltModel, model: MatrixModel, path: str, method: Method) -> str:
-    """What stands in the file, in words: the objective, each group of columns and rows, and the numbers in names."""
+    """A page on the file: its objective, each group of columns and rows, and the numbers in names."""
     from ..formulations.legends import WORDS, name_of, number_of, words_of
     from ..planners.backends.files import as_written
 
@@ -100,12 +101,13 @@ def legend(problem: Problem, built: BuiltModel, model: MatrixModel, path: str, m
 
 
 def _solutions(built: BuiltModel) -> str:
+    """A sentence on which plans are solutions of the file."""
     if built.bound is not None:
         return (
             "This file asks whether there is a plan of that value, and minimises nothing: a solution need not be a "
             "best plan."
         )
-    return "A best plan is a solution of this file; plans that another one is no worse than may be missing."
+    return "A best plan is a solution of this file; a plan may be missing where another one is at least as good."
 
 
 def _groups(
@@ -116,14 +118,14 @@ def _groups(
     added: str,
     numbers: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
-    """A line for each block: how many there are, the first one's name in the file, and what it means."""
+    """A line for each block of rows or columns: their number, the name of the first in the file, and the meaning."""
     equation = " equation |" if numbers is not None else ""
     yield f"| {what} | number | the first one in the file |{equation} meaning |"
     yield "| --- | --- | --- | --- |" + (" --- |" if equation else "")
-    first: dict[str, list[str]] = {}
+    in_file: dict[str, list[str]] = {}
     for name, own in zip_longest(names, written):
-        first.setdefault("" if name is None else name.partition("[")[0], []).append(own)
-    for block, own in first.items():
+        in_file.setdefault("" if name is None else name.partition("[")[0], []).append(own)
+    for block, own in in_file.items():
         number = f" {numbers.get(block) or '-'} |" if numbers is not None else ""
         meaning = (words.get(block) or UNSAID) if block else added
         yield f"| {block or '-'} | {len(own)} | {own[0]} |{number} {meaning} |"
@@ -140,6 +142,7 @@ def _parts(problem: Any) -> Iterator[str]:
 
 
 def _build(problem: Problem, method: Method) -> Any:
+    """The model of the method's formulation; refused where it has none, or none that a file can hold."""
     if method.formulation is None:
         raise UsageError(f"Planner {method.planner.name!r} has no model to write; choose a --formulation.")
     formulation: Formulation = method.formulation.load()
@@ -147,9 +150,9 @@ def _build(problem: Problem, method: Method) -> Any:
     try:
         built = formulation.build(problem, method.options, native=False)
     except NativeOnlyError as error:
-        held = "which no .mps or .lp file can hold"
+        reason = "which no .mps or .lp file can hold"
         raise UsageError(
-            f"{method.name} is a model for CP-SAT alone, {held}; drop --export-model{error.instead}."
+            f"{method.name} is a model for CP-SAT alone, {reason}; drop --export-model{error.instead}."
         ) from None
     if isinstance(built, Refuted):
         raise InputError(

@@ -32,7 +32,7 @@ def generate(name: str, **parameters: Any) -> Problem | Profile:
     name : str
         A generator, a network or a packaged profile, as `plan generate` lists them.
     parameters : int, float, str or bool
-        What this generator takes, by the names of its options: `seed=1`, `devices=4`, `memory="16GiB"`.
+        Parameters of this generator, by the names of its options: `seed=1`, `devices=4`, `memory="16GiB"`.
 
     Returns
     -------
@@ -44,7 +44,7 @@ def generate(name: str, **parameters: Any) -> Problem | Profile:
     InputError
         A parameter has a value that the generator does not take.
     UsageError
-        There is no such generator, or it has no such parameter; the message lists those that there are.
+        There is no such generator, or it has no such parameter; the message lists the existing ones.
     """
     if not isinstance(name, str):
         raise wrong_argument("name", name, "a name", "give one that `plan generate` lists")
@@ -78,7 +78,7 @@ def parameters_of(name: str) -> tuple[Parameter, ...]:
 
 
 def build_chain(name: str, given: Mapping[str, Any]) -> KnownChain:
-    """A chain with what is known of it; `given` holds parameters of this generator alone."""
+    """A chain with its known answers; `given` holds parameters of this generator alone."""
     arguments = dict(given)
     share = arguments.pop("tightness", None)
     if arguments.get("memory_bytes") == math.inf:
@@ -90,6 +90,7 @@ def build_chain(name: str, given: Mapping[str, Any]) -> KnownChain:
 
 
 def _tightened(known: KnownChain, share: float) -> KnownChain:
+    """The chain with memory at this share of the way between the two amounts of `TIGHTNESS`."""
     from ..instances.chain.random_chains import tightness
     from ..planners.chain.baselines import memory_levels
 
@@ -97,7 +98,8 @@ def _tightened(known: KnownChain, share: float) -> KnownChain:
     return KnownChain(problem.replace(name=f"{problem.name}-tight{share:g}"), known.answers, known.source)
 
 
-NETWORK = "NETWORK"
+# The entries that stand for all networks, and for all packaged profiles, in lists of generators.
+NETWORK, PROFILE = "NETWORK", "PROFILE"
 NETWORK_PARAMETERS = (
     Parameter(
         "kind",
@@ -120,7 +122,6 @@ NETWORK_PARAMETERS = (
     Parameter("training", "flag", False, "add the backward pass"),
     Parameter("profile", "flag", False, "write the profile, a model without a cluster, not a problem"),
 )
-PROFILE = "PROFILE"
 PROFILE_PARAMETERS = (
     Parameter("kind", "text", None, "kind of problem; default: one that fits"),
     Parameter("hardware", "text", "h100-80gb", "the accelerator, whose times are calculated"),
@@ -180,15 +181,15 @@ def graph_parameters(model: GraphModel) -> tuple[Parameter, ...]:
 def made(
     name: str, given: Mapping[str, Any], say: Callable[[str], None]
 ) -> tuple[Problem | Profile, KnownChain | None]:
-    """By whoever has the name; with a chain comes what is known of it."""
+    """Make the problem or profile of this name; with a chain come its known answers."""
     from ..instances.networks.analytic import WORKLOADS
 
-    known, profiles = families(), packaged_profile_names()
-    if name not in (known.keys() - {NETWORK, PROFILE}) | WORKLOADS.keys() | set(profiles):
+    entries, profiles = families(), packaged_profile_names()
+    if name not in (entries.keys() - {NETWORK, PROFILE}) | WORKLOADS.keys() | set(profiles):
         choices = [*generators(), *CHAIN_GENERATORS, *WORKLOADS, *profiles, *GRAPH_MODELS]
         raise unknown_name("generator and no network named", name, choices)
-    family = PROFILE if name in profiles else name if name in known else NETWORK
-    _check_own(name, given, known[family][1])
+    family = PROFILE if name in profiles else name if name in entries else NETWORK
+    _check_own(name, given, entries[family][1])
     if family == PROFILE:
         return _profiled(name, given, say), None
     if given.get("profile"):
@@ -203,7 +204,7 @@ def made(
 
 
 def _check_own(name: str, given: Mapping[str, Any], parameters: Iterable[Parameter]) -> None:
-    """All of the arguments belong to this generator."""
+    """Refuse a parameter that this generator does not have, and any number but memory that is not finite."""
     own = [parameter.name for parameter in parameters]
     foreign = next((key for key in given if key not in own), None)
     if foreign is not None:
@@ -226,7 +227,7 @@ def _problem(name: str, given: Mapping[str, Any]) -> Problem:
 
 
 def _profiled(name: str, given: Mapping[str, Any], say: Callable[[str], None]) -> Problem | Profile:
-    """A packaged profile on the hardware that is named, put on a cluster of it."""
+    """A problem from a packaged profile and a cluster of the given hardware; with --profile, the profile alone."""
     from ..instances.lowering import lower
     from ..instances.networks.analytic import DEVICES, LINKS
     from ..instances.networks.profile.packaged import load_packaged_profile
@@ -303,7 +304,7 @@ def _usual_first(kind: Kind[Any, Any]) -> tuple[bool, str]:
 def _refuse_of_other_kinds(
     kind: Kind[Any, Any], kinds: Mapping[str, Kind[Any, Any]], given: Mapping[str, Any]
 ) -> None:
-    """What a network lowers to otherwise takes other arguments; what the usual kind takes is not worth another one."""
+    """Refuse an argument that other kinds take and this one does not; suggest another kind, but never the usual one."""
     for key in (parameter.name for parameter in NETWORK_PARAMETERS if parameter.name in given):
         takers = [name for name, other in kinds.items() if key in other.network_arguments]
         if not takers or kind.name in takers:

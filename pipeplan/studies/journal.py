@@ -1,4 +1,4 @@
-"""Finished work on disk, one JSON line each, written through at once: what a study that was killed goes on from."""
+"""Finished work on disk, one JSON line each, written through at once, so that a study that was killed can go on."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Journal:
         self.extend([content])
 
     def extend(self, contents: Iterable[Mapping[str, Any]]) -> None:
-        """Write through to the disk before anybody hears of the work."""
+        """Write lines through to the disk; the work counts as finished only afterwards."""
         if self.path is None:
             return
         text = "".join(map(line_of, contents))

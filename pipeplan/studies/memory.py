@@ -1,8 +1,7 @@
-"""The least memory with which a problem has a plan, and what more memory is worth, up to where more does not
-help.
+"""The least memory with which a problem has a plan, and what more memory is worth, up to where more does not help.
 
-A plan found with some amount holds what it holds, which may be less, so it stands where it holds just that. Plans
-count for every larger memory, bounds for every smaller one.
+A plan may hold less than the memory with which it was found; its point is at the amount that it holds. Plans count for
+every larger memory, bounds for every smaller one.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from ..planners.run.solve import describe, solve
 from .pareto.curve import Candidate, CurvePoint, Watch, bound_at, with_bounds_from_above, with_plans_from_below
 
 SCHEMA = "pipeplan.memory/1"
-POINTS = 6
-MOST_POINTS = 1000
-# The search for the least memory gets this part of the time: a third.
+# The usual number of points, and the most.
+POINTS, MOST_POINTS = 6, 1000
+# The search for the least memory gets the time divided by this: a third.
 LEAST_SHARE = 3
 # Amounts of memory that differ by a smaller share than this count as the same.
 NARROW = 0.002
@@ -49,7 +48,7 @@ class MemoryStudy:
     options: Mapping[str, Any] = field(default_factory=dict)
     """The options with which these values were found."""
     complete: bool = True
-    """Was nothing left out for want of patience or time?"""
+    """Were all points asked for, without an interrupt and before the time was over?"""
     open_above: bool = False
     """Is the value with any amount of memory missing?"""
 
@@ -102,10 +101,10 @@ def memory_study(
     options : Mapping, optional
         Options that the formulation or planner declares, by name. None: its defaults.
     limits : SolveOptions, optional
-        The time is that of all together. None: no limits, and proofs are sought to the end.
+        Limits, of which the time is for everything together. None: no limits, and proofs are sought to the end.
     points : int
-        So many amounts of memory are asked for, from the least to that from which more does not help. 0: only the
-        least.
+        Number of amounts of memory to ask for, from the least to that from which more does not help. 0: only the least
+        amount itself, without values.
     on_progress : callable, optional
         Called with a `Progress` whenever there is news. None: nobody watches.
 
@@ -155,7 +154,7 @@ class _Study:
         )
 
     def _ask_all(self, least: float, count: int) -> int:
-        """Both ends, then always where the value falls most; how many were asked."""
+        """Ask for both ends, then always where the value falls most; the number of amounts that are settled."""
         amounts: list[float | None] = [None, least][:count]
         for number in range(count):
             if self.interrupted or self._seconds_left() == 0:
@@ -179,20 +178,20 @@ class _Study:
             self.points = settled([*self.points, replace(point, seconds=now() - begun)])
 
     def _point(self, amount: float | None, result: Result) -> MemoryPoint | None:
-        """Where its plan holds just that; a bound without a plan stands where it was asked for."""
-        limit, found = amount, None
+        """The point of a result: at what its plan holds; without a plan, at the amount that was asked for."""
+        limit, candidate = amount, None
         if result.plan is not None and result.objective is not None and result.verified:
             fullest = kind_of(self.problem).held
             assert fullest is not None, self.problem.kind
-            held = enough(fullest(self.problem, result.plan, result.options))
-            limit = held if amount is None else min(held, amount)
-            found = Candidate(result.plan, result.objective, limit, str(self.name))
+            need = enough(fullest(self.problem, result.plan, result.options))
+            limit = need if amount is None else min(need, amount)
+            candidate = Candidate(result.plan, result.objective, limit, str(self.name))
         if limit is None:
             return None
-        return MemoryPoint(limit, result.stop, found, result.bound, messages=result.messages)
+        return MemoryPoint(limit, result.stop, candidate, result.bound, messages=result.messages)
 
     def _steepest(self) -> float | None:
-        """An amount between two points: where the value falls most, and amounts are not the same for all one cares."""
+        """The amount between the two points where the value falls most; None where all amounts are nearly the same."""
         best, most = None, 0.0
         for low, high in zip(self.points, self.points[1:], strict=False):
             if low.value is None or high.value is None or high.limit <= low.limit * (1 + NARROW):
@@ -212,7 +211,7 @@ class _Study:
 
 
 def _middle(low: float, high: float) -> float:
-    """In equal ratios, because curves are steep where memory is short; in whole bytes where there is room."""
+    """The amount in the middle by ratio, as curves are steep where memory is short; in whole bytes if there is room."""
     middle = (low * high) ** 0.5 if low > 0 else (low + high) / 2
     return float(round(middle)) if high - low >= 2 else middle
 
@@ -226,6 +225,6 @@ def settled(points: Iterable[MemoryPoint]) -> list[MemoryPoint]:
     """The points by growing memory, each amount once; neither value nor bound ever grows with it."""
     kept: dict[float, MemoryPoint] = {}
     for point in sorted(points, key=lambda point: (point.value is None, point.value)):
-        known = kept.setdefault(point.limit, point)
-        kept[point.limit] = replace(known, bound=bound_at((known, point), point.limit, None))
+        best = kept.setdefault(point.limit, point)
+        kept[point.limit] = replace(best, bound=bound_at((best, point), point.limit, None))
     return [point.settled() for point in with_bounds_from_above(with_plans_from_below(kept.values()), None)]

@@ -1,5 +1,5 @@
-"""Which schedule for the stages of a plan: every named one and the best that a search finds, with time, idle share and
-memory; also those that need more memory than there is, and how much they need."""
+"""Schedules for the stages of a plan: every named one and the best that a search finds, with time, idle share and
+memory; schedules that need more memory than there is are shown as well."""
 
 from __future__ import annotations
 
@@ -34,12 +34,14 @@ from ..planners.schedule.named import (
 )
 
 OBJECTIVE = "makespan"
+# The usual share of a backward pass that is for inputs.
 HALF = 0.5
-# Where neither the problem nor the user says how many micro-batches an iteration has.
+# Micro-batches for each device where neither the problem nor the user says how many an iteration has.
 FOR_EACH_DEVICE = 4
+# The usual seconds of all searches together.
 TIME_LIMIT_S = 30.0
-BEST = "best"
-GREEDY = "zb-greedy"
+# Names of the schedules that no single rule makes.
+BEST, GREEDY = "best", "zb-greedy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ CUTS = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One schedule; without a plan, why there is none."""
+    """One schedule, or why there is none."""
 
     name: str
     cut: str
@@ -71,12 +73,12 @@ class Row:
     plan: AnySchedule | None = None
     time: float | None = None
     idle: float | None = None
-    """Share of the devices' time that they wait, from the first start of all to the last end of all."""
+    """Share of the time in which the devices wait, from the first start of all to the last end of all."""
     peak: float | None = None
     """Peak memory of the fullest device, in the problem's memory unit."""
     fits: bool = False
     verified: bool = False
-    """Does the referee accept it, apart from memory?"""
+    """Does the referee accept the schedule if memory has no limit?"""
     proof: str = ""
     """Status of a search: `proven`, or the gap that is left; empty for a fixed schedule."""
     why_none: str = ""
@@ -88,7 +90,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleComparison:
-    """All rows, and for how many micro-batches they are."""
+    """All schedules for one number of micro-batches."""
 
     rows: tuple[Row, ...]
     micro_batches: int
@@ -96,11 +98,11 @@ class ScheduleComparison:
     memory_unit: str | None = None
     time_unit: str | None = None
     limit: float | None = None
-    """Memory of the smallest device; None: there is none."""
+    """Memory of the smallest device; None: memory has no limit."""
 
     @property
     def best(self) -> Row | None:
-        """The shortest that fits."""
+        """The shortest schedule that fits."""
         fitting = [row for row in self.rows if row.fits and row.time is not None]
         return min(fitting, key=lambda row: row.time or 0.0, default=None)
 
@@ -127,10 +129,10 @@ def compare_schedules(
     limits: SolveOptions | None = None,
     **lowering: Any,
 ) -> ScheduleComparison:
-    """All named schedules and the best that are found for each way to cut the stages.
+    """All named schedules, and the best that a search finds for each way to cut the stages.
 
-    `memory` is of each device, infinite without a limit, None as the plan's problem has; `limits` are for all searches
-    together; `lowering` are further options of `lower_to_schedule` for all rows.
+    `memory` is the limit of each device: infinite for none, None for that of the plan's problem. The time in `limits`
+    is for all searches together; `lowering` are further options of `lower_to_schedule` for all rows.
     """
     check_has_stages(problem, plan)
     limits = limits or SolveOptions()
@@ -174,7 +176,7 @@ def compare_schedules(
 
 
 def usual_micro_batches(problem: Problem, plan: Plan) -> int:
-    """As many as the batch of the problem fills, or so many for each device."""
+    """The micro-batches in the batch of the problem, or `FOR_EACH_DEVICE` for each device."""
     field, lowered = kind_of(problem).batch, lower_to_schedule(problem, plan)
     if field is not None:
         return -(-int(getattr(problem, field)) // lowered.samples)
@@ -186,7 +188,7 @@ def _limit(memory: float) -> float | None:
 
 
 def _reason(error: Exception) -> str:
-    """Without what to do about it, which is for a command that asks for one schedule alone."""
+    """The error without its remedy, which is for a command that asks for one schedule alone."""
     return str(error).partition(";")[0].rstrip(".")
 
 
@@ -198,7 +200,7 @@ def _named(cut: Cut, named: Named, problem: ScheduleProblem) -> Row:
 
 
 def _greedy(cut: Cut, problem: ScheduleProblem) -> Row:
-    """It obeys the memory that there is."""
+    """The shortest of the greedy schedules, which obey the limit of memory."""
     try:
         plans = list(greedy_schedules(problem, OBJECTIVE))
     except UsageError as error:
@@ -209,7 +211,7 @@ def _greedy(cut: Cut, problem: ScheduleProblem) -> Row:
 
 
 def _judged(name: str, cut: Cut, problem: ScheduleProblem, plan: AnySchedule) -> Row:
-    """By the referee, with the memory that there is and without."""
+    """The row of a schedule that the referee has judged, with the limit of memory and without."""
     evaluation = evaluate_schedule(problem, plan)
     value = evaluation.objective(OBJECTIVE)
     return Row(
@@ -226,7 +228,7 @@ def _judged(name: str, cut: Cut, problem: ScheduleProblem, plan: AnySchedule) ->
 
 
 def _searched(cut: Cut, problem: ScheduleProblem, rows: Sequence[Row], limits: SolveOptions) -> Row:
-    """From the best that is known to the best that there is, as far as time goes."""
+    """The best schedule that a search finds in time; it starts from the best row of the same cut that fits."""
     same = [row for row in rows if row.cut == cut.words and row.fits and row.plan is not None]
     start = min(same, key=lambda row: row.time or 0.0, default=None)
     try:
@@ -239,12 +241,12 @@ def _searched(cut: Cut, problem: ScheduleProblem, rows: Sequence[Row], limits: S
     except PipeplanError as error:
         return Row(BEST, cut.words, why_none=_reason(error))
     if result.plan is None or not result.verified:
-        none = (
+        reason = (
             "proven: none fits"
             if result.found != Found.REJECTED and str(result.stop) == "infeasible"
             else "none found"
         )
-        return Row(BEST, cut.words, why_none=none)
+        return Row(BEST, cut.words, why_none=reason)
     row = _judged(BEST, cut, problem, result.plan)  # type: ignore[arg-type]
     gap = "" if result.gap is None else f"within {100 * result.gap:.2g} %"
     return replace(row, proof="proven" if result.found == Found.OPTIMAL else gap)

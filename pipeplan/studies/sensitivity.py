@@ -27,8 +27,8 @@ class Worth:
     change: str
     result: Result
     ratio: float | None
-    """Its value, divided by that of the problem itself; below 1 the change is worth something. None: no plan here
-    or there."""
+    """The value with the change, divided by that of the problem itself; below 1 the change is worth something. None:
+    one of the two has no plan, or the problem itself has the value 0."""
     problem: Problem | None = None
     """The problem that was solved."""
 
@@ -43,7 +43,7 @@ class Worth:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """The problem's own result, and one line per change."""
+    """The result of the problem itself, and one entry for each change."""
 
     base: Result
     changes: tuple[Worth, ...]
@@ -91,7 +91,7 @@ def sensitivity(
     batch_grows: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Sensitivity:
-    """Solve a problem, and anew on each of a few slightly better clusters, to say what these would be worth.
+    """Solve a problem on its own cluster and on slightly better ones, to say what each change would be worth.
 
     Values are as exact as the method's proofs: a ratio of two proven values is exact, others say how they stopped.
     An interrupt leaves out what has not been asked yet.
@@ -111,24 +111,24 @@ def sensitivity(
         Options that the formulation or planner declares, by name (`plan formulations NAME` lists them). None: its
         defaults.
     limits : SolveOptions, optional
-        For each of the runs. None: no limits.
+        Limits of each run. None: no limits.
     memory_bytes : float
         How much more memory a device has in the variant with more, in bytes.
     bandwidth_share : float
         How much faster the links are in the variant with faster ones, as a share: 0.1 is a tenth more bandwidth.
     questions : Mapping, optional
-        Further problems to compare with, on other clusters say, by what they are called. None: no others.
+        Further problems to compare with, by their names, on other clusters for example. None: no others.
     batch_grows : bool
-        Of stagings: more devices come with as many more micro-batches in a batch, which would forbid that they are used
-        where there are fewer. False: the batch is what the problem says.
+        For stagings: a variant with more devices also has as many more micro-batches in a batch, which otherwise limit
+        how many devices can be used. False: the batch is that of the problem.
     on_progress : callable, optional
         Called with a `Progress` whenever there is news. None: nobody watches.
 
     Returns
     -------
     Sensitivity
-        The problem's own result, and one line per change with its result and the ratio of the values; what the problem
-        does not limit has no line.
+        The problem's own result, and for each change its result and the ratio of the values. Nothing is said of what
+        the problem does not limit.
 
     Raises
     ------
@@ -172,7 +172,8 @@ def _questions(questions: Mapping[str, Problem]) -> tuple[Variant, ...]:
 
 
 def _with_larger_batch(problem: Problem, variant: Variant) -> Variant:
-    """Values are per micro-batch, so that they can still be compared; those of other kinds are per batch."""
+    """A variant of a staging with a larger batch: its values are per micro-batch and can still be compared. Values of
+    other kinds are per batch, and their variants stay as they are."""
     larger = variant.problem
     if not isinstance(problem, StagingProblem) or not isinstance(larger, StagingProblem):
         return variant

@@ -1,4 +1,4 @@
-"""What a schedule is worth: that of a plan's stages, beside the plan's own and the best of the named rules."""
+"""A schedule of a plan's stages, beside the plan's own schedule and the best of the named rules."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ..planners.run.solve import solve
 from ..planners.run.warm_start import AskedStart
 
 OBJECTIVES = ("makespan", "span", PERIOD)
-# Micro-batches that fill a pipeline, where there are not more devices than that.
+# So many micro-batches fill a pipeline that has no more devices than that.
 LEAST_WARM = 16
 
 
@@ -59,8 +59,8 @@ class ScheduleStudy:
     peak: float | None
     """Memory that the fullest device holds at its peak; None: there is no schedule."""
     own: Rival | None
-    """The order that the plan was made for, with whole backward passes, within whatever memory that takes; None where
-    the plan has none, or none for so many micro-batches."""
+    """The plan's own order, with whole backward passes and as much memory as that takes; None where the plan has no
+    order, or none for so many micro-batches."""
     rule: Rival | None
     """The best of the published rules that fit the problem and its memory; None: none does."""
 
@@ -91,9 +91,10 @@ def schedule_study(
     on_progress: Callable[[Progress], None] | None = None,
     **lowering: Any,
 ) -> ScheduleStudy:
-    """Lower a plan, solve it, and compare; `memory` is of each device, infinite without a limit, None as the plan has.
+    """Lower a plan to a schedule problem, solve that, and compare the schedule with its rivals.
 
-    `lowering`: the other options of `lower_to_schedule`; `method`: formulation, planner and solver of `solve`.
+    `memory` is the limit of each device: infinite for none, None for that of the plan's problem. `lowering`: the other
+    options of `lower_to_schedule`; `method`: formulation, planner and solver of `solve`.
     """
     lowered = lower_to_schedule(problem, plan, micro_batches=micro_batches, **lowering)
     objective = objective_of(objective, micro_batches)
@@ -111,7 +112,7 @@ def schedule_study(
         warm_start=start,
         on_progress=on_progress,
     )
-    if start != "auto":  # a rule's schedule is nobody's own
+    if start != "auto":  # the start was a rule's schedule, not the user's
         result = replace(result, warm_start=replace(result.warm_start, source="the best named rule"))
     return ScheduleStudy(
         lowered,
@@ -124,7 +125,7 @@ def schedule_study(
 
 
 def objective_of(asked: str | None, micro_batches: int | None) -> str:
-    """The makespan where nothing is said, or the period where there is nothing else."""
+    """The objective that is asked for; by default the makespan, or without a number of micro-batches the period."""
     if micro_batches is None:
         if asked not in (None, PERIOD):
             raise UsageError(f"Without a number of micro-batches there is no {asked}; give --micro-batches.")
@@ -138,7 +139,7 @@ def _peak(problem: ScheduleProblem, plan: Any) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RuleSchedule:
-    """What a published rule says."""
+    """A schedule by a published rule."""
 
     entry: Entry
     rival: Rival
@@ -165,8 +166,8 @@ def rule_schedules(problem: ScheduleProblem, objective: str, limits: SolveOption
 
 
 def best_rule(known: list[RuleSchedule]) -> RuleSchedule | None:
-    """The fastest; of those that are as fast, the one that needs the least memory."""
-    return min(known, key=lambda one: (one.rival.value, one.rival.peak), default=None)
+    """The fastest schedule; of equally fast ones, the one that needs the least memory."""
+    return min(known, key=lambda rule: (rule.rival.value, rule.rival.peak), default=None)
 
 
 def start_among(
@@ -176,16 +177,16 @@ def start_among(
     known: list[RuleSchedule],
     other: Any = None,
 ) -> AskedStart:
-    """The best of what is known, for methods that begin with a plan; `other` is a plan that fits as well."""
+    """The best of the known schedules, for methods that take a start; `other` is a further one that fits."""
     options = {"objective": objective}
     chosen = choose(
         problem, method.get("formulation"), method.get("planner"), method.get("solver", "auto"), options
     )
-    plans = [(one.rival.value, one.plan) for one in known]
+    plans = [(rule.rival.value, rule.plan) for rule in known]
     if other is not None:
         value = evaluate_schedule(problem, other).objective(objective)
         plans += [] if value is None else [(float(value), other)]
-    best = min(plans, key=lambda one: one[0], default=None)
+    best = min(plans, key=lambda pair: pair[0], default=None)
     return best[1] if best is not None and chosen.planner.takes_start else "auto"
 
 
@@ -195,8 +196,8 @@ def start_among(
 def _own(
     problem: Any, plan: Plan, micro_batches: int | None, objective: str, within: ScheduleProblem
 ) -> Rival | None:
-    """The plan's own schedule, with whole backward passes on the stages as they were planned; `within` has the devices
-    with their memory."""
+    """The plan's own schedule, with whole backward passes on the stages as they were planned; `within` has the limits
+    of memory that it is checked against."""
     steady = lower_to_schedule(problem, plan)
     devices = steady.problem.devices
     periodic = objective == PERIOD or micro_batches is None
@@ -218,15 +219,14 @@ def _own(
 
 
 def _steady(plan: SchedulePlan) -> Fraction:
-    """The time between two micro-batches halfway, when the pipeline has filled and does not drain yet: between the
-    starts of the slowest block there, over a quarter of all."""
+    """The time between two micro-batches in the third quarter of all, when the pipeline has filled and does not drain
+    yet: the mean distance of the starts of the slowest block."""
     rows = plan.starts.values()
     return max((row[3 * len(row) // 4] - row[len(row) // 2]) / (len(row) // 4) for row in rows)
 
 
 def _in_own_order(problem: Any, plan: Plan, micro_batches: int) -> tuple[ScheduleProblem, SchedulePlan] | None:
-    """The schedule of the plan's own order; None where the plan has none, or none that so many micro-batches pass
-    through."""
+    """The schedule of the plan's own order; None where the plan has no order, or none for so many micro-batches."""
     lowered = lower_to_schedule(problem, plan, micro_batches=micro_batches)
     if lowered.own is None:
         return None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 # The most steps of an axis: on a phone, and on a wide page.
 FEW, MANY = 4, 10
+# With more decimals than this, a value is written with an exponent.
 MOST_DECIMALS = 9
 # Larger numbers are written with an exponent.
 LONGEST_WHOLE = 1e10
@@ -28,18 +29,18 @@ class Scale:
 
 
 def number(value: float) -> str:
-    """Four digits, and all of a large whole one: 27137 is read more easily than 2.714e+04."""
+    """A value with four digits; a large one is rounded to a whole, because 27137 is read more easily than 2.714e+04."""
     return f"{value:.0f}" if 10**DIGITS <= abs(value) < LONGEST_WHOLE else f"{value:.{DIGITS}g}"
 
 
 def round_step(span: float, most: int) -> float:
-    """The smallest of ..., 1, 2, 5, 10, 20, ... that goes into the span no more often than that."""
+    """The smallest of ..., 1, 2, 5, 10, 20, ... that goes into the span at most `most` times."""
     power = 10.0 ** math.floor(math.log10(span / most))
     return power * next(factor for factor in (1, 2, 5, 10) if factor * power * most >= span * (1 - 1e-9))
 
 
 def ticks(low: float, high: float, most: int) -> list[tuple[float, str]]:
-    """Round values between two, each as it is written: with the decimals of the step, so that no two look alike."""
+    """Round values from `low` to `high`, each with its text, in the decimals of the step, so that no two look alike."""
     if high <= low:
         return [(low, number(low))]
     step = round_step(high - low, most)
@@ -57,7 +58,7 @@ def _written(value: float, step: float) -> str:
 
 
 def round_ends(low: float, high: float, most: int) -> tuple[float, float]:
-    """The next round values outside, where an axis begins and ends."""
+    """The next round values around two values, where an axis begins and ends."""
     if high <= low:
         low, high = min(0.0, low), max(0.0, high)
     if high <= low:

@@ -33,7 +33,7 @@ ROW, LABEL, THICK = 38.0, 16.0, 16.0
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Its name, its parts by name and size, and a limit where there is one."""
+    """A name, parts by name and size, and a limit where there is one."""
 
     name: str
     parts: Sequence[tuple[str, float]]
@@ -45,7 +45,7 @@ class Bar:
 
 
 def bars(rows: Sequence[Bar], label: str, what: str, unit: str) -> Element:
-    """`what` is measured, in `unit`."""
+    """A chart with a bar for each row; `what` is measured, in `unit`."""
     inks = _inks(rows)
     longest = max((max(row.length, row.limit or 0.0) for row in rows), default=0.0)
     x = Scale(0.0, longest or 1.0, 0.0, FULL - 0.5)

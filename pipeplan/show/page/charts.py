@@ -17,9 +17,11 @@ NARROW = 320.0
 CHARACTER = 7.7
 # The most characters of a name in one line on a phone.
 LONGEST = int(NARROW / 7.0)
+# The width of a chart, across which places are percentages.
 FULL = 100.0
 # Nearer to an end of an axis than this (in per cent of its length), a value is not written in the middle of its tick.
 EDGE = {"narrow": 8.0, "wide": 3.0}
+# The size of a sign in a legend, in pixels.
 ICON = 12
 
 
@@ -33,14 +35,14 @@ def per_cent(value: float) -> str:
 
 def chart(picture: Element, label: str, *extra: Element | None, above: Element | None = None) -> Element:
     """A picture with the line that says what is under the pointer or the focus."""
-    said = tag(
+    status = tag(
         "div", {"class": "said", "aria-live": "polite"}, "Point at a mark, or reach it with Tab and the arrow keys."
     )
-    return tag("div", {"class": "chart", "role": "group", "aria-label": label}, above, picture, said, *extra)
+    return tag("div", {"class": "chart", "role": "group", "aria-label": label}, above, picture, status, *extra)
 
 
 def scrolled(picture: Element) -> Element:
-    """In a frame of its own, in which it may become wider than the page."""
+    """The picture in a frame of its own, in which it may become wider than the page."""
     return tag("div", {"class": "scroll fluid"}, picture)
 
 
@@ -57,12 +59,12 @@ def svg(height: float, label: str, *children: Element) -> Element:
 
 def mark(name: str, attributes: dict[str, object], title: str, kind: str = "") -> Element:
     """A shape that can be pointed at."""
-    told = {"class": f"mark {kind}".rstrip(), "role": "img", "aria-label": title}
-    return tag(name, {**told, **attributes}, tag("title", None, title))
+    description = {"class": f"mark {kind}".rstrip(), "role": "img", "aria-label": title}
+    return tag(name, {**description, **attributes}, tag("title", None, title))
 
 
 def axis(x: Scale, y: float, title: str) -> list[Element]:
-    """Round values below a line, few on a phone and more on a wide page, with what they are of below them."""
+    """Round values below a line, few on a phone and more on a wide page, and the title below them."""
     drawn = [tag("line", {"class": "axis", "x1": "0%", "x2": "100%", "y1": y, "y2": y})]
     for most, width in ((FEW, "narrow"), (MANY, "wide")):
         for value, text in ticks(x.low, x.high, most):

@@ -85,11 +85,11 @@ def _profile(frame: pandas.DataFrame) -> Element:
 
 
 def _ratios(frame: pandas.DataFrame) -> list[Element]:
-    """For each case how far each method lies above the best, in percent; a sentence where nobody does."""
-    found = ratios(frame)
+    """For each case how far each method lies above the best, in per cent; a sentence where none does."""
+    over_best = ratios(frame)
     parts = []
-    for case, row in zip(found.index, found.itertuples(index=False, name=None), strict=True):
-        cells = zip(found.columns, row, strict=True)
+    for case, row in zip(over_best.index, over_best.itertuples(index=False, name=None), strict=True):
+        cells = zip(over_best.columns, row, strict=True)
         above = {str(name): 100 * (float(ratio) - 1) for name, ratio in cells if absent_as_none(ratio) is not None}
         if not above:
             continue

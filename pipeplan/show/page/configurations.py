@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 MOST_SHOWN, MOST_DETAILED, MOST_BARS, MOST_STAGES = 100, 20, 6, 32
 ALIKE = "Memory of each rank by part, under the limit of a GPU; the ranks of a stage are alike:"
 TIMES = (
-    "Of an iteration, in the mean over all stages, as the referee has it. Computation is the model's own work; tensor, "
+    "Seconds of an iteration, the mean over all stages, by the referee. Computation is the model's own work; tensor, "
     "context, expert and data are communication that nothing hides; the bubble is waiting that even stages have too."
 )
-SORTS = "A heading sorts the table, and once more the other way round."
-# A stored time that differs by no more from the referee's, relatively, differs by rounding alone.
+SORTS = "Press a heading to sort the table by its column, and once more to reverse the order."
+# A relative difference of a stored time from the referee's that is rounding alone.
 SAME = 1e-6
 # Parts of a time that are drawn as one, or under another name; the others have their own.
 DRAWN: Mapping[str, str] = {
@@ -80,6 +80,7 @@ def _differences(answer: Answer) -> Iterator[str]:
 
 
 def _list_table(answer: Answer) -> Element:
+    """The shortlist, the fastest first; columns that are the same for all are left out."""
     shown = answer.listed[:MOST_SHOWN]
     first = answer.shortlist
     seconds = [own.timing.seconds for own in first] + [own.seconds for own in shown[len(first) :]]
@@ -122,7 +123,7 @@ def _list_table(answer: Answer) -> Element:
 
 
 def _more(seconds: float, least: float) -> str:
-    """Less than nothing where a configuration is faster than the best, and only may fit."""
+    """How much longer than the best; negative for a faster configuration, which only may fit."""
     share = round(100 * (seconds / least - 1), 2)
     return f"{share or 0.0:.2f} %"
 
@@ -144,7 +145,7 @@ def _memory(answer: Answer, own: Found) -> tuple[str, str]:
 
 
 def layout_in_short(layout: Sequence[int]) -> str:
-    """Chunks that are alike and follow each other, as one."""
+    """The layout with equal neighbouring chunks as one: 3×2 is three chunks of two units."""
     runs = [(size, len(list(group))) for size, group in groupby(layout)]
     return ", ".join(f"{count}×{size}" if count > 1 else str(size) for size, count in runs)
 
@@ -162,7 +163,7 @@ def _times(answer: Answer) -> Iterator[Node]:
 
 
 def _compared(answer: Answer) -> Iterator[tuple[str, ConfigurationEvaluation]]:
-    """The best one, the judged ones, and the next of the list."""
+    """The best configuration, the judged ones and the first of the list, each with the words beside its bar."""
     best = answer.best
     if best is not None:
         yield f"Best: {in_letters(best.plan)}", best
@@ -181,13 +182,13 @@ def in_letters(plan: Configuration) -> str:
 
 
 def drawn_parts(own: ConfigurationEvaluation) -> dict[str, float]:
-    """Few enough to be told apart by their colours; they add up to the iteration."""
+    """Seconds of an iteration in few enough parts to be told apart by their colours; they add up to the iteration."""
     fields = {words: name for name, words in PARTS.items()} | {IMBALANCE: "imbalance", BUBBLE: "bubble"}
-    found: dict[str, float] = {}
+    parts: dict[str, float] = {}
     for words, seconds in by_part(own).items():
         name = DRAWN.get(fields[words], fields[words])
-        found[name] = found.get(name, 0.0) + max(0.0, seconds)
-    return {name: seconds for name, seconds in found.items() if seconds >= SAME * own.timing.seconds}
+        parts[name] = parts.get(name, 0.0) + max(0.0, seconds)
+    return {name: seconds for name, seconds in parts.items() if seconds >= SAME * own.timing.seconds}
 
 
 # ---- why not ---------------------------------------------------------------------------------------------
@@ -201,7 +202,7 @@ def _all_judged(answer: Answer) -> Iterator[Node]:
 
 
 def _judged(answer: Answer, judged: Judged) -> Element:
-    """In sentences, then the loss by part and the memory by part under the limit."""
+    """One judged configuration: sentences, then the loss by part and the memory by part under the limit."""
     name, framework = judged.asked or "the defaults", judged.problem.framework
     first, *more = told(judged)
     sentences = [first.removeprefix(f"{name}: "), *more, lost_in_words(answer, judged)]
@@ -217,7 +218,7 @@ def _judged(answer: Answer, judged: Judged) -> Element:
 
 
 def _loss(answer: Answer, judged: Judged) -> Element | None:
-    """Part by part against the best, the largest loss first; the sum is the whole difference."""
+    """A table of the parts against the best, the largest loss first; they sum to the whole difference."""
     best = answer.best
     if best is None or judged.plan == best.plan:
         return None
@@ -260,6 +261,6 @@ def _memory_bars(judged: Judged) -> Element:
 
 
 def stage_and_ranks(stage: int, each: int) -> str:
-    """The ranks of a stage are alike."""
+    """The words for a stage and its ranks, which are alike."""
     first = stage * each
     return f"stage {stage}, rank {first}" if each == 1 else f"stage {stage}, ranks {first}-{first + each - 1}"

@@ -1,4 +1,4 @@
-"""Curves over common axes. One that lies on another one does not hide it: each has its dashes and its markers, and a
+"""Curves over common axes. A curve does not hide another one below it: each has its dashes and its markers, and a
 marker that stands for several curves says so."""
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ from .markup import tag
 
 # Height of the area in which curves are drawn, and of what is free above it.
 HEIGHT, TOP = 240.0, 10.0
+# The most markers of a chart.
 MOST_MARKS = 400
+# Dashes of the curves in their order; None: a whole line.
 DASHES = (None, "9 5", "3 4", "12 4 3 4", "6 2 2 2 2 2")
-# The curve that lies at the bottom, and the one on top of all.
+# Widths of the curve at the bottom, and of the one on top of all.
 WIDEST, THINNEST = 4.0, 1.5
 LEGEND_LINE = 28
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A point of a curve; open ones are not proven, and `bound` is how far they might still move."""
+    """A point of a curve; an open one is not proven, and `bound` is how far down it might still move."""
 
     x: float
     y: float
@@ -57,7 +59,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A value that is drawn across, with its name."""
+    """A horizontal line with its name."""
 
     name: str
     y: float
@@ -73,7 +75,7 @@ class Area:
 
     @classmethod
     def of(cls, lines: Sequence[Line], rules: Sequence[Rule], low: float | None, high: float | None) -> Area:
-        """Values upwards begin and end at round values, or where it is said."""
+        """Values upwards begin and end at `low` and `high`, or at round values where these are None."""
         xs = [spot.x for line in lines for spot in line.spots]
         xs += [line.until for line in lines if line.until is not None]
         ys = [rule.y for rule in rules]
@@ -127,7 +129,7 @@ def _gutter(area: Area) -> Element:
 
 
 def _path(line: Line, i: int, count: int, area: Area) -> Element:
-    """Stretched with the page, with a stroke that is not."""
+    """A curve that stretches with the page; its stroke keeps its width."""
     places = [(area.x(spot.x), area.y(spot.y) - TOP) for spot in line.spots]
     path = f"M{places[0][0]:.3f},{places[0][1]:.1f}"
     for (_, before), (px, py) in pairwise(places):
@@ -138,7 +140,7 @@ def _path(line: Line, i: int, count: int, area: Area) -> Element:
 
 
 def _stroke(i: int, count: int) -> dict[str, object]:
-    """The first lies at the bottom, wide and whole; those above it have gaps, so that both are seen where they meet."""
+    """The first curve lies at the bottom, wide and whole; those above it have gaps, so that all are seen."""
     share = i / (count - 1) if count > 1 else 0.5
     width = WIDEST - (WIDEST - THINNEST) * share
     return {"stroke": colour(i), "stroke-width": width, "stroke-dasharray": DASHES[i % len(DASHES)]}
@@ -173,7 +175,7 @@ def _whiskers(line: Line, i: int, area: Area) -> list[Element]:
 
 
 def _marks(lines: Sequence[Line], area: Area) -> list[Element]:
-    """One for all curves that meet at a place; it looks like the first of them."""
+    """One marker for all curves that meet at a place; it looks like that of the first of them."""
     marks_at: dict[tuple[str, int], list[tuple[int, Line, Spot]]] = {}
     for i, line in enumerate(lines):
         for spot in line.spots:
@@ -209,7 +211,7 @@ def _shape(i: int) -> tuple[str, str, dict[str, float]]:
 
 
 def _middle(name: str, x: object, y: object) -> dict[str, object]:
-    """Style moves rectangles to their middle."""
+    """Attributes that place a shape by its middle; the style sheet moves rectangles there."""
     return {"cx": x, "cy": y} if name == "circle" else {"x": x, "y": y}
 
 

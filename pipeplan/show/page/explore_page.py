@@ -1,6 +1,6 @@
-"""An interactive page: sliders for a pipeline, and at once its iteration, bubble, timeline and memory.
+"""An interactive page: sliders for a pipeline, which show its iteration, bubble, timeline and memory at once.
 
-The rules are those of the simulator, once more in `assets/pipeline.js`; tests hold the two against each other.
+The rules are those of the simulator, written once more in `assets/pipeline.js`; tests compare the two.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_STAGES, MOST_MICRO_BATCHES = 16, 64
 
 @dataclass(frozen=True, slots=True)
 class Slider:
-    """Its steps are multiples of powers of two, so that sums in the browser are exact; None: any number."""
+    """A slider. Its steps are powers of two, so that sums in the browser are exact; None: it takes any number."""
 
     key: str
     """Key of the setting, in addresses of the page too."""
@@ -67,7 +67,7 @@ USUAL: Settings = {"schedule": USUAL_SCHEDULE, **{slider.key: slider.value for s
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """Something to see, with the settings that show it."""
+    """A situation that a reader should see, with the settings that show it."""
 
     name: str
     settings: Settings
@@ -108,6 +108,7 @@ SITUATIONS = (
 )
 
 
+# Colours of bars by what they show.
 INKS = {"forward": FORWARD, "backward": BACKWARD, "weights": TERMS["weights"], "activations": TERMS["kept"]}
 TITLE = "Explore a pipeline"
 
@@ -160,7 +161,7 @@ def plan_explorer(pipeline: Pipeline, limit_bytes: float | None) -> str:
 
 
 def _check(pipeline: Pipeline) -> None:
-    """The sliders say nothing of replicas, groups of devices, branches and forward passes alone."""
+    """Refuse what the sliders cannot say: many stages, branches, replicas, groups of devices, inference."""
     count, reason = len(pipeline.stages), None
     if count > MOST_STAGES:
         reason = f"it has {count} stages"
@@ -203,7 +204,7 @@ def _setup(
     stages: Sequence[Mapping[str, float]] | None,
     situations: Sequence[object] = (),
 ) -> Mapping[str, object]:
-    """What the script is told; times per second only where the unit is known."""
+    """The values that the script reads; `perSecond` is None where the unit of time is unknown."""
     return {
         "timeUnit": time_unit or "",
         "perSecond": float(1 / SECONDS[time_unit]) if time_unit in SECONDS else None,
@@ -260,9 +261,13 @@ def _slider(slider: Slider) -> Element:
     numbers = {"min": slider.low, "max": slider.high, "step": slider.step, "value": slider.value}
     # Every digit counts: a rounded limit would be another one.
     exact = {name: "any" if number is None else repr(number) for name, number in numbers.items()}
-    known = {"id": slider.key, "type": "range", "data-setting": slider.key, "data-name": slider.name}
-    told = {"for": slider.key, "data-unit": slider.unit, "data-zero": slider.zero, "aria-live": "off"}
-    parts = [tag("label", {"for": slider.key}, slider.name), tag("output", told), tag("input", {**known, **exact})]
+    input_attributes = {"id": slider.key, "type": "range", "data-setting": slider.key, "data-name": slider.name}
+    output_attributes = {"for": slider.key, "data-unit": slider.unit, "data-zero": slider.zero, "aria-live": "off"}
+    parts = [
+        tag("label", {"for": slider.key}, slider.name),
+        tag("output", output_attributes),
+        tag("input", {**input_attributes, **exact}),
+    ]
     return tag("div", {"class": "setting"}, *parts)
 
 

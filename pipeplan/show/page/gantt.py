@@ -29,8 +29,8 @@ from .charts import (
 from .markup import tag
 from .memory import GAP, STRIP, memory_legend, memory_strips
 
-MOST_BARS = 4000
-MOST_PERIODS = 300
+# The most tasks that are drawn, and with more periods than the second number their lines are left out.
+MOST_BARS, MOST_PERIODS = 4000, 300
 # The widest a timeline can be drawn, in widths of the page.
 MOST_ZOOM = 8
 # Heights of a lane, of the line above its tasks, and of the tasks.
@@ -68,7 +68,7 @@ def gantt(timeline: Timeline, view: PlanView) -> Element:
 
 
 def _notes(timeline: Timeline) -> list[Element]:
-    """What else is to be known to read it."""
+    """Notes that are needed to read the timeline."""
     notes = []
     if timeline.steady is not None:
         notes.append(f"the thick line, at {number(timeline.steady)}: from there on everything repeats")
@@ -78,7 +78,7 @@ def _notes(timeline: Timeline) -> list[Element]:
 
 
 def _task(bar: Bar, timeline: Timeline, top: float, x: Scale, unit: str) -> list[Element]:
-    """With its label, if it is wide enough for that."""
+    """The bar of a task, with its label if the bar is wide enough for that."""
     start, width = x(bar.start), x(bar.end) - x(bar.start)
     fill = timeline.palette[bar.colour]
     shape = {"x": per_cent(start), "y": top, "width": per_cent(width), "height": THICK, "fill": fill}
@@ -91,7 +91,7 @@ def _task(bar: Bar, timeline: Timeline, top: float, x: Scale, unit: str) -> list
 
 
 def _label(text: str, light: str, place: dict[str, object], width: float) -> list[Element]:
-    """On all pages, on wide ones, or where it is zoomed in: `data-needs` is how wide the whole timeline must be."""
+    """A label for all pages, for wide ones, or when zoomed in: `data-needs` is the width that the timeline needs."""
     needed = FULL * (4 + CHARACTER * len(text)) / width if width else float("inf")
     if needed > MOST_ZOOM * max(WIDTHS.values()):
         return []
@@ -101,7 +101,7 @@ def _label(text: str, light: str, place: dict[str, object], width: float) -> lis
 
 
 def _steady(time: float, x: Scale, tops: Iterable[float]) -> list[Element]:
-    """Behind the tasks, whose numbers it does not cross, and a little longer than they are high."""
+    """Lines at the time from which everything repeats, behind the tasks, so that they cross no number."""
     place = per_cent(x(time))
     ends = {"class": "steady", "x1": place, "x2": place}
     return [tag("line", {**ends, "y1": top + LABEL - 3, "y2": top + ROW}) for top in tops]

@@ -10,7 +10,9 @@ from ..words import several
 from .charts import chart, colour, legend, mark, scrolled, swatch, zoom
 from .markup import tag
 
+# A graph with more nodes is not drawn.
 MOST_NODES = 1500
+# Distances between levels and between nodes, the radius of a node, and the margin.
 STEP_X, STEP_Y, RADIUS, MARGIN = 26.0, 20.0, 7.0, 14.0
 LEAST_WIDTH = 640.0
 # The most levels side by side; the others follow below, as lines of text do.
@@ -33,14 +35,14 @@ def graph(picture: Graph) -> Element | None:
     width = max(x for x, _ in places) + MARGIN
     height = max(y for _, y in places) + MARGIN
     size = {"class": "graph", "viewBox": f"0 0 {max(width, LEAST_WIDTH):g} {height:g}"}
-    told = {"role": "group", "aria-label": picture.title}
+    description = {"role": "group", "aria-label": picture.title}
     groups = legend((swatch(colour(i)), name) for i, name in enumerate(picture.groups))
-    drawing = scrolled(tag("svg", {**size, **told}, *drawn))
+    drawing = scrolled(tag("svg", {**size, **description}, *drawn))
     return chart(drawing, picture.title, groups, _note(picture), above=zoom())
 
 
 def _note(picture: Graph) -> Element:
-    """That nothing is missing, and how it is read."""
+    """A note that nothing is missing, and on how the picture is read."""
     count, edges = several(len(picture.labels), "node"), several(len(picture.edges), "edge")
     words = f"all {count} and {edges}, from left to right, as lines of text where they do not fit into one"
     return tag("div", {"class": "note"}, f"{words}; zoomed in, the graph scrolls sideways")
@@ -53,6 +55,7 @@ def _curve(start: tuple[float, float], end: tuple[float, float]) -> str:
 
 
 def _places(count: int, edges: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
+    """Place of each node: levels from left to right, `PER_ROW` of them in a row, each in the middle of its row."""
     before: list[list[int]] = [[] for _ in range(count)]
     after: list[list[int]] = [[] for _ in range(count)]
     for u, v in edges:
@@ -77,7 +80,7 @@ def _places(count: int, edges: Sequence[tuple[int, int]]) -> list[tuple[float, f
 
 
 def _levels(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[int]:
-    """The longest way from a source; nodes on a circle keep the level that they had reached."""
+    """Length of the longest path to each node; nodes on a cycle keep the level that they have reached."""
     waiting = [len(sources) for sources in before]
     level = [0] * len(before)
     ready = [i for i, count in enumerate(waiting) if not count]
@@ -93,7 +96,7 @@ def _levels(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> 
 def _ranks(
     columns: list[list[int]], before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]
 ) -> dict[int, int]:
-    """Each level in the order of the middle of its neighbours: fewer crossings, cheaply."""
+    """The place of each node within its level, by the mean place of its neighbours, so that few edges cross."""
     rank = {i: r for column in columns for r, i in enumerate(column)}
     for sweep in range(SWEEPS):
         near = before if sweep % 2 == 0 else after

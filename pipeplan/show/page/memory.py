@@ -1,4 +1,4 @@
-"""Memory over time: a strip for each device, what it is for in layers, with the limit as a line."""
+"""Memory over time: a strip for each device, with a layer for each use of the memory and a line for the limit."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def memory_over_time(curves: Sequence[Curve], view: PlanView) -> Element:
 
 
 def memory_legend(curves: Sequence[Curve]) -> Element:
-    """What the layers are, and the limit where there is one."""
+    """A legend of the layers, and of the limit where there is one."""
     entries = [(swatch(ink), term) for term, ink in _inks(curves).items()]
     entries += [(limit_swatch(), LIMIT)] if any(curve.limit is not None for curve in curves) else []
     return legend(entries)
 
 
 def memory_strips(curves: Sequence[Curve], memory: MemoryUnit, x: Scale, top: float, time: str) -> list[Element]:
-    """Each below its name and its peak; with its limit, where it has one, and else as high as the highest of all."""
+    """Strips below their names and peaks. A strip is as high as its limit, or else as the highest amount of all."""
     drawn: list[Element] = []
     most = max(max(*curve.totals, curve.limit or 0.0) for curve in curves)
     factor, unit = memory.scale(most)
@@ -89,7 +89,7 @@ def _limit(y: float) -> list[Element]:
 
 
 def _layers(curve: Curve, inks: dict[str, str], x: Scale, high: Scale, top: float) -> Element:
-    """What it is for, one upon the other; stretched with the page."""
+    """The uses of the memory, one upon the other; they stretch with the page."""
     place = {"y": top, "width": "100%", "height": HIGH}
     area = {"viewBox": f"0 0 {FULL:g} {HIGH:g}", "preserveAspectRatio": "none"}
     below, shapes = [0.0] * len(curve.times), []
@@ -111,7 +111,7 @@ def _layer(curve: Curve, below: Sequence[float], above: Sequence[float], x: Scal
 
 
 def _spans(curve: Curve, words: str, x: Scale, top: float, units: tuple[float, str, str]) -> Iterator[Element]:
-    """What can be pointed at: every span of time in which nothing changes, or the strip."""
+    """Marks to point at: one for every span of time in which nothing changes, or one for the whole strip."""
     place = {"y": top, "height": HIGH}
     if len(curve.times) > MOST_SPANS:
         yield mark("rect", {**place, "x": 0, "width": "100%"}, words, "clear")

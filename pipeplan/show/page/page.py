@@ -75,7 +75,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Node]], caption: str | No
 
 
 def _cell(heading: str, cell: Node) -> Element:
-    """With its heading, which stands beside it on a phone; an empty one is left out there."""
+    """A cell with its heading, which stands beside it on a phone; an empty cell is left out there."""
     short = isinstance(cell, str) and len(cell) <= SHORT
     return tag("td", {"data-label": heading, "class": "empty" if not cell else "short" if short else "long"}, cell)
 

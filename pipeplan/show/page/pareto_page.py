@@ -33,13 +33,13 @@ HOW_TO_READ = (
 def pareto_page(curve: Curve, front: Front, command: str) -> str:
     """The whole page as text; `command` asks for it again."""
     plans = _plans(front)
-    known = {"name": front.problem.name, **module_of(front.problem).facts(front.problem)}
+    named_facts = {"name": front.problem.name, **module_of(front.problem).facts(front.problem)}
     parts = [
         _head(curve, front, command),
         section("Curves", *_curves(front)),
         section("Points", _points(front, plans)),
         *([section("Plans", *_drawn(front, plans))] if plans else []),
-        section("Problem", facts(known.items())),
+        section("Problem", facts(named_facts.items())),
         section("How it was asked", facts(_asked(curve).items()), name="asked"),
         section("Data", details("The points as JSON", tag("pre", None, json.dumps(curve.to_json(), indent=1)))),
     ]
@@ -63,7 +63,7 @@ def _head(curve: Curve, front: Front, command: str) -> Element:
 
 
 def _asked(curve: Curve) -> dict[str, object]:
-    """What was said; what was left open is left out."""
+    """The settings that have a value, by their headings."""
     settings = curve.settings.to_json()
     return {
         WORDS.get(name, name.replace("_", " ")): _said(name, value)
@@ -81,7 +81,7 @@ def _said(name: str, value: object) -> object:
 
 
 def _curves(front: Front) -> list[Element]:
-    """The best found is drawn below and most visibly, what it is compared with above it."""
+    """The chart: the best values at the bottom and most visible, what they are compared with above them."""
     (factor, unit), times = front.scale(), front.times()
     lines = [Line(series.name, _spots(series.points, factor, times.factor), steps=True) for series in front.series]
     name, rivals = front.rivals
@@ -100,7 +100,7 @@ def _curves(front: Front) -> list[Element]:
 
 
 def _with_ends(lines: list[Line]) -> list[Line]:
-    """Each goes on a little behind the last point of all: a plan within a limit is within every larger one."""
+    """Let each curve go on a little behind the last point: a plan within a limit is within every larger one."""
     limits = [spot.x for line in lines for spot in line.spots]
     return [replace(line, until=max(limits) + BEYOND * (max(limits) - min(limits))) for line in lines]
 
@@ -133,7 +133,7 @@ def _verdict(point: CurvePoint) -> str:
 
 
 def _plans(front: Front) -> Mapping[str, tuple[int, CurvePoint]]:
-    """Every plan once, by what it is, with its number and the first point that has it."""
+    """Every plan once, by its JSON, with its number and the first point that has it."""
     plans: dict[str, tuple[int, CurvePoint]] = {}
     for _, point in front.points:
         if point.plan is not None:
@@ -170,7 +170,7 @@ def _points(front: Front, plans: Mapping[str, tuple[int, CurvePoint]]) -> Elemen
 
 
 def _drawn(front: Front, plans: Mapping[str, tuple[int, CurvePoint]]) -> list[Element]:
-    """What each holds where, closed until a reader opens it."""
+    """The tables of each plan, closed until a reader opens them."""
     return [_plan(front, number, point) for number, point in plans.values()]
 
 

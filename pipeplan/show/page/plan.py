@@ -20,7 +20,7 @@ MOST_NAMED = 30
 
 
 def sections(problem: Problem, plan: Plan, view: PlanView) -> list[Element]:
-    """What it is first, then what it does when, and what it takes; of plans that fix no times an iteration is
+    """The sections of a plan: tables, timeline, loads, memory, graph. Where the plan fixes no times, an iteration is
     simulated, if it can be run."""
     timelines, memory = (view.timelines, view.memory) if view.timelines else first_micro_batches(problem, plan)
     words = view.each or view.tables[0].what
@@ -51,7 +51,7 @@ def plan_table(view: PlanView, part: Table) -> Element:
 
 
 def _parts(part: Table) -> Element | None:
-    """What the loads are made of, in numbers."""
+    """The parts of the loads, in numbers; None where a load has one part."""
     if len(part.parts) < 2:
         return None
     rows = [
@@ -78,5 +78,5 @@ def _memory(rows: Sequence[Row], what: str, memory: MemoryUnit) -> list[Element]
 
 
 def _over_time(curves: Sequence[Curve], view: PlanView) -> list[Element]:
-    """What a device holds while micro-batches come and go."""
+    """The section on what a device holds while micro-batches come and go."""
     return [section("Memory over time", memory_over_time(curves, view))] if curves else []

@@ -1,4 +1,4 @@
-"""The report of one result: everything about the plan is recomputed, what the method claimed stands beside it."""
+"""The report of one result: everything about the plan is recomputed, and the claims of the method stand beside it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _choices(problem: Problem, result: Result) -> list[Element]:
     """The shortlist and the judged configurations of a training; other kinds have no such lists."""
     if result.choices is None:
         return []
-    from ...instances.training.problem import TrainingProblem  # what only trainings need
+    from ...instances.training.problem import TrainingProblem  # needed for trainings alone
     from ...studies.configure.choices import stored_answer
     from .configurations import choice_sections
 
@@ -67,13 +67,13 @@ def _check(problem: Problem, result: Result) -> None:
 
 def _problem(problem: Problem, result: Result, rules: Rules) -> Element:
     """The model and the cluster, and what the costs rest on."""
-    known = {"name": problem.name, **module_of(problem).facts(problem)}
+    named_facts = {"name": problem.name, **module_of(problem).facts(problem)}
     rests_on = (*_of_the_table(result.asked), *assumptions(problem, rules))
-    return section("Problem", facts(known.items()), tag("h3", None, "Assumptions"), _listed(rests_on))
+    return section("Problem", facts(named_facts.items()), tag("h3", None, "Assumptions"), _listed(rests_on))
 
 
 def _of_the_table(asked: Asked | None) -> Iterable[str]:
-    """What a profile or a table was taken to mean, the optimizer that was asked for included."""
+    """Sentences on how a profile or table was read, and with which optimizer."""
     if asked is None:
         return
     optimizer = asked.cluster.get("optimizer")
@@ -93,7 +93,7 @@ def _data(result: Result) -> Element:
 def _head(
     problem: Problem, anew: Recomputed, view: PlanView | None, rules: Rules, samples: Samples | None
 ) -> Element:
-    """What a reader came for: the answer in words, whether the referee agrees, and where it is from."""
+    """The top of the page: the answer in words, whether the referee agrees, and the command."""
     words, result = [tag("h1", None, problem.name)], anew.result
     words.append(tag("p", {"class": "answer"}, answer(problem, result, view, rules)))
     iteration = None if view is None or result.plan is None else describe_iteration(problem, result.plan, samples)
@@ -133,7 +133,7 @@ def _run(result: Result, unit: str) -> list[tuple[str, object]]:
 
 
 def _curve(history: tuple[Moment, ...], unit: str) -> Element:
-    """How incumbent and bound met; claims of the method while it ran."""
+    """How incumbent and bound met, as the method claimed while it ran."""
     lines = []
     for name in ("incumbent", "bound"):
         points = tuple((m.seconds, getattr(m, name)) for m in history if getattr(m, name) is not None)

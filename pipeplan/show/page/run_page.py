@@ -1,4 +1,4 @@
-"""A run as one HTML page: what was predicted and measured, ranks, stages, and both timelines over each other."""
+"""A run as one HTML page: predicted and measured times, ranks, stages, and both timelines over each other."""
 
 from __future__ import annotations
 

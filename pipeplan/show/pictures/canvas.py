@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# The formats of pictures, as endings of files.
 FORMATS = ("svg", "png", "pdf")
 # Metadata that a file of each format does without, so that an unchanged picture is an unchanged file.
 UNDATED: dict[str, dict[str, None]] = {
@@ -51,14 +52,14 @@ CHARACTER = 0.64
 ROUND = (1, 2, 5, 10)
 # Numbers below and above these powers of ten have their power written at the end of the axis.
 PLAIN_POWERS = (-5, 7)
+# The most columns of a legend.
 LEGEND_COLUMNS = 6
 # Line styles of curves that may lie on one another.
 STYLES = ("-", "--", "-.", ":")
 # Widths of a curve and of one that it may lie on, which is then still seen.
 THIN, THICK = 1.4, 2.6
-
+# The most characters of a name.
 LONGEST_NAME = 48
-
 # A logarithmic axis with no more decades than this also names 2 and 5 between the powers of ten.
 FEW_DECADES = 3.5
 
@@ -122,8 +123,8 @@ def write_picture(figure: Figure, path: str | os.PathLike[str]) -> None:
 
 
 def themed(svg: str) -> str:
-    """With the ink and the ground of the page, light or dark, without turns by nothing, and with titles where
-    `with_titles` has put them."""
+    """The SVG in the ink and on the ground of the page, light or dark, without rotations by 0 degrees, and with titles
+    where `with_titles` has put them."""
     svg = re.sub(r'style="([^"]*)' + GROUND, r'class="ground" style="\1currentColor', svg)
     svg = svg.replace(INK, "currentColor").replace("<svg ", '<svg class="pipeplan" ', 1)
     svg = re.sub(r' transform="rotate\(-0 [^"]*"', "", svg)
@@ -132,7 +133,7 @@ def themed(svg: str) -> str:
 
 
 def _font_of(svg: str) -> str:
-    """The letters of a picture as a font inside of it: wherever it is shown, words are as wide as they were drawn."""
+    """A font of the letters of the picture, as a style inside it: words are as wide everywhere as they were drawn."""
     from fontTools import subset
     from fontTools.ttLib import TTFont
     from matplotlib import get_data_path
@@ -149,7 +150,7 @@ def _font_of(svg: str) -> str:
 
 
 def _same_clips(svg: str) -> str:
-    """The last digit of a clip's place, of which its id is made, differs from one drawing to the next."""
+    """The SVG with numbered clips: their ids come from places whose last digit differs between drawings."""
     for number, clip in enumerate(dict.fromkeys(re.findall(r"url\(#(p[0-9a-f]{10})\)", svg))):
         svg = svg.replace(clip, f"clip{number}")
     return svg
@@ -161,15 +162,15 @@ def wrapped(text: str, width_in: float) -> str:
 
 
 def with_titles(shapes: Any, titles: Sequence[str]) -> None:
-    """What a browser says of each of several shapes below the pointer.
+    """Give each shape the title that a browser shows below the pointer.
 
-    matplotlib knows of no titles, but of links, which it writes around each shape; nothing else here has any.
+    matplotlib knows no titles, but links, which it writes around each shape; nothing else here has links.
     """
     shapes.set_urls([legible(title) for title in titles])
 
 
 def _round(axis: Any) -> None:
-    """Numbers that are short to write, none of them below 0 where nothing is, unless they were chosen."""
+    """Put short numbers on an axis, and none below 0 where no value is, unless the ends were chosen."""
     from matplotlib.ticker import AutoLocator
 
     locator = axis.get_major_locator()
@@ -184,15 +185,15 @@ def explain(
 ) -> None:
     """One legend, beside the axes, for everything in them."""
     named: dict[str, Any] = {}
-    for one in axes:
-        for handle, name in zip(*one.get_legend_handles_labels(), strict=True):
+    for panel in axes:
+        for handle, name in zip(*panel.get_legend_handles_labels(), strict=True):
             named.setdefault(name, handle)
     if named:
         part.legend(named.values(), named, loc=where, ncols=min(len(named), columns))
 
 
 def _write_plain_powers(axis: Any) -> None:
-    """Numbers on logarithmic axes: the usual ones are formulas, which would be drawn as their source text."""
+    """Put plain numbers on a logarithmic axis: matplotlib's are formulas, which would be drawn as source text."""
     from matplotlib.ticker import FuncFormatter, LogFormatter, LogLocator, NullFormatter
 
     if axis.get_scale() != "log" or not isinstance(axis.get_major_formatter(), LogFormatter):

@@ -17,7 +17,7 @@ CURVES = len(CATEGORIES)
 
 
 def draw_table(table: DegreeTable, path: str | os.PathLike[str]) -> None:
-    """Above all entries as colours, below the time over the devices for some sums of degrees."""
+    """Draw all entries as colours, and below them the time over the devices for some sums of degrees."""
     import numpy as np
 
     scale = Times.of((time for row in table.times for time in row), table.time_unit)
@@ -47,6 +47,6 @@ def _colours(figure: Any, axes: Any, values: Any, label: str) -> None:
 
 
 def curves(most: int) -> list[int]:
-    """1, 2, 4, .. and the largest: the last `CURVES` of them."""
+    """The sums of degrees that get a curve: of 1, 2, 4, ... and `most` the last `CURVES`."""
     powers = [1 << e for e in range(most.bit_length()) if 1 << e < most]
     return [*powers, most][-CURVES:]

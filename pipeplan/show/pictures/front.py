@@ -1,4 +1,4 @@
-"""A value against what it is limited in as a picture: step curves, proven points filled, open ones with their bound."""
+"""Values against a limit as a picture: step curves, with proven points filled and open ones with their bounds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FAR = 10.0
 
 
 def draw_front(front: Front, path: str | os.PathLike[str]) -> None:
-    """The curves into an SVG, PNG or PDF file."""
+    """Draw the curves into an SVG, PNG or PDF file."""
     factor, unit = front.scale()
     times = front.times()
     with canvas() as figure:
@@ -70,7 +70,7 @@ def _draw_steps(axes: Axes, steps: Sequence[tuple[float, float]], right: float, 
 
 
 def _draw_series(axes: Axes, series: Series, i: int, factor: float, time: float, right: float) -> None:
-    """Exact curves are thin and lie on the others, which stay seen."""
+    """Draw one curve with its points. Exact curves are thin and lie on the others, which stay visible."""
     shown = [
         (point, point.limit / factor, point.value * time) for point in series.points if point.value is not None
     ]

@@ -12,7 +12,7 @@ from .canvas import STYLES, canvas, explain, write_picture
 
 
 def draw_history(history: History, path: str | os.PathLike[str]) -> None:
-    """Steps that hold from one moment to the next, both to the end of what is known."""
+    """Draw steps that hold from one moment to the next, both up to the last moment of the history."""
     if not history:
         raise UsageError("There is no history to draw: the method found its answer without a search.")
     end = history[-1].seconds

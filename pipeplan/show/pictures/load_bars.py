@@ -14,11 +14,12 @@ from .canvas import INK, canvas, explain, legible, wrapped, write_picture
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# Width of the picture, height of a row, and height of all else, in inches.
 WIDTH_IN = 9.0
 ROW_IN = 0.28
 FRAME_IN = 1.7
-MOST_ROWS = 64
-MOST_NAMED = 32
+# The most rows, and the most characters for the name of a row and its layers.
+MOST_ROWS, MOST_NAMED = 64, 32
 # Loads are drawn up to so many times the largest, whose line then lies within the frame.
 ROOM = 1.04
 
@@ -69,7 +70,7 @@ def _draw_memory(axes: Axes, rows: Sequence[Row], unit: MemoryUnit) -> None:
 def _stack_bars(
     axes: Axes, rows: Sequence[Mapping[str, float]], colours: Mapping[str, str], factor: float = 1.0
 ) -> None:
-    """Parts that occur, one behind the other, in their colours."""
+    """Draw the parts that occur, one behind the other, in their colours."""
     reached = [0.0] * len(rows)
     for name in dict.fromkeys(name for row in rows for name in row):
         shown = [row.get(name, 0.0) / factor for row in rows]

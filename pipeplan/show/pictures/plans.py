@@ -1,4 +1,4 @@
-"""Plans as pictures: what a view holds decides which."""
+"""Plans as pictures: the contents of a view decide which picture it gets."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def check_picture(kind: str, path: str | os.PathLike[str]) -> None:
 
 
 def draw_plan(problem: Problem, plan: Plan, path: str | os.PathLike[str], rules: Rules | None = None) -> None:
-    """Write the picture of a plan, SVG or PNG by the file's ending."""
+    """Write the picture of a plan: SVG, PNG or PDF by the file's ending."""
     check_picture(problem.kind, path)
     draw_view(view_of(problem, plan, rules or rules_of(problem, {})), path)
 
 
 def draw_view(view: PlanView, path: str | os.PathLike[str]) -> None:
-    """Write the picture of a plan's view, SVG or PNG by the file's ending."""
+    """Write the picture of a plan's view: SVG, PNG or PDF by the file's ending."""
     if view.flow is not None:
         draw_stage_graph(view, view.flow, path)
     elif view.timelines and not _tells_memory_in_rows(view):

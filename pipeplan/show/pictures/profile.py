@@ -1,4 +1,4 @@
-"""Performance profiles: which share of the cases a method solves within a ratio of the best, or of its runs in time."""
+"""Performance profiles: the share of cases that a method solves within a ratio of the best, or of runs in a time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BEYOND = 1.08
 
 
 def draw_profile(comparison: Comparison, folder: Path) -> dict[str, Path]:
-    """The paths of the pictures by what they hold, for pages and for LaTeX; nothing where nothing has run."""
+    """Write the profiles for pages and for LaTeX, and return their paths; none where no run has finished."""
     from ...studies.compare.table import profile, time_profile
 
     frame = comparison.table()
@@ -39,7 +39,7 @@ def draw_profile(comparison: Comparison, folder: Path) -> dict[str, Path]:
 
 
 def write_profile(profile: pandas.DataFrame, path: str | os.PathLike[str]) -> None:
-    """A first column `ratio` or `seconds` and one column a method, as `compare.table.profile` makes it."""
+    """Draw a profile: a first column `ratio` or `seconds`, and one for each method, as in `compare.table`."""
     along, *methods = profile.columns
     points = [float(point) for point in profile[along]]
     with canvas(7.0, 4.2) as figure:

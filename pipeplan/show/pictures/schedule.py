@@ -1,4 +1,4 @@
-"""What runs when as a picture: the timelines one below the other, and the memory of each device under them."""
+"""Timelines as a picture, one below the other, and the memory of each device under them."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 # With more bars than this, bars become an image inside the picture: a file of megabytes helps nobody.
 MOST_SHAPES = 2_000
-MOST_LANES = 128
-MOST_PANELS = 64
+# The most lanes of a timeline, and the most devices whose memory is drawn.
+MOST_LANES, MOST_PANELS = 128, 64
+# Panels of memory side by side, and the numbers on the axis of each.
 MEMORY_COLUMNS, COLUMN_TICKS = 4, 4
 # Points between a label and both ends of its bar.
 MARGIN_PT = 1.0
@@ -41,8 +42,9 @@ MARGIN_PT = 1.0
 MANY_BARS = 100
 # Short bars in the width of a window.
 WINDOW_BARS = 22
-
+# The most characters for a lane and its layers.
 MOST_NAMED = 32
+# Sizes in inches: the width of the picture, and heights of its parts.
 WIDTH_IN = 11.0
 ROW_IN = 0.26
 PANEL_IN = 0.9
@@ -51,11 +53,10 @@ STRIP_IN = 0.5
 LEGEND_IN = 0.5
 # The most characters for the peaks of all devices in one line.
 MOST_PEAKS = 100
-# Memory is drawn up to this multiple of its most; the second number leaves room for the name of the limit
-# above it.
+# Memory is drawn up to this multiple of its most; the second one leaves room for the limit's name above the limit.
 ROOM, HIGH_ROOM = 1.08, 1.3
+# The name of the limit stands above or beside its line, where no curve comes that keeps the limit.
 ABOVE = {"xytext": (-3, 1), "ha": "right", "va": "bottom"}
-# Place of the limit's name: where no curve comes that fits.
 BESIDE = {"xytext": (3, 0), "ha": "left", "va": "center"}
 
 Panel = tuple["Axes", Timeline]
@@ -70,17 +71,17 @@ def draw_schedule(view: PlanView, path: str | os.PathLike[str]) -> None:
     rows = -(-len(apart) // MEMORY_COLUMNS)
     lanes_in = [ROW_IN * min(MOST_LANES, len(timeline.lanes)) for timeline in view.timelines]
     heights = []
-    for lanes, below, some in zip(lanes_in, strips, windows, strict=True):
-        heights += [PANEL_IN + lanes + STRIP_IN * len(below), *([PANEL_IN + lanes] if some else [])]
+    for lanes, below, cut in zip(lanes_in, strips, windows, strict=True):
+        heights += [PANEL_IN + lanes + STRIP_IN * len(below), *([PANEL_IN + lanes] if cut else [])]
     heights += [*([MEMORY_IN * rows] if apart else []), LEGEND_IN]
     panels: list[Panel] = []
     with canvas(WIDTH_IN, sum(heights) + 0.4) as figure:
         if view.name:
             figure.suptitle(wrapped(f"{legible(view.name)}: {view.headline}", WIDTH_IN))
         parts = iter(figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0])
-        for timeline, lanes, below, some in zip(view.timelines, lanes_in, strips, windows, strict=True):
+        for timeline, lanes, below, cut in zip(view.timelines, lanes_in, strips, windows, strict=True):
             panels.append(_draw_with_memory(next(parts), timeline, view, below, lanes))
-            panels += _draw_windows(next(parts), some, view) if some else []
+            panels += _draw_windows(next(parts), cut, view) if cut else []
         if apart:
             _draw_memory(next(parts), apart, rows, view)
         explain(next(parts), figure.axes, "center")
@@ -89,7 +90,7 @@ def draw_schedule(view: PlanView, path: str | os.PathLike[str]) -> None:
 
 
 def draw_timeline(axes: Axes, timeline: Timeline, view: PlanView) -> None:
-    """A lane below the other, without labels, for which see `label_bars`; a timeline without bars says why."""
+    """Draw one lane below the other, without labels, which `label_bars` adds; a timeline without bars says why."""
     if not timeline.bars:
         axes.set_axis_off()
         axes.text(0.0, 0.5, wrapped(timeline.summary, WIDTH_IN))
@@ -105,7 +106,7 @@ def draw_timeline(axes: Axes, timeline: Timeline, view: PlanView) -> None:
         colours = [timeline.palette[bar.colour] for bar in bars]
         drawn = axes.broken_barh(spans, (row - 0.42, 0.84), facecolors=colours, **style)
         with_titles(drawn, [f"{bar.title}, {plain(bar.start)} to {plain(bar.end)}" for bar in bars])
-    # Behind the bars, where they strike no label through.
+    # These lines lie behind the bars, where they cross no label.
     if timeline.steady is not None:
         behind: dict[str, Any] = {"color": INK, "linewidth": 1, "zorder": 0}
         axes.axvline(timeline.steady, linestyle="--", label="from here on everything repeats", **behind)
@@ -127,7 +128,7 @@ def _frame(axes: Axes, timeline: Timeline, lanes: Sequence[str], view: PlanView)
 
 
 def label_bars(figure: Figure, panels: Iterable[Panel]) -> None:
-    """Last of all, when it is known how wide the panels are: each bar gets as much of its label as it has room for."""
+    """Give each bar as much of its label as it has room for. Call it last, when the widths of the panels are known."""
     figure.draw_without_rendering()
     for axes, timeline in panels:
         row_of = {lane: row for row, lane in enumerate(timeline.lanes[:MOST_LANES])}
@@ -141,7 +142,7 @@ def label_bars(figure: Figure, panels: Iterable[Panel]) -> None:
 
 
 def fitting(bar: Bar, room_pt: float) -> str:
-    """Its label, the short one, or none."""
+    """The longest label of the bar that fits: its label, the short one, or none."""
     room = (room_pt - MARGIN_PT) / (CHARACTER * SMALL_PT)
     return next((text for text in (legible(bar.label), bar.short) if len(text) <= room), "")
 
@@ -150,7 +151,7 @@ def fitting(bar: Bar, room_pt: float) -> str:
 
 
 def windows_of(timeline: Timeline) -> list[Timeline]:
-    """Beginning, middle and end, wide enough to read the labels; none of a timeline that is short enough itself."""
+    """Windows at the beginning, middle and end in which labels can be read; none where the timeline is short enough."""
     if not timeline.windows or not timeline.bars:
         return []
     if max(Counter(bar.lane for bar in timeline.bars).values()) <= MANY_BARS:
@@ -167,7 +168,7 @@ def windows_of(timeline: Timeline) -> list[Timeline]:
 
 
 def _window(timeline: Timeline, name: str, begin: float, end: float) -> Timeline:
-    """What runs between two instants, cut at both."""
+    """The timeline between two instants, with its bars cut at both."""
     bars = tuple(
         replace(bar, start=max(begin, bar.start), end=min(end, bar.end))
         for bar in timeline.bars
@@ -177,7 +178,7 @@ def _window(timeline: Timeline, name: str, begin: float, end: float) -> Timeline
 
 
 def _draw_windows(part: Any, windows: Sequence[Timeline], view: PlanView) -> list[Panel]:
-    """Side by side, with the names of the lanes at the first."""
+    """Draw windows side by side, with the names of the lanes at the first."""
     panels = part.subplots(1, len(windows), squeeze=False)[0]
     for i, (axes, window) in enumerate(zip(panels, windows, strict=True)):
         draw_timeline(axes, window, view)
@@ -246,8 +247,8 @@ def _draw_memory(part: Any, curves: Sequence[Curve], rows: int, view: PlanView) 
 
 
 def _stack(axes: Axes, curve: Curve, factor: float, where: Mapping[str, Any]) -> None:
-    """The kinds that occur, and the limit with its name; between two instants nothing changes, so the last one is
-    drawn to the end."""
+    """Draw the uses of memory that occur, and the limit with its name. Nothing changes between two instants, so the
+    last amounts are drawn to the end."""
     terms = {term: amounts for term, amounts in curve.terms.items() if any(amounts)}
     if terms:
         axes.stackplot(

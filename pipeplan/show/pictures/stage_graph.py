@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# The most characters for the operators of a stage.
 MOST_NAMED = 24
+# Height of a box, relative to the distance of rows, and widths of the frames of slowest and other stages.
 BOX_HEIGHT = 0.62
 SLOWEST_PT, USUAL_PT = 2.5, 0.8
 # Least width of the picture in inches, and width of a level, whose boxes have room for their words.
@@ -24,7 +26,7 @@ WIDTH_IN, LEVEL_IN = 11.0, 2.1
 
 
 def draw_stage_graph(view: PlanView, flow: Flow, path: str | os.PathLike[str]) -> None:
-    """Write it to a file; more stages get a higher picture."""
+    """Write the picture of a stage graph to a file; more stages get a higher picture."""
     width = max(WIDTH_IN, LEVEL_IN * (max(flow.levels) + 1))
     with canvas(width, min(16.0, 4.4 + 0.45 * len(flow.levels))) as figure:
         draw(view, flow, figure)
@@ -32,7 +34,7 @@ def draw_stage_graph(view: PlanView, flow: Flow, path: str | os.PathLike[str]) -
 
 
 def draw(view: PlanView, flow: Flow, figure: Figure) -> None:
-    """The graph of stages on top, what they do over one iteration below."""
+    """Draw the graph of stages on top, and what they do over one iteration below."""
     lanes = lanes_of(flow.levels, flow.edges)
     top, *below = figure.subplots(
         1 + len(view.timelines), 1, height_ratios=(max(lanes) + 2, *[max(2, len(lanes) / 3)] * len(view.timelines))
@@ -45,7 +47,7 @@ def draw(view: PlanView, flow: Flow, figure: Figure) -> None:
 
 
 def lanes_of(levels: Sequence[int], edges: Iterable[tuple[int, int]]) -> list[int]:
-    """A row for each stage of a level: near those that it follows, so that few arrows cross."""
+    """The row of each stage within its level: near the stages that it follows, so that few arrows cross."""
     lanes = [0] * len(levels)
     before = [[i for i, j in edges if j == x] for x in range(len(levels))]
     for level in range(max(levels) + 1):

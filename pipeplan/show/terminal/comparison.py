@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def draw(comparison: Comparison) -> None:
-    """Values of every case by method, then one line a method."""
+    """Print the values of every case by method, then one line for each method."""
     from ...studies.compare.table import faults
     from ..comparison import LOSS, about, case_cells, method_cells, told_otherwise
 
@@ -42,7 +42,7 @@ GAP = 2
 
 
 def _shortened(head: list[str], rows: list[list[str]], methods: set[str], width: int) -> tuple[list[str], str]:
-    """Letters for the methods where their names do not fit beside each other, and what they stand for."""
+    """The head, with letters for the methods where their names do not fit, and a line on what the letters mean."""
     cells = [max(map(len, column)) for column in zip(*rows, strict=True)]
     if sum(max(len(name), cell) + GAP for name, cell in zip(head, cells, strict=True)) <= width:
         return head, ""
@@ -52,7 +52,7 @@ def _shortened(head: list[str], rows: list[list[str]], methods: set[str], width:
 
 
 def _tables(title: str, head: list[str], rows: list[list[str]], labels: int) -> None:
-    """One table, or several below each other where it is too wide."""
+    """Print one table, or several below each other where it is too wide."""
     for columns in _blocks(head, rows, labels, out().width):
         _table(title, [head[i] for i in columns], [[row[i] for i in columns] for row in rows])
         title = ""

@@ -33,7 +33,7 @@ LONGEST = 18
 
 
 def draw_answer(answer: Answer) -> None:
-    """The best configuration, the shortlist, how the others were discarded, and what was judged."""
+    """Print the best configuration, the shortlist, how the others were discarded, and what was judged."""
     if answer.report is not None:
         _draw_best(answer)
         _draw_list(answer)
@@ -59,6 +59,7 @@ def _draw_best(answer: Answer) -> None:
 
 
 def _draw_list(answer: Answer) -> None:
+    """Print the shortlist as a table, and a sentence on what it promises."""
     shown = answer.shortlist
     if not shown:
         return
@@ -100,7 +101,7 @@ def _draw_list(answer: Answer) -> None:
 
 
 def draw_judged(judged: Judged) -> None:
-    """The answer, the memory of every rank by part, and its time by part."""
+    """Print the answer, then the memory and the time of every rank by part."""
     answer, *more = told(judged)
     console = out()
     console.print(styled(answer, "bold"))
@@ -110,7 +111,7 @@ def draw_judged(judged: Judged) -> None:
 
 
 def draw_ranks(own: ConfigurationEvaluation) -> None:
-    """One row for each pipeline stage, whose ranks are alike."""
+    """Print memory and time in one row for each pipeline stage, whose ranks are alike."""
     console = out()
     limit = "" if own.limit_bytes is None else f"; a GPU has {own.limit_bytes / GIB:.2f}"
     console.print(styled(f"memory of a rank in GiB, by stage{limit}", "bold"))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ...planners.run.proof_check import ProofCheck
 
 MAX_LINES_SHOWN = 64
-# Words of models that say nothing by themselves, in full.
+# What the sizes of a model count, where their names say too little.
 COUNTED = {
     "rows": "as the solver was given them, for plans up to the best known value; an exported model has no such limit",
     "groups": "nodes that must share a device are one",
@@ -31,7 +31,7 @@ COUNTED = {
 
 
 def draw_instance(problem: Problem, about: About) -> None:
-    """What the instance is, and the first lines of what else is known about it."""
+    """Print what the instance is, and the first lines of what else is known about it."""
     _block("instance", {"name": problem.name, **module_of(problem).facts(problem), **about.facts})
     console = out()
     if about.lines:
@@ -51,9 +51,9 @@ def draw_result(
     named: bool = False,
     samples: Samples | None = None,
 ) -> None:
-    """The answer, one iteration and the plan; the last line is the referee's. `verbose`: instance, model and run as
-    well; `named`: with what was planned, for those who have not said it themselves; `samples`: what a micro-batch is,
-    where that is known."""
+    """Print the answer, one iteration and the plan; the last line is the referee's. `verbose`: instance, model and run
+    as well; `named`: with the problem's name and devices, for readers who have not given them; `samples`: what a
+    micro-batch is, if known."""
     rules = rules_of(problem, result.options)
     what = f"{problem.name} on {_devices(problem)}: " if named else ""
     say_answer(what + answer(problem, result, view, rules))
@@ -78,7 +78,7 @@ def draw_result(
 
 
 def _devices(problem: Problem) -> str:
-    from ..sensitivity import devices  # with all that solves: for those who need it
+    from ..sensitivity import devices  # imports all that solves, which most commands do not need
 
     return devices(problem)
 
@@ -102,7 +102,7 @@ def _block(title: str, facts: Mapping[str, Any]) -> None:
 
 
 def say_proof_check(check: ProofCheck) -> None:
-    """What was to be proven, by whom it was, and the answer."""
+    """Print the claim that was to be proven, the answer and its reason."""
     if check.claim is not None:
         out().print(styled(f"claim: {check.claim}"))
     out().print(
@@ -115,11 +115,11 @@ def say_differences(differences: Sequence[str]) -> None:
     for difference in differences:
         out().print(styled(f"  - {difference}"))
     if differences:
-        out().print(styled("claims: the file says otherwise than what was recomputed", "bold red"))
+        out().print(styled("claims: the file differs from what was recomputed", "bold red"))
 
 
 def say_verdict(problem: Problem, plan: Plan | None, violations: Sequence[str], rules: Rules) -> None:
-    """The referee's word, recomputed here and now."""
+    """Print whether the referee accepts the plan, with the value recomputed here."""
     console = out()
     if plan is None:
         console.print(styled("verified: nothing, no plan was found", "bold"))

@@ -1,4 +1,4 @@
-"""What runs when, in characters: a row per lane, a mark per cell; and memory over the same time in blocks."""
+"""Timelines in characters: a row for each lane, a mark in each cell; and memory over the same time in blocks."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from ..words import MemoryUnit, amount
 if TYPE_CHECKING:
     from rich.text import Text
 
+# Cells of a row.
 WIDTH = 66
 # The most bars of a lane that can be told apart in one line, however long the others take.
 FEW_BARS = WIDTH // 3
+# The most characters of a lane's name.
 LONGEST_NAME = 11
 # The character that fills a bar behind its label.
 NAMED = "─"
+# Blocks by growing height, and what stands for them where they cannot be drawn.
 BLOCKS, PLAIN_BLOCKS = " ▁▂▃▄▅▆▇█", " .:-=+*#@"
 
 # The start of a window, and its number of cells.
@@ -59,7 +62,7 @@ def _row(timeline: Timeline, lane: str, name: str, windows: Sequence[Window], st
 
 
 def _scale(timeline: Timeline, windows: Sequence[Window], step: float, indent: str, unit: str | None) -> list[str]:
-    """What stands under the rows."""
+    """The lines under the rows: times, from when on everything repeats, and what the marks mean."""
     lines = []
     if timeline.steady is not None and len(windows) == 1:
         place = int((timeline.steady - timeline.start) / step)
@@ -79,7 +82,7 @@ def _scale(timeline: Timeline, windows: Sequence[Window], step: float, indent: s
 
 
 def _windows(timeline: Timeline) -> tuple[list[Window], float]:
-    """And the time of a cell: fine enough to see the passes of most stages."""
+    """The windows that are shown, and the time of a cell: fine enough to see the passes of most stages."""
     length = timeline.end - timeline.start
     spans = sorted(bar.end - bar.start for bar in timeline.bars)
     step = max(spans[len(spans) // 4], length / 10_000)
@@ -96,7 +99,7 @@ def _most_bars(timeline: Timeline) -> int:
 
 
 def _cells(bars: Iterable[Bar], start: float, count: int, step: float) -> list[Cell]:
-    """Each cell shows what runs in its middle; what runs in no middle has the cell of its start."""
+    """Each cell shows what runs in its middle; a bar that covers no middle has the cell of its start."""
     cells: list[Cell] = [("·" if can_draw("·") else ".", None)] * count
     for bar in bars:
         first, end = (math.ceil((time - start) / step - 0.5) for time in (bar.start, bar.end))
@@ -109,7 +112,7 @@ def _cells(bars: Iterable[Bar], start: float, count: int, step: float) -> list[C
 
 
 def _written(bar: Bar, room: int) -> str:
-    """The mark of a bar in each of its cells; one that has a name as well has its label there, if it fits."""
+    """The mark of a bar in each of its cells; a bar whose label is not its short one shows it, if it fits."""
     if bar.short and bar.label != bar.short and len(bar.label) < room and can_draw(bar.label + NAMED):
         return bar.label.ljust(room, NAMED)
     return bar.mark * room
@@ -136,17 +139,17 @@ def memory_lines(view: PlanView) -> list[str]:
 
 
 def _full_blocks(curves: Sequence[Curve], unit: MemoryUnit) -> tuple[str, list[float]]:
-    """In words, and of each device: its limit where all have one, so that it is seen who is full."""
+    """What a full block means, in words and for each device: its limit where all have one, which shows who is full."""
     limits = [curve.limit for curve in curves if curve.limit]
     if len(limits) == len(curves):
-        said = "the limit" if len(set(limits)) == 1 else "each device's limit, at most"
-        return f"{said}, {unit.text(max(limits))}".replace("most, ", "most "), limits
+        limit_in_words = "the limit" if len(set(limits)) == 1 else "each device's limit, at most"
+        return f"{limit_in_words}, {unit.text(max(limits))}".replace("most, ", "most "), limits
     peak = max(max(curve.totals) for curve in curves)
     return f"the largest peak, {unit.text(peak)}", [peak] * len(curves)
 
 
 def spark(curve: Curve, full: float, window: Window, step: float) -> str:
-    """The most of it in each cell, as a block; rounded up, so that nothing but 0 looks like nothing."""
+    """The most memory in each cell, as a block; rounded up, so that only 0 looks empty."""
     blocks = BLOCKS if can_draw(BLOCKS) else PLAIN_BLOCKS
     begin, count = window
     most = [0.0] * count

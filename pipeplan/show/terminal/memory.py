@@ -10,7 +10,7 @@ from ..words import Times
 
 
 def draw_memory_study(study: MemoryStudy) -> None:
-    """First the answer, then the table, then from where on more does not help."""
+    """Print the answer, then the table, then from which amount on more memory does not help."""
     page = out()
     page.print(clean(f"{study.problem.name}: {_least(study)}"), soft_wrap=True)
     if study.points:

@@ -1,4 +1,4 @@
-"""The curves of `plan pareto` as a table: a line per limit, of chains a column per method."""
+"""The curves of `plan pareto` as tables: a line for each limit, and for chains a column for each method."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEGEND = "*: proven; %: gap to the bound; -: no plan"
 
 
 def draw_chains(curve: Curve) -> None:
-    """Periods per batch with their verdicts, and what the ends of the curves are."""
+    """Print periods per batch with their verdicts, and what the ends of the curves are."""
     problem, memory = curve.problem, _memory(curve, IN_BYTES)
     times = Times.of((point.value for point in curve.points), problem.time_unit)
     methods = list(dict.fromkeys(point.method for point in curve.points))
@@ -30,8 +30,8 @@ def draw_chains(curve: Curve) -> None:
         for level, points in by_memory(curve)
     ]
     what = f"{problem.layers} layers, {problem.gpus} GPUs; period per batch"
-    said = _ends_in_memory(curve, memory, "pattern", "period ", lambda ends: "not proven")
-    _draw(curve, what, times, titles, rows, f"{LEGEND}; 2x: repeats itself after 2 batches", said)
+    sentences = _ends_in_memory(curve, memory, "pattern", "period ", lambda ends: "not proven")
+    _draw(curve, what, times, titles, rows, f"{LEGEND}; 2x: repeats itself after 2 batches", sentences)
 
 
 def _period(point: CurvePoint | None, method: str, times: Times) -> list[str]:
@@ -46,7 +46,7 @@ def _period(point: CurvePoint | None, method: str, times: Times) -> list[str]:
 
 
 def draw_placements(curve: Curve) -> None:
-    """The best load within each limit, what one sample takes, and what the ends of the curve are."""
+    """Print the best load within each limit, the latency of one sample, and what the ends of the curve are."""
     problem = curve.problem
     times = Times.of((time for point in curve.points for time in (point.limit, point.value)), problem.time_unit)
     counts = ((len(problem.nodes), "node"), (problem.accelerators, "accelerator"), (problem.cpus, "CPU"))
@@ -55,9 +55,9 @@ def draw_placements(curve: Curve) -> None:
         limit, bound, latency = (times.text(time, "", DIGITS) for time in (point.limit, point.bound, point.need))
         load = times.text(point.value, _none(point), DIGITS)
         rows.append([limit, load, verdict(point), bound, latency, point.source or "", _seconds(point)])
-    said = [] if curve.ends is None else _ends_of_placements(curve.ends, problem.time_unit)
+    sentences = [] if curve.ends is None else _ends_of_placements(curve.ends, problem.time_unit)
     titles = ("latency limit", "load", "gap", "bound", "latency", "found by", "seconds")
-    _draw(curve, f"{', '.join(several(*count) for count in counts)}; times", times, titles, rows, LEGEND, said)
+    _draw(curve, f"{', '.join(several(*count) for count in counts)}; times", times, titles, rows, LEGEND, sentences)
 
 
 def _ends_of_placements(ends: Ends, unit: str | None) -> list[str]:
@@ -70,14 +70,14 @@ def _ends_of_placements(ends: Ends, unit: str | None) -> list[str]:
 
 
 def draw_stagings(curve: Curve) -> None:
-    """The best value in each memory, what an even split takes, and what the ends of the curve are."""
+    """Print the best value in each memory, that of an even split, and what the ends of the curve are."""
     problem = curve.problem
     what = f"{several(len(problem.layers), 'layer')}, {several(problem.devices, 'device')}; time per micro-batch"
     _draw_in_memory(curve, what, IN_BYTES, "even split", "plan", LEGEND)
 
 
 def draw_schedules(curve: Curve) -> None:
-    """The best value in each memory, how long devices idle then, and what the ends of the curve are."""
+    """Print the best value in each memory, the share of time that devices idle, and what the ends of the curve are."""
     problem, count = curve.problem, curve.problem.micro_batches
     sizes = f"{several(len(problem.devices), 'device')}, {several(len(problem.blocks), 'block')}"
     batches = "" if count is None else f", {count} micro-batches"
@@ -87,7 +87,7 @@ def draw_schedules(curve: Curve) -> None:
 
 
 def draw_trainings(curve: Curve) -> None:
-    """The best time on each number of GPUs, and what one GPU makes of it beside the fewest."""
+    """Print the best time on each number of GPUs, and how much more GPU time it takes than on the fewest."""
     problem = curve.problem
     times = Times.of((point.value for point in curve.points), problem.time_unit)
     costs = [point.value * point.need for point in curve.points if point.value is not None and point.need]
@@ -107,6 +107,7 @@ def draw_trainings(curve: Curve) -> None:
 def _draw_in_memory(
     curve: Curve, what: str, unit: MemoryUnit, rival: str, plan: str, legend: str, idle: bool = False
 ) -> None:
+    """Print a curve over memory beside its rival; `plan` is the noun for a plan, `idle` adds the idle share."""
     memory = _memory(curve, unit)
     times = Times.of(
         (time for point in curve.points for time in (point.value, point.rival)), curve.problem.time_unit
@@ -118,16 +119,16 @@ def _draw_in_memory(
         bubble = ["" if point.bubble is None else percent(point.bubble)] * idle
         need = "" if point.need is None else memory.text(point.need)
         rows.append([memory.text(point.limit), *value, *bubble, need, times.text(point.rival), _seconds(point)])
-    said = _ends_in_memory(
+    sentences = _ends_in_memory(
         curve, memory, plan, "", lambda ends: f"none exists with less than {memory.text(ends.lower)}"
     )
-    _draw(curve, what, times, titles, rows, legend, said)
+    _draw(curve, what, times, titles, rows, legend, sentences)
 
 
 def _ends_in_memory(
     curve: Curve, memory: MemoryUnit, plan: str, value: str, open_least: Callable[[Ends], str]
 ) -> list[str]:
-    """`open_least` says what is known of a least memory that is not proven."""
+    """Lines on both ends of a curve over memory; `open_least` says what is known of a least memory without proof."""
     ends, unit = curve.ends, curve.problem.time_unit
     if ends is None:
         return []
@@ -159,7 +160,7 @@ def _draw(
     titles: Sequence[str],
     rows: Iterable[Sequence[str]],
     legend: str,
-    said: Iterable[str],
+    sentences: Iterable[str],
 ) -> None:
     page, table = out(), new_table()
     page.print(clean(f"{curve.problem.name}: {what}{times.inside}"), soft_wrap=True)
@@ -168,5 +169,5 @@ def _draw(
         table.add_row(*row)
     page.print(table)
     page.print(legend)
-    for sentence in said:
+    for sentence in sentences:
         page.print(sentence, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""A plan in characters: its tables, what is to be said of them, what runs when, and memory over the same time."""
+"""A plan in characters: its tables, sentences on them, timelines, and memory over the same time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from rich.table import Table as Drawn
     from rich.text import Text
 
+# Characters of a bar where room is short.
 SHORT_BAR = 5
+# The most characters of names in the columns `CUT`.
 LONGEST_NAME = 12
 # Characters of a column that names layers, where there is room for them and where there is not.
 NAMES_WIDTH, LEAST_NAMES = 28, 13
@@ -31,13 +33,14 @@ SHORT = {
 HIDDEN = ("forward", "backward")
 # Columns that hold names, which are cut short.
 CUT = {"type", "group", "inside"}
-# Columns that are left out, in this order, where there is no room at all.
+# Columns that are left out, in this order, where there is still no room.
 SAY_LEAST = ("level", "binds", "after", "held")
+# Columns that are aligned to the left.
 LEFT = ("type", "group", "inside", "share", "after", "binds", "")
 
 
 def draw(view: PlanView, unrolled: bool = False, briefly: bool = False) -> None:
-    """`unrolled`: all timelines, not the first one alone; `briefly`: without what the answer has said."""
+    """Print a plan. `unrolled`: all timelines, not the first one alone; `briefly`: without what the answer says."""
     console = out()
     for table in view.tables:
         if table.rows:
@@ -109,7 +112,7 @@ def _fitted(view: PlanView, table: Table, width: int) -> tuple[dict[str, list[st
 
 
 def _drawn(view: PlanView, table: Table, width: int) -> Drawn:
-    """The slowest rows are marked."""
+    """The table with a bar for each load, and with its slowest rows marked."""
     rows = table.rows[:MAX_DEVICES_DRAWN]
     columns, bar_width, _ = _fitted(view, table, width)
     drawn = new_table()

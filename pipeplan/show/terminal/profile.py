@@ -1,4 +1,4 @@
-"""A profile for eyes and as data: what its nodes cost, and what passes between them."""
+"""A profile as text and as data: what its nodes cost, and what passes between them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ...instances.networks.profile.profile import Profile
 from ..console import out, styled
 from ..words import Times, amount, percent, several, size
 
+# The most nodes that the table shows.
 SHOWN_NODES = 200
 
 
@@ -57,7 +58,7 @@ def _row(profile: Profile, i: int) -> dict[str, Any]:
 
 
 def draw_profile(profile: Profile) -> None:
-    """The sums in sentences, and a line for each node."""
+    """Print the sums in sentences, and a line for each node."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -89,8 +90,8 @@ def _sentences(profile: Profile, facts: Mapping[str, Any]) -> list[str]:
     if profile.training:
         passes += f", backward {amount(facts['backward'], unit, 4)}"
     kept = f"; {size(facts['saved_bytes'])} saved between them" if profile.training else ""
-    said = {key: value for key, value in profile.source.items() if not key.endswith("sha256")}
-    source = "; ".join(f"{key} {value}" for key, value in said.items() if isinstance(value, (str, int)))
+    entries = {key: value for key, value in profile.source.items() if not key.endswith("sha256")}
+    source = "; ".join(f"{key} {value}" for key, value in entries.items() if isinstance(value, (str, int)))
     return [
         f"{profile.name}: a profile of {several(facts['nodes'], 'node')} {shape}, without a cluster",
         f"a micro-batch of {several(profile.micro_batch, 'sample')}: {passes}{kept}",

@@ -12,11 +12,12 @@ from .gantt import gantt
 if TYPE_CHECKING:
     from ...models.run.report import RunReport
 
+# Columns that are aligned to the left.
 LEFT = ("stages", "stage")
 
 
 def draw_run(report: RunReport) -> None:
-    """The plan's tables and timeline; of the even split only what its sentence says."""
+    """Print sentences on all cases, and tables and a timeline of the plan alone."""
     console = out()
     for line in (view_of_run.headline(report), *view_of_run.sentences(report)):
         console.print(styled(line), soft_wrap=True)

@@ -6,6 +6,7 @@ from ...studies.schedule_comparison import Row, ScheduleComparison
 from ..console import columns, new_table, out, styled
 from ..words import amount, memory_unit, percent
 
+# What readers call the schedules.
 TITLES = {
     "gpipe": "GPipe",
     "1f1b": "1F1B",
@@ -17,8 +18,6 @@ TITLES = {
     "dualpipe-v": "DualPipe V",
     "best": "best found",
 }
-
-
 LEGEND = (
     "idle: of the devices' time together; backward in two: one pass for inputs and a later one for weights, "
     "half of the time each unless --split-backward says otherwise; within x %: of the best of its kind"
@@ -26,7 +25,7 @@ LEGEND = (
 
 
 def draw_comparison(found: ScheduleComparison) -> None:
-    """By the way in which stages are cut; then why some schedules are not there, and the answer."""
+    """Print the answer, the schedules by the way in which stages are cut, and why some are missing."""
     console, best = out(), found.best
     unit = memory_unit(found.memory_unit).like([row.peak for row in found.rows] + [found.limit])
     console.print(styled(_answer(found), "bold"))
@@ -48,9 +47,9 @@ def draw_comparison(found: ScheduleComparison) -> None:
             console.print(styled(f"no {TITLES[row.name]} ({row.cut}): {row.why_none}"))
     limit = "no limit" if found.limit is None else unit.text(found.limit)
     rejected = [row for row in found.rows if row.time is not None and not row.verified]
-    said = "yes, every row" if not rejected else f"no: {', '.join(TITLES[row.name] for row in rejected)}"
+    verdict = "yes, every row" if not rejected else f"no: {', '.join(TITLES[row.name] for row in rejected)}"
     console.print(styled(f"memory: of the fullest device, of {limit}; {LEGEND}"))
-    console.print(styled(f"verified: {said}", "bold green" if not rejected else "bold red"))
+    console.print(styled(f"verified: {verdict}", "bold green" if not rejected else "bold red"))
 
 
 def _fits(row: Row) -> str:

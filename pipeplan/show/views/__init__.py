@@ -1,1 +1,1 @@
-"""What is shown of the plans of each kind: one module a kind, which asks the referee once."""
+"""The views of the plans of each kind: one module for each kind, which asks the referee once."""

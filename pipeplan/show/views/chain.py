@@ -1,4 +1,4 @@
-"""A periodic pattern: GPUs with their layers, load and memory, one period, and the pipeline from its first batch on."""
+"""The view of a periodic pattern: GPUs with layers, load and memory, one period, and the pipeline from the start."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 ENOUGH_S = 5.0
 # Number of periods that are shown after the pipeline has filled.
 STEADY_PERIODS = 2
+# The most periods that are shown in all.
 MOST_PERIODS = 12
 # Index of the colour of transfers.
 MOVED = 3
@@ -32,7 +33,7 @@ MARKS = "digits: forward, letters: backward (0 and a: batch 0), =: transfers"
 ALWAYS = 1e-9
 TERM_NAMES = {"kept": "kept activations"}
 
-# Plans that anyone would try first, for comparison; takes the problem.
+# Makes plans that anyone would try first, for comparison, from a problem.
 even_plans = chain_plans
 # The even plans in words.
 EVEN = "as many layers on each GPU"
@@ -52,7 +53,7 @@ def facts(problem: ChainProblem) -> dict[str, Any]:
 
 
 def about(problem: ChainProblem) -> About:
-    """The smallest memory for which there is any plan, as far as it is found in a while."""
+    """The smallest memory for which there is any plan, as far as it is found within `ENOUGH_S`."""
     from ...planners.chain.smallest_memory import smallest_memory
     from ...planners.chain.too_little_memory import binding, said
     from ...planners.options import SolveOptions
@@ -62,6 +63,7 @@ def about(problem: ChainProblem) -> About:
     return About({"smallest_memory": needed.to_json()}, facts)
 
 
+# What memory counts in each mode.
 MEMORY = {
     "reserved": "weights, kept activations, what the running task reads and writes, and a slot for each tensor that "
     "crosses to another GPU",
@@ -83,7 +85,7 @@ def value_name(rules: Rules) -> str:
 
 
 def view(problem: ChainProblem, plan: PatternPlan, rules: Rules) -> PlanView:
-    """Allocation, load and memory of each GPU; who does what when; the overruns of transfer buffers."""
+    """Allocation, load and memory of each GPU, the timelines, and the overruns of transfer buffers."""
     evaluation: PatternEvaluation = rules.evaluation(problem, plan)
     batches, unit = evaluation.batches_per_period, problem.time_unit
     period = amount(evaluation.period, unit, 6) + (f" for {batches} batches" if batches > 1 else "")
@@ -116,10 +118,10 @@ def _held(problem: ChainProblem, use: GpuUse) -> Held:
 
 
 def _limits(problem: ChainProblem, evaluation: PatternEvaluation) -> str:
-    """A GPU or link that is busy all the time; else what runs must wait, for others or for memory."""
+    """The GPU or link that is always busy; where none is, words on waiting for data or memory."""
     name = evaluation.bottleneck
-    held = [_held(problem, use).named("layer") for use in evaluation.devices if f"gpu{use.gpu}" == name]
-    name += f" ({held[0]})" if held else ""
+    layers = [_held(problem, use).named("layer") for use in evaluation.devices if f"gpu{use.gpu}" == name]
+    name += f" ({layers[0]})" if layers else ""
     times = [*(use.busy for use in evaluation.devices), *(use.busy for use in evaluation.links)]
     busy = max(times) / evaluation.period
     if busy >= 1 - ALWAYS:
@@ -148,7 +150,7 @@ def _terms(terms: Any) -> dict[str, float]:
 
 
 def _peak(use: GpuUse, problem: ChainProblem) -> str:
-    """What the peak is made of, and when it is."""
+    """A sentence on what the peak of a GPU consists of, and when it is."""
     memory = IN_BYTES.like([problem.memory_bytes])
     parts = ", ".join(f"{name} {memory.text(held)}" for name, held in _terms(use.terms).items() if held)
     when = f"during {use.peak_task}" if use.peak_task else f"at {amount(use.peak_time, problem.time_unit)}"
@@ -156,7 +158,7 @@ def _peak(use: GpuUse, problem: ChainProblem) -> str:
 
 
 def _one_period(problem: ChainProblem, plan: PatternPlan) -> Timeline:
-    """Labels are tasks with their batches, which are counted from the earliest one under way."""
+    """One period, labelled by task and batch; batches are counted from the earliest one under way."""
     period = float(plan.period)
     unrolled = unroll(problem, plan, 0, period, first_batch=None)
     earliest = min(activity.batch for activity in unrolled)
@@ -194,7 +196,7 @@ def _mark(activity: Activity) -> str:
 
 
 def _unrolled(problem: ChainProblem, plan: PatternPlan) -> Timeline:
-    """Labels are batches, from the first one on, until everything repeats."""
+    """The pipeline from the first batch until everything repeats, labelled by batch."""
     period, steady = float(plan.period), steady_from(problem, plan)
     end = min(steady + STEADY_PERIODS * period, MOST_PERIODS * period)
     begin = min(0.0, float(min(min(row) for row in plan.starts)))

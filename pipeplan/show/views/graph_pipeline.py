@@ -1,4 +1,4 @@
-"""A stage graph: the stages level by level with devices, micro-batches, load and memory, and what each does when."""
+"""The view of a stage graph: the stages by level with devices, micro-batches, load and memory, and their timeline."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from ..view import About, Curve, Flow, Graph, PlanView, Row, Table, Timeline
 from ..words import amount, rate, several, time_scale, with_memory
 from .simulated import memory_of, timeline_of
 
+# The most stages that the column `after` names.
 MAX_READERS_SHOWN = 6
 
-# Plans that anyone would try first, for comparison; takes the problem.
+# Makes plans that anyone would try first, for comparison, from a problem.
 even_plans = stage_graphs
 # The even plans in words.
 EVEN = "as many operators on each device, one stage behind the other"
 
 
 def even_differs(plan: StageGraphPlan, even: StageGraphPlan) -> str:
-    """What else the even plan does in another way: its micro-batches are the best for it, whatever was asked for."""
+    """Words on the micro-batches of the even plan, where those of the plan differ: the even plan has its best size."""
     size = even.stages[0].micro_batch
     alike = all(stage.micro_batch == size for stage in plan.stages)
     return "" if alike else f" with micro-batches of {several(size, 'sample')}"
@@ -74,7 +75,7 @@ def assumptions(problem: GraphPipelineProblem, rules: Rules) -> tuple[str, ...]:
 
 
 def scope_in_words(problem: GraphPipelineProblem, scope: str) -> str:
-    """A scope as a part of a sentence, without what goes without saying."""
+    """A scope as a part of a sentence, without the usual restriction on sizes of micro-batches."""
     return scope.replace("stage graphs of any convex stages, ", "all stage graphs with ").replace(
         ", a power of two", ""
     )
@@ -85,7 +86,7 @@ def value_name(rules: Rules) -> str:
 
 
 def view(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rules) -> PlanView:
-    """Stages by level, loads per sample; then what every stage does over one iteration."""
+    """Stages by level with loads per sample, and a timeline of one iteration."""
     evaluation: StageGraphEvaluation = rules.evaluation(problem, plan)
     levels, unit = stage_levels(problem, plan), problem.time_unit
     places = levels or tuple(range(len(plan.stages)))
@@ -125,7 +126,7 @@ def view(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rules) -> P
 
 
 def _value(evaluation: StageGraphEvaluation, rules: Rules, unit: str | None) -> str:
-    """By what was minimised."""
+    """The value that was minimised, with its unit: per iteration or per sample."""
     what = "iteration" if rules.objective == "iteration" else "sample"
     return f"{amount(evaluation.objective(rules.objective), unit)} per {what}"
 
@@ -139,7 +140,7 @@ def _iteration(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[Tim
 
 
 def _levels_in_a_line(levels: tuple[int, ...]) -> str:
-    """Stages of the same level, level after level."""
+    """A line that lists the stages of each level: stages: 0 -> 1,2 -> 3."""
     groups = [[str(x) for x, level in enumerate(levels) if level == wanted] for wanted in range(max(levels) + 1)]
     return "stages: " + " -> ".join(",".join(group) for group in groups)
 
@@ -179,7 +180,7 @@ def _row(
 
 
 def _memory(problem: GraphPipelineProblem, cost: GraphStageCost) -> dict[str, float]:
-    """What is left of it are the samples."""
+    """Memory of a stage by use; all that is neither weights nor workspace is for samples in flight."""
     weights = problem.weight_copies * cost.weight_bytes
     workspace = {"workspace": problem.workspace_bytes} if problem.workspace_bytes else {}
     samples = max(0.0, cost.memory_bytes - weights - problem.workspace_bytes)

@@ -1,4 +1,4 @@
-"""The schedule of one sample: pieces of accelerators, and nodes of the CPU pool packed into few lanes."""
+"""The view of the schedule of one sample: pieces of accelerators, and the CPU pool in few lanes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from ..view import Bar, PlanView, Row, Table, Timeline
 from ..words import IN_BYTES, amount, several
 from .placement import graph_of
 
+# Marks of the pieces of an accelerator, in their order.
 MARKS = "123456789abcdefghijklmnopqrstuvwxyz"
+# The most characters for the nodes of a piece in a sentence.
 MOST_NAMED = 40
 ASSUMPTIONS = (
     "One sample is run at a time.",
@@ -29,7 +31,7 @@ ASSUMPTIONS = (
 
 
 def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanView:
-    """Every piece with its time and size, the share of the CPUs, and who does what when."""
+    """Every piece with its time and size, the work of the CPUs, and the timeline."""
     evaluation: LatencyEvaluation = rules.evaluation(problem, plan)
     if evaluation.latency is None:
         raise UsageError(evaluation.reason or "The plan has no latency.")
@@ -57,16 +59,16 @@ def _named(pool: Sequence[NodeId], nodes: Order) -> str:
 
 
 def _limits(rows: Sequence[Row], pool_s: float, unit: str | None) -> str:
-    """What works longest: a piece, or the CPUs."""
+    """Words on what works longest: a piece, or the CPUs."""
     longest = max(rows, key=lambda row: row.load, default=None)
     if longest is None or pool_s > longest.load:
         return f"the CPUs work for {amount(pool_s, unit)} of it, longer than any piece of an accelerator"
-    held = "" if longest.held is None else f" ({longest.held.named('node', MOST_NAMED)})"
-    return f"{longest.title}{held} takes {amount(longest.load, unit)} of it, the longest part"
+    nodes = "" if longest.held is None else f" ({longest.held.named('node', MOST_NAMED)})"
+    return f"{longest.title}{nodes} takes {amount(longest.load, unit)} of it, the longest part"
 
 
 def of_one_sample(problem: PlacementProblem, plan: PlacementPlan) -> LatencyEvaluation:
-    """Latency of one sample by any split, whatever the split is judged by."""
+    """The latency of one sample by a split, even if the split is judged by another objective."""
     try:
         return LatencyRules().evaluation(problem, plan)
     except NotAnAssignmentError as error:
@@ -74,7 +76,7 @@ def of_one_sample(problem: PlacementProblem, plan: PlacementPlan) -> LatencyEval
 
 
 def _rows(problem: PlacementProblem, plan: PlacementPlan, pieces: Sequence[Piece], nodes: Order) -> Iterator[Row]:
-    """Each piece with its own memory and that of the others on its device, which has to hold them all."""
+    """A row for each piece, with its memory and that of the other pieces on its device, which holds them all."""
     limits = {device.name: limit_of(problem, device) for device in plan.devices}
     sizes = [sum(problem.nodes[problem.index[node_id]].size_bytes for node_id in piece.nodes) for piece in pieces]
     totals: dict[str, float] = {}
@@ -102,7 +104,7 @@ def _rows(problem: PlacementProblem, plan: PlacementPlan, pieces: Sequence[Piece
 
 
 def _covered(bars: Sequence[Bar]) -> float:
-    """How long at least one of them runs."""
+    """The time in which at least one of the bars runs."""
     covered, reached = 0.0, 0.0
     for bar in sorted(bars, key=lambda bar: bar.start):
         covered += max(0.0, bar.end - max(bar.start, reached))
@@ -132,7 +134,7 @@ def schedule(problem: PlacementProblem, plan: PlacementPlan, evaluation: Latency
 
 
 def _pool(problem: PlacementProblem, plan: PlacementPlan, evaluation: LatencyEvaluation) -> list[Bar]:
-    """The fewest lanes: each node goes where a lane has become free first."""
+    """Bars of the pool in the fewest lanes: each node takes the lane that became free first, or a new one."""
     nodes = [
         problem.nodes[problem.index[i]] for device in plan.devices if device.type == "cpu" for i in device.nodes
     ]

@@ -1,4 +1,4 @@
-"""A split of a placement problem, device by device, in the order of the stages where there is one."""
+"""The view of a split of a placement problem, device by device, in the order of the stages where there is one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..names import Order, order_of
 from ..view import MOST_TOLD, Graph, PlanView, Row, Table
 from ..words import amount, rate, several, with_memory
 
-# Plans that anyone would try first, for comparison; both take the problem.
+# Make plans that anyone would try first, for comparison, from a problem.
 even_plans, block_plans = placements, placed_blocks
 # The even plans in words.
 EVEN = "as many nodes on each accelerator"
@@ -116,7 +116,7 @@ def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanVi
 
 
 def _legend(problem: PlacementProblem, plan: PlacementPlan) -> str:
-    """What the table leaves out."""
+    """A sentence on what the table leaves out, and on the column of types."""
     implied = any(_implied(problem, device) for device in plan.devices)
     typed = any(device.accelerator_type and device.nodes for device in plan.devices)
     return "; ".join(
@@ -169,7 +169,7 @@ def _implied(problem: PlacementProblem, device: Device) -> set[NodeId]:
 
 
 def _group_rows(plan: PlacementPlan, evaluation: PlacementEvaluation) -> tuple[Row, ...]:
-    """What crosses the boundary of each group; what is inside has its row above."""
+    """A row for each group, with what crosses its boundary; the devices inside have rows of their own."""
     return tuple(
         Row(
             name=group.name,

@@ -1,4 +1,4 @@
-"""A run as it is shown: its ranks, its stages, and what was predicted over what was measured."""
+"""The view of a run: its ranks, its stages, and predicted over measured times."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .simulated import COLOURS, MARKS, WINDOWS, bar_of
 if TYPE_CHECKING:
     from ...models.run.report import CaseReport, MeasuredPass, RunReport
 
+# All times are shown in milliseconds, of which a second has so many.
 UNIT = "ms"
-# Milliseconds in a second: all times are shown in milliseconds.
 PER_SECOND = 1e3
 
 
@@ -33,7 +33,7 @@ def headline(report: RunReport) -> str:
 
 
 def sentences(report: RunReport) -> Iterator[str]:
-    """What a reader came for."""
+    """Sentences on predicted and measured times, the gain, the check of gradients, and the profile."""
     for case in report.cases:
         yield _outcome(case)
     if report.gain_predicted is not None and report.gain_measured is not None:
@@ -66,7 +66,7 @@ def _outcome(case: CaseReport) -> str:
 
 def _checked(case: CaseReport) -> str:
     check = case.check
-    assert check is not None, "asked for those that have one"
+    assert check is not None, "only cases with a check are asked about"
     words = "agree" if check.agrees else "DO NOT AGREE"
     words = "are all zero, so nothing was checked" if check.empty else words
     loss = "none" if check.loss is None else f"{check.loss:.7g}"
@@ -116,7 +116,7 @@ def timeline(case: CaseReport) -> Timeline:
     """Two lanes for each rank: its passes as predicted, and below as measured in the median iteration."""
     lanes = [f"{rank.rank} {what}" for rank in case.ranks for what in ("predicted", "measured")]
     bars = [*_predicted(case), *_measured(case)]
-    divided = any(found.part for found in case.passes)
+    divided = any(measured.part for measured in case.passes)
     return Timeline(
         "Predicted over measured",
         tuple(lanes),
@@ -138,14 +138,14 @@ def _predicted(case: CaseReport) -> Iterator[Bar]:
 
 def _measured(case: CaseReport) -> Iterator[Bar]:
     by_lane: dict[str, list[Task]] = {}
-    for found in case.passes:
-        by_lane.setdefault(f"{found.rank} measured", []).append(_task(found))
+    for measured in case.passes:
+        by_lane.setdefault(f"{measured.rank} measured", []).append(_task(measured))
     yield from _bars(by_lane)
 
 
-def _task(found: MeasuredPass) -> Task:
-    kind: TaskKind = "weights" if found.part == "W" else "forward" if found.micro_batch > 0 else "backward"
-    return Task(kind, abs(found.micro_batch), 0, found.start, found.end)
+def _task(measured: MeasuredPass) -> Task:
+    kind: TaskKind = "weights" if measured.part == "W" else "forward" if measured.micro_batch > 0 else "backward"
+    return Task(kind, abs(measured.micro_batch), 0, measured.start, measured.end)
 
 
 def _bars(by_lane: dict[str, list[Task]]) -> Iterable[Bar]:

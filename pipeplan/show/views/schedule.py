@@ -1,4 +1,4 @@
-"""A schedule: what every device runs when, how long it idles, and what it holds over the same time."""
+"""The view of a schedule: what every device runs when, how long it idles, and what it holds over the same time."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ from ..palette import PHASE_NAMES
 from ..view import MOST_TOLD, Bar, Curve, PlanView, Row, Table, Timeline
 from ..words import amount, memory_unit, percent, several, time_scale
 
+# Number of the colour of each kind of block.
 COLOUR_OF: dict[BlockKind, int] = {"F": 0, "B": 1, "I": 1, "W": 2, "X": 3}
 # Name of the first part of divided backward passes.
 FIRST_HALF = "backward (for inputs)"
-NEARLY_ALWAYS = 0.95
-ALWAYS = 1 - 1e-9
+# From these shares of the time on, a device is said to limit the schedule, and to be always busy but for rounding.
+NEARLY_ALWAYS, ALWAYS = 0.95, 1 - 1e-9
 WINDOWS = ("filling", "between", "draining")
 PERIODIC_WINDOWS = ("filling", "between", "last periods")
+# Uses of memory.
 STANDING, TAKEN, WORKSPACE = "standing", "taken by micro-batches", "workspace"
 # Number of periods that are shown after the pipeline has filled.
 STEADY_PERIODS = 2
@@ -35,7 +37,7 @@ IDLE = "idle in own span"
 
 
 def even_plans(problem: ScheduleProblem) -> tuple[()]:
-    """Nothing is divided here, so that nothing can be divided evenly."""
+    """There is no even plan: a schedule divides no layers among devices."""
     return ()
 
 
@@ -72,7 +74,7 @@ def value_name(rules: Rules) -> str:
 
 
 def view(problem: ScheduleProblem, plan: AnySchedule, rules: Rules) -> PlanView:
-    """Devices with their work and memory, who runs what when, and memory over the same time."""
+    """Devices with their work and memory, the timeline, and memory over the same time."""
     evaluation: ScheduleEvaluation = rules.evaluation(problem, plan)
     unrolled = unroll(problem, plan)
     value, unit = evaluation.objective(rules.objective), problem.time_unit
@@ -104,7 +106,7 @@ def _of_what(problem: ScheduleProblem, rules: Rules) -> str:
 
 
 def _rows(evaluation: ScheduleEvaluation, value: Fraction, rules: Rules) -> Iterator[Row]:
-    """Idle over what the headline counts it over."""
+    """A row for each device; idle time is counted over the same span as in the headline."""
     most = max(use.busy for use in evaluation.devices)
     for use in evaluation.devices:
         yield Row(
@@ -124,15 +126,14 @@ def _rows(evaluation: ScheduleEvaluation, value: Fraction, rules: Rules) -> Iter
 
 
 def _idle_of(use: DeviceUse, value: Fraction, rules: Rules) -> float:
-    """A share of the device's own span, where that is minimised, or of the value."""
+    """The idle share of the device's own span, where spans are minimised, or of the value."""
     if rules.objective == "span":
         return max(0.0, float(use.bubble or 0))
     return max(0.0, float(1 - use.busy / value)) if value else 0.0
 
 
 def _at_peak(use: DeviceUse) -> dict[str, float] | None:
-    """Memory of a device at its peak, by what it is for; None for links and the like, which hold nothing and may hold
-    anything."""
+    """Memory of a device at its peak, by use; None for links and the like, which have no limit and hold nothing."""
     if use.limit is None and not use.peak:
         return None
     return {
@@ -142,7 +143,7 @@ def _at_peak(use: DeviceUse) -> dict[str, float] | None:
 
 
 def _idle_in_words(evaluation: ScheduleEvaluation, value: Fraction, rules: Rules) -> str:
-    """Over what the column of the devices counts it over."""
+    """Words on idle time, counted over the same span as in the column of the devices."""
     if rules.objective == "span":
         shares = [_idle_of(evaluation.devices[d], value, rules) for d in evaluation.computing]
         most = percent(max(shares, default=0.0))
@@ -152,7 +153,7 @@ def _idle_in_words(evaluation: ScheduleEvaluation, value: Fraction, rules: Rules
 
 
 def _limits(evaluation: ScheduleEvaluation, value: Fraction, rules: Rules, unit: str | None) -> str:
-    """Who has no time left, or that all wait for others or for memory."""
+    """Words on what limits the schedule: devices that are nearly always busy, or waiting for data or memory."""
     most = max(use.busy for use in evaluation.devices)
     names = [use.name for use in evaluation.devices if use.busy == most]
     share = float(most / value) if value else 1.0
@@ -170,12 +171,12 @@ def _limits(evaluation: ScheduleEvaluation, value: Fraction, rules: Rules, unit:
             f"of which it idles {share_idle}"
         )
     who = f"{len(names)} devices" if len(names) > 2 else " and ".join(names)
-    one, several_of_them = ("is", "limits") if len(names) == 1 else ("are", "limit")
+    verb, limit_verb = ("is", "limits") if len(names) == 1 else ("are", "limit")
     if share >= ALWAYS:
-        return f"{who} {several_of_them} it and {one} always busy; {idle}"
+        return f"{who} {limit_verb} it and {verb} always busy; {idle}"
     if share >= NEARLY_ALWAYS:
-        return f"{who} {several_of_them} it, busy for {percent(share)} of it; {idle}"
-    busy = f"even {who} {one} busy for no more than {percent(share)} of it"
+        return f"{who} {limit_verb} it, busy for {percent(share)} of it; {idle}"
+    busy = f"even {who} {verb} busy for no more than {percent(share)} of it"
     return f"waiting for data or memory limits it, {busy}; {idle}"
 
 
@@ -198,8 +199,8 @@ def _peak_block(use: DeviceUse) -> str:
 def _steady(unrolled: Unrolled) -> int | None:
     """The time, in steps, from which on everything repeats.
 
-    That is a period before micro-batch 0 has ended: a micro-batch before it, had there been one, would have ended, and
-    would hold nothing. A moment earlier what ends last of that one would be missing.
+    That is one period before micro-batch 0 ends. From then on a micro-batch -1, had there been one, would have ended
+    and hold nothing, so nothing is missing; a moment earlier its last block would be missing.
     """
     if unrolled.period is None:
         return None
@@ -208,7 +209,7 @@ def _steady(unrolled: Unrolled) -> int | None:
 
 
 def _end(unrolled: Unrolled) -> int:
-    """In steps: the end of all, or of some periods of the steady state, for which the micro-batches are laid out."""
+    """The time, in steps, at which the timeline ends: after all blocks, or after some periods of the steady state."""
     steady = _steady(unrolled)
     if steady is not None and unrolled.period:
         return steady + STEADY_PERIODS * unrolled.period
@@ -216,7 +217,7 @@ def _end(unrolled: Unrolled) -> int:
 
 
 def _timeline(unrolled: Unrolled, end: int) -> Timeline:
-    """Labels are micro-batches, colours the kinds of blocks."""
+    """The timeline up to `end`: labels are micro-batches, colours the kinds of blocks."""
     problem, steady = unrolled.problem, _steady(unrolled)
     last = float(unrolled.in_units(end))
     bars = tuple(sorted(_bars(unrolled, last), key=lambda bar: (bar.start, bar.lane)))
@@ -252,6 +253,7 @@ def _bars(unrolled: Unrolled, end: float) -> Iterator[Bar]:
                 )
 
 
+# What the characters of each kind of block mean.
 MARKS: dict[str, str] = {
     "F": "digits: forward",
     "B": "letters: backward",
@@ -261,7 +263,7 @@ MARKS: dict[str, str] = {
 
 
 def _marks(kinds: set[BlockKind]) -> str:
-    """What the characters mean that occur."""
+    """A sentence on the characters that occur."""
     occur = {"B" if kind == "I" else kind for kind in kinds}
     told = ", ".join(words for kind, words in MARKS.items() if kind in occur)
     return told if occur == {"X"} else f"{told}; 0, a and A: micro-batch 0"
@@ -290,7 +292,7 @@ def _memory(unrolled: Unrolled, end: int) -> tuple[Curve, ...]:
 
 
 def _curve(unrolled: Unrolled, d: int, end: int, last: float) -> Curve:
-    """Where gives come before takes, for a while less stands there."""
+    """Memory of device `d` over time. Where blocks give memory back before any take it, the standing part shrinks."""
     device, none = unrolled.problem.devices[d], Fraction(0)
     standing = as_written(device.standing)
     times, instants = [0], [(standing, none, none)]
@@ -299,9 +301,9 @@ def _curve(unrolled: Unrolled, d: int, end: int, last: float) -> Curve:
             break
         # Of several amounts at one time the last one stays. The largest one is drawn as well, without any width.
         changes = list(changes_at_once)
-        for one in dict.fromkeys((max(changes, key=lambda one: one.amount), changes[-1])):
+        for change in dict.fromkeys((max(changes, key=lambda change: change.amount), changes[-1])):
             times.append(time)
-            instants.append((standing + min(none, one.changes), max(none, one.changes), one.workspace))
+            instants.append((standing + min(none, change.changes), max(none, change.changes), change.workspace))
     stands, taken, workspace = (tuple(map(float, column)) for column in zip(*instants, strict=True))
     return Curve(
         device.name,

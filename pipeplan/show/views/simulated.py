@@ -1,4 +1,4 @@
-"""A simulated iteration: what every stage does when, and what a device of it holds meanwhile."""
+"""The view of a simulated iteration: the timeline of every stage, and what a device of it holds meanwhile."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ COLOURS = (*PHASE_NAMES[:3], "synchronisation of weights")
 TITLES = {"weights": "backward for weights"}
 MARKS = "digits: forward, letters: backward (1 and a: micro-batch 1), =: weights are synchronised"
 WINDOWS = ("warm-up", "steady", "cool-down")
+# The most micro-batches of a simulation that shows the steady state.
 MOST_MICRO_BATCHES = 24
 
 
 def view_of_simulation(problem: Problem, simulation: Simulation) -> PlanView:
-    """Stages with what they do and hold."""
+    """Stages with their work, their memory and the timeline of the iteration."""
     timeline = timeline_of(simulation, kind_of(problem).counted)
     view = PlanView(
         name=problem.name,
@@ -98,7 +99,7 @@ def timeline_of(simulation: Simulation, counted: str = "samples", title: str = "
 
 
 def bar_of(lane: str, task: Task) -> Bar:
-    """A pass in its lane."""
+    """The bar of a pass, or of a synchronisation of weights, in its lane."""
     mark, label, title = "=", "", str(task.kind)
     if task.micro_batch:
         letter = chr(ord("a") + (task.micro_batch - 1) % 26)

@@ -1,4 +1,4 @@
-"""A staged plan: degrees, recomputation, load and memory of each stage, or of each stage of each level."""
+"""The view of a staged plan: degrees, recomputation, load and memory of each stage, or of each stage of each level."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EQUAL = 1e-9
 # Parts of a scope that are usual and need no mention.
 USUAL = ("weights synchronised as published", "memory counted on all levels")
 
-# Plans that anyone would try first, for comparison; takes the problem.
+# Make plans that anyone would try first, for comparison, from a problem.
 even_plans = staging_plans
 block_plans = staging_blocks
 # The even plans in words.
@@ -72,7 +72,7 @@ def assumptions(problem: StagingProblem, rules: Rules) -> tuple[str, ...]:
 
 
 def scope_in_words(problem: StagingProblem, scope: str) -> str:
-    """Without the theory of downsets, and without what is so unless it is asked otherwise."""
+    """A scope as a part of a sentence, without the theory of downsets and without its usual parts."""
     row = all(v == u + 1 for u, v in problem.arcs)
     cut = "all ways to cut the row into stages" if row else "all ways to cut the graph into stages in a row"
     within = " and these into stages on each level" if problem.levels else ""
@@ -86,7 +86,7 @@ def value_name(rules: Rules) -> str:
 
 
 def view(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) -> PlanView:
-    """Stages in execution order; on devices within devices those of all levels, each before what is inside of it."""
+    """Stages in execution order; on devices within devices the stages of all levels, each before those inside it."""
     if isinstance(plan, LeveledPlan):
         return _leveled(problem, plan, rules)
     evaluation: StagedEvaluation = rules.evaluation(problem, plan)
@@ -125,13 +125,13 @@ def _value(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules
 def _slots(
     problem: StagingProblem, evaluation: StagedEvaluation | LeveledEvaluation, rules: Rules
 ) -> tuple[str, ...]:
-    """Where flushes are part of the value, what they add."""
+    """A sentence on the slots of a batch, where flushes are part of the value."""
     batch = f"a batch of {problem.micro_batches} micro-batches takes {evaluation.slots} slots"
     return (batch,) if rules.objective == FLUSH else ()
 
 
 def _legend(rows: Iterable[Row], problem: StagingProblem) -> str:
-    """What columns mean whose titles do not say it."""
+    """The meaning of columns whose titles do not say it."""
     again = any("again" in row.cells for row in rows)
     held = f"held: micro-batches in flight, of {problem.micro_batches} in a batch"
     return held + ("; again: layers that recompute their activations" if again else "")
@@ -184,7 +184,7 @@ def _label(name: str, *facts: str) -> str:
 def _memory(
     problem: StagingProblem, stage: PlannedStage | LeveledStage, cost: StageCost | LeafCost
 ) -> dict[str, float]:
-    """What is left of it are the micro-batches."""
+    """Memory of a stage by use; all that is not fixed is for micro-batches in flight."""
     degree = stage.tensor_parallel
     copies = cost.copies if isinstance(cost, LeafCost) else stage.data_parallel
     fixed = float(gathered_bytes(problem, degree, copies))
@@ -204,8 +204,8 @@ def _parts(cost: StageCost | LeafCost, share: float = 1.0) -> dict[str, float]:
 
 
 def _told(row: Row, cost: StageCost | LeafCost) -> str:
-    """What its layers run, and what holds the stage where it is: the largest part of its load, and memory where it is
-    nearly full."""
+    """A sentence on how the layers of a stage run, and on what binds it: the largest part of its load, and memory that
+    is nearly full."""
     largest, *memory = cost.binds
     share = row.parts[largest] / row.load if row.load else 1.0
     verb = "are" if largest == "transfers" else "is"
@@ -214,13 +214,13 @@ def _told(row: Row, cost: StageCost | LeafCost) -> str:
 
 
 def _ways(problem: StagingProblem, stage: PlannedStage | LeveledStage) -> dict[str, str]:
-    """How its layers run, where that is a choice."""
+    """How the layers of a stage run, where the problem leaves a choice."""
     free = any(len(ways) > 1 for layer in problem.layers for ways in layer.configurations.values())
     return {"layers run": counted(stage.configurations)} if free else {}
 
 
 def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> PlanView:
-    """Loads of all levels per micro-batch of the whole, so that they can be compared."""
+    """The view of a plan on levels; all loads are per micro-batch of the whole, so that they can be compared."""
     evaluation: LeveledEvaluation = rules.evaluation(problem, plan)
     unit, largest = problem.time_unit, evaluation.time_per_micro_batch
     leveled = list(leveled_rows(plan, evaluation))

@@ -1,4 +1,4 @@
-"""A training configuration: time and memory of each pipeline stage, and what runs when."""
+"""The view of a training configuration: time and memory of each pipeline stage, and the timeline."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ from .simulated import bar_of
 COMPUTATION = ("products", "attention", "memory", "measured")
 # Fields that are parts of a load by themselves.
 OTHERS = ("recomputation", "tensor", "context", "expert", "data", "optimizer")
+# The most micro-batches of the timeline, unless two for each stage are more.
 MOST_MICRO_BATCHES = 24
 # Decimal digits of a share that idles; what is smaller is rounding.
 DIGITS = 6
 WINDOWS = ("warm-up", "steady", "cool-down")
+# Names of the units that are no layers.
 UNIT_NAMES = {"embedding": "embedding", "head": "head", "prediction": "prediction"}
 
 
@@ -106,7 +108,7 @@ def _parts(rank: RankTime) -> dict[str, float]:
 
 
 def unit_names(problem: TrainingProblem) -> Order:
-    """Layers by their number."""
+    """Names of the units: layers have numbers, unless the model's own layers have names."""
     if problem.model.own:
         return Order({i: layer.name for i, layer in enumerate(problem.model.own)})
     names, layer = {}, 0
@@ -122,7 +124,7 @@ def held_by(plan: Configuration, rank: int, order: Order) -> Held:
 
 
 def _limits(own: ConfigurationEvaluation) -> str:
-    """What the iteration's time is spent on, in the mean over stages."""
+    """Words on what the time of an iteration is spent on, in the mean over stages."""
     ranks, seconds = own.timing.ranks, own.timing.seconds
     waiting = sum(rank.idle + rank.pipeline for rank in ranks) / len(ranks) / seconds
     parts = [_parts(rank) for rank in ranks]
@@ -134,22 +136,22 @@ def _limits(own: ConfigurationEvaluation) -> str:
 
 
 def _told(own: ConfigurationEvaluation) -> Iterator[str]:
-    """What each stage holds besides its name: what of its memory is largest."""
+    """A sentence on the largest part of the memory of each stage."""
     for rank in own.memory[:MOST_TOLD]:
         part = max(rank.parts, key=lambda name: rank.parts[name])
         yield f"stage {rank.rank}: {percent(rank.parts[part] / rank.bytes)} of its memory is for {part}"
 
 
 def _timeline(problem: TrainingProblem, plan: Configuration, own: ConfigurationEvaluation) -> Timeline:
-    """As many micro-batches as show the steady state; a lane for each pipeline stage."""
+    """The timeline of as many micro-batches as show the steady state, with a lane for each pipeline stage."""
     p, m = plan.degrees.pipeline, own.micro_batches
     few = min(m, max(2 * p, (MOST_MICRO_BATCHES // p) * p))
-    found = run(pipeline_of(plan, own.timing.chunks, delays_of(problem, plan), few))
+    simulation = run(pipeline_of(plan, own.timing.chunks, delays_of(problem, plan), few))
     return Timeline(
         f"{few} of {_micro_batches(m)}, simulated" if few < m else f"{_micro_batches(m)}, simulated",
         tuple(f"stage {rank}" for rank in range(p)),
-        tuple(sorted(_bars(plan, found), key=lambda bar: (bar.start, bar.lane))),
-        found.iteration,
+        tuple(sorted(_bars(plan, simulation), key=lambda bar: (bar.start, bar.lane))),
+        simulation.iteration,
         marks="digits: forward, letters: backward (1 and a: micro-batch 1)",
         colours=PHASE_NAMES,
         windows=WINDOWS,
@@ -160,11 +162,12 @@ def _micro_batches(count: int) -> str:
     return "1 micro-batch" if count == 1 else f"{count} micro-batches"
 
 
-def _bars(plan: Configuration, found: Simulation) -> Iterator[Bar]:
-    """Where backward passes come in two parts, the second ones are forward passes of stages of their own."""
+def _bars(plan: Configuration, simulation: Simulation) -> Iterator[Bar]:
+    """The bars of all passes. Where backward passes have two parts, the simulation has the second ones as forward
+    passes of stages of their own, which follow the chunks."""
     chunks = len(plan.layout)
-    home = {chunk: rank for rank, own in enumerate(plan.chunks_of_ranks) for chunk in own}
-    for x, stage in enumerate(found.stages):
+    home = {chunk: rank for rank, chunks_of_rank in enumerate(plan.chunks_of_ranks) for chunk in chunks_of_rank}
+    for x, stage in enumerate(simulation.stages):
         chunk = x % chunks
         where = f" of chunk {chunk}" if plan.degrees.virtual > 1 else ""
         for task in stage.tasks:

@@ -41,7 +41,7 @@ def keep_problems(folder: Path, problems: Mapping[str, Problem]) -> None:
 
 
 def reread(folder: Path, records: Mapping[str, Record]) -> tuple[dict[str, Record], dict[str, tuple[str, ...]]]:
-    """The records with recomputed results, and by key what they had claimed otherwise."""
+    """The records with recomputed results, and by key sentences on what they had claimed instead."""
     problems: dict[str, Problem | None] = {}
 
     def problem_of(record: Record) -> Problem | None:
@@ -52,9 +52,9 @@ def reread(folder: Path, records: Mapping[str, Record]) -> tuple[dict[str, Recor
 
     anew, differences = {}, {}
     for key, record in records.items():
-        anew[key], found = _recomputed(record, problem_of)
-        if found:
-            differences[key] = found
+        anew[key], sentences = _recomputed(record, problem_of)
+        if sentences:
+            differences[key] = sentences
     return anew, differences
 
 
@@ -81,12 +81,13 @@ def _recomputed(record: Record, problem_of: Callable[[Record], Problem | None]) 
     return replace(record, result=result), recomputed.differences
 
 
+# The files of the finished runs, and of all that is to be run.
 JOURNAL, CONTENTS = "runs.jsonl", "comparison.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Says where and how the runs run."""
+    """Where the runs run, and how many at a time."""
 
     jobs: int | None = None
     """Runs at a time on this machine; None: as many as leave two cores to each."""
@@ -96,7 +97,7 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Told after every run, and once before the first with what an earlier comparison left."""
+    """What is reported after every run, and once before the first run, when only runs of earlier times are finished."""
 
     finished: int
     total: int
@@ -107,31 +108,30 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison(Displayed):
-    """What there is to show. `records` are the finished runs by key."""
+    """The runs of a suite and their records. `records` are the finished runs by key; `reused` of them were read."""
 
     expanded: Expanded
     records: Mapping[str, Record]
     reused: int
     interrupted: bool = False
     differences: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By key of the run, sentences where a result that was read from the folder had claimed otherwise than was
-    recomputed."""
+    """By key of the run, sentences on what a result from the folder had claimed and was recomputed differently."""
 
     @property
     def missing(self) -> int:
         return len(self.expanded.runs) - len(self.records)
 
     def table(self) -> pandas.DataFrame:
-        """One row a finished run; see `compare.table`."""
+        """One row for each finished run; see `compare.table`."""
         return tidy(self.expanded.runs, self.records, self.expanded.published)
 
     def latex(self) -> str:
-        """Its tables for a paper in LaTeX with booktabs."""
+        """The tables of the comparison for a paper, in LaTeX with booktabs."""
         text: str = display().latex(self)
         return text
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Picture:
-        """Draw the performance profiles; with a path (.svg, .png, .pdf) the picture is written as well."""
+        """Draw the performance profile; with a path (.svg, .png, .pdf) the picture is written as well."""
         picture: Picture = display().plot(self, path)
         return picture
 
@@ -146,7 +146,10 @@ def compare(
     retry_failed: bool = False,
     watch: Callable[[Progress], None] | None = None,
 ) -> Comparison:
-    """Run what is not yet in the folder's journal. An interrupt keeps all finished runs."""
+    """Run what is not yet in the folder's journal. An interrupt keeps all finished runs.
+
+    A folder that has a journal is refused unless `resume`; `retry_failed` repeats its failed runs.
+    """
     expanded = expand(suite, workloads)
     journal = journal_in(_prepared(folder))
     if journal.exists() and not resume:

@@ -1,4 +1,4 @@
-"""A comparison from Python: problems and methods as one has them, without a suite and without a folder."""
+"""A comparison from Python, of problems and methods at hand: it needs no suite and no folder."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def compare(
     InputError
         An argument has another type, or a file cannot be read as a problem.
     UsageError
-        There is no such instance, method or option, or nothing of it goes together.
+        There is no such instance, method or option, or a method or an instance has no run.
     """
     if isinstance(problems, str) or not isinstance(problems, Sequence):
         raise wrong_argument("problems", problems, "a list of problems", 'give ["tiny-chain"], say')
@@ -70,8 +70,8 @@ def compare(
         or not all(isinstance(m, str) for m in methods)
     ):
         raise wrong_argument("methods", methods, "a list of names", 'give ["dp", "greedy"], say')
-    own = limits_of(limits, time_limit_s, gap)
-    wanted = {name: getattr(own, name) for name in RUN_LIMITS}
+    run_limits = limits_of(limits, time_limit_s, gap)
+    wanted = {name: getattr(run_limits, name) for name in RUN_LIMITS}
     with _folder(folder) as place:
         suite = Suite(
             name="comparison",
@@ -84,6 +84,7 @@ def compare(
         return compare_in(suite, place, where=Where(jobs))
 
 
+# Fields of `SolveOptions` that hold for every run; each run has its own seed.
 RUN_LIMITS = ("time_limit_s", "memory_limit_bytes", "rel_gap", "abs_gap", "threads")
 
 
@@ -97,7 +98,7 @@ def _folder(given: str | os.PathLike[str] | None) -> Iterator[Path]:
 
 
 def _instance(problem: object, place: Path) -> Instance:
-    """By name or path as it is; a problem itself stands in a file while it is compared."""
+    """The instance of a name or a path, or of a problem, which is written to a file while it is compared."""
     if isinstance(problem, (str, os.PathLike)):
         text = os.fspath(problem)
         return Instance(Path(text).stem if os.sep in text else text, text)

@@ -1,4 +1,4 @@
-"""Methods in pairs on the same cases: how many times as large, how sure that is, and what the tests assume."""
+"""Methods in pairs on the same cases: the ratio of their values, how sure it is, and what the tests assume."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from .table import values
 if TYPE_CHECKING:
     import pandas
 
+# The share of intervals that hold the true ratio.
 CONFIDENCE = 0.95
 # With fewer cases than this, nothing is said of an interval.
 FEWEST = 3
+# Logarithms of ratios that are nearer to 0 count as alike.
 SAME = 1e-9
 # What a reader must know of the numbers.
 ASSUMED = (
@@ -28,7 +30,7 @@ ASSUMED = (
 
 
 def paired(frame: pandas.DataFrame) -> pandas.DataFrame:
-    """One line a pair of methods: the ratio of their values with its interval, who won where, and the test."""
+    """One line for each pair of methods: the ratio of their values with its interval, who wins how often, the test."""
     import pandas
 
     table = values(frame).astype("Float64")
@@ -74,7 +76,7 @@ def _interval(logs: Sequence[float]) -> tuple[float | None, float | None]:
 
 
 def _wilcoxon(logs: Sequence[float]) -> float | None:
-    """None where the methods are alike in every case, so that there is nothing to test."""
+    """The p of Wilcoxon's test; None where the methods are alike in every case, so that there is nothing to test."""
     different = [log for log in logs if abs(log) > SAME]
     if not different:
         return None
@@ -83,10 +85,10 @@ def _wilcoxon(logs: Sequence[float]) -> float | None:
     return float(stats.wilcoxon(different).pvalue)
 
 
-def _holm(found: Sequence[float | None]) -> list[float | None]:
-    """Corrected for the number of tests, and never in another order than before."""
-    order = sorted((p, i) for i, p in enumerate(found) if p is not None)
-    corrected: list[float | None] = [None] * len(found)
+def _holm(ps: Sequence[float | None]) -> list[float | None]:
+    """Each p, corrected by Holm for the number of tests; the order of the tests stays the same."""
+    order = sorted((p, i) for i, p in enumerate(ps) if p is not None)
+    corrected: list[float | None] = [None] * len(ps)
     largest = 0.0
     for rank, (p, i) in enumerate(order):
         largest = max(largest, min(1.0, p * (len(order) - rank)))

@@ -1,4 +1,4 @@
-"""Where runs run: each in a process of its own, watched, on this machine or on the workers of a dask cluster."""
+"""The execution of runs: each in a watched process of its own, on this machine or on the workers of a dask cluster."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ from ...planners.backends.process import (
 from .run import Record, Run, Status
 
 Tell = Callable[[Record], None]
-# How often the process of a run is looked at, and how often the runs that are under way.
+# Seconds between two looks at the process of a run, and at all runs that are under way.
 TICK_S, POOL_TICK_S = 0.1, 0.2
+# Seconds to wait for a dask scheduler.
 CONNECT_S = 10.0
-# A method keeps its own time limit, in which the making of machine code does not count (a minute or two, once on a
-# machine), and still has to judge its plan; after this much more it is killed.
+# A method keeps its own time limit, but compiling machine code (a minute or two, once on a machine) does not count, and
+# its plan must still be judged. So many seconds after the limit its process is killed.
 GRACE_S = 150.0
 CHILD = f"{__package__}.child"
 
 
 def execute(run: Run, problem: str, cancelled: threading.Event | None = None) -> Record | None:
-    """The record of the run; None where it was cancelled. `problem` is the problem in our own format."""
+    """Execute a run in a process and return its record; None where it was cancelled. `problem` is in our own format."""
     started = time.monotonic()
     with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as chatter:
         process = _start(run, problem, answer, chatter)
@@ -74,7 +75,7 @@ def _start(run: Run, problem: str, answer: IO[bytes], chatter: IO[bytes]) -> sub
 def _watch(
     process: subprocess.Popen[bytes], limits: Mapping[str, Any], started: float, cancelled: threading.Event | None
 ) -> tuple[Status | None, int | None]:
-    """Until it ends or has to be killed; why, and the most memory that was seen."""
+    """Wait until the process ends or must be killed; return its status, None if cancelled, and the peak memory seen."""
     time_limit, memory_limit = limits.get("time_limit_s"), limits.get("memory_limit_bytes")
     peak: int | None = None
     while True:
@@ -92,7 +93,7 @@ def _watch(
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """The run's process; the solvers that it started die with it."""
+    """Kill the process of the run; the solvers that it started die with it."""
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -129,15 +130,15 @@ def _parsed(text: str) -> Any:
 
 
 def run_here(runs: Sequence[Run], problems: Mapping[str, str], jobs: int, tell: Tell) -> None:
-    """`jobs` runs at a time, in their order. An interrupt kills those that run; they count as not begun."""
+    """Execute `jobs` runs at a time, in their order. An interrupt kills those under way; they count as not begun."""
     cancelled = threading.Event()
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        open_: set[Future[Record | None]] = {
+        pending: set[Future[Record | None]] = {
             pool.submit(execute, run, problems[run.problem_hash], cancelled) for run in runs
         }
         try:
-            while open_:
-                finished, open_ = wait(open_, POOL_TICK_S, FIRST_COMPLETED)
+            while pending:
+                finished, pending = wait(pending, POOL_TICK_S, FIRST_COMPLETED)
                 for future in finished:
                     record = future.result()
                     if record is not None:
@@ -149,7 +150,7 @@ def run_here(runs: Sequence[Run], problems: Mapping[str, str], jobs: int, tell: 
 
 
 def run_on_cluster(runs: Sequence[Run], problems: Mapping[str, str], address: str, tell: Tell) -> None:
-    """On the workers behind a dask scheduler. A run whose worker dies is given to another by dask itself."""
+    """Execute runs on the workers of a dask scheduler. A run whose worker dies is given to another by dask itself."""
     distributed = _distributed()
     try:
         client = distributed.Client(address, timeout=CONNECT_S, set_as_default=False)

@@ -14,7 +14,7 @@ SCHEMA = "pipeplan.run/1"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Everything that decides a run; labels are what tables call it."""
+    """Everything that decides a run; tables name it by its labels."""
 
     instance: str
     setting: str
@@ -31,7 +31,7 @@ class Run:
 
     @property
     def key(self) -> str:
-        """Two runs of the same key are the same run: what a resumed comparison does not repeat."""
+        """A digest of all fields: a resumed comparison does not repeat a run with the same key."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
 
     @property

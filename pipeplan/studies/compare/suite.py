@@ -21,6 +21,7 @@ from ...planners.registry import EXACT, PLANNERS, asked_formulation, find_method
 from ...planners.run.choose import resolve_options
 from .run import Run
 
+# A comparison with more runs is refused.
 MOST_RUNS = 100_000
 SCHEMA = "pipeplan.comparison/1"
 
@@ -177,7 +178,7 @@ class Expanded:
 def expand(suite: Suite, workloads: Path | None = None, *, to_run: bool = True) -> Expanded:
     """The runs of every method on every instance of its kind; a method or an instance without a run is refused.
 
-    What is not to be run need not be installed.
+    Without `to_run`, the packages of the methods need not be installed.
     """
     _refuse_twins(suite)
     _refuse_mixed_objectives(suite.methods)
@@ -202,10 +203,10 @@ def expand(suite: Suite, workloads: Path | None = None, *, to_run: bool = True) 
             problems[problem.hash] = problem
             runs += [run for method in suite.methods for run in _runs(suite, instance, setting, method, problem)]
     _refuse_idle(suite, runs, problems, left_out)
-    printed = tuple(entry for entry in suite.published if entry.instance not in (*left_out, *stand_ins))
+    published = tuple(entry for entry in suite.published if entry.instance not in (*left_out, *stand_ins))
     title = suite.title or suite.name
     absent = (tuple(left_out), tuple(stand_ins))
-    return Expanded(suite.name, title, tuple(runs), problems, *absent, printed, suite.about, tuple(notes))
+    return Expanded(suite.name, title, tuple(runs), problems, *absent, published, suite.about, tuple(notes))
 
 
 def _runs(
@@ -308,8 +309,8 @@ def _cluster(values: Mapping[str, Any]) -> Cluster:
 
 
 def competitor(text: str) -> Competitor:
-    """A competitor of the form `NAME[@SOLVER][:OPTION=VALUE,...]`, such as `ip-
-    tarnawski@highs:non_contiguous=true`; a method of a module is `mymodel:ENTRY@highs`."""
+    """A competitor of the form `NAME[@SOLVER][:OPTION=VALUE,...]`, such as
+    `ip-tarnawski@highs:non_contiguous=true`; a method of a module is `mymodel:ENTRY@highs`."""
     match = _METHOD.fullmatch(text)
     if match is None or (is_address(match["name"]) and find_method(match["name"].partition(":")[0]) is not None):
         raise UsageError(f"The method is {text!r}; write options as NAME:OPTION=VALUE,OPTION=VALUE.")
@@ -322,16 +323,16 @@ _METHOD = re.compile(r"(?P<name>[^:@]*(?::[^:@=,]+)?)(?:@(?P<solver>[^:]*))?(?::
 
 
 def of_name(name: str, method: Competitor) -> Competitor:
-    """The competitor with its formulation or planner, and with options that it has.
+    """The competitor with the formulation or planner of this name, whose options are checked.
 
-    Of the exact planner the formulation that its options ask for, as in `plan solve`.
+    The exact planner stands for the formulation that its options ask for, as in `plan solve`.
     """
     if name == EXACT and (asked := _asked(method.options)) is not None:
         name = asked.name
     is_model = (method.typed or not is_address(name)) and is_formulation(name)
     method = replace(method, formulation=name) if is_model else replace(method, planner=name)
     entry = _meant(method)[0]
-    values = resolve_options(entry, method.options)  # refused before any run
+    values = resolve_options(entry, method.options)  # refuses wrong options before any run
     # Allocations are read here, so that no run hangs on their files.
     allocations = {spec.name for spec in entry.options if spec.type == "allocation"} & set(method.options)
     return replace(method, options={**method.options, **{option: values[option] for option in allocations}})

@@ -21,6 +21,7 @@ from .suite import Competitor, Instance, Published, Setting, Suite, of_name
 T = TypeVar("T")
 # Python's reader of TOML takes a time that is quadratic in the length of a dotted key.
 MAX_SUITE_BYTES = 128 * 2**10
+# Fields of a suite: limits, those of a cluster, and those of the whole.
 LIMITS = ("time_limit", "memory_limit", "gap", "abs_gap", "threads")
 CLUSTER = (
     *("devices", "cpus", "memory", "bandwidth", "cpu_slowdown", "inference", "batch"),
@@ -97,7 +98,7 @@ def _instance(where: str, entry: Mapping[str, Any], folder: Path | None) -> Inst
             where, "has neither source nor published", "give a file or the name of a packaged instance"
         )
     if source is not None and folder is not None and (folder / source).is_file():
-        source = str(folder / source)  # files stand beside the suite's own
+        source = str(folder / source)  # a path may be relative to the suite's file
     label = entry.get("label") or Path(str(source or published)).stem
     return Instance(str(label), source, published, cluster_of(where, entry))
 
@@ -131,7 +132,7 @@ def _method(where: str, entry: Mapping[str, Any], folder: Path | None) -> Compet
 
 
 def _published(where: str, entry: Mapping[str, Any]) -> Published:
-    """A value, the seconds of a search, or both."""
+    """A published value, the seconds of a published search, or both."""
     refuse_unknown(where, entry, ("instance", "setting", "method", "value", "seconds", "source"))
     if "seconds" not in entry:
         require(where, entry, "value")
@@ -156,7 +157,7 @@ def _seeds(where: str, value: object) -> tuple[int, ...]:
 
 
 def _limits(where: str, value: object) -> dict[str, Any]:
-    """Arguments of `SolveOptions`, which checks them."""
+    """Limits of a table as arguments of `SolveOptions`, which checks them."""
     table = as_object(where, value, "a table")
     refuse_unknown(where, table, LIMITS)
     limits: dict[str, Any] = {}
@@ -205,7 +206,7 @@ def _read(where: str, value: object, read: Callable[[str], T]) -> T:
 
 
 def _quick(suite: Suite, quick: Mapping[str, Any]) -> Suite:
-    """The suite in a few minutes: what its table `quick` replaces."""
+    """The suite with all that its table `quick` replaces, so that it takes a few minutes."""
     refuse_unknown("quick", dict(quick), ("seeds", "instances", "methods", "settings", *LIMITS))
     limits = _limits("quick", {key: quick[key] for key in LIMITS if key in quick})
     methods = [replace(m, limits={**m.limits, **limits}) for m in _chosen("methods", suite.methods, quick)]

@@ -16,13 +16,14 @@ from .suite import Published
 if TYPE_CHECKING:
     import pandas
 
-# What two undisturbed runs agree on where the limits are deterministic (no clock decides).
+# Columns in which two runs agree where no clock decides when they stop.
 DETERMINISTIC = (
     "instance", "setting", "kind", "method", "formulation", "planner", "solver", "seed", "problem_hash", "status",
     "stop", "found", "value", "time_unit", "bound", "gap", "verified", "published", "published_s", "published_source",
 )  # fmt: skip
 MEASURED = ("build_s", "solve_s", "total_s", "wall_s", "peak_memory_bytes")
 OTHER = ("backend", "backend_version", "pipeplan", "python", "system", "message", "key")
+# Columns that are fields of a run, and columns that name a case.
 RUN_COLUMNS = ("instance", "setting", "kind", "method", "problem_hash", "seed", "key")
 CASE = ["instance", "setting"]
 # Seconds that are added before a geometric mean is taken and subtracted from it: tiny times count for little.
@@ -34,7 +35,7 @@ ENDED = ("proven", "gap", "completed")
 def tidy(
     runs: Sequence[Run], records: Mapping[str, Record], published: Sequence[Published] = ()
 ) -> pandas.DataFrame:
-    """One row a run, in the order of the runs; those that have not finished are left out."""
+    """One row for each run, in the order of the runs; those that have not finished are left out."""
     import pandas
 
     printed = {(entry.instance, entry.setting, entry.method): entry for entry in published}
@@ -80,21 +81,21 @@ def _row(record: Record, printed: Published | None) -> dict[str, Any]:
 
 
 def values(frame: pandas.DataFrame) -> pandas.DataFrame:
-    """One line a case, one column a method: the median over seeds; absent where more than half of them failed."""
+    """One line for each case, one column for each method: the median over seeds, absent where more than half failed."""
     cells = frame.groupby([*CASE, "method"], sort=False)["value"].apply(_median_with_failures)
     methods, cases = frame["method"].drop_duplicates(), frame[CASE].drop_duplicates()
     return cells.unstack("method").reindex(index=list(cases.itertuples(index=False, name=None)), columns=methods)
 
 
 def _median_with_failures(cell: pandas.Series[Any]) -> float | None:
-    """A failure is worse than every value: the lower middle of all seeds, or nothing if that is a failure."""
-    found = sorted(float(value) for value in cell.dropna())
+    """The lower median over all seeds, where a failure is worse than every value; None if the median is a failure."""
+    numbers = sorted(float(value) for value in cell.dropna())
     middle = (len(cell) - 1) // 2
-    return found[middle] if middle < len(found) else None
+    return numbers[middle] if middle < len(numbers) else None
 
 
 def best_proven(frame: pandas.DataFrame, case: Sequence[Any]) -> float | None:
-    """The smallest proven value of a case, whichever method's and for whichever plans."""
+    """The smallest proven value of a case, by any method and among whichever plans."""
     proven = frame[(frame[CASE[0]] == case[0]) & (frame[CASE[1]] == case[1]) & (frame["stop"] == "proven")]
     values = proven["value"].dropna()
     return float(values.min()) if len(values) else None
@@ -107,14 +108,14 @@ def ratios(frame: pandas.DataFrame) -> pandas.DataFrame:
 
 
 def summary(frame: pandas.DataFrame) -> pandas.DataFrame:
-    """One line a method: how many it solved and proved, its ratio to the best where it has one, its time."""
+    """One line for each method: how many runs it solved and proved, its ratios to the best, its time and memory."""
     import pandas
 
     table = ratios(frame)
     rows = []
     for method in table.columns:
         own = frame[frame["method"] == method]
-        found = [float(ratio) for ratio in table[method].dropna()]
+        over_best = [float(ratio) for ratio in table[method].dropna()]
         rows.append(
             {
                 "method": method,
@@ -122,11 +123,11 @@ def summary(frame: pandas.DataFrame) -> pandas.DataFrame:
                 "verified": int(own["verified"].sum()),
                 "proven": int((own["stop"] == "proven").sum()),
                 "cases": int(own[CASE].drop_duplicates().shape[0]),
-                "cases_with_value": len(found),
-                "best_in_cases": sum(ratio <= 1 + 1e-9 for ratio in found),
-                "geometric_mean_ratio_to_best": _geometric_mean(found),
-                "arithmetic_mean_ratio_to_best": math.fsum(found) / len(found) if found else None,
-                "worst_ratio_to_best": max(found) if found else None,
+                "cases_with_value": len(over_best),
+                "best_in_cases": sum(ratio <= 1 + 1e-9 for ratio in over_best),
+                "geometric_mean_ratio_to_best": _geometric_mean(over_best),
+                "arithmetic_mean_ratio_to_best": math.fsum(over_best) / len(over_best) if over_best else None,
+                "worst_ratio_to_best": max(over_best) if over_best else None,
                 "shifted_geometric_mean_s": _shifted_geometric_mean(own["total_s"].fillna(own["wall_s"])),
                 "median_total_s": _median(own["total_s"]),
                 "median_wall_s": _median(own["wall_s"]),
@@ -141,21 +142,21 @@ def _median(column: pandas.Series[Any]) -> float | None:
 
 
 def _shifted_geometric_mean(column: pandas.Series[Any]) -> float | None:
-    """Geometric mean of the seconds of all runs, each shifted by `SHIFT_S`; runs cut short by a limit count,
-    and None: a run has no time."""
+    """Geometric mean of the seconds of all runs, shifted by `SHIFT_S`; runs that a limit cut short count as well.
+    None where a run has no time."""
     if column.isna().any() or column.empty:
         return None
     return math.exp(math.fsum(math.log(float(s) + SHIFT_S) for s in column) / len(column)) - SHIFT_S
 
 
-def _geometric_mean(found: Sequence[float]) -> float | None:
-    return math.exp(math.fsum(map(math.log, found)) / len(found)) if found and min(found) > 0 else None
+def _geometric_mean(factors: Sequence[float]) -> float | None:
+    return math.exp(math.fsum(map(math.log, factors)) / len(factors)) if factors and min(factors) > 0 else None
 
 
 def profile(frame: pandas.DataFrame, taus: Sequence[float] | None = None) -> pandas.DataFrame:
     """The share of all cases in which a method's value is within a ratio of the best; failures are within none.
 
-    Without ratios: all at which a share changes, so that no method lies beyond the end.
+    Without `taus`, the ratios are all at which a share changes, so that no method lies beyond the end.
     """
     table = ratios(frame)
     reached = {str(method): [float(ratio) for ratio in table[method].dropna()] for method in table.columns}
@@ -163,7 +164,7 @@ def profile(frame: pandas.DataFrame, taus: Sequence[float] | None = None) -> pan
 
 
 def time_profile(frame: pandas.DataFrame) -> pandas.DataFrame:
-    """The share of its runs that a method has ended, with a verified plan and cut short by no limit, within seconds."""
+    """The share of a method's runs that have ended within a time, with a verified plan and cut short by no limit."""
     ended = frame[frame["verified"] & frame["stop"].isin(ENDED)]
     methods = [str(method) for method in frame["method"].drop_duplicates()]
     runs = frame.groupby("method").size()
@@ -191,7 +192,7 @@ def _shares(
 
 
 def faults(frame: pandas.DataFrame) -> list[tuple[str, str, str]]:
-    """Method, status and message of runs that did not come to an end of their own, each once."""
+    """Method, status and message of runs that were refused, crashed or were killed; the same ones only once."""
     failed = frame[frame["status"] != "done"][["method", "status", "message"]].drop_duplicates()
     return [
         (str(m), str(status), str(message or ""))
@@ -200,7 +201,7 @@ def faults(frame: pandas.DataFrame) -> list[tuple[str, str, str]]:
 
 
 def plain_rows(frame: pandas.DataFrame) -> list[dict[str, Any]]:
-    """The rows as plain data: absent is None."""
+    """The rows as plain data; absent values are None."""
     return [
         {str(name): absent_as_none(value) for name, value in zip(frame.columns, row, strict=True)}
         for row in frame.itertuples(index=False, name=None)
@@ -208,7 +209,7 @@ def plain_rows(frame: pandas.DataFrame) -> list[dict[str, Any]]:
 
 
 def absent_as_none(value: Any) -> Any:
-    """pandas has several words for what is absent."""
+    """The value as plain data; None for any of the marks that pandas has for absent values."""
     import pandas
 
     if value is None or value is pandas.NA or (isinstance(value, float) and math.isnan(value)):

@@ -56,7 +56,7 @@ class Asked:
 
 @dataclass(frozen=True, repr=False)
 class Answer(Displayed):
-    """One problem with what was found and judged."""
+    """A problem with the configurations that were found for it, and those that were judged."""
 
     problem: TrainingProblem
     asked: Asked
@@ -64,26 +64,26 @@ class Answer(Displayed):
     report: Report | None = None
     """What the search knows; None: there was none."""
     measured: Fitted | None = None
-    """What runs made of the efficiencies, which `problem` has already; None: no runs were given."""
+    """The fit of the efficiencies to given runs, which `problem` has already; None: no runs were given."""
     before: Report | None = None
     """What the search knew without the runs."""
     before_error: float | None = None
-    """The error of times that it allowed for then."""
+    """The error of times that the search without the runs allowed for."""
     seconds: float = 0.0
-    """How long the search took."""
+    """Seconds that the search took."""
     checked: dict[str, Any] | None = None
     """What a second exact method said of the best configuration; None: it was not asked."""
 
     @cached_property
     def best(self) -> ConfigurationEvaluation | None:
-        """The fastest one that fits for sure."""
-        found = None if self.report is None else self.report.best
-        return None if found is None else evaluate_configuration(self.problem, found.plan)
+        """The fastest configuration that fits for sure, judged by the referee."""
+        best = None if self.report is None else self.report.best
+        return None if best is None else evaluate_configuration(self.problem, best.plan)
 
     @cached_property
     def result(self) -> Result:
         """The best configuration as the result that `plan configure -o` writes."""
-        from .result import result_of  # what solves, which judging does without
+        from .result import result_of  # imports all that solves, which judging does not need
 
         return result_of(self, self.seconds)
 
@@ -94,15 +94,15 @@ class Answer(Displayed):
 
     @cached_property
     def shortlist(self) -> tuple[ConfigurationEvaluation, ...]:
-        """The first of the list, by the referee."""
+        """The first `MOST_JUDGED` configurations of the list, judged by the referee."""
         return tuple(evaluate_configuration(self.problem, own.plan) for own in self.listed[:MOST_JUDGED])
 
     @cached_property
     def nearest(self) -> ConfigurationEvaluation | None:
-        """Where nothing fits: the one that lacks least."""
+        """The configuration that lacks least memory; None where any fits or may fit, or nothing was searched for."""
         if self.report is None or self.report.best is not None or self.listed:
             return None
-        from .nearest import nearest_miss  # what the search is made of, which judging does without
+        from .nearest import nearest_miss  # imports the search, which judging does not need
 
         plan = nearest_miss(self.problem, self.asked)
         return None if plan is None else evaluate_configuration(self.problem, plan)
@@ -112,11 +112,11 @@ class Answer(Displayed):
         return self.checked is not None and self.checked["contradiction"] is not None
 
     def lost(self, own: Judged) -> dict[str, float] | None:
-        """Against the best one, by part."""
+        """Seconds that a configuration loses against the best one, by part; None without a best one."""
         return None if self.best is None else lost(own.evaluation, self.best)
 
     def to_json(self) -> dict[str, Any]:
-        """`pipeplan.configurations/1`; None is what was not searched for."""
+        """The answer as `pipeplan.configurations/1`; fields of a search are None where there was none."""
         problem, report, error = self.problem, self.report, self.asked.memory_error
         rest = [_brief(problem, own, error) for own in self.listed[MOST_JUDGED:]]
         return {
@@ -140,7 +140,7 @@ class Answer(Displayed):
         }
 
     def _measured(self) -> dict[str, Any]:
-        """Where runs were given: what they changed, and how long the shortlist was before."""
+        """The fit to given runs, and the length of the shortlist before; empty where no runs were given."""
         if self.measured is None:
             return {}
         before = None if self.before is None else len(self.before.listed)
@@ -149,7 +149,7 @@ class Answer(Displayed):
 
 
 def _not_excluded(report: Report) -> list[dict[str, Any]]:
-    """Choices beside the shortlist of which the theorem speaks too."""
+    """The choices that are not excluded, which the theorem of the shortlist counts in."""
     return [
         {"degrees": asdict(degrees), "micro_batch": micro_batch, "zero": zero, "bound": bound}
         for (degrees, micro_batch, zero), bound in report.unlisted.items()
@@ -157,7 +157,7 @@ def _not_excluded(report: Report) -> list[dict[str, Any]]:
 
 
 def _brief(problem: TrainingProblem, own: Found, memory_error: float) -> Mapping[str, Any]:
-    """Its time is the search's own; its memory is the referee's."""
+    """A configuration of the list in JSON: its time is the search's own, and its memory is the referee's."""
     plan = {name: value for name, value in own.plan.to_json().items() if name != "kind"}
     memory = memory_of_few(problem, own.plan)
     full = max(memory, key=lambda rank: rank.bytes)

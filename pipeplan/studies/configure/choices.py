@@ -1,7 +1,7 @@
 """The shortlist and the judged configurations in a stored result: how they are written, and how they are read again.
 
 A file is never believed: configurations are read as words, checked against the problem, and judged anew by the referee.
-What remains a claim of the search are the times of the list that nobody judged again, and what it counted.
+Only the times of listed configurations that are not judged again, and the counts, remain claims of the search.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MOST_CHARACTERS = 20_000
 
 
 def choices_of(answer: Answer) -> dict[str, Any]:
-    """As a result has it under `choices`: configurations are words, as `--judge` takes them."""
+    """The field `choices` of a result: configurations are words, as `--judge` takes them."""
     report, asked = answer.report, answer.asked
     assert report is not None, "asked of a search"
     return {
@@ -83,7 +83,7 @@ def choices_of(answer: Answer) -> dict[str, Any]:
 
 
 def stored_answer(problem: TrainingProblem, result: Result) -> Answer | None:
-    """What was found and judged, of a result whose plan the referee has judged anew; None: the result does not say."""
+    """The answer in a result whose plan the referee has judged anew; None where the result holds no choices."""
     if result.choices is None:
         return None
     from ...planners.training.search import Found, Report  # the search, which pages of other kinds do without
@@ -132,7 +132,7 @@ def _not_excluded(where: str, value: object) -> tuple[Gamma, float]:
 
 
 def _judged(problem: TrainingProblem, memory_error: float, where: str, value: object) -> Judged:
-    """The referee's numbers, with the least change found anew."""
+    """A judged configuration, with the referee's numbers and the least change computed anew."""
     top = as_object(where, value)
     try:
         problem = problem.replace(framework=_text(join(where, "framework"), require(where, top, "framework")))
@@ -146,7 +146,7 @@ def _judged(problem: TrainingProblem, memory_error: float, where: str, value: ob
 
 
 def _configuration(problem: TrainingProblem, where: str, top: Mapping[str, Any]) -> Configuration:
-    """One that the problem and its framework can have; that it fits is not asked."""
+    """A configuration that the problem and its framework can have; whether it fits is not asked."""
     where, words = join(where, "words"), _text(join(where, "words"), require(where, top, "words"))
     try:
         plan = configuration_from_words(problem, words)
@@ -162,8 +162,8 @@ def _entries(top: Mapping[str, Any], key: str, most: int, read: Any, where: str 
     count = len(as_list(place, value))
     if count > most:
         raise InputError(place, f"has {count} entries", f"give at most {most}")
-    found: tuple[Any, ...] = each(read)(place, value)
-    return found
+    entries: tuple[Any, ...] = each(read)(place, value)
+    return entries
 
 
 def _texts(top: Mapping[str, Any], key: str, where: str = "choices") -> tuple[str, ...]:

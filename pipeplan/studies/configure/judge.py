@@ -1,4 +1,4 @@
-"""One configuration that somebody names: what its ranks hold, whether it fits, and what it costs."""
+"""One given configuration: what its ranks hold, whether it fits, and what it costs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Judged:
     """A configuration with the referee's numbers."""
 
     asked: str
-    """As the user wrote it."""
+    """The configuration as the user wrote it."""
     problem: TrainingProblem
     evaluation: ConfigurationEvaluation
     memory_error: float
     change: Change | None = None
     """The least change that makes it fit; None: it fits, or nothing that was tried helps."""
     notes: tuple[str, ...] = ()
-    """What was not understood of it, or contradicts the problem."""
+    """Sentences on what was not understood of `asked`, or contradicts the problem."""
 
     @property
     def plan(self) -> Configuration:
@@ -48,7 +48,7 @@ class Judged:
 
 
 def judge(problem: TrainingProblem, text: str, memory_error: float) -> Judged:
-    """A configuration that breaks a rule is refused with the rule's own sentence."""
+    """Judge the configuration in `text`; one that breaks a rule is refused with the rule's own sentence."""
     plan, framework, notes = read_configuration(problem, text)
     problem = problem.replace(framework=framework)
     refuse_faults(problem, plan, text)
@@ -58,29 +58,32 @@ def judge(problem: TrainingProblem, text: str, memory_error: float) -> Judged:
 
 
 def read_configuration(problem: TrainingProblem, text: str) -> tuple[Configuration, str, tuple[str, ...]]:
-    """From words, or from a command line: by whose rules it runs, with notes on what is not understood of that."""
-    if looks_like_flags(text):
-        from ...instances.training.flags import configuration_from_flags  # tables of flags, for those who have some
+    """The configuration in `text`, the framework by whose rules it runs, and notes on what was not understood.
 
-        found = configuration_from_flags(problem, text)
-        return found.configuration, found.framework, found.notes
+    `text` is words such as tensor=4, or a framework's flags or file.
+    """
+    if looks_like_flags(text):
+        from ...instances.training.flags import configuration_from_flags  # loads tables of flags
+
+        read = configuration_from_flags(problem, text)
+        return read.configuration, read.framework, read.notes
     return configuration_from_words(problem, text), problem.framework, ()
 
 
 def looks_like_flags(text: str) -> bool:
-    """A framework's flags or file, and not words such as tensor=4."""
-    own = text.strip()
-    return own.startswith(("--", "{")) or " --" in own or own.lower().endswith((".toml", ".json"))
+    """Is the text a framework's flags or file, and not words such as tensor=4?"""
+    stripped = text.strip()
+    return stripped.startswith(("--", "{")) or " --" in stripped or stripped.lower().endswith((".toml", ".json"))
 
 
 def refuse_faults(problem: TrainingProblem, plan: Configuration, text: str) -> None:
-    """Raise the first broken rule, that of memory apart."""
+    """Raise a `UsageError` for the first rule that the configuration breaks; memory is not checked."""
     for fault in (*shape_faults(problem, plan), *framework_faults(problem, plan)):
         raise UsageError(f"--judge {show(text)} cannot be run: {fault}")
 
 
 def configuration_facts(evaluation: ConfigurationEvaluation, memory_error: float) -> Mapping[str, Any]:
-    """A configuration as `pipeplan.configurations/1` has it."""
+    """A configuration in the form of `pipeplan.configurations/1`."""
     facts = evaluation.to_json()
     plan = {name: value for name, value in evaluation.plan.to_json().items() if name != "kind"}
     return {

@@ -1,4 +1,4 @@
-"""The least change that makes a configuration fit: of all that were tried the one that costs least time."""
+"""The least change that makes a configuration fit: of all changes that are tried, the one that costs least time."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ...instances.training.referee.verify import framework_faults, shape_faults
 from ...instances.training.words import configuration_from_words, layout_word, recompute_word, words_of
 from ...planners.training.keys import module_names
 
+# The keys that change, in words, and the configuration with that change.
 Candidate = tuple[str, Configuration]
 
 # Factors by which a degree grows at the expense of data parallelism.
@@ -26,14 +27,14 @@ MOST_MOVES = 12
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What to write instead, and what comes of it."""
+    """What to write instead, and the configuration that this gives."""
 
     words: str
     """The keys that change, as `--judge` reads them."""
     plan: Configuration
     fits: Fit
     bytes: float
-    """What the fullest rank holds then."""
+    """Bytes that the fullest rank holds then."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -46,29 +47,29 @@ class Change:
 
 
 def least_change(problem: TrainingProblem, plan: Configuration, memory_error: float) -> Change | None:
-    """The fastest that fits for sure, or where there is none, that may fit; None: nothing that was tried helps.
+    """The fastest change that fits for sure, or else that may fit; None where nothing that was tried helps.
 
     Degrees stay as they are where anything else suffices.
     """
     trial = _Trial(problem, plan, memory_error)
     for fits in ("yes", "maybe") if trial.fit(plan) == "no" else ("yes",):
         for groups in (SAME_DEGREES, (_more_model_parallelism,)):
-            found = [trial.change(*candidate) for group in groups for candidate in group(trial)]
-            fitting = [change for change in found if change is not None and change.fits == fits]
+            changes = [trial.change(*candidate) for group in groups for candidate in group(trial)]
+            fitting = [change for change in changes if change is not None and change.fits == fits]
             if fitting:
                 return min(fitting, key=trial.seconds) if len(fitting) > 1 else fitting[0]
     return None
 
 
 class _Trial:
-    """Candidates are weighed on as few micro-batches as fill the pipeline; what is kept is judged on all of them."""
+    """Measures candidates on as few micro-batches as fill the pipeline; a change is judged on all micro-batches."""
 
     def __init__(self, problem: TrainingProblem, plan: Configuration, memory_error: float) -> None:
         self.problem, self.plan, self.memory_error = problem, plan, memory_error
         self.weighed: dict[Configuration, float] = {}
 
     def held(self, plan: Configuration) -> float:
-        """By the fullest rank."""
+        """Bytes that the fullest rank holds, on few micro-batches."""
         if plan not in self.weighed:
             self.weighed[plan] = max(rank.bytes for rank in memory_of_few(self.problem, plan))
         return self.weighed[plan]
@@ -80,19 +81,20 @@ class _Trial:
         return not any((*shape_faults(self.problem, plan), *framework_faults(self.problem, plan)))
 
     def change(self, words: str, plan: Configuration) -> Change | None:
-        """What the referee says of it; None: it cannot be run, or does not fit."""
+        """The change by the referee's numbers; None where the plan cannot be run, or does not fit."""
         if not self.can_run(plan) or self.fit(plan) == "no":
             return None
-        held = max(rank.bytes for rank in memory_of_ranks(self.problem, plan))
-        fit = fit_of(held, self.problem.memory_bytes, self.memory_error)
-        return None if fit == "no" else Change(words, plan, fit, held)
+        bytes_held = max(rank.bytes for rank in memory_of_ranks(self.problem, plan))
+        fit = fit_of(bytes_held, self.problem.memory_bytes, self.memory_error)
+        return None if fit == "no" else Change(words, plan, fit, bytes_held)
 
     def seconds(self, change: Change) -> float:
         return timing_of(self.problem, change.plan).seconds
 
 
 def memory_of_few(problem: TrainingProblem, plan: Configuration) -> tuple[RankMemory, ...]:
-    """On so few micro-batches that it takes no time; those reach the fullest moment of every order but GPipe's."""
+    """Memory of all ranks on so few micro-batches that it takes no time: these reach the fullest moment of every order
+    but GPipe's, which gets all micro-batches."""
     few = min(plan.micro_batches(problem.batch), 4 * plan.degrees.pipeline)
     if plan.schedule == "gpipe":
         return memory_of_ranks(problem, plan)
@@ -103,12 +105,13 @@ def memory_of_few(problem: TrainingProblem, plan: Configuration) -> tuple[RankMe
 
 
 def _one_module(trial: _Trial) -> Iterator[Candidate]:
-    """One more beside those that are computed again already."""
+    """Recompute one more module."""
     for name in _free_modules(trial):
         yield _with_modules(trial.plan, (name,))
 
 
 def _more_modules(trial: _Trial) -> Iterator[Candidate]:
+    """Recompute two or more further modules, up to the first number of them that suffices."""
     free = _free_modules(trial)
     for count in range(2, len(free) + 1):
         candidate = _with_modules(trial.plan, free[:count])
@@ -118,13 +121,13 @@ def _more_modules(trial: _Trial) -> Iterator[Candidate]:
 
 
 def _free_modules(trial: _Trial) -> tuple[str, ...]:
-    """Modules of this model that are not computed again yet, and whose recomputation saves anything."""
+    """Modules of this model that are not recomputed yet, and whose recomputation saves memory."""
     taken = {name for own in trial.plan.recompute for name in own.modules if own.layers is None}
     if FULL in taken:
         return ()
     free = (name for name in module_names(trial.problem) if name not in taken)
-    held = trial.held(trial.plan)
-    return tuple(name for name in free if trial.held(_with_modules(trial.plan, (name,))[1]) < held)
+    bytes_held = trial.held(trial.plan)
+    return tuple(name for name in free if trial.held(_with_modules(trial.plan, (name,))[1]) < bytes_held)
 
 
 def _with_modules(plan: Configuration, names: Sequence[str]) -> Candidate:
@@ -138,12 +141,12 @@ def _with_modules(plan: Configuration, names: Sequence[str]) -> Candidate:
 
 
 def _recomputed(plan: Configuration, recompute: tuple[Recompute, ...]) -> Candidate:
-    found = replace(plan, recompute=recompute)
-    return f"recompute={recompute_word(found)}", found
+    changed = replace(plan, recompute=recompute)
+    return f"recompute={recompute_word(changed)}", changed
 
 
 def _whole_layers(trial: _Trial) -> Iterator[Candidate]:
-    """The least number of layers of every chunk that suffices: more layers never keep more."""
+    """Recompute whole layers, as few in each chunk as suffice, by bisection: more layers never hold more."""
     plan, chunks = trial.plan, len(trial.plan.recompute)
     most = max(plan.layout)
 
@@ -187,7 +190,7 @@ def emptied(problem: TrainingProblem, plan: Configuration) -> Configuration:
 
 
 def _emptied(trial: _Trial) -> Configuration:
-    """Units move from the fullest stage over the next boundary, one after the other, as long as that helps."""
+    """Move units from the fullest stage over the next boundary, one after the other, as long as that helps."""
     plan = trial.plan
     for _ in range(MOST_MOVES):
         moved = min(_moved(trial, plan), key=trial.held, default=plan)
@@ -198,6 +201,7 @@ def _emptied(trial: _Trial) -> Configuration:
 
 
 def _moved(trial: _Trial, plan: Configuration) -> Iterator[Configuration]:
+    """The plan with one unit moved from a chunk of the fullest rank to a neighbouring chunk of another rank."""
     ranks = memory_of_few(trial.problem, plan)
     fullest = max(ranks, key=lambda rank: rank.bytes).rank
     own = set(plan.chunks_of_ranks[fullest])
@@ -211,14 +215,14 @@ def _moved(trial: _Trial, plan: Configuration) -> Iterator[Configuration]:
 
 
 def _more_model_parallelism(trial: _Trial) -> Iterator[Candidate]:
-    """Fewer data-parallel ranks, with the framework's own layout."""
+    """Raise one degree at the expense of data parallelism, with the framework's own layout."""
     degrees = trial.plan.degrees
     kept = {"virtual": degrees.virtual, "expert": degrees.expert, "expert-tensor": degrees.expert_tensor}
     words = {own.word for own in trial.plan.recompute}
     for name in ("tensor", "context", "pipeline", "expert"):
         for factor in FACTORS:
-            shown = {name: factor * getattr(degrees, name)}
-            given = {
+            raised = {name: factor * getattr(degrees, name)}
+            keys = {
                 "tensor": degrees.tensor,
                 "context": degrees.context,
                 "pipeline": degrees.pipeline,
@@ -226,17 +230,18 @@ def _more_model_parallelism(trial: _Trial) -> Iterator[Candidate]:
                 "micro-batch": trial.plan.micro_batch,
                 "zero": trial.plan.zero,
                 "recompute": next(iter(words)) if len(words) == 1 else "none",
-                **shown,
+                **raised,
             }
             try:
                 plan = configuration_from_words(
-                    trial.problem, " ".join(f"{key}={value}" for key, value in given.items())
+                    trial.problem, " ".join(f"{key}={value}" for key, value in keys.items())
                 )
             except InputError:  # degrees that do not go together
                 continue
-            yield f"{name}={shown[name]} data={plan.degrees.data}", plan
+            yield f"{name}={raised[name]} data={plan.degrees.data}", plan
 
 
+# What is tried first; each keeps the degrees.
 SAME_DEGREES: tuple[Callable[[_Trial], Iterator[Candidate]], ...] = (
     _one_module,
     _more_modules,

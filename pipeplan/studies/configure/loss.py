@@ -1,4 +1,4 @@
-"""What one configuration loses against another, by part; the parts add up to the whole difference."""
+"""The time that one configuration loses against another, by part; the parts add up to the whole difference."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IMBALANCE, BUBBLE = "imbalance of the stages", "the bubble"
 
 
 def by_part(own: ConfigurationEvaluation) -> dict[str, float]:
-    """Seconds of an iteration, in the mean over stages: idling behind the busiest one is imbalance, the rest bubble."""
+    """Seconds of an iteration by part, as means over stages: idling behind the busiest is imbalance, else bubble."""
     ranks = own.timing.ranks
     parts = {words: sum(getattr(rank, name) for rank in ranks) / len(ranks) for name, words in PARTS.items()}
     idle = sum(rank.idle for rank in ranks) / len(ranks)
@@ -33,6 +33,6 @@ def by_part(own: ConfigurationEvaluation) -> dict[str, float]:
 
 
 def lost(own: ConfigurationEvaluation, best: ConfigurationEvaluation) -> dict[str, float]:
-    """Seconds by which each part is longer than that of the best one; what is shorter is negative."""
+    """Seconds by which each part is longer than in the best configuration; negative where it is shorter."""
     ours, theirs = by_part(own), by_part(best)
     return {name: ours[name] - theirs[name] for name in ours if ours[name] != theirs[name]}

@@ -1,4 +1,4 @@
-"""Where nothing fits: the configuration that lacks least, of those that hold little."""
+"""Where nothing fits: the configuration that lacks least memory, of those that need little."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 # The most choices of degrees, micro-batch and ZeRO stage that are tried: those with the least necessary part.
 FAMILIES = 24
+# The most chunks of a rank in these configurations.
 MOST_VIRTUAL = 2
 
 
 def nearest_miss(problem: TrainingProblem, asked: Asked) -> Configuration | None:
-    """With whole layers computed again where that can be; None: the scope is empty."""
+    """The configuration that holds least, with whole layers recomputed where possible; None where none can be run."""
     space = Space(problem, scope_in(problem, asked))
     if not len(space):
         return None
@@ -40,6 +41,7 @@ def _held(problem: TrainingProblem, plan: Configuration) -> float:
 
 
 def _plans(problem: TrainingProblem, space: Space, row: int, asked: Asked) -> Iterator[Configuration]:
+    """Configurations of one row of the space that can be run, with layouts as even as can be."""
     free = not any(word.startswith("recompute=") for word in (*asked.fixed, *asked.forbidden))
     for gamma in space.gammas(row):
         if gamma.degrees.virtual > MOST_VIRTUAL:

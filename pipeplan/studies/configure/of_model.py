@@ -1,4 +1,4 @@
-"""`plan configure` from Python: the fastest configuration to train a model with, and what given ones hold and take."""
+"""`plan configure` from Python: the fastest configuration to train a model with, and memory and time of given ones."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from .answer import Answer, Asked
 from .judge import judge as judge_one
 from .search import search_configurations
 
+# The usual shares by which times and memory may be wrong.
 ERROR, MEMORY_ERROR = 0.05, 0.03
 
 
@@ -39,37 +40,37 @@ def configure(
     model : str, PathLike, Model or TrainingProblem
         A packaged model's name, a `config.json`, a profile or a table; or a whole problem, as `load` returns it.
     devices : str, optional
-        The GPUs, as in "64xh100-80gb". None, here and below: the model is a whole problem, which says so.
+        The GPUs, as in "64xh100-80gb". None, here and below: `model` is a whole problem, which gives them.
     sequence : int, optional
         Tokens of a sequence; None for a whole problem.
     batch : int, optional
         Sequences between two updates; None for a whole problem.
     fix : sequence of str
-        Consider only such configurations: ["tensor=4"].
+        Consider only configurations with all of these values: ["tensor=4"].
     forbid : sequence of str
-        Consider no such configuration.
+        Consider no configuration with any of these values.
     judge : sequence of str
-        Configurations to judge beside: ["tensor=4 pipeline=2"].
+        Configurations to judge as well: ["tensor=4 pipeline=2"].
     error : float
         The share by which times may be wrong, which the shortlist allows for.
     memory_error : float
         The share by which memory may be wrong.
     time_limit_s : float, optional
-        Seconds; None: no limit.
+        Seconds that the search may take. None: no limit.
     more : str, float or bool
-        What else the problem is made of: levels, memory_bytes, reserve_bytes, precision, framework, layers,
-        dense_layers, efficiencies, flash_attention, sequence_parallel, dropout.
+        Further fields of the problem: levels, memory_bytes, reserve_bytes, precision, framework, layers, dense_layers,
+        efficiencies, name, flash_attention, sequence_parallel, dropout, fp8_weight_copy.
 
     Returns
     -------
     Answer
-        `best`, `shortlist` and `judged` are configurations with all that the referee says of them; `result` is what
+        `best`, `shortlist` and `judged` are configurations with the numbers of the referee; `result` is what
         `plan configure -o` writes, and `show()` prints all.
 
     Raises
     ------
     InputError
-        A value is none that a model, a cluster or a configuration can have.
+        A model, a cluster or a configuration cannot have a value that was given.
     UsageError
         There is no such model or GPU, or a configuration breaks a rule.
     """

@@ -28,7 +28,7 @@ WHOLE = "whole"
 
 
 def result_of(answer: Answer, seconds: float, cut_by: Stop = Stop.TIME) -> Result:
-    """Judged anew by the referee; a search that was cut short, by whatever it was, has a bound all the same."""
+    """The answer as a result, judged anew by the referee. A search that was cut short by `cut_by` has a bound, too."""
     problem, report = answer.problem, answer.report
     assert report is not None, "asked of a search"
     best, options = report.best, options_of(problem, answer.asked)
@@ -64,7 +64,7 @@ def options_of(problem: TrainingProblem, asked: Asked) -> dict[str, Any]:
 
 
 def cross_checked(answer: Answer, seconds: float, limits: SolveOptions) -> Answer:
-    """The same question to a second exact method, under the same limits and with no plan of the first."""
+    """The answer with that of a second exact method, which is asked under the same limits and gets no plan to start."""
     problem = answer.problem
     method = choose(problem, None, METHOD, "auto", options_of(problem, answer.asked))
     asked = partial(solve, limits=limits, warm_start="none")
@@ -73,6 +73,7 @@ def cross_checked(answer: Answer, seconds: float, limits: SolveOptions) -> Answe
 
 
 def _stop(answer: Answer, cut_by: Stop) -> Stop:
+    """How the search ended: cut short, with a proof, or completed without one."""
     report = answer.report
     assert report is not None, "asked of a search"
     if not report.finished:

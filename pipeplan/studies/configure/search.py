@@ -1,4 +1,4 @@
-"""The search behind `plan configure`: it may be cut short, and then keeps what it knows."""
+"""The search behind `plan configure`; a search that is cut short reports what it knows."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from ...planners.training.search import Report, Search, Settings
 if TYPE_CHECKING:
     from .answer import Asked
 
+# Seconds between two reports of progress.
 TELL_EVERY_S = 0.2
 
 
 def scope_in(problem: TrainingProblem, asked: Asked) -> Scope:
-    """What was asked for, with layouts that the framework's files can say."""
+    """The scope that was asked for, with layouts that the framework's files can express."""
     return read_scope(asked.fixed, asked.forbidden, FRAMEWORKS[problem.framework].layouts)
 
 
@@ -29,16 +30,18 @@ def search_configurations(
     time_limit_s: float | None,
     on_progress: Callable[[Progress], None],
 ) -> Report:
-    """Until the shortlist is proven, time is over, or the user has had enough."""
-    started = said = now()
+    """Search until the shortlist is proven, the time is over, or the user interrupts."""
+    started = last_report = now()
 
     def heard(report: Report) -> None:
-        nonlocal said
-        if now() - said < TELL_EVERY_S:
+        nonlocal last_report
+        if now() - last_report < TELL_EVERY_S:
             return
-        said = now()
+        last_report = now()
         incumbent = None if report.best is None else report.best.seconds
-        on_progress(Progress(said - started, incumbent, report.bound or None, report.solved, "exact-configuration"))
+        on_progress(
+            Progress(last_report - started, incumbent, report.bound or None, report.solved, "exact-configuration")
+        )
 
     def out_of_time() -> bool:
         return time_limit_s is not None and now() - started >= time_limit_s

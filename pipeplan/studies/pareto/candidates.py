@@ -1,4 +1,4 @@
-"""Plans that are measured once and then serve every memory limit that they fit: PipeDream's runs, and others' plans."""
+"""Plans that are measured once and then serve every memory limit that they fit: PipeDream's and those of others."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def front(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
 
 
 def best_within(candidates: Iterable[Candidate], memory_bytes: float) -> Candidate | None:
-    """The least period that fits; of equal ones the smallest peak."""
+    """The candidate with the least period that fits; of equal ones that with the smallest peak."""
     fitting = [c for c in candidates if c.need <= memory_bytes]
     return min(fitting, key=lambda c: (c.value, c.need), default=None)
 
@@ -47,8 +47,8 @@ def pipedream_front(problem: ChainProblem) -> tuple[Candidate, ...]:
     chosen = [*measured_front(runs), *measured_front([run for run in runs if run.plan is not None])]
     # Its own pattern, or the best pattern of its stages in the memory that it took.
     plans = (run.plan or best_contiguous(problem.replace(memory_bytes=run.peak), run.borders) for run in chosen)
-    found = (measured(problem, plan, PIPEDREAM) for plan in plans if plan is not None)
-    return front(candidate for candidate in found if candidate is not None)
+    measured_plans = (measured(problem, plan, PIPEDREAM) for plan in plans if plan is not None)
+    return front(candidate for candidate in measured_plans if candidate is not None)
 
 
 def single(candidates: Iterable[Candidate]) -> Iterator[Candidate]:

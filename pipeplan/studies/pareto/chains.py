@@ -1,7 +1,6 @@
 """The study of chains: period against memory, every method at every memory limit.
 
-Each point is sought with what is known already: an exact search starts from the best plan that fits, and
-where that plan meets a bound nothing is searched.
+An exact search starts from the best plan so far that fits; where that plan meets a bound, nothing is searched.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from .curve import Asked, Axes, Candidate, CurvePoint, Ends, NothingKnownError, 
 from .stored import ANEW, lines_of
 from .study import Study
 
-# Their bounds hold for every pattern with one batch per period.
+# Methods whose bounds hold for every pattern with one batch per period.
 EXACT_METHODS = ("exact-beaumont", "ilp-beaumont", "cp-beaumont")
 BASELINES = ("contiguous", "pipedream-eager", "gpipe", "sync-1f1b")
 METHODS = (*EXACT_METHODS, *BASELINES)
@@ -48,11 +47,11 @@ DEFAULT_METHODS = ("exact-beaumont", *BASELINES)
 SMALLEST, UNLIMITED = "one batch after the other", "unlimited"
 # The record of PipeDream's plans in a journal.
 RUNS = "runs"
-# How closely the least memory of the unlimited optimum is sought: a share of the memory between both ends.
+# The least memory of the unlimited optimum is sought up to this share of the memory between both ends,
 RESOLUTION = 0.01
-# The least memory of the unlimited optimum is sought for at most so many seconds,
+# for at most so many seconds,
 COMPACT_S = 30.0
-# ... with this share of the time for each question whether it fits a memory.
+# of which each question whether it fits a memory may take this share.
 QUESTION_SHARE = 0.1
 # Relative difference of periods that count as the same.
 SAME = 1e-9
@@ -141,23 +140,23 @@ class Chains(Sweep):
 
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
-        """PipeDream's plans, from the journal where they are there."""
-        known = stored_candidates(self.problem, self.journal)
-        if known is None:
-            known = pipedream_front(self.problem)
-            plans = [{"source": candidate.source, "plan": candidate.plan.to_json()} for candidate in known]
+        """PipeDream's plans, from the journal if it has them."""
+        candidates = stored_candidates(self.problem, self.journal)
+        if candidates is None:
+            candidates = pipedream_front(self.problem)
+            plans = [{"source": candidate.source, "plan": candidate.plan.to_json()} for candidate in candidates]
             self.journal.append({"record": RUNS, "plans": plans})
-        return known
+        return candidates
 
     def solved_ends(self) -> Ends:
-        """Both ends, and the levels that the settings ask for; `KeyboardInterrupt` where the user does not wait."""
+        """Both ends, and the levels of the settings; raises `KeyboardInterrupt` if a search is interrupted."""
         problem, settings, limits = self.problem, self.settings, self.settings.limits
         candidates, watch = self.candidates, self.watcher("without a limit")
         memory = smallest_memory(problem, limits)
         result = solve(problem, planner="exact-beaumont", limits=limits, on_progress=watch)
         if result.stop == Stop.INTERRUPTED:
             raise KeyboardInterrupt
-        # Where time was too short for the best pattern, that of the least memory is the end without a limit.
+        # Where the time was too short for the best pattern, that with the least memory takes its place.
         best = self.best_of(result.plan if isinstance(result.plan, PatternPlan) else memory.plan)
         least = self.least_of(memory.plan)
         if best is None or least is None:
@@ -175,7 +174,7 @@ class Chains(Sweep):
         )
 
     def keys(self, ends: Ends) -> list[tuple[str, float]]:
-        """Quick methods first, so that their plans can be starts."""
+        """Every method at every level, quick methods first, so that exact ones can start from their plans."""
         methods = sorted(dict.fromkeys(_methods(self.settings)), key=lambda name: name in EXACT_METHODS)
         return [(method, memory) for method in methods for memory in curve.halving(sorted(ends.levels))]
 
@@ -207,7 +206,7 @@ class Chains(Sweep):
         )
 
     def _judged(self, method: str, limit: float, result: Result, start: Candidate | None) -> CurvePoint:
-        """The result as a point; the plan that it started from is named by who found it."""
+        """The result as a point; a plan no better than the start keeps the source of the start."""
         plan = self.measured(result.plan, method) if result.verified else None
         if plan is not None and start is not None and plan.value >= start.value:
             plan = replace(plan, source=start.source)
@@ -222,6 +221,7 @@ sweep = partial(curve.sweep, Chains)
 
 
 def stored_candidates(problem: ChainProblem, journal: Journal) -> tuple[Candidate, ...] | None:
+    """PipeDream's plans in a journal, measured anew; None where the journal has none."""
     for where, line in lines_of(journal, RUNS):
         candidates = []
         for row in as_list(where, require(where, line, "plans")):
@@ -229,7 +229,7 @@ def stored_candidates(problem: ChainProblem, journal: Journal) -> tuple[Candidat
             plan = PatternPlan.from_json(require_object(where, record, "plan"), f"{where}: plan")
             candidates.append(measured(problem, plan, str(record.get("source"))))
         if None in candidates:
-            raise InputError(f"{where}: plan", "does not stand before the referee", ANEW)
+            raise InputError(f"{where}: plan", "is rejected by the referee", ANEW)
         return tuple(candidate for candidate in candidates if candidate is not None)
     return None
 
@@ -253,9 +253,10 @@ def curves(
 
 
 def _with_several_batches(point: CurvePoint, ends: Ends, candidates: Sequence[Candidate]) -> CurvePoint:
-    """Where PipeDream's run repeats itself only after several batches, it may beat every plan that repeats after one.
+    """The point with PipeDream's plan where that is better.
 
-    Then its plan is shown, with the bound that holds for any number of batches.
+    A plan that repeats after several batches may beat every plan that repeats after one; then the bound is the one that
+    holds for any number of batches.
     """
     best = best_within(candidates, point.limit)
     if best is None or (point.value is not None and best.value >= point.value):
@@ -283,9 +284,9 @@ def _compact(
     candidates: tuple[Candidate, ...],
     limits: SolveOptions,
 ) -> Candidate:
-    """The plan with the least memory that was found among those with the unlimited optimum's period.
+    """Of plans with the unlimited optimum's period, the one with the least memory that is found.
 
-    What comes from the allocation alone delays batches as if memory were free.
+    The optimum itself may hold more than it must: it delays batches as if memory were free.
     """
     stages = best_contiguous(problem)
     offered = None if stages is None else measured(problem, stages, UNLIMITED)

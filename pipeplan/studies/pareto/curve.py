@@ -1,7 +1,7 @@
 """One sweep for every curve: points over a limit, its two ends, what each point takes from the others, the journal.
 
-A kind gives the axis and the measure: what plans are limited in, and how a plan is measured. A plan that keeps a limit
-keeps every looser one, and what is proven of a limit holds of every tighter one.
+A kind of problems says what is limited and how a plan is measured. A plan that keeps a limit keeps every looser one,
+and a bound that is proven for a limit holds for every tighter one.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ...planners.options import Progress, SolveOptions
 from ..journal import Journal
 from .stored import ANEW, SCHEMA, as_it_was, level_of, lines_of, number_of, number_or_none, opened
 
+# The usual number of points, and the seconds for each.
 LEVELS = 8
 TIME_LIMIT_S = 60.0
 USUAL = SolveOptions(time_limit_s=TIME_LIMIT_S)
@@ -29,7 +30,7 @@ Watch = Callable[[Progress], None] | None
 
 
 class NothingKnownError(Exception):
-    """No plan is known at an end of the curve, so that there is no curve: an answer, and nobody's mistake."""
+    """No plan is known at an end of the curve, so there is no curve. This is an answer, not a user's mistake."""
 
 
 # ---- points ----------------------------------------------------------------------------------------------------
@@ -52,7 +53,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """The best plan within one limit. What plans measure is the referee's; absent is None."""
+    """The best plan within one limit, as the referee measures it; absent values are None."""
 
     limit: float
     stop: Stop
@@ -68,7 +69,7 @@ class CurvePoint:
 
     @property
     def memory_bytes(self) -> float:
-        """The limit, by the name that points of `memory_study` have for it."""
+        """The limit, as points of `memory_study` call it."""
         return self.limit
 
     @property
@@ -113,7 +114,7 @@ class CurvePoint:
         return Found.OPTIMAL if self.stop == Stop.PROVEN else Found.FEASIBLE
 
     def settled(self) -> CurvePoint:
-        """Proven is a point exactly where its value and its bound meet."""
+        """The point with the stop `proven` exactly where its value and its bound meet."""
         if self.value is None or self.bound is None:
             return self
         if met(self.value, self.bound):
@@ -121,7 +122,7 @@ class CurvePoint:
         return replace(self, stop=Stop.COMPLETED) if self.stop == Stop.PROVEN else self
 
     def facts(self, columns: Mapping[str, str]) -> dict[str, Any]:
-        """Everything except the plan, by the names that its curve has for it."""
+        """Everything except the plan and messages, by the columns of its curve."""
         return {**{name: getattr(self, fact) for name, fact in columns.items()}, "seconds": round(self.seconds, 3)}
 
     def to_json(self, columns: Mapping[str, str]) -> dict[str, Any]:
@@ -141,7 +142,7 @@ def with_plans_from_below(points: Iterable[CurvePoint]) -> list[CurvePoint]:
 
 
 def no_more_than(bound: float | None, value: float | None) -> float | None:
-    """The bound, lowered to the value of a plan where a float solver's word is above it."""
+    """The bound, lowered to the value of a plan where rounding in a solver has put it above."""
     return bound if bound is None or value is None else min(bound, value)
 
 
@@ -149,7 +150,7 @@ def with_bounds_from_above(points: Sequence[CurvePoint], bound: float | None) ->
     """Each point with the best bound that holds for it; `bound` is the one without a limit."""
     answer: list[CurvePoint] = []
     for point in reversed(points):
-        bound = max((known for known in (bound, point.bound) if known is not None), default=None)
+        bound = max((one for one in (bound, point.bound) if one is not None), default=None)
         if point.stop != Stop.INFEASIBLE:
             bound = no_more_than(bound, point.value)
             point = replace(point, bound=bound)
@@ -158,7 +159,7 @@ def with_bounds_from_above(points: Sequence[CurvePoint], bound: float | None) ->
 
 
 def bound_at(points: Iterable[CurvePoint], limit: float, unlimited: float | None) -> float | None:
-    """What is proven within this limit or a looser one."""
+    """The best bound that is proven for this limit or a looser one; `unlimited` is the one without a limit."""
     bounds = [unlimited, *(point.bound for point in points if point.limit >= limit)]
     return max((bound for bound in bounds if bound is not None), default=None)
 
@@ -173,7 +174,7 @@ def proven(value: float, bound: float | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What is swept, and how long each point may take."""
+    """The limits that are swept, the rules, and how long each point may take."""
 
     levels: int = LEVELS
     chosen: tuple[float, ...] = ()
@@ -187,7 +188,7 @@ class Settings:
     """Name of what `chosen` limits."""
 
     def to_json(self) -> dict[str, Any]:
-        """Everything that can change a point."""
+        """The settings that the journal of a sweep must repeat; the memory limit of solvers is none of them."""
         return {
             **({} if self.methods is None else {"methods": list(self.methods)}),
             "levels": None if self.chosen else self.levels,
@@ -206,12 +207,12 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the user says of the curve."""
+    """What the user asks of the curve."""
 
     levels: int | None = None
     """Number of limits; None: the usual number."""
     own: Mapping[str, Any] = field(default_factory=dict)
-    """Options that only some kinds have a meaning for, by name; only those that were given."""
+    """Options that have a meaning for some kinds only, by name, as far as they were given."""
     limits: SolveOptions = USUAL
     """Limits of the search for each point."""
 
@@ -225,8 +226,7 @@ def places(flag: str, given: Iterable[float] | None, levels: int | None) -> tupl
 
 
 def between(least: float, most: float, count: int) -> list[float]:
-    """The amounts between both ends, of `count` amounts with the ends: in equal ratios, because curves are steep where
-    little is allowed."""
+    """The inner ones of `count` amounts from `least` to `most`: in equal ratios, as curves are steep on the left."""
     shares = [i / (count - 1) for i in range(1, count - 1)]
     if least > 0:
         return [least * (most / least) ** share for share in shares]
@@ -234,7 +234,8 @@ def between(least: float, most: float, count: int) -> list[float]:
 
 
 def halving(levels: Sequence[float]) -> list[float]:
-    """Both ends, then always the middle between two: plans come from below and bounds from above."""
+    """The levels in the order to solve them: both ends, then always the middle between two, which takes plans from
+    below and bounds from above."""
     order = [*levels[:1], *levels[1:][-1:]]
     spans = [(0, len(levels) - 1)]
     for low, high in spans:
@@ -246,7 +247,7 @@ def halving(levels: Sequence[float]) -> list[float]:
 
 
 def facts_of(problem: Any, **own: int) -> dict[str, Any]:
-    """What a curve says of its problem."""
+    """The fields by which a curve names its problem."""
     names = {"kind": problem.kind, "name": problem.name, "hash": problem.hash}
     return {**names, **own, "time_unit": problem.time_unit}
 
@@ -256,10 +257,10 @@ def facts_of(problem: Any, **own: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The plan that needs the least of what is limited, the best one without a limit, and the levels in between."""
+    """The plan that needs the least of what is limited, the best plan without a limit, and the levels."""
 
     levels: tuple[float, ...]
-    """The limits between the ends, ascending."""
+    """The limits of the points, ascending."""
     least: Candidate
     lower: float
     """A limit below which there is no plan."""
@@ -281,11 +282,11 @@ class Axes:
     """What a kind calls the parts of its curve."""
 
     columns: Mapping[str, str]
-    """Columns of a table of points: the attribute of `CurvePoint` for each name of a column."""
+    """The attribute of `CurvePoint` for each column of a table of points."""
     facts: Callable[[Any], dict[str, Any]]
-    """(problem), apart from its own limit, which the levels replace."""
+    """Gives the facts of a problem, apart from its own limit, which the levels replace."""
     ends: Callable[[Ends | None], dict[str, Any]]
-    """Both ends in JSON; None: the sweep was interrupted before they were known."""
+    """Gives both ends in JSON, of None where the sweep was interrupted before they were known."""
 
     def column(self, fact: str) -> str | None:
         return next((name for name, of in self.columns.items() if of == fact), None)
@@ -298,10 +299,10 @@ class Curve:
     problem: Any
     settings: Settings
     ends: Ends | None
-    """Smallest and largest limit; None: the sweep was interrupted before they were known."""
+    """Both ends of the curve; None: the sweep was interrupted before they were known."""
     points: tuple[CurvePoint, ...]
     complete: bool
-    """Was it not interrupted?"""
+    """Did the sweep reach its end, without an interrupt?"""
     axes: Axes
 
     def of(self, method: str) -> tuple[CurvePoint, ...]:
@@ -337,12 +338,12 @@ class Sweep:
 
     @classmethod
     def settings_for(cls, problem: Any, asked: Asked) -> Settings:
-        """What the user says of the curve, with the usual values where nothing is said."""
+        """The settings that the user asks for, with the usual values for all others."""
         return Settings(*places("--memory", asked.own.get("memory"), asked.levels), asked.limits)
 
     @classmethod
     def check(cls, problem: Any, settings: Settings) -> None:
-        """What makes no sense is refused before any work is done."""
+        """Refuse problems and settings without a curve, before any work is done."""
         raise NotImplementedError
 
     @classmethod
@@ -355,7 +356,7 @@ class Sweep:
         return self.problem
 
     def measured(self, plan: Any, source: str = "") -> Candidate | None:
-        """The referee's numbers; None for no plan, or one that is none of the curve, whatever the limit."""
+        """The plan with the referee's numbers; None for no plan, or one that breaks a rule at any limit."""
         raise NotImplementedError
 
     def fits(self, candidate: Candidate, limit: float) -> bool:
@@ -363,15 +364,15 @@ class Sweep:
         raise NotImplementedError
 
     def solved_ends(self) -> Ends:
-        """Both ends and the levels between them."""
+        """Search for both ends, and choose the levels."""
         raise NotImplementedError
 
     def point(self, method: str, limit: float, ends: Ends) -> CurvePoint:
-        """Sought with what is known already."""
+        """Search for one point, with the help of the points so far."""
         raise NotImplementedError
 
     def least_of(self, plan: Any) -> Candidate | None:
-        """The plan that needs the least; it may break rules of the other plans."""
+        """The plan that needs the least, measured; it may break rules that other plans keep."""
         return self.measured(plan)
 
     def best_of(self, plan: Any) -> Candidate | None:
@@ -394,7 +395,7 @@ class Sweep:
         return Curve(self.shown(asked), self.settings, self.ends, settled, complete, self.axes)
 
     def _run(self) -> bool:
-        """Was nothing interrupted? What was done before stays."""
+        """Seek both ends and all points; False after an interrupt, which keeps the points that are done."""
         try:
             if self.ends is None:
                 self.ends = self.solved_ends()
@@ -478,6 +479,7 @@ def _ends_record(ends: Ends) -> dict[str, Any]:
 
 
 def _judged(candidate: Candidate | None, where: str) -> Candidate:
+    """The candidate; an error where the referee has rejected a plan of the journal."""
     if candidate is None:
-        raise InputError(f"{where}: plan", "does not stand before the referee", ANEW)
+        raise InputError(f"{where}: plan", "is rejected by the referee", ANEW)
     return candidate

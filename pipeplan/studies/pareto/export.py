@@ -15,7 +15,7 @@ LEAST_GAP = 0.001
 
 
 def write_csv(curve: Curve, path: str | os.PathLike[str]) -> None:
-    """One line per point, everything except the plans; absent values are empty."""
+    """Write one line for each point, with everything except the plan; absent values are empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, tuple(curve.axes.columns), lineterminator="\n")
     writer.writeheader()
@@ -32,7 +32,7 @@ def by_memory(curve: Curve) -> list[tuple[float, Mapping[str, CurvePoint]]]:
 
 
 def verdict(point: CurvePoint | None) -> str:
-    """What follows a value in a table: `*` proven, the gap of an open point, nothing where there is no bound."""
+    """What follows a value in a table: `*` if proven, else the gap, or nothing where there is no bound."""
     if point is None or point.plan is None:
         return ""
     if point.certified:

@@ -48,7 +48,7 @@ AXES = Axes(
 
 
 class Schedules(MemorySweep):
-    """The default method and the named rules at every level."""
+    """The sweep of schedules: the default method and the named rules at every level."""
 
     axes = AXES
 
@@ -79,12 +79,12 @@ class Schedules(MemorySweep):
         return self.rules[problem.hash]
 
     def exact(self, problem: ScheduleProblem, what: str, start: Candidate | None) -> Result:
-        known = self._rules(problem)
+        by_rules = self._rules(problem)
         result = solve(
             problem,
             options=self.settings.options,
             limits=self.settings.limits,
-            warm_start=start_among(problem, self.objective, {}, known, None if start is None else start.plan),
+            warm_start=start_among(problem, self.objective, {}, by_rules, None if start is None else start.plan),
             on_progress=self.watcher(what),
         )
         if result.stop == Stop.INTERRUPTED:
@@ -96,10 +96,10 @@ class Schedules(MemorySweep):
         return None if best is None else self.measured(best.plan)
 
     def free_end(self, best: Candidate, rival: Candidate | None) -> Candidate:
-        """A rule that is as good may need less memory than what was found where memory did not matter."""
-        plans = (self.measured(one.plan) for one in self._rules(self.problem))
-        alike = [one for one in plans if one is not None and (one.value < best.value or met(one.value, best.value))]
-        return min([best, *alike], key=lambda one: one.need)
+        """The schedule that needs least memory, of the best one and those of rules that are as good."""
+        plans = (self.measured(schedule.plan) for schedule in self._rules(self.problem))
+        alike = [p for p in plans if p is not None and (p.value < best.value or met(p.value, best.value))]
+        return min([best, *alike], key=lambda plan: plan.need)
 
 
 sweep = partial(curve.sweep, Schedules)

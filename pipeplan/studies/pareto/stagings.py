@@ -1,6 +1,6 @@
 """The study of stagings, flat or on levels: time per micro-batch against the memory of a device.
 
-A point is solved only where the best plan that fits does not meet what is proven above it.
+A point is solved only where the best plan that fits does not meet the bound that looser limits give.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from . import curve
 from .curve import Axes, Candidate, CurvePoint, Ends, NothingKnownError, Settings, Sweep
 from .study import Study
 
+# The exact method, and that of the even split.
 METHOD, EVEN = "dp-piper", "equi"
 
 STUDY = Study(
@@ -59,20 +60,20 @@ AXES = Axes(
 
 
 class MemorySweep(Sweep):
-    """The best plan in every memory: what stagings and schedules do alike."""
+    """The best plan in every memory; the common part of the sweeps of stagings and schedules."""
 
     unit = "B"
 
     def exact(self, problem: Any, what: str, start: Candidate | None) -> Result:
-        """The best plan, with a proof where time allows; `start` fits."""
+        """Search for the best plan, with a proof if time allows; `start` is a plan that fits."""
         raise NotImplementedError
 
     def rival(self, problem: Any, what: str) -> Candidate | None:
-        """What is compared with, and the end without a limit where time is too short for the best plan."""
+        """The plan to compare with; also the end without a limit where time is too short for the best plan."""
         raise NotImplementedError
 
     def free_end(self, best: Candidate, rival: Candidate | None) -> Candidate:
-        """The plan without a limit, of those that are as good."""
+        """The plan at the end without a limit: `best`, or another one that is as good and needs less."""
         return best
 
     def measured(self, plan: Any, source: str = "") -> Candidate | None:
@@ -116,19 +117,19 @@ class MemorySweep(Sweep):
     def point(self, method: str, limit: float, ends: Ends) -> CurvePoint:
         if limit < ends.lower:
             return CurvePoint(limit, Stop.INFEASIBLE)
-        problem, known = kind_of(self.problem).with_memory(self.problem, limit), self._known(limit, ends)
+        problem, start = kind_of(self.problem).with_memory(self.problem, limit), self._start(limit, ends)
         bound = curve.bound_at(self.points.values(), limit, ends.bound)
         where = f"at {limit:.6g} {self.unit}".rstrip()
         rival = self.rival(problem, where)
         beside = None if rival is None else rival.value
-        if known is not None and curve.proven(known.value, bound):
-            return CurvePoint(limit, Stop.PROVEN, known, curve.no_more_than(bound, known.value), beside)
-        result = self.exact(problem, where, known)
-        plans = [self.measured(result.plan) if result.verified else None, known]
+        if start is not None and curve.proven(start.value, bound):
+            return CurvePoint(limit, Stop.PROVEN, start, curve.no_more_than(bound, start.value), beside)
+        result = self.exact(problem, where, start)
+        plans = [self.measured(result.plan) if result.verified else None, start]
         best = min((plan for plan in plans if plan is not None), key=lambda plan: plan.value, default=None)
         return CurvePoint(limit, result.stop, best, result.bound, beside, messages=result.messages).settled()
 
-    def _known(self, memory: float, ends: Ends) -> Candidate | None:
+    def _start(self, memory: float, ends: Ends) -> Candidate | None:
         """The best plan so far that fits."""
         plans = [ends.least, ends.best, *(point.candidate for point in self.points.values())]
         within = [plan for plan in plans if plan is not None and self.fits(plan, memory)]
@@ -136,7 +137,7 @@ class MemorySweep(Sweep):
 
 
 class Stagings(MemorySweep):
-    """The exact program and the even split at every level."""
+    """The sweep of stagings: the exact program and the even split at every level."""
 
     axes = AXES
 
@@ -164,7 +165,7 @@ sweep = partial(curve.sweep, Stagings)
 
 
 def _levels(least: float, most: float, count: int) -> tuple[float, ...]:
-    """In whole bytes where there are many, both ends among them."""
+    """The limits of the points, both ends among them; large ones are whole numbers of bytes."""
     if not 0 < least < most:
         return (most,)
     inner = (float(round(level)) if level > 100 else level for level in curve.between(least, most, count))

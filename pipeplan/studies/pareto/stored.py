@@ -1,5 +1,5 @@
-"""The journal of a sweep: the first line names the problem and the settings, each other one holds one finished piece of
-work."""
+"""The journal of a sweep: the first line names the problem and the settings, each further line holds one finished piece
+of work."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def opened(
     settings: Mapping[str, Any] | None = None,
     resume: bool = True,
 ) -> Journal:
-    """A journal that begins with what is asked; without a path nothing is kept."""
+    """A journal whose first line is the problem and the settings; without a path nothing is kept."""
     head = {"schema": SCHEMA, "problem": problem, "settings": settings}
     journal = Journal(None if path is None else Path(path), "line of plan pareto", ANEW)
     if journal.path is None:
@@ -46,28 +46,28 @@ def opened(
     return journal
 
 
-def _check_head(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) -> None:
-    """Refuse a file that is about another problem or other settings; the sentence names the first difference."""
-    if found.get("schema") != SCHEMA:
+def _check_head(head: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) -> None:
+    """Refuse a file that is about another problem or other settings; the error names the first difference."""
+    if head.get("schema") != SCHEMA:
         raise InputError("schema", f"is not {SCHEMA}", ANEW, str(path))
-    problem = found.get("problem")
+    problem = head.get("problem")
     if not isinstance(problem, Mapping) or problem.get("hash") != wanted["problem"]["hash"]:
-        raise InputError("problem", "is another one than the one to be planned", ANEW, str(path))
-    settings = found.get("settings")
+        raise InputError("problem", "differs from the problem that is to be planned", ANEW, str(path))
+    settings = head.get("settings")
     for name, value in wanted["settings"].items():
-        there = settings.get(name) if isinstance(settings, Mapping) else None
-        if there != value:
-            raise InputError(f"settings.{name}", f"is {there!r} there and {value!r} now", ANEW, str(path))
+        stored = settings.get(name) if isinstance(settings, Mapping) else None
+        if stored != value:
+            raise InputError(f"settings.{name}", f"is {stored!r} there and {value!r} now", ANEW, str(path))
 
 
 def lines_of(journal: Journal, kind: str) -> list[tuple[str, Mapping[str, Any]]]:
-    """Lines of one kind, each with where it is."""
-    found = journal.read(partial(as_object, "line"))
-    return [(f"line {number}", line) for number, line in found if line.get("record") == kind]
+    """Lines of one kind, each with its place in the file."""
+    lines = journal.read(partial(as_object, "line"))
+    return [(f"line {number}", line) for number, line in lines if line.get("record") == kind]
 
 
 def as_it_was(where: str, line: Mapping[str, Any]) -> dict[str, Any]:
-    """What is stored of a point and cannot be recomputed from its plan."""
+    """The stored facts of a point that cannot be recomputed from its plan."""
     word = require(where, line, "stop")
     if word not in tuple(Stop):
         raise InputError(f"{where}: stop", f"is {word!r}", ANEW)

@@ -1,4 +1,4 @@
-"""What `plan pareto` needs to know of a kind of problems, in functions that are imported when they are called."""
+"""What `plan pareto` needs to know of a kind of problems; its code is imported when it is needed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Study:
     takes: frozenset[str]
     """Names of options in `Asked.own` that have a meaning for this kind."""
     sweep: Later[type[Sweep]]
-    """The class of its sweep."""
+    """The class of the kind's sweep."""
 
     def check(self, kind: str, asked: Asked) -> None:
         """Raise a `UsageError` for an option that has no meaning for the curve of this kind."""
@@ -33,7 +33,7 @@ class Study:
     def curve(
         self, problem: Any, asked: Asked, path: str | os.PathLike[str] | None, resume: bool
     ) -> Callable[[Watch], Curve]:
-        """Check everything that can be refused, and return the sweep, which only needs its watcher."""
+        """Check everything that can be refused, and return the sweep, which is called with its watcher."""
         self.check(problem.kind, asked)
         kind = self.sweep.load()
         settings = kind.settings_for(problem, asked)

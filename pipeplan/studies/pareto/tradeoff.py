@@ -1,6 +1,6 @@
 """The study of placements of inference: the best throughput within limits on the latency of one sample.
 
-Each search starts from the best plan that is within its limit, and where that meets a bound nothing is searched.
+Each search starts from the best plan so far within its limit; where that plan meets a bound, nothing is searched.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from . import curve
 from .curve import Asked, Axes, Candidate, CurvePoint, Ends, NothingKnownError, Settings, Sweep
 from .study import Study
 
+# Methods of a point, of both ends, and of a quick start.
 METHOD, QUICKEST, FREE, QUICK = "cp-tarnawski", "ip-tarnawski-latency", "ip-tarnawski", "linear-dp-limited"
 # The source of the plans at both ends.
 END = "an end"
@@ -66,7 +67,7 @@ def settings_of(
     non_contiguous: bool = False,
     subgraphs_per_device: int = 1,
 ) -> Settings:
-    """What is swept, and by which rules; `latency_limits` in place of a number of levels."""
+    """The settings of a sweep; `latency_limits` take the place of a number of levels."""
     options = {"non_contiguous": non_contiguous, "subgraphs_per_device": subgraphs_per_device}
     return Settings(levels, tuple(latency_limits), limits, options, axis="latency_limits")
 
@@ -81,7 +82,7 @@ def rules_within(settings: Settings, limit: float = math.inf) -> LimitedRules:
 
 
 class Placements(Sweep):
-    """The limited model at every limit, from the best plan that keeps it."""
+    """The sweep of placements: the limited model at every limit, from the best plan that keeps it."""
 
     axes = AXES
 
@@ -113,7 +114,7 @@ class Placements(Sweep):
         return not rules_within(self.settings, limit).violations(self.problem, candidate.plan)
 
     def least_of(self, plan: Any) -> Candidate | None:
-        """Contiguous or not, so that its load is none of the curve."""
+        """The plan with the least latency. It may break contiguity, so its load is not a value of the curve."""
         latency = self._latency_of(plan)
         return None if latency is None else Candidate(plan, math.inf, latency, END)
 
@@ -185,9 +186,9 @@ class Placements(Sweep):
             limits=self.settings.limits,
             warm_start="none",
         )
-        known = [self.measured(plan, END) for plan in (ends.least.plan, ends.best.plan)]
-        known += [self.measured(quick.plan, QUICK), *(point.candidate for point in self.points.values())]
-        within = [plan for plan in known if plan is not None and self.fits(plan, limit)]
+        plans = [self.measured(plan, END) for plan in (ends.least.plan, ends.best.plan)]
+        plans += [self.measured(quick.plan, QUICK), *(point.candidate for point in self.points.values())]
+        within = [plan for plan in plans if plan is not None and self.fits(plan, limit)]
         return min(within, key=lambda plan: (plan.value, plan.need), default=None)
 
 
@@ -195,7 +196,7 @@ sweep = partial(curve.sweep, Placements)
 
 
 def _levels(least: float, most: float, count: int) -> tuple[float, ...]:
-    """Both ends, and what lies between."""
+    """The limits of the points: both ends, and amounts between them."""
     if not 0 < least < most:
         return (most,) if most > 0 else (1.0,)
     return tuple(sorted({least, *curve.between(least, most, count), most}))

@@ -1,7 +1,7 @@
 """The study of trainings: the time of an iteration against the number of GPUs of one sort.
 
-A limit is a number of GPUs, and a plan for fewer of them keeps it, too. What is proven of one number says nothing of
-another one, so a bound within a limit is the least of those of all numbers up to it.
+A limit is a number of GPUs; a plan for fewer GPUs keeps it, too. A proof for one number says nothing about another one,
+so the bound within a limit is the least of the bounds for all numbers up to it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from .curve import Asked, Axes, Candidate, CurvePoint, Ends, NothingKnownError, 
 from .study import Study
 
 STUDY = Study(takes=frozenset({"gpus"}), sweep=Later("pipeplan.studies.pareto.trainings:Trainings"))
+# The usual number of points.
 USUAL_LEVELS = 5
 
 
@@ -52,14 +53,14 @@ AXES = Axes(
 
 
 class Trainings(Sweep):
-    """The exact search for each number of GPUs."""
+    """The sweep of trainings: the exact search for each number of GPUs."""
 
     axes = AXES
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.results: dict[int, Result] = {}
-        """By the number of GPUs."""
+        """Results by the number of GPUs."""
 
     @classmethod
     def settings_for(cls, problem: TrainingProblem, asked: Asked) -> Settings:
@@ -95,7 +96,7 @@ class Trainings(Sweep):
         return candidate.need <= limit
 
     def solved_ends(self) -> Ends:
-        """From the fewest GPUs on until there is a plan, and the most of all."""
+        """Both ends: from the fewest GPUs up until there is a plan, and the most GPUs."""
         levels = sorted(self.settings.chosen or self._levels())
         most = self.measured(self._result(levels[-1]).plan)
         least, lower = most, levels[0]
@@ -113,16 +114,16 @@ class Trainings(Sweep):
         return Ends(tuple(levels), least, min(lower, least.need), best, None)
 
     def _levels(self) -> list[float]:
-        """The problem's own GPUs, and halves of them that make whole groups."""
-        found = [float(self.problem.devices)]
-        while len(found) < self.settings.levels and found[-1] % 2 == 0:
-            half = found[-1] / 2
+        """The problem's own number of GPUs, and halves of it, as long as links of its levels allow it."""
+        levels = [float(self.problem.devices)]
+        while len(levels) < self.settings.levels and levels[-1] % 2 == 0:
+            half = levels[-1] / 2
             try:
                 with_devices(self.problem, int(half))
             except UsageError:
                 break
-            found.append(half)
-        return found
+            levels.append(half)
+        return levels
 
     def _result(self, limit: float) -> Result:
         count = int(limit)
@@ -143,7 +144,8 @@ class Trainings(Sweep):
         return CurvePoint(limit, result.stop, candidate, result.bound, messages=result.messages)
 
     def along_curves(self, ends: Ends) -> list[CurvePoint]:
-        """Plans serve wherever more GPUs are no better; bounds are the least of those with fewer GPUs."""
+        """The points: a plan serves at all larger numbers of GPUs that have none better, and a bound is the least of
+        those for all numbers up to its own."""
         bounds = dict(self._bounds())
         return [
             replace(point, bound=curve.no_more_than(bounds[point.limit], point.value))

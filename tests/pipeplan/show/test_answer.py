@@ -164,7 +164,7 @@ def test_an_even_split_that_one_type_has_no_memory_for_names_the_device() -> Non
     problem = on_two_types(1.0)
     rules = rules_of(problem, {})
     said = even(problem, PlacementPlan(()), rules, 1.0)
-    assert re.search(r"the nearest holds [\d.]+ [KMG]?i?B on acc\d, [\d.]+ [KMG]?i?B more than that has$", said)
+    assert re.search(r"the nearest holds [\d.]+ [KMG]?i?B on acc\d, [\d.]+ [KMG]?i?B more than it has$", said)
 
 
 def test_the_even_split_of_a_graph_is_as_long_as_its_simulation() -> None:

@@ -152,7 +152,7 @@ def test_a_plan_that_was_changed_does_not_stand(plan: Plan, tmp_path: Path) -> N
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     said = plan("pareto", "tiny-levels", "--points", 3, "--output", file)
     assert said.code == 2
-    assert "does not stand before the referee" in said.err
+    assert "is rejected by the referee" in said.err
 
 
 def test_what_belongs_to_chains_is_refused(plan: Plan) -> None:

@@ -247,7 +247,7 @@ def test_the_journal_of_another_sweep_is_refused(chain: ChainProblem, tmp_path: 
     path = tmp_path / "points.jsonl"
     open_journal(path, chain, settings())
     open_journal(path, chain.replace(memory_bytes=99, name="other"), settings())  # what the levels replace
-    with pytest.raises(InputError, match="problem is another one"):
+    with pytest.raises(InputError, match="problem differs from"):
         open_journal(path, chain.replace(gpus=3), settings())
     with pytest.raises(InputError, match=r"settings\.levels is 4 there and 5 now"):
         open_journal(path, chain, settings(levels=5))
@@ -272,7 +272,7 @@ def test_what_a_journal_says_of_a_plan_is_not_believed(chain: ChainProblem, tmp_
     assert [p.value for p in again.points] == [p.value for p in whole.points]
     lines[-1] = {**honest, "plan": {**honest["plan"], "period": 1}}
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with pytest.raises(InputError, match="does not stand before the referee"):
+    with pytest.raises(InputError, match="is rejected by the referee"):
         sweep(chain, given, open_journal(path, chain, given))
 
 

@@ -100,5 +100,5 @@ def test_a_stored_plan_is_judged_anew(tmp_path: Path) -> None:
         if line.get("plan"):
             line["plan"]["devices"] = line["plan"]["devices"][:1]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with pytest.raises(InputError, match="does not stand before the referee"):
+    with pytest.raises(InputError, match="is rejected by the referee"):
         sweep(problem, settings, opened(path, facts, {}, True))
