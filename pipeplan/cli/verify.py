@@ -1,4 +1,4 @@
-"""`plan verify`: the referee's word on a plan, from its decisions alone."""
+"""`plan verify`: the referee's verdict on a plan, from its decisions alone."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def report(case: Case, violations: tuple[Violation, ...]) -> dict[str, Any]:
 
 
 def _stage_order(case: Case) -> dict[str, Any]:
-    """Where there are rules of contiguity; other plans have none."""
+    """The order of the stages, for plans that have rules of contiguity."""
     order_of = kind_of(case.problem).stage_order
     if order_of is None or "contiguity" not in case.rules.to_options():
         return {}

@@ -195,7 +195,10 @@ BROKEN: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: pipeplan.export(staged(ROW), EIGHT, to="torch", micro_batches=0),
         "--micro-batches is 0",
     ),
-    "an older vllm": (lambda: pipeplan.export(staged(ROW), EIGHT, to="vllm", legacy=True), "no words of earlier versions"),
+    "an older vllm": (
+        lambda: pipeplan.export(staged(ROW), EIGHT, to="vllm", legacy=True),
+        "no words of earlier versions",
+    ),
     "no plan": (lambda: pipeplan.export("best.json", EIGHT, to="vllm"), "argument planned is the text 'best.json'"),  # type: ignore[arg-type]
     "no profile": (lambda: pipeplan.export(staged(ROW), "my.json", to="vllm"), "argument profile is the text"),  # type: ignore[arg-type]
 }
