@@ -63,7 +63,7 @@ def command(
 
 
 def _check_proof(problem: Problem, path: str, given: dict[str, Any], limits: dict[str, Any], json: bool) -> int:
-    """By the rules that the result was made for; what was found before Ctrl-C is not enough to say anything."""
+    """Prove a result's bound again, by the rules that it was made for; a search that Ctrl-C ends confirms nothing."""
     if given:
         raise UsageError("--proof goes by the rules that the result was made for; drop options of other rules.")
     from ..instances.stored_results import load_result

@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from ..instances.base.errors import InputError
 
+# Folders of code that the user did not write.
 _TORCH = torch.__path__[0]
 _OURS = os.path.dirname(__file__)
 _PYTHON = sysconfig.get_paths()["stdlib"]

@@ -11,6 +11,7 @@ import transformers
 
 from ..instances.base.errors import InputError, show
 
+# The remedy for models of which a configuration does not say enough.
 _BY_HAND = "write a function that returns (model, args, kwargs), and give it to plan import torch"
 # Parts of the names of classes whose labels are a number for each token.
 _TOKEN_LABELS = (

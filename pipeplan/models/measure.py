@@ -23,6 +23,7 @@ from .capture import Captured
 from .extraction import AUXILIARY, Foreign, Piece, extract
 from .grouping import Grouped
 
+# A larger number is taken for a mistake.
 MAX_REPEATS = 10_000
 # Rounds that are dropped: the first one makes the gradients, and the second one still gets memory from the system.
 WARM_UP = 2

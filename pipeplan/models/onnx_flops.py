@@ -8,9 +8,10 @@ from typing import Any
 
 Shape = tuple[int, ...]
 Attributes = Mapping[str, Any]
-# (shapes of inputs, shapes of outputs, attributes) -> operations; None: an input or output that is left out.
+# (shapes of inputs, shapes of outputs, attributes) -> operations; None: left out, or of unknown shape.
 Formula = Callable[[Sequence[Shape | None], Sequence[Shape | None], Attributes], float]
 
+# Operators that move numbers and work on each one or on its neighbours: their time is that of the bytes.
 UNCOUNTED = """
     Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh AveragePool BatchNormalization BitwiseAnd
     BitwiseNot BitwiseOr BitwiseXor BitShift Cast CastLike Ceil Celu CenterCropPad Clip Compress Concat Cos Cosh
@@ -25,7 +26,6 @@ UNCOUNTED = """
     SpaceToDepth Split Sqrt Squeeze Sub Sum Swish Tan Tanh TensorScatter ThresholdedRelu Tile TopK Transpose Trilu
     Unsqueeze Upsample Where Xor
 """
-# Operators that move numbers and work on each one or on its neighbours: their time is that of the bytes.
 MOVERS = frozenset(UNCOUNTED.split())
 
 
