@@ -7,8 +7,8 @@
     print(result.found, result.objective, result.bound, result.loads)
     pipeplan.save(result, "bert.result.json")
 
-Names are imported when they are first used: `import pipeplan` alone loads no solver and no numerics. They stand, with
-their homes, in `__init__.pyi`.
+Names are imported when they are first used: `import pipeplan` alone loads no solver and no numerics. `__init__.pyi`
+lists the names with the modules that define them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# The public names, each once, with its home: type checkers read this file, and the package itself does.
+# The public names, each once, with the module that defines it. Type checkers read this file, and so does the package.
 from .formulations.contract import Formulation as Formulation
 from .formulations.contract import OptionSpec as OptionSpec
 from .instances.base.errors import InputError as InputError

@@ -1,4 +1,4 @@
-"""What the front door knows of each kind of problem: how it is shown, its curve, and what frameworks are told of it."""
+"""What the command line and the pages know of each kind of problem: its view, its curve and its own exports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ShownCurve:
-    """How `plan pareto` computes a curve, and shows it."""
+    """How `plan pareto` computes and shows the curve of one kind of problem."""
 
     study: Later[Study]
     draw_table: Function[[Any], None]
@@ -27,18 +27,18 @@ class ShownCurve:
 
 @dataclass(frozen=True)
 class ShownKind:
-    """A field is None if there is nothing of the sort for the kind."""
+    """How one kind of problem is shown and exported; a field is None where the kind has nothing of the sort."""
 
     view: Later[Views]
     """The module that knows how its problems and plans are shown."""
     about: Function[[Any], About] | None = None
-    """Facts of a problem that have to be computed."""
+    """Computes facts of a problem that its fields do not state."""
     latency: Function[[Any, Any], Any] | None = None
-    """How long one sample takes by a plan, or why that has no value."""
+    """Computes how long one sample takes by a plan, or says why that has no value."""
     pareto: ShownCurve | None = None
-    """The curve that `plan pareto` computes; None: there is none."""
+    """The curve that `plan pareto` computes."""
     exports: Mapping[str, Function[[Any, Any, ExportOptions], Exported]] = field(default_factory=dict)
-    """Frameworks that are told of a plan by its problem, not by the model."""
+    """By framework the export that needs a plan and its problem, but no profile of a model."""
 
 
 _VIEWS = "pipeplan.show.views"

@@ -10,7 +10,7 @@ from .interrupt import in_own_process, wind_down
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line; the exit code. With PIPEPLAN_PROFILE=1 stderr tells at the end where the time went."""
+    """Run the command line, and return its exit code. With PIPEPLAN_PROFILE=1 stderr tells where the time went."""
     if argv is not None:
         return _run(argv)
     in_own_process()

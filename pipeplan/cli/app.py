@@ -1,4 +1,4 @@
-"""The `plan` command: its groups of options, its exit codes, and the one place where errors become sentences."""
+"""The `plan` command: the list of its commands, and the one place where errors become sentences and exit codes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ COMMANDS: Mapping[str, str] = {
     **{name: f"lists:{name}" for name in ("instances", "formulations", "planners", "solvers")},
 }
 
-# Commands of two words: what the first one is for, and the second ones like `COMMANDS`.
+# Commands of two words: by the first word, what it is for, and the second words in the form of `COMMANDS`.
 GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "import": (
         "Make a profile, a model without a cluster, of what others wrote; or a plan of a layout.",
@@ -64,7 +64,7 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ),
 }
 
-# What other programs call an option of ours.
+# Our options by the names that other programs give them.
 OTHER_WORDS = {
     **dict.fromkeys(("--gpus", "--num-gpus", "--accelerators", "--num-devices", "--workers"), "--devices"),
     **dict.fromkeys(("--out", "--outfile", "--save"), "--output"),
@@ -72,6 +72,7 @@ OTHER_WORDS = {
     **dict.fromkeys(("--microbatches", "--num-microbatches", "--chunks"), "--micro-batches"),
 }
 
+# Where a user reports an internal error.
 REPORT_TO = "the project's issue tracker"
 
 
@@ -79,9 +80,9 @@ class PlanGroup(TyperGroup):
     """Turns what a command raises into one sentence and an exit code."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        name, known = args[0], self.commands if ctx.parent is not None else {*COMMANDS, *GROUPS}
-        if name not in known and not name.startswith("-") and not ctx.resilient_parsing:
-            guess = did_you_mean(name, known)
+        name, names = args[0], self.commands if ctx.parent is not None else {*COMMANDS, *GROUPS}
+        if name not in names and not name.startswith("-") and not ctx.resilient_parsing:
+            guess = did_you_mean(name, names)
             raise UsageError(f"There is no command {show(name)}{guess}; `{ctx.command_path} --help` lists them.")
         return super().resolve_command(ctx, args)
 
@@ -146,7 +147,7 @@ def _say_internal(error: BaseException) -> int:
 
 
 def _tell_what_was_caught() -> None:
-    """A planner's failure costs that planner only and is one sentence in the result; here is where it happened."""
+    """Print where a planner failed: that costs only this planner, and a result has one sentence on it."""
     import logging
 
     logger = logging.getLogger("pipeplan")
@@ -159,7 +160,7 @@ def _say_compiling() -> None:
 
 
 def _forget_stdout() -> None:
-    """The reader has gone: what is still buffered goes nowhere, without a message at exit."""
+    """Drop what is still buffered for a reader that has gone, so that Python says nothing of it at exit."""
     try:
         sink = os.open(os.devnull, os.O_WRONLY)
         os.dup2(sink, sys.stdout.fileno())
@@ -169,7 +170,7 @@ def _forget_stdout() -> None:
 
 
 def build(loaded: Collection[str]) -> typer.Typer:
-    """The command line: all commands, or, where some are loaded, only those; of the others only the words are known."""
+    """The command line with the commands that are loaded, or, where none is, with all of them for the help page."""
     app = typer.Typer(
         name="plan",
         cls=PlanGroup,
@@ -213,14 +214,14 @@ def _loaded(module: str, function: str) -> Callable[..., None]:
 
 
 def _listed(module: str, function: str) -> Callable[..., None]:
-    """A line of the help page, which needs no more of a command than what its source says of it."""
+    """A command for the help page alone: its docstring is read from its source, and its module is not imported."""
     source = ast.parse(Path(__file__).with_name(f"{module}.py").read_text("utf-8"))
-    found = next(node for node in source.body if isinstance(node, ast.FunctionDef) and node.name == function)
+    definition = next(node for node in source.body if isinstance(node, ast.FunctionDef) and node.name == function)
 
     def command() -> None:
         raise AssertionError("this command was to be listed, not run")
 
-    command.__doc__ = ast.get_docstring(found)
+    command.__doc__ = ast.get_docstring(definition)
     return command
 
 
@@ -248,7 +249,7 @@ def _root(
 
 
 def _completed() -> list[str]:
-    """The whole words of a line that the shell wants to be completed, in the variables of typer's scripts."""
+    """The finished words of the line that the shell wants completed, from the variables of typer's scripts."""
     if "_PLAN_COMPLETE" not in os.environ:
         return []
     line = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS", "")
@@ -256,7 +257,7 @@ def _completed() -> list[str]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line; the exit code. Text that the terminal cannot show is escaped, never an error."""
+    """Run the command line, and return its exit code. Text that the terminal cannot show is escaped, never an error."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -266,9 +267,9 @@ def main(argv: list[str] | None = None) -> int:
     before_writing(hear_no_more)
     words = sys.argv[1:] if argv is None else argv
     say_in_json_lines("--progress=json" in words or ("--progress", "json") in pairwise(words))
-    asked = next((word for word in _completed() or words if not word.startswith("-")), "")
+    first_word = next((word for word in _completed() or words if not word.startswith("-")), "")
     try:
-        build({asked} & {*COMMANDS, *GROUPS})(args=words, prog_name="plan")
+        build({first_word} & {*COMMANDS, *GROUPS})(args=words, prog_name="plan")
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else int(done.code is not None)
     return OK

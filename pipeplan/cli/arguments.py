@@ -53,8 +53,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 
 # ---- how a profile or a table of layers becomes a problem ---------------------------------------------------
 
+# Names that are written here again, so that a help page imports no problem; a test compares them with the tables.
 PROFILE_KINDS = ("placement", "chain", "staging", "graph-pipeline", "training")
-# Written here again, so that a help page imports no problem; a test compares them with the tables.
 OPTIMIZERS = ("sgd", "adam", "adam-mixed")
 
 
@@ -79,7 +79,7 @@ PROFILE_OPTIONS = (
         "kind",
         str,
         metavar="KIND",
-        help="What to make of them; default: what fits.",
+        help="Kind of problem; default: what fits.",
     ),
     _profile_option(
         "optimizer",
@@ -97,7 +97,7 @@ PROFILE_OPTIONS = (
         "recompute",
         bool,
         "--recompute",
-        help="Recompute activations (stagings: where).",
+        help="Recompute, in stagings where it helps.",
     ),
     _profile_option("data_parallel", bool, "--data-parallel", help="Allow replicas of stages (staging)."),
     _profile_option(
@@ -112,8 +112,8 @@ PROFILE_OPTIONS = (
         Any,
         parser=_efficiency,
         metavar="SHARE",
-        help="What is left of the ideal speed where devices share a layer: 0.9, or by their number 2:0.97,4:0.93; "
-        "default: what they exchange takes the time of their links.",
+        help="Share of the ideal speed that is left where devices share a layer: 0.9, or by their number "
+        "2:0.97,4:0.93; default: what they exchange takes the time of their links.",
     ),
     _profile_option(
         "whole_layers",
@@ -122,7 +122,7 @@ PROFILE_OPTIONS = (
         help="Keep layers whole, the embedding with the first and the head with the last: every stage then holds a "
         "layer, as vLLM, SGLang and TensorRT-LLM need.",
     ),
-    _profile_option("bytes_per_parameter", float, help="Tables with a column parameters_count: the size of one."),
+    _profile_option("bytes_per_parameter", float, help="For tables with a column parameters_count: bytes of one."),
     _profile_option(
         "zero",
         int,
@@ -132,8 +132,8 @@ PROFILE_OPTIONS = (
     _profile_option(
         "replicas", int, help="Pipelines side by side that train the same weights (chains, with --zero)."
     ),
-    _profile_option("sequence", int, metavar="TOKENS", help="Tokens of a sample: packaged models."),
-    _profile_option("micro_batch", int, metavar="SAMPLES", help="Samples of a micro-batch: packaged models."),
+    _profile_option("sequence", int, metavar="TOKENS", help="For packaged models: tokens of a sample."),
+    _profile_option("micro_batch", int, metavar="SAMPLES", help="For packaged models: samples of a micro-batch."),
 )
 
 # Those that stand on every help page; the others are behind `--help-all`.
@@ -143,7 +143,7 @@ USUAL = ("kind", "optimizer", "zero", "recompute", "data_parallel", "tensor_para
 
 
 def _devices(text: str) -> dict[str, Any]:
-    """A number, or GPUs by name; the fields of the cluster."""
+    """The fields of the cluster for a number of devices, or for GPUs by name."""
     try:
         return {"devices": int(text)}
     except ValueError:
@@ -161,7 +161,7 @@ CLUSTER_OPTIONS = (
         Any,
         parser=_devices,
         metavar="N|GPUS",
-        help="Accelerators: 8, or of profiles 2xa100-80gb,2xt4.",
+        help="Accelerators: 8, or (profiles) 2xa100-80gb,2xt4.",
     ),
     _option("cpus", int, help="Number of CPUs."),
     _option(
@@ -206,10 +206,11 @@ CLUSTER_OPTIONS = (
 
 
 def _cluster(given: dict[str, Any]) -> Cluster:
+    """The cluster of the options that were given."""
     devices = given.pop("devices", None)
     given |= devices if isinstance(devices, dict) else devices_given(devices)
     training = False if given.pop("inference", False) else None
-    profile = {known.name: given.pop(known.name) for known in PROFILE_OPTIONS if known.name in given}
+    profile = {option.name: given.pop(option.name) for option in PROFILE_OPTIONS if option.name in given}
     return Cluster(**given, training=training, profile=_profile_options(profile))
 
 
@@ -223,19 +224,19 @@ def _profile_options(given: dict[str, Any]) -> Any:
 
 
 def load_instance(text: str, on: Cluster) -> Problem:
-    """The problem in a file, or the packaged one of that name; what a profile became is said on stderr."""
+    """The problem in a file, or the packaged one of that name; notes on stderr say what a profile became."""
     return load_asked(text, on)[0]
 
 
 def load_asked(text: str, on: Cluster) -> tuple[Problem, Asked]:
-    """The problem, and what was asked for, which a result keeps."""
+    """The problem, and what the user asked for, which a result keeps."""
     lowered, asked = load_lowered(text, on)
     return lowered.problem, asked
 
 
 def load_lowered(text: str, on: Cluster) -> tuple[Lowered, Asked]:
     """The problem with what is known of the profile that it was made of, and what was asked for."""
-    for note in _without_unit(text, on):  # the problem may be refused for what it is about
+    for note in _without_unit(text, on):  # before loading, which may fail for the very reason that the note gives
         say_note(note)
     lowered = load_with_notes(text, on)
     for note in lowered.notes:
@@ -243,14 +244,17 @@ def load_lowered(text: str, on: Cluster) -> tuple[Lowered, Asked]:
     return lowered, Asked("-" if text == STDIN else text, on.to_json(), lowered.notes)
 
 
-# Bytes. Nobody means a device for a network to have less memory; only small examples count in single bytes.
+# Bytes: nobody means a device for a network to have less memory; only small examples count in single bytes.
 FEW = 1e6
 
 
 def _without_unit(text: str, on: Cluster) -> Iterator[str]:
-    """A number alone counts bytes, which hardly anybody means."""
-    few = {"--memory": (on.memory_bytes, "bytes", "GB"), "--bandwidth": (on.bandwidth, "bytes a second", "GB/s")}
-    for flag, (amount, meant, unit) in few.items():
+    """Notes on numbers without a unit, which count bytes, where hardly anybody can mean so few of them."""
+    amounts = {
+        "--memory": (on.memory_bytes, "bytes", "GB"),
+        "--bandwidth": (on.bandwidth, "bytes a second", "GB/s"),
+    }
+    for flag, (amount, meant, unit) in amounts.items():
         if amount is not None and amount < FEW and (holds_profile(text) or _has_much(text, on)):
             yield (
                 f"{flag} {amount:g} means {amount:g} {meant}; "
@@ -262,10 +266,10 @@ def _has_much(text: str, on: Cluster) -> bool:
     """Has the instance itself so much memory that a few bytes cannot be meant?"""
     try:
         problem = load_with_notes(text, replace(on, memory_bytes=None)).problem
-    except PipeplanError:  # said where it is loaded as it was asked for
+    except PipeplanError:  # the error is shown where the instance is loaded as it was asked for
         return False
-    own = getattr(problem, kind_of(problem).cluster.get("memory_bytes", ""), None)
-    return isinstance(own, int | float) and FEW <= own < math.inf  # schedules count in units of their own
+    memory = getattr(problem, kind_of(problem).cluster.get("memory_bytes", ""), None)
+    return isinstance(memory, int | float) and FEW <= memory < math.inf  # schedules count in units of their own
 
 
 def load_for(plan: str, text: str, on: Cluster) -> Problem:
@@ -297,7 +301,6 @@ def cluster_for(path: str, on: Cluster) -> Cluster:
         raise error.in_file(path) from None
 
 
-# Gives a command the options of the cluster, which arrive together as its argument `on`.
 # Options that only `--help-all` lists in commands that take a cluster, which have many.
 RARE = (
     *("cpus", "cpu_slowdown", "inference", "exact_batches", "time_unit"),
@@ -306,6 +309,7 @@ RARE = (
     *("warm_start", "log", "progress", "export_model"),
 )
 
+# Gives a command the options of the cluster, which arrive together as its argument `on`.
 _with_options_of_cluster = shared("on", CLUSTER_OPTIONS, _cluster)
 
 
@@ -319,7 +323,7 @@ BESIDE_METHODS = tuple(o.name for o in CLUSTER_OPTIONS if o.name != "micro_batch
 
 
 def with_micro_batch(text: str | None, on: Cluster, own: dict[str, Any]) -> tuple[Cluster, dict[str, Any]]:
-    """The samples of a micro-batch as what a profile is made for, where its problem is no graph pipeline."""
+    """Take --micro-batch as an option of the profile, and not of the method, unless it makes a graph pipeline."""
     if text is None or "micro_batch" not in own or not holds_profile(text):
         return on, own
     if load_with_notes(text, on).problem.kind == "graph-pipeline":
@@ -335,7 +339,7 @@ def with_micro_batch(text: str | None, on: Cluster, own: dict[str, Any]) -> tupl
 
 
 def writable(context: typer.Context, parameter: typer.CallbackParam, path: str | None) -> str | None:
-    """Refuse a path that cannot be written before the work is done, not after it; say it when it was written."""
+    """Refuse a path that cannot be written before the work is done, not after it; at the end say what was written."""
     if path is not None and not context.resilient_parsing:
         name = parameter.opts[0] if parameter.opts[0].startswith("-") else str(parameter.metavar)
         _check_output(name, path, Path(path).parent)
@@ -368,10 +372,10 @@ def watch(context: typer.Context, path: str) -> None:
 def _state(path: str) -> tuple[int, ...] | None:
     """What changes whenever a file is written; None where there is no file, or a terminal or a pipe in its place."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except (OSError, ValueError):
         return None
-    return (found.st_ino, found.st_mtime_ns, found.st_size) if stat.S_ISREG(found.st_mode) else None
+    return (status.st_ino, status.st_mtime_ns, status.st_size) if stat.S_ISREG(status.st_mode) else None
 
 
 def drawable(context: typer.Context, parameter: typer.CallbackParam, path: str | None) -> str | None:
@@ -404,6 +408,6 @@ def _known_mode(mode: str | None) -> str | None:
 
 
 def progress(help: str, panel: str | None = None) -> Any:
-    """The option of everything that takes a while."""
+    """The option --progress of commands that take a while."""
     modes = "|".join(PROGRESS_MODES)
     return typer.Option("--progress", metavar=modes, help=help, rich_help_panel=panel, callback=_known_mode)

@@ -70,7 +70,7 @@ _Parquet = Annotated[bool, _where("--parquet", help="Write runs.parquet as well.
 
 
 # Options of the cluster that have one value in a whole comparison.
-COMMON = [known for known in CLUSTER_OPTIONS if known.name not in ("devices", "memory_bytes")]
+COMMON = [option for option in CLUSTER_OPTIONS if option.name not in ("devices", "memory_bytes")]
 
 
 @with_usual_help(*RARE)
@@ -137,7 +137,7 @@ def command(
 
 
 def _cite(suite: Suite, workloads: Path | None) -> None:
-    """What a paper with this comparison has to name; the solvers are known after the runs, and in references.bib."""
+    """Print BibTeX of what a paper has to name; solvers are known only after the runs, which write references.bib."""
     from ..formulations.papers import bibliography
     from ..show.comparison import cited
     from ..studies.compare.comparison import Comparison
@@ -187,7 +187,7 @@ def _own_suite(
 
 
 def _known_suite(name: str, quick: bool, limits: dict[str, Any]) -> Suite:
-    """Limits of the command line hold for every method of the suite."""
+    """The suite of this name or file; limits of the command line hold for every method of it."""
     from dataclasses import replace
 
     from ..studies.compare.suite_file import load_suite
@@ -198,22 +198,22 @@ def _known_suite(name: str, quick: bool, limits: dict[str, Any]) -> Suite:
 
 
 def _settings(devices: list[int] | None, memory: list[str] | None, common: dict[str, Any]) -> tuple[Setting, ...]:
-    """Every number of devices with every memory."""
+    """The settings: every number of devices with every memory."""
     from ..studies.compare.suite import Setting
 
     settings = []
     no_choice: list[None] = [None]
     for count in devices or no_choice:
         for text in memory or no_choice:
-            own: dict[str, object] = dict(common)
+            cluster: dict[str, object] = dict(common)
             words = []
             if count is not None:
-                own["devices"] = count
+                cluster["devices"] = count
                 words.append(f"{count} devices")
             if text is not None:
-                own["memory_bytes"] = quantities.size_or_none(text)
+                cluster["memory_bytes"] = quantities.size_or_none(text)
                 words.append("no memory limit" if text == "none" else text)
-            settings.append(Setting(", ".join(words), own))
+            settings.append(Setting(", ".join(words), cluster))
     return tuple(settings)
 
 

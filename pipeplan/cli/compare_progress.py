@@ -1,4 +1,4 @@
-"""Progress of a comparison on stderr: one line a finished run."""
+"""Progress of a comparison on stderr: a line for each finished run."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 
 class Lines:
-    """Lines on stderr for each run that ends: how many have ended of how many, the result, its time, and the time
-    left."""
+    """A line on stderr for each run that ends: how many of all have ended, the result, its time, and the time left."""
 
     def __init__(self) -> None:
         self.started = time.monotonic()

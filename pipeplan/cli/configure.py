@@ -1,4 +1,4 @@
-"""`plan configure`: the fastest configuration of a training framework, and what a given one holds and takes."""
+"""`plan configure`: the fastest configuration of a training framework, or the memory and time of given ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FRAMEWORKS, PRECISIONS = ("megatron", "torchtitan", "deepspeed"), ("bf16", "fp16", "fp8")
 MODEL, CLUSTER, SCOPE, RUNS = "Model and batch", "Cluster", "Scope", "Measured runs"
 OUTPUT = "Output"
-# The largest error of a fit that is taken: an error of times is below the whole.
+# The largest error that is taken from a fit: errors must be below 1.
 MOST_ERROR = 0.9
 
 _model, _cluster, _scope, _runs = (
@@ -66,16 +66,16 @@ PROBLEM_OPTIONS = (
     ),
     _model("sequence", int, help="Tokens of a sequence."),
     _model("batch", int, help="Sequences between two updates."),
-    _model("layers", int, help="Cut or lengthen the model to so many layers."),
-    _model("dense_layers", int, help="With experts: so many layers come first that have none."),
+    _model("layers", int, help="Cut or lengthen the model to this number of layers."),
+    _model("dense_layers", int, help="With experts: number of first layers that have none."),
     _model("precision", str, metavar="|".join(PRECISIONS), help="Number format; default: bf16."),
     _model(
         "framework",
         str,
         metavar="NAME",
-        help="What is to run it: megatron, torchtitan or deepspeed; default: megatron.",
+        help="Framework that is to run it: megatron, torchtitan or deepspeed; default: megatron.",
     ),
-    _model("no_flash_attention", bool, "--no-flash-attention", help="The matrix of attention is kept."),
+    _model("no_flash_attention", bool, "--no-flash-attention", help="Attention keeps its matrix of scores."),
     _model(
         "no_sequence_parallel",
         bool,
@@ -92,8 +92,8 @@ PROBLEM_OPTIONS = (
     ),
 )
 SCOPE_OPTIONS = (
-    _scope("fix", list[str], metavar="KEY=VALUE", help="Consider only such configurations; repeatable."),
-    _scope("forbid", list[str], metavar="KEY=VALUE", help="Consider no such configuration; repeatable."),
+    _scope("fix", list[str], metavar="KEY=VALUE", help="Consider only configurations with this value; repeatable."),
+    _scope("forbid", list[str], metavar="KEY=VALUE", help="Consider no configuration with this value; repeatable."),
     _scope(
         "error",
         float,
@@ -126,6 +126,7 @@ RUN_OPTIONS = (
         help="Write the fitted efficiencies, for --efficiencies.",
     ),
 )
+# The options of the command line by the names of the problem's fields.
 FIELDS = {
     name: flag_of(name)
     for name in ("devices", "levels", "batch", "sequence", "precision", "framework", "layers", "dense_layers")
@@ -145,7 +146,7 @@ _Judge = Annotated[
     typer.Option(
         "--judge",
         metavar="WORDS",
-        help='What one configuration holds and takes: "tensor=4 pipeline=2", or a framework\'s flags; repeatable.',
+        help='Memory and time of one configuration: "tensor=4 pipeline=2", or a framework\'s flags; repeatable.',
     ),
 ]
 _WhyNot = Annotated[
@@ -210,11 +211,11 @@ def command(
     asked = _asked(scope)
     if runs.get("efficiencies") is not None:
         problem, asked = _with_saved(problem, asked, scope, runs["efficiencies"])
-    known, before = problem, asked
+    problem_before, asked_before = problem, asked
     fit = _fitted(problem, runs["measured"]) if runs.get("measured") else None
     if fit is not None:
         problem, asked = _with_fit(problem, asked, scope, fit)
-        before = _without_fit(before, scope, fit)
+        asked_before = _without_fit(asked_before, scope, fit)
     if fit is not None and runs.get("fit_output") is not None:
         from ..planners.training.measured import save_fit
 
@@ -230,8 +231,9 @@ def command(
     wanted = not judged or why_not or output is not None or cross_check
     begun = now()
     report = _search(problem, asked, limits, progress) if wanted else None
-    unmeasured = _search(known, before, limits, progress) if fit is not None and wanted else None
-    answer = Answer(problem, asked, judged, report, fit, unmeasured, None if fit is None else before.error)
+    unmeasured = _search(problem_before, asked_before, limits, progress) if fit is not None and wanted else None
+    error_before = None if fit is None else asked_before.error
+    answer = Answer(problem, asked, judged, report, fit, unmeasured, error_before)
     seconds = now() - begun
     if cross_check:
         answer = _cross_checked(answer, seconds, limits)
@@ -273,18 +275,20 @@ def _save(answer: Answer, seconds: float, time_limit_s: float | None, path: str)
 
 
 def _exit_code(answer: Answer, time_limit_s: float | None) -> int:
-    """The exit code of a search by its answer, else by what was judged; without a time limit only a signal ends
-    a search early."""
+    """The exit code by the answer of a search, else by what was judged.
+
+    Without a time limit only a signal ends a search early.
+    """
     if answer.contradicted:
         return REJECTED
     if answer.report is not None:
         interrupted = not answer.report.finished and time_limit_s is None and not answer.listed
         return OK if answer.best is not None else INTERRUPTED if interrupted else NO_PLAN
-    return OK if any(own.fits != "no" for own in answer.judged) else NO_PLAN
+    return OK if any(judgement.fits != "no" for judgement in answer.judged) else NO_PLAN
 
 
 def _problem(model: str | None, given: Mapping[str, Any]) -> TrainingProblem:
-    """What was given, by the names of the options where something is wrong with it."""
+    """The problem that was asked for; errors name the options of the command line."""
     if model is None:
         from ..instances.training.known_models import MODELS
 
@@ -294,9 +298,9 @@ def _problem(model: str | None, given: Mapping[str, Any]) -> TrainingProblem:
     for name, example in (("devices", "64xh100-80gb"), ("sequence", "8192"), ("batch", "256")):
         if given.get(name) is None:
             raise UsageError(f"{flag_of(name)} is missing; give it, as in {flag_of(name)} {example}.")
-    for name, known in (("framework", FRAMEWORKS), ("precision", PRECISIONS)):
+    for name, choices in (("framework", FRAMEWORKS), ("precision", PRECISIONS)):
         if name in given:
-            one_of(flag_of(name), given[name], known)
+            one_of(flag_of(name), given[name], choices)
     from ..instances.training.build import problem_of
 
     facts = dict(given)
@@ -370,13 +374,13 @@ def _with_fit(
     error, memory = (fit.error, fit.memory_error) if isinstance(fit, Saved) else (fit.eps, fit.memory_eps)
     if error is not None and "error" not in scope:
         asked = replace(asked, error=min(error, MOST_ERROR))
-    if memory is not None and "memory_error" not in scope:  # few peaks that are right promise little
+    if memory is not None and "memory_error" not in scope:  # a few right peaks are no reason for less than usual
         asked = replace(asked, memory_error=min(max(asked.memory_error, memory), MOST_ERROR))
     return with_fit(problem, fit), asked
 
 
 def _without_fit(asked: Asked, scope: Mapping[str, Any], fit: Fitted) -> Asked:
-    """What the list had to allow for before: the error of all runs, where it is more than usual."""
+    """What was asked, with the error that a list without the fit allows for: that of all runs, if more than usual."""
     error = fit.eps_before
     if error is None or "error" in scope:
         return asked
@@ -389,6 +393,3 @@ def _with_saved(
     from ..planners.training.measured import saved_fit
 
     return _with_fit(problem, asked, scope, saved_fit(path, problem))
-
-
-# ---- the search ----------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ def command(
 ) -> None:
     """Write an interactive page: sliders for a pipeline; its time, timeline and memory change at once.
 
-    The file needs no network and no installation. What is set stands in the page's address, so that it can be shared.
+    The file needs no network and no installation. The page's address holds what is set, so that it can be shared.
     """
     from ..instances.base.json_file import write_text_atomically
     from ..show.page.explore_page import explore_page

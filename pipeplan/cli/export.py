@@ -28,8 +28,8 @@ _Profile = Annotated[
     str | None,
     input_file(
         "PROFILE",
-        "The profile or table that it was planned from, of a schedule or a configuration its problem; none: nodes are "
-        "modules, or a result brings its problem along.",
+        "The profile or table that was planned, or the problem of a schedule or a configuration; default: nodes are "
+        "named like modules, or the result brings its problem along.",
     ),
 ]
 _To = Annotated[
@@ -53,23 +53,23 @@ OPTIONS = (
         "rename",
         list[str],
         metavar="FILE|OLD=NEW",
-        help="Names of modules in the own model of torch, torchtitan or accelerate; may be repeated.",
+        help="For torch, torchtitan and accelerate: names of modules in the framework's own model; repeatable.",
     ),
     option(
         "micro_batches",
         int,
         metavar="N",
-        help="For torch and torchtitan: also write schedule.csv, the order of all passes of so many.",
+        help="For torch and torchtitan: also write schedule.csv, the order of all passes of N micro-batches.",
     ),
-    option("megatron_legacy", bool, "--megatron-legacy", help="The two options of versions without layouts."),
-    option("torchtitan_legacy", bool, "--torchtitan-legacy", help="The split points of earlier versions."),
+    option("megatron_legacy", bool, "--megatron-legacy", help="Write the two options of versions without layouts."),
+    option("torchtitan_legacy", bool, "--torchtitan-legacy", help="Write the split points of earlier versions."),
     option(
         "inference",
         bool,
         "--inference",
-        help="It was planned for inference: a table needs no backward passes.",
+        help="The plan is for inference: a table needs no backward passes.",
     ),
-    option("bytes_per_parameter", float, help="Tables with a column parameters_count: the size of one."),
+    option("bytes_per_parameter", float, help="For tables with a column parameters_count: bytes of one."),
 )
 
 
@@ -164,7 +164,7 @@ def _read_profile(path: str | None, words: Mapping[str, Any]) -> Profile | None:
 
 
 def _write(exported: Exported, path: str) -> None:
-    """The one file under that name, or all of them in that folder."""
+    """Write the one file under that name, or all of them into that folder."""
     from ..instances.base.json_file import write_text_atomically
 
     folder = Path(path).is_dir() or path.endswith(os.sep)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -21,12 +21,9 @@ from . import quantities
 from .arguments import Json, output_file
 from .signatures import option, with_options
 
-if TYPE_CHECKING:
-    pass
-
 
 def known_facts(known: KnownChain) -> dict[str, Any]:
-    """Source, the allocation that belongs to the chain, and answers, as far as there are any."""
+    """The source of the chain, its allocation where it has one, and the answers that are known."""
     facts: dict[str, Any] = {"source": known.source}
     if known.allocation is not None:
         facts["allocation"] = ",".join(map(str, known.allocation))

@@ -1,4 +1,4 @@
-"""The commands of `plan import`: what others wrote as a profile, and a layout as a plan; one table of their options."""
+"""The commands of `plan import`: they make profiles of what others wrote, and plans of layouts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OPTIONS = (
     option("batch", int, default=1, metavar="SAMPLES", help="Samples of a micro-batch."),
     option("sequence", int, metavar="TOKENS", help="Tokens of a sample, for models that read text."),
     option("dtype", str, default="bfloat16", metavar="bfloat16|float16|float32", help="Type of the weights."),
-    option("bytes_per_parameter", float, help="Of a table with a column parameters_count: the size of one."),
+    option("bytes_per_parameter", float, help="For tables with a column parameters_count: bytes of one."),
     option("hardware", str, metavar="NAME", help="Calculate times for this device: h100-80gb."),
     option("measure", bool, default=False, flag="--measure", help="Measure real passes on this machine instead."),
     option("repeats", int, default=10, help="Passes that are measured; their median counts."),
@@ -55,8 +55,8 @@ OPTIONS = (
         str,
         default="block",
         metavar="block|module|op|share:X",
-        help="What a node is: the outermost numbered module, the innermost, an operation; of PyTorch models share:0.1 "
-        "divides modules while they hold more of the floating-point operations.",
+        help="What a node is: the outermost numbered module, the innermost module, or an operation; of PyTorch models "
+        "share:0.1 divides modules while they hold more than this share of the floating-point operations.",
     ),
     option(
         "micro_batch",
@@ -64,9 +64,9 @@ OPTIONS = (
         parser=_sizes,
         metavar="SAMPLES",
         help="Samples of a micro-batch, which the function takes as its argument micro_batch; 4,1,2,8 makes curves of "
-        "times, and all other amounts are of the first.",
+        "times, and all other amounts are those of the first.",
     ),
-    option("efficiency", float, help="Share of its peak that the device reaches; default: its own."),
+    option("efficiency", float, help="Share of its peak that the device reaches; default: the device's own."),
     option(
         "kernel_start_s",
         float,
@@ -116,7 +116,7 @@ def _arguments(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """Names of inputs may hold anything but the sizes behind the last sign."""
+    """An input and its sizes, which follow the last equals sign: names of inputs may hold further ones."""
     name, _, sizes = text.rpartition("=")
     numbers = _numbers_in(sizes)
     if not name or numbers is None:
@@ -125,11 +125,14 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 with_arguments = shared("arguments", OPTIONS, _arguments)
-# Samples of a micro-batch where the file does not say.
+# Samples of a micro-batch, for files that do not state them.
 MicroBatch = Annotated[
     int | None,
     typer.Option(
-        "--micro-batch", metavar="SAMPLES", help="Samples that the amounts of the file are of.", show_default=False
+        "--micro-batch",
+        metavar="SAMPLES",
+        help="Samples for which the file states its amounts.",
+        show_default=False,
     ),
 ]
 
@@ -149,7 +152,7 @@ def table(
     arguments: dict[str, Any],
     json: Json = False,
 ) -> None:
-    """Make a profile of a table of layers: one row a layer, units in the header.
+    """Make a profile of a table of layers: a row for each layer, units in the header.
 
     The columns are layer, forward, backward, parameters, activation (saved for the backward pass) and output (sent on),
     with their units, and depends_on and count if wanted: see --template. Commands that take an INSTANCE take the table,
@@ -266,14 +269,14 @@ def hf(
     check_output(output, json)
     if traces_what_is_known(config, **arguments):
         say_note(
-            "looking at every operation with torch; --no-trace calculates from the shapes, in moments; its nodes and "
-            "times are others"
+            "looking at every operation with torch; --no-trace calculates from the shapes, in moments, with other "
+            "nodes and times"
         )
     profile = import_hf(config, **arguments)
     if arguments.get("trace") is None and profile.source.get("how") != "torch-export":
         say_note(
             "calculated from the shapes in the configuration, since torch or transformers is not installed; --trace "
-            "looks at every operation with them; its nodes and times are others"
+            "looks at every operation with them, and gives other nodes and times"
         )
     hand_over(profile, output, json)
 
@@ -297,7 +300,7 @@ def onnx(
 
 
 def check_output(output: str | None, json: bool, remedy: str = WRITE_PROFILE) -> None:
-    """Before the work, not after it."""
+    """Refuse before the work, not after it, where the answer has no place to go."""
     if output is None and not json:
         raise UsageError(remedy)
 
@@ -323,8 +326,8 @@ def hand_over(profile: Profile, output: str | None, json: bool, summary: str | N
 
 
 def _summary(profile: Profile) -> str:
-    second = {name for _, name in profile.tied}
-    size = sum(size for node in profile.nodes for name, size in node.parameters.items() if name not in second)
+    copies = {name for _, name in profile.tied}
+    size = sum(size for node in profile.nodes for name, size in node.parameters.items() if name not in copies)
     passes = "forward and backward passes" if profile.training else "inference"
     return (
         f"a profile of {len(profile.nodes)} nodes with {quantities.in_bytes(size)} of parameters, {passes}, "
@@ -382,6 +385,6 @@ def megatron(
 
 
 def _is_path(text: str) -> bool:
-    """A file, or what looks like one: no layout has a slash or an ending."""
+    """Is the text a file, or does it look like one? No layout has a slash or an ending."""
     looks_like_one = "--" not in text and (os.sep in text or os.path.splitext(text)[1][1:].isalpha())
     return looks_like_one or os.path.isfile(text)

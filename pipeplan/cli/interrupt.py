@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+# The signals that end a search.
 HEARD = (signal.SIGINT, signal.SIGTERM)
 
 # At the third signal we no longer tidy up.
@@ -17,13 +18,15 @@ PATIENCE = 3
 # Seconds after which an interrupt that Python dropped is raised again.
 AGAIN_S = 0.05
 
+# Does this process run nothing but the command line?
 _alone = False
 _searching = False
+# Signals since the search began.
 _count = 0
 
 
 def in_own_process() -> None:
-    """Nothing comes after this command, so its signals are ours: from here on the first one is a KeyboardInterrupt."""
+    """Take the signals of a process that runs this command alone: from here on they raise KeyboardInterrupt."""
     global _alone
     _alone = True
     for number in _heard():
@@ -32,7 +35,7 @@ def in_own_process() -> None:
 
 
 def hear_no_more() -> None:
-    """Once a search has ended, or the first file is written, no signal disturbs what is shown and saved.
+    """Hear no signal once a search has ended or the first file is written: none disturbs what is shown and saved.
 
     While a search goes on its files are a journal, and a signal still ends the search.
     """
@@ -42,7 +45,7 @@ def hear_no_more() -> None:
 
 
 def wind_down() -> None:
-    """The exit code is decided. Python takes its handlers away when it ends; what is ignored stays ignored."""
+    """Ignore signals after the exit code is decided: Python drops handlers when it ends, and keeps what is ignored."""
     for number in HEARD:
         signal.signal(number, signal.SIG_IGN)
     # A KeyboardInterrupt that passed through code run from a string, as dataclasses and namedtuples do, makes Python
@@ -51,7 +54,7 @@ def wind_down() -> None:
 
 
 def _heard() -> list[signal.Signals]:
-    """What whoever started us had ignored stays ignored: a Ctrl-C is not meant for a script's job in the background."""
+    """The signals that our parent does not ignore: a Ctrl-C is not meant for a script's job in the background."""
     return [number for number in HEARD if signal.getsignal(number) != signal.SIG_IGN]
 
 
@@ -60,7 +63,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _again(dropped: sys.UnraisableHookArgs) -> None:
-    """Python drops what is raised where nobody can catch it, as in a finaliser; an interrupt is not to be lost."""
+    """Send an interrupt again that Python dropped, as it does with all that a finaliser raises."""
     global _count
     if dropped.exc_type is not KeyboardInterrupt:
         sys.__unraisablehook__(dropped)

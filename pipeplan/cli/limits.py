@@ -80,14 +80,14 @@ def limits_for(problem: Problem | None, given: Mapping[str, Any], **more: Any) -
     """The limits, checked; an absolute gap is turned into the problem's unit of time."""
     try:
         gap = given.get("abs_gap")
-        known = {} if gap is None or problem is None else {"abs_gap": in_unit_of(problem, gap)}
-        return SolveOptions(**{**given, **known, **more})
+        in_unit = {} if gap is None or problem is None else {"abs_gap": in_unit_of(problem, gap)}
+        return SolveOptions(**{**given, **in_unit, **more})
     except InputError as error:
         raise error.renamed(FLAGS) from None
 
 
 def in_unit_of(problem: Problem, gap: TimeGap) -> float:
-    """The gap as a number."""
+    """The gap as a number in the problem's unit of time."""
     unit = problem.time_unit
     if gap.unit in ("", unit):
         return gap.amount

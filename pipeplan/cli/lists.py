@@ -1,4 +1,4 @@
-"""`plan instances | formulations | planners | solvers`: what there is."""
+"""`plan instances | formulations | planners | solvers`: the commands that list what there is."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Name = Annotated[str | None, typer.Argument(metavar="NAME", help="Show this one
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """Methods of ours and of other packages."""
+    """One sort of methods, ours and those of other packages."""
 
     what: str
     ours: Mapping[str, Entry]
@@ -42,7 +42,7 @@ class _Table:
         return entry
 
     def all(self) -> Iterator[Entry]:
-        """Plug-ins last; one that cannot be loaded costs a note."""
+        """All methods, plug-ins last; a plug-in that cannot be loaded is left out with a note."""
         from ..formulations.plugins import PluginError, installed
 
         yield from self.ours.values()
@@ -87,17 +87,17 @@ def instances(json: Json = False) -> None:
 
 def _profile_row(name: str) -> dict[str, Any]:
     profile = load_packaged_profile(name)
-    held = sum(node.parameter_bytes for node in profile.nodes) - profile.tied_bytes
+    parameter_bytes = sum(node.parameter_bytes for node in profile.nodes) - profile.tied_bytes
     return {
         "kind": "profile",
         "name": name,
         "nodes": len(profile.nodes),
-        "parameters": size(held),
+        "parameters": size(parameter_bytes),
         "made of": setting_of(profile),
     }
 
 
-# In terminals with at least so many columns a sentence fits beside the numbers; in others it goes below them.
+# Columns of a terminal in which a sentence fits beside the numbers; in narrower ones it goes below them.
 WIDE = 120
 
 
@@ -152,7 +152,7 @@ WITHOUT: Mapping[str, str] = {
 
 
 def _solver_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a solver cannot do is shorter, and more to the point, than what it can."""
+    """A solver with what it cannot do, which is shorter and more to the point than what it can."""
     lacks = [WITHOUT.get(name, name) for name, able in row["capabilities"].items() if not able]
     version = (row["version"] or "unknown") if row["available"] else "not installed"
     return {

@@ -34,24 +34,25 @@ from .solve import METHOD, OUTPUT, Progress
 if TYPE_CHECKING:
     from ..studies.memory import MemoryStudy
 
+# Seconds for all solves together, where the user gives no limit.
 TIME_LIMIT_S = 60.0
 
 _method = partial(typer.Option, metavar="NAME", rich_help_panel=METHOD, show_default=False)
 
-_Formulation = Annotated[str | None, _method("--formulation", help="For the values: a model.")]
-_Planner = Annotated[str | None, _method("--planner", help="For the values: a planner.")]
+_Formulation = Annotated[str | None, _method("--formulation", help="The model that finds the values.")]
+_Planner = Annotated[str | None, _method("--planner", help="The planner that finds the values.")]
 _Points = Annotated[
     int,
     typer.Option(
         "--points",
-        help="Amounts of memory for which the best value is sought; 0: only the least is.",
+        help="Amounts of memory for which the best value is sought; 0: only the least memory is.",
         min=0,
         max=1000,
     ),
 ]
 _Output = Annotated[str | None, output_file("Write the answer as JSON.", "--output", "-o", panel=OUTPUT)]
 _Picture = Annotated[
-    str | None, output_file("The curve as .svg or .png.", "--picture", panel=OUTPUT, check=drawable)
+    str | None, output_file("Draw the curve: .svg, .png or .pdf.", "--picture", panel=OUTPUT, check=drawable)
 ]
 
 
@@ -96,7 +97,7 @@ def command(
 
 
 def _tell(study: MemoryStudy, json: bool, output: str | None, picture: str | None) -> None:
-    """Save first: what follows may meet a closed pipe."""
+    """Save the answer, then print it: what is printed may meet a closed pipe."""
     if output is not None:
         from ..instances.base.json_file import write_json
 

@@ -28,7 +28,7 @@ _OF_PLUGINS = option(
 
 
 def with_method_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with one more option per declared one; those that were given arrive as `own`."""
+    """The command with every option that a method declares; those that were given arrive as `own`."""
     return with_options(command, "own", [*map(_parameter, _declared().values()), _OF_PLUGINS], _own)
 
 
@@ -42,14 +42,14 @@ def _declared() -> dict[str, OptionSpec]:
     specs: dict[str, OptionSpec] = {}
     for entry in all_methods():
         for spec in entry.options:
-            known = specs.get(spec.name, spec)
-            choices = tuple(dict.fromkeys(known.choices + spec.choices))
-            specs[spec.name] = replace(known, choices=choices)
+            first = specs.get(spec.name, spec)
+            choices = tuple(dict.fromkeys(first.choices + spec.choices))
+            specs[spec.name] = replace(first, choices=choices)
     return specs
 
 
 def _parameter(spec: OptionSpec) -> inspect.Parameter:
-    """Not listed among those of the command: what it does depends on the method, which lists it with its help."""
+    """A hidden option: what it does depends on the method, whose own list of options explains it."""
     return option(
         spec.name,
         _TYPES[spec.type],
@@ -61,7 +61,7 @@ def _parameter(spec: OptionSpec) -> inspect.Parameter:
 
 
 def _watched(context: typer.Context, path: str | None) -> str | None:
-    """Some of these files are written."""
+    """Say at the end if the file was written, as some of these files are."""
     if path is not None:
         watch(context, path)
     return path

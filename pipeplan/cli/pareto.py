@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 
 OUTPUT = "Output"
 _curves = partial(option, rich_help_panel="Curves")
+# The instance that is drawn where the user names none.
 EXAMPLE = "golden-4"
+# Options of the cluster without the memory, which most curves vary.
 CLUSTER_OPTIONS = ("devices", "bandwidth", "batch", "levels", *(option.name for option in PROFILE_OPTIONS))
 
 _Instance = Annotated[
@@ -50,7 +52,7 @@ _Instance = Annotated[
         "A chain, placement, staging, schedule or training: a file, - for standard input, or a packaged name.",
     ),
 ]
-# What only some kinds have a meaning for, under the names that their studies have for it.
+# Options that mean something for some kinds alone, under the names that their studies give them.
 CURVES = (
     _curves(
         "method",
@@ -181,7 +183,7 @@ def _write_page(answer: Curve, shown: ShownCurve, command: str, path: str) -> No
 
 
 def _answer(problem: Problem, ready: Callable[[Watch], Curve], progress: str | None, json: bool) -> Curve:
-    """The curve; where not even its ends are known, that is the answer."""
+    """The curve; where not even its ends are known, a note says so and the command ends."""
     from ..planners.run.solve import describe
     from ..studies.pareto.curve import NothingKnownError
     from ..studies.pareto.stored import SCHEMA

@@ -14,11 +14,12 @@ from ..show.console import clean, number
 if TYPE_CHECKING:
     from rich.live import Live
 
+# Seconds between two plain lines where no better plan comes.
 PLAIN_LINE_EVERY_S = 2.0
 
 
 class Reporter:
-    """Says nothing; the base of those that do. Records may come from several threads."""
+    """Reports nothing, and is the base of those that do. Records may come from several threads."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -103,7 +104,7 @@ def line(record: Progress) -> str:
 
 
 def reporter(mode: str | None) -> Reporter:
-    """`None` (nothing asked for) draws on a terminal and is silent elsewhere."""
+    """The reporter of a mode; None, where no mode is asked for, draws on a terminal and is silent elsewhere."""
     if mode == "json":
         return JsonLines()
     if mode != "none" and sys.stderr.isatty():

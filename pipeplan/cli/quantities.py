@@ -15,6 +15,8 @@ T = TypeVar("T")
 
 
 def _option(read: Callable[[str], T]) -> Callable[[str], T]:
+    """The reader as a parser of typer, for which a text that cannot be read is a mistake in the option."""
+
     @wraps(read)
     def parser(text: str) -> T:
         try:
@@ -41,7 +43,7 @@ short_time = _option(quantities.short_time)
 
 
 def in_bytes(amount: float) -> str:
-    """In the unit in which it is shortest."""
+    """The amount in the unit in which its text is shortest."""
     units = (
         (unit, factor) for unit, factor in quantities.BYTES.items() if unit and (amount >= factor or unit == "B")
     )

@@ -1,4 +1,4 @@
-"""What `plan verify` and `plan show` share: the plan's file, and by which rules it is judged."""
+"""What commands share that read a plan: its file, and the rules by which it is judged."""
 
 from __future__ import annotations
 
@@ -108,14 +108,14 @@ def read_case(problem: Problem, path: str, given: Mapping[str, Any]) -> Case:
 
 
 def _rules(problem: Problem, given: Mapping[str, Any], made_for: dict[str, Any]) -> Rules:
-    """What the user says, else what the result was made for; of mere plans no contiguity is asked."""
+    """The rules that the user names, else those that the result was made for; a mere plan need not be contiguous."""
     from ..planners.run.choose import in_units_of
 
     choices = kind_of(problem).choices
     for name, value in given.items():
-        known = next((kind.choices[name] for kind in KINDS.values() if name in kind.choices), None)
-        if known is not None and name != "objective":
-            one_of(flag_of(name), value, known)
+        values = next((kind.choices[name] for kind in KINDS.values() if name in kind.choices), None)
+        if values is not None and name != "objective":
+            one_of(flag_of(name), value, values)
     if "objective" in given:
         if "objective" not in choices:
             raise UsageError(f"--objective says nothing about a {problem.kind} problem; drop it.")
@@ -136,14 +136,14 @@ def _rules(problem: Problem, given: Mapping[str, Any], made_for: dict[str, Any])
 
 
 def _made_for(path: str) -> dict[str, Any]:
-    """The problem's hash, contiguity and objective of a result file; nothing where the file is a mere plan."""
+    """The problem's hash and the rules in a result file; nothing where the file is a mere plan."""
     from ..instances.base.json_file import holds_json, read_json
 
     data = read_json(path) if holds_json(path) else None
     if not isinstance(data, dict) or "schema" not in data:
         return {}
     options, about = data.get("options"), data.get("problem")
-    known = {name: options[name] for name in RULE_NAMES if name in options} if isinstance(options, dict) else {}
+    facts = {name: options[name] for name in RULE_NAMES if name in options} if isinstance(options, dict) else {}
     if isinstance(about, dict) and "hash" in about:
-        known["hash"] = about["hash"]
-    return known
+        facts["hash"] = about["hash"]
+    return facts

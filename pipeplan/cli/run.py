@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..instances.registry import Plan
     from ..models.run.report import RunReport
 
+# Choices that are written here again, so that a help page imports nothing that runs plans.
 ENGINES = ("own", "torch")
 DEVICES = ("cpu", "cuda")
 COMPARISONS = ("even",)
@@ -71,7 +72,7 @@ OPTIONS = (
         default="2GB/s",
         parser=quantities.rate,
         metavar="RATE",
-        help="Between two processes, for the prediction.",
+        help="Bandwidth between two processes, for the prediction.",
     ),
     option(
         "measure",
@@ -86,7 +87,7 @@ OPTIONS = (
         default="10min",
         parser=quantities.duration,
         metavar="TIME",
-        help="For the whole run: 10min.",
+        help="Stop the whole run after this time: 10min.",
     ),
 )
 _Save = Annotated[
@@ -139,14 +140,14 @@ def _plan(path: str, profile: Profile) -> Plan:
     return load_plan(path)
 
 
-def _write(found: RunReport, save_profile: str | None, report: str | None) -> None:
+def _write(run_report: RunReport, save_profile: str | None, report: str | None) -> None:
     if save_profile is not None:
         from ..instances.base.json_file import write_json
         from ..instances.networks.profile.files import profile_to_json
 
-        write_json(save_profile, profile_to_json(found.profile))
+        write_json(save_profile, profile_to_json(run_report.profile))
     if report is not None:
         from ..instances.base.json_file import write_text_atomically
         from ..show.page.run_page import run_page
 
-        write_text_atomically(report, run_page(found))
+        write_text_atomically(report, run_page(run_report))

@@ -39,8 +39,7 @@ BLOCKS, METHOD = "Blocks", "Method"
 OBJECTIVES, SHAPES = ("makespan", "span", "period"), ("v",)
 # Relative difference of values that count as the same.
 SAME = 1e-9
-# Options of the cluster that mean the schedule in this command; results of tables that were planned with them name
-# them.
+# Options that here are about the schedule, not the cluster: a result of a table brings its cluster's own along.
 OWN = ("memory_bytes", "recompute")
 _block, _method = (partial(option, rich_help_panel=panel) for panel in (BLOCKS, METHOD))
 # The blocks of the schedule, under the names of arguments of `schedule_study`.
@@ -179,16 +178,16 @@ def _check_comparable(blocks: dict[str, Any], method: dict[str, Any], files: dic
 def _compare(problem: Any, plan: Any, blocks: dict[str, Any], limits: Any, *, json: bool) -> int:
     from ..studies.schedule_comparison import compare_schedules
 
-    found = compare_schedules(problem, plan, limits=limits, **blocks)
-    for note in found.notes:
+    comparison = compare_schedules(problem, plan, limits=limits, **blocks)
+    for note in comparison.notes:
         say_note(note)
     if json:
-        print_json(found.to_json())
+        print_json(comparison.to_json())
     else:
         from ..show.terminal.schedules import draw_comparison
 
-        draw_comparison(found)
-    return OK if found.best is not None else NO_PLAN
+        draw_comparison(comparison)
+    return OK if comparison.best is not None else NO_PLAN
 
 
 def _shares(text: str) -> float | tuple[float, ...]:

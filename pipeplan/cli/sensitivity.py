@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 STEPS = "Steps"
 AS_IN_SOLVE = "What to solve with, as in `plan solve`."
-# Options of the cluster that are questions of their own.
+# Options of the cluster that are questions of their own, with the words for an answer.
 IN_WORDS: Mapping[str, Callable[[Any], str]] = {
     "devices": lambda count: several(count, "device"),
     "cpus": lambda count: several(count, "CPU"),
@@ -96,8 +96,8 @@ def command(
     """Solve an instance again on slightly better clusters: what one more device, memory or bandwidth is worth.
 
     Options of the cluster are further questions, each alone and all together; where the instance itself has no
-    cluster, they are its own. Limits apply to each
-    solve. `plan planners NAME` and `plan formulations NAME` list the options of a method.
+    cluster, they are its own. Limits apply to each solve. `plan planners NAME` and `plan formulations NAME` list the
+    options of a method.
     """
     on, own = with_micro_batch(instance, on, own)
     problem, questions = _asked(instance, on)
@@ -159,26 +159,26 @@ def _of_levels(levels: Sequence[tuple[int, float]]) -> str:
 
 
 def _check_steps(more_memory: float, more_bandwidth: float) -> None:
-    """By the names that the command line has for them."""
+    """Refuse steps that are infinite or not above 0, by the names of the options."""
     for option, value in (("--more-memory", more_memory), ("--more-bandwidth", more_bandwidth)):
         if not 0 < value < math.inf:
             raise UsageError(f"{option} is {value:g}; give a finite number > 0.")
 
 
-def _tell(problem: Problem, found: Sensitivity, json: bool) -> None:
-    if found.interrupted:
+def _tell(problem: Problem, study: Sensitivity, json: bool) -> None:
+    if study.interrupted:
         say_note("interrupted: changes that are not listed were not tried")
-    for message in found.base.messages:
+    for message in study.base.messages:
         say_note(message)
     if json:
-        print_json(found.to_json())
+        print_json(study.to_json())
     else:
-        _draw(problem, found)
+        _draw(problem, study)
 
 
-def _draw(problem: Problem, found: Sensitivity) -> None:
+def _draw(problem: Problem, study: Sensitivity) -> None:
     from ..show.sensitivity import advice, lines
 
-    for line in (*lines(problem, found), advice(problem, found)):
+    for line in (*lines(problem, study), advice(problem, study)):
         if line:
             out().print(clean(line), soft_wrap=True)

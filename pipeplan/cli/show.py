@@ -69,8 +69,8 @@ def command(
     if json:
         from ..show.iteration import iteration_json
 
-        found = _latency(case)
-        latency = {} if found is None else {"latency": found.latency}
+        of_sample = _latency(case)
+        latency = {} if of_sample is None else {"latency": of_sample.latency}
         iteration = iteration_json(problem, None if violations else case.plan, samples)
         print_json({**report(case, violations), **latency, **iteration})
     else:
@@ -81,7 +81,7 @@ def command(
 
 
 def _names_no_cluster(on: Cluster) -> bool:
-    """--inference says something of a model alone, and so does the size of a parameter in a table."""
+    """Is no option of a cluster given? --inference and the size of a parameter are about the model alone."""
     sizes = ProfileOptions(bytes_per_parameter=on.profile.bytes_per_parameter) if on.profile else None
     return replace(on, training=None) == Cluster(profile=sizes)
 
@@ -111,13 +111,13 @@ def _show_instance(problem: Problem, json: bool) -> None:
 
 
 def _latency(case: Case) -> Any:
-    """The evaluation for one sample, of plans that have one whatever they are judged by."""
+    """The latency of one sample, whatever value the plan is judged by; None where the kind has no latency."""
     evaluate = shown_kind(case.problem).latency
     return None if evaluate is None else evaluate(case.problem, case.plan)
 
 
 def _seen(case: Case) -> PlanView | PipeplanError:
-    """What is shown of the plan, or why one without meaning cannot be; its violations decide the exit code."""
+    """What is shown of the plan, or the error that says why a plan without meaning cannot be shown."""
     from ..show.view import view_of
 
     try:
@@ -148,10 +148,10 @@ def _draw(
             if iteration is not None:
                 out().print(styled(iteration.in_words()))
         draw(seen, unrolled)
-        found = _latency(case) if "contiguity" in case.rules.to_options() else None
-        if found is not None:
+        of_sample = _latency(case) if "contiguity" in case.rules.to_options() else None
+        if of_sample is not None:
             unit = case.problem.time_unit
-            latency = f"none. {found.reason}" if found.latency is None else amount(found.latency, unit)
+            latency = f"none. {of_sample.reason}" if of_sample.latency is None else amount(of_sample.latency, unit)
             out().print(styled(f"latency of one sample: {latency}"))
     else:
         out().print(styled(f"the plan cannot be drawn. {seen}"))

@@ -1,5 +1,4 @@
-"""Options that several commands share, or that are known only from tables: put into a command's signature, from which
-typer makes its options."""
+"""Puts options that several commands share, or that only tables know, into a command's signature, as typer reads it."""
 
 from __future__ import annotations
 
@@ -20,9 +19,9 @@ def with_options(
     parameters: Iterable[inspect.Parameter],
     make: Callable[[dict[str, Any]], Any] = dict,
 ) -> Command:
-    """The command with further options in the place of its argument `bundle`, as which those that were given arrive.
+    """The command with further options in the place of its argument `bundle`.
 
-    `make` turns their values by name into what arrives.
+    The values that were given, by the names of the options, become that argument; `make` may turn them into another.
     """
     added = list(parameters)
 
@@ -44,8 +43,7 @@ def with_options(
 def shared(
     bundle: str, table: Iterable[inspect.Parameter], make: Callable[[dict[str, Any]], Any] = dict
 ) -> Callable[..., Callable[[Command], Command]]:
-    """Function from names of options to a decorator that gives them to a command; without names it gives the whole
-    table."""
+    """A function that makes decorators: they give a command the options with these names, or the whole table."""
     by_name = {parameter.name: parameter for parameter in table}
 
     def choose(*names: str) -> Callable[[Command], Command]:
@@ -57,7 +55,7 @@ def shared(
 def option(
     name: str, kind: Any, flag: str | None = None, default: Any = None, *, help: str, **facts: Any
 ) -> inspect.Parameter:
-    """A keyword of a command; `flag` where the command line has another word for it."""
+    """An option as a keyword of a command; `flag` is its name on the command line where that is another one."""
     info = typer.Option(flag or flag_of(name), show_default=default is not None, help=plain(help), **facts)
     annotation: Any = Annotated[kind | None, info] if default is None else Annotated[kind, info]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
@@ -91,7 +89,7 @@ def with_usual_help(*rare: str) -> Callable[[Command], Command]:
         ]
         signature = signature.replace(parameters=[*listed, _HELP_ALL])
         run.__signature__ = signature  # type: ignore[attr-defined]
-        run.__annotations__ = {name: found.annotation for name, found in signature.parameters.items()}
+        run.__annotations__ = {name: entry.annotation for name, entry in signature.parameters.items()}
         run.__doc__, run.__name__ = command.__doc__, command.__name__
         return run
 
@@ -104,8 +102,8 @@ def _is_option(parameter: inspect.Parameter) -> bool:
 
 def _show_all(context: typer.Context, parameter: typer.CallbackParam, wanted: bool) -> None:
     if wanted:
-        for known in context.command.params:
-            known.hidden = False  # type: ignore[attr-defined]
+        for other in context.command.params:
+            other.hidden = False  # type: ignore[attr-defined]
         typer.echo(context.get_help())
         raise typer.Exit
 

@@ -90,7 +90,7 @@ def _show(problem: Problem, simulation: Simulation, json: bool, picture: str | N
 
 
 def _say_what_is_broken(case: Case, simulation: Simulation) -> None:
-    """A simulation shows what comes of a plan, valid or not: it says so, where the plan or its schedule is not."""
+    """Note where the plan breaks a rule or its schedule the memory: a simulation shows what comes of any plan."""
     violations = case.violations()
     if violations:
         rest = f" (and {several(len(violations) - 1, 'more violation')})" if len(violations) > 1 else ""

@@ -156,7 +156,7 @@ def command(
         )
     result = replace(result, asked=asked)
     with part("showing"):
-        if output is not None:  # before anything else: what follows may meet a closed pipe
+        if output is not None:  # before anything is printed, which may meet a closed pipe
             from ..instances.files import save
 
             save(result, output)
@@ -184,8 +184,10 @@ def show_result(
     named: bool = False,
     lowered: Lowered | None = None,
 ) -> None:
-    """In the terminal, or its facts as JSON, and as a picture where that was asked for; `lowered`: the problem with the
-    profile that it was made of."""
+    """Show the result in the terminal, or its facts as JSON, and as a picture where that was asked for.
+
+    `named` tells the terminal to name the instance; `lowered` has the profile that the problem was made of.
+    """
     from ..show.view import view_of_result
 
     view = None if json and picture is None else view_of_result(problem, result)
@@ -211,7 +213,7 @@ def show_result(
 
 
 def _about_use(problem: Problem, result: Result, profile: Profile | None) -> Iterator[str]:
-    """Devices that the plan leaves over, and a framework that cannot run it."""
+    """Notes on devices that the plan leaves over, and on a framework that cannot run it."""
     from ..show.iteration import unused_devices
 
     assert result.plan is not None  # the caller has looked
@@ -250,7 +252,7 @@ PICTURES = (".svg", ".png", ".pdf")
 
 @contextmanager
 def pictured_table(problem: Problem, options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The options to plan with; what they let the planner write is drawn at the end."""
+    """The options to plan with; where --table names a picture, it is drawn at the end from the planner's numbers."""
     path = options.get("table")
     if path is None or Path(path).suffix.lower() not in PICTURES:
         yield dict(options)

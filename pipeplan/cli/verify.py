@@ -1,4 +1,4 @@
-"""`plan verify`: the referee's word on a plan, from its decisions alone."""
+"""`plan verify`: the referee's verdict on a plan, from its decisions alone."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def command(
 
 
 def _check_proof(problem: Problem, path: str, given: dict[str, Any], limits: dict[str, Any], json: bool) -> int:
-    """By the rules that the result was made for; what was found before Ctrl-C is not enough to say anything."""
+    """Prove a result's bound again, by the rules that it was made for; a search that Ctrl-C ends confirms nothing."""
     if given:
         raise UsageError("--proof goes by the rules that the result was made for; drop options of other rules.")
     from ..instances.stored_results import load_result
@@ -99,7 +99,7 @@ def report(case: Case, violations: tuple[Violation, ...]) -> dict[str, Any]:
 
 
 def _stage_order(case: Case) -> dict[str, Any]:
-    """Where there are rules of contiguity; other plans have none."""
+    """The order of the stages, for plans that have rules of contiguity."""
     order_of = kind_of(case.problem).stage_order
     if order_of is None or "contiguity" not in case.rules.to_options():
         return {}

@@ -1,4 +1,4 @@
-"""`plan warm-up`: machine code is made ahead."""
+"""`plan warm-up`: compile all inner loops ahead."""
 
 from __future__ import annotations
 

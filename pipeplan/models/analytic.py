@@ -1,7 +1,7 @@
 """What the nodes of a profile cost by calculation: operations, bytes, and times by the roofline rule.
 
-A pass takes the sum over its kernels, each with its start: an estimate for execution operation by operation, so kernels
-that are fused are faster.
+The time of a pass is the sum over its kernels, each with its start. That is an estimate for execution operation by
+operation; fused kernels are faster.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from .capture import Captured, module_path
 from .grouping import Grouped
 from .kernels import Trace
 
-# Share of the floating-point operations that copies of auxiliary operations may have.
+# Largest share of the floating-point operations that may be in auxiliary operations, which every stage repeats.
 MOST_AUXILIARY = 0.01
+# Largest share of them that may be inside torch.autocast, which hides operations from a profile.
 MOST_AUTOCAST = 0.1
 
 
@@ -51,8 +52,8 @@ def costs(seen: Trace, captured: Captured, grouped: Grouped, hardware: Hardware 
             else 0.0
         )
         cost = cost_of[node]
-        seen_here = cost.kernels_backward if kernel.backward else cost.kernels_forward
-        seen_here.append(Kernels(kernel.flops, kernel.moved_bytes, 1, kernel.element_bytes))
+        kernels = cost.kernels_backward if kernel.backward else cost.kernels_forward
+        kernels.append(Kernels(kernel.flops, kernel.moved_bytes, 1, kernel.element_bytes))
         if kernel.backward:
             cost.flops_backward += kernel.flops
             cost.backward_s += seconds
@@ -65,7 +66,7 @@ def costs(seen: Trace, captured: Captured, grouped: Grouped, hardware: Hardware 
 
 
 def _saved(seen: Trace, grouped: Grouped) -> dict[str, float]:
-    """Once per node: what two operations of one node keep of the same memory is kept once."""
+    """Bytes that each node keeps for its backward pass; memory that two of its operations keep counts once."""
     return {
         name: sum({key: size for op in ops for key, size in seen.saved.get(op.name, {}).items()}.values())
         for name, ops in grouped.nodes.items()
@@ -76,6 +77,7 @@ def _saved(seen: Trace, grouped: Grouped) -> dict[str, float]:
 
 
 def _refuse_heavy(seen: Trace, captured: Captured, grouped: Grouped) -> None:
+    """Refuse a model with much of its work in auxiliary operations or inside torch.autocast."""
     flops = seen.flops()
     total = sum(flops.values())
     _refuse_share(

@@ -26,7 +26,7 @@ from ..instances.base.errors import InputError, show
 from .export_errors import explained, refuse_unknown_sizes
 from .memory import attribute, tensors_in, written
 
-# Takes nothing; the model, and the positional and keyword arguments of one micro-batch.
+# A function without arguments. It returns the model, and the positional and keyword arguments of one micro-batch.
 Build = Callable[[], tuple[Any, tuple[Any, ...], dict[str, Any]]]
 
 # How the loss is chosen. None: the first scalar output that can be differentiated. "sum": the sum of the first output.
@@ -45,10 +45,10 @@ class Captured:
     """The arguments of one micro-batch by the names of the graph's placeholders, in their order."""
     training: bool
     loss: str | None
-    """The name of the value in the graph; None where nothing is trained."""
+    """The name of the loss in the graph; None where nothing is trained."""
     warnings: tuple[str, ...] = ()
     sha256: str = ""
-    """Hash of the graph's text with all sizes. Profiles keep it, since plans run on the same graph alone."""
+    """Hash of the graph's text with all sizes. Profiles keep it, since a plan runs only on the same graph."""
     mode: FakeTensorMode | None = field(default=None, repr=False)
     """Mode of a model without values, whose tensors have sizes and no memory; None where values are there."""
 
@@ -64,20 +64,20 @@ def capture(build: Build, *, training: bool = True, fake: bool = False, loss: st
     mode = FakeTensorMode(allow_non_fake_inputs=True) if fake else None
     model, args, kwargs = built(build, mode)
     model.train(training)
-    with _quiet(), _noting_what_is_lost() as lost, mode or nullcontext():
+    with _quiet(), _noting_what_is_lost() as notes, mode or nullcontext():
         graph = _plain(_exported(model, args, kwargs))
     refuse_unknown_sizes(graph)
     named = _named_inputs(graph, args, kwargs)
-    found = _loss_of(graph, loss) if training else None
+    loss_name = _loss_of(graph, loss) if training else None
     graph.recompile()
-    return Captured(graph, model, named, training, found, tuple(dict.fromkeys(lost)), _digest(graph), mode)
+    return Captured(graph, model, named, training, loss_name, tuple(dict.fromkeys(notes)), _digest(graph), mode)
 
 
 # ---- the user's function -------------------------------------------------------------------------------
 
 
 def built(build: Build, mode: FakeTensorMode | None) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
-    """What the function returns, checked; under a mode of fake tensors all of it is fake."""
+    """What the function returns, checked; under a mode of fake tensors all its tensors are fake."""
     if mode is None:
         return _checked(_called(build), _name_of(build))
     try:
@@ -86,7 +86,7 @@ def built(build: Build, mode: FakeTensorMode | None) -> tuple[torch.nn.Module, t
             made = build()
     except Exception:
         # Some constructors look at values (truncated normals draw until all fit), which fake tensors do not have.
-        # Operations on meta tensors do not look, and a mistake of the function's own comes a second time.
+        # Operations on meta tensors do not look at values, and a mistake in the function itself is raised again.
         with torch.device("meta"):
             made = _called(build)
     model, args, kwargs = _checked(made, _name_of(build))
@@ -133,11 +133,11 @@ def _is_done(value: torch.Tensor, mode: FakeTensorMode) -> bool:
 
 
 class Fakes:
-    """Tensors of the same sizes without memory, on the CPU; one for each, so that tied parameters stay tied."""
+    """Makes tensors of the same sizes without memory, on the CPU; one for each, so that tied parameters stay tied."""
 
     def __init__(self, mode: FakeTensorMode) -> None:
         self.mode = mode
-        # With the originals, which must live as long: a freed tensor's id is given to another.
+        # By the id of the original; the original is kept as well, since a freed tensor's id is given to another.
         self._made: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def __call__(self, value: Any) -> Any:
@@ -174,7 +174,7 @@ def _exported(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
 
 
 def _plain(module: fx.GraphModule) -> fx.GraphModule:
-    """Without checks of metadata and what nobody reads, and with flat inputs and outputs."""
+    """The graph without checks of metadata and values that nobody reads, and with flat inputs and outputs."""
     graph = module.graph
     for node in list(graph.nodes):
         if "_assert_tensor_metadata" in str(node.target) or node.target == "_guards_fn":
@@ -199,6 +199,7 @@ def outputs_of(graph: fx.GraphModule) -> list[fx.Node]:
 
 
 def _loss_of(graph: fx.GraphModule, loss: str | None) -> str:
+    """The name of the loss in the graph, to which the loss "sum" is added."""
     trained = _trained(graph)
     floats = [
         value
@@ -218,7 +219,7 @@ def _loss_of(graph: fx.GraphModule, loss: str | None) -> str:
 
 
 def _trained(graph: fx.GraphModule) -> set[fx.Node]:
-    """The values that a gradient of some parameter can come from."""
+    """The values from which a gradient can flow back to a parameter."""
     trained: set[fx.Node] = set()
     for node in graph.graph.nodes:
         if node.op == "get_attr":
@@ -232,7 +233,7 @@ def _trained(graph: fx.GraphModule) -> set[fx.Node]:
 
 
 def _cuts_off(node: fx.Node) -> bool:
-    """Does no gradient pass?"""
+    """Does the operation stop gradients?"""
     return node.target in (torch.ops.aten.detach.default, torch.ops.aten.detach_.default) or (
         "wrap_with_set_grad_enabled" in str(node.target) and node.args[0] is False
     )
@@ -249,11 +250,11 @@ def _summed(graph: fx.GraphModule, value: fx.Node) -> str:
 
 
 def module_path(node: fx.Node) -> str:
-    """The module whose code the operation is: `transformer.h.0.attn`; in the second call of `h` it is `h@1.0.attn`."""
+    """The module whose code the operation is, such as `h.0.attn`; in the second call of `h` it is `h@1.0.attn`."""
     path, plain, call = "", "", ""
     for key, (name, _) in (node.meta.get("nn_module_stack") or {}).items():
         number = str(key).partition("@")[2]
-        if plain and not name.startswith(plain + "."):  # a module of somewhere else
+        if plain and not name.startswith(plain + "."):  # not inside the module before: the path starts anew
             path, plain, call = "", "", ""
         path += name[len(plain) :] + (f"@{number}" if number and number != call else "")
         plain, call = name, number or call
@@ -280,7 +281,7 @@ def _lines(graph: fx.GraphModule) -> Iterator[str]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without torch's own lines on what goes wrong, which our sentence says; others are kept if all goes well."""
+    """Hides warnings and logs. What goes to stderr is shown at the end, or dropped for our own sentence on an error."""
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     said = io.StringIO()
@@ -295,7 +296,7 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _noting_what_is_lost() -> Iterator[list[str]]:
-    """Sentences on checkpoints, which the graph lacks, and on backward passes that were written by hand."""
+    """Collects sentences on checkpoints, which the graph lacks, and on backward passes that were written by hand."""
     said: list[str] = []
     apply = torch.autograd.Function.__dict__["apply"]
     generator = checkpointing._checkpoint_without_reentrant_generator

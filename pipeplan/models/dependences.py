@@ -28,32 +28,32 @@ class Dependences:
     buffer_updates: frozenset[fx.Node]
 
     def inputs_of(self, node: fx.Node) -> tuple[fx.Node, ...]:
-        """The operations that must have run before: those that it reads, and those that wrote there."""
+        """The operations that must run before this one: those that it reads, and those that write to what it reads."""
         return (*node.all_input_nodes, *self.hidden.get(node, ()))
 
 
 def dependences(graph: fx.GraphModule) -> Dependences:
     """The hidden dependences and the auxiliary operations of the graph."""
     memory = _Memory(graph)
-    plain = _depending(graph, memory, set())
-    # Memory that a dependent operation writes is no auxiliary: its maker goes with the writer.
+    dependent = _depending(graph, memory, set())
+    # An operation is not auxiliary where a dependent one writes into its memory: one node holds both.
     while True:
-        forced = {before for write, before in memory.pairs if write in plain and before not in plain}
+        forced = {before for write, before in memory.pairs if write in dependent and before not in dependent}
         if not forced:
             break
-        plain = _depending(graph, memory, plain | forced)
+        dependent = _depending(graph, memory, dependent | forced)
     operations = [node for node in graph.graph.nodes if node.op == "call_function"]
     return Dependences(
         hidden={node: tuple(writes) for node, writes in memory.hidden.items() if writes},
-        together=tuple(pair for pair in memory.pairs if pair[0] in plain),
-        auxiliary=frozenset(node for node in operations if node not in plain),
+        together=tuple(pair for pair in memory.pairs if pair[0] in dependent),
+        auxiliary=frozenset(node for node in operations if node not in dependent),
         buffer_updates=frozenset(memory.buffer_updates),
     )
 
 
-def _depending(graph: fx.GraphModule, memory: _Memory, known: set[fx.Node]) -> set[fx.Node]:
-    """Operations that read a parameter, are random or update a buffer, and all that depend on them."""
-    dependent = set(known)
+def _depending(graph: fx.GraphModule, memory: _Memory, forced: set[fx.Node]) -> set[fx.Node]:
+    """Operations that are forced, read a parameter, are random or update a buffer, and all that depend on them."""
+    dependent = set(forced)
     parameters = {node for node in graph.graph.nodes if is_parameter(graph, node)}
     for node in graph.graph.nodes:
         if node.op != "call_function" or node in dependent:
@@ -108,10 +108,10 @@ class _Memory:
         for storage in sorted(read):
             yield from self._writes.get(storage, ())
 
-    def _write(self, node: fx.Node, held: set[int]) -> None:
+    def _write(self, node: fx.Node, attributes: set[int]) -> None:
         for target in written(node):
             for storage in storages(target):
-                if storage in held:
+                if storage in attributes:
                     self.buffer_updates.add(node)
                 self.pairs += [(node, user) for user in self._users.get(storage, ()) if user is not node]
                 self._writes.setdefault(storage, []).append(node)

@@ -14,18 +14,19 @@ from torch.utils._pytree import tree_leaves
 
 from ..instances.base.errors import InputError
 
+# Folders of code that the user did not write.
 _TORCH = torch.__path__[0]
 _OURS = os.path.dirname(__file__)
 _PYTHON = sysconfig.get_paths()["stdlib"]
 
 
 def explained(error: Exception, model: torch.nn.Module) -> InputError:
-    """The exception of an export as an error of the model."""
+    """The exception of `torch.export` as an error that says what to change in the model, and where."""
     place = _place(error, model)
     text = str(error)
     if isinstance(error, GuardOnDataDependentSymNode) or "data-dependent" in text:
         problem = "branches on or takes sizes from the values of tensors"
-        return InputError(place, problem, "make it static, or wrap that part in a module that does not")
+        return InputError(place, problem, "make that part static, or replace it by a module that is")
     if ".numpy()" in text:
         return InputError(place, "leaves torch with .numpy()", "write this part with torch's own operations")
     return InputError(
@@ -57,7 +58,7 @@ def _place(error: Exception, model: torch.nn.Module) -> str:
 
 
 def _is_users(path: str) -> bool:
-    """Neither torch nor Python nor we wrote it."""
+    """Is the file the user's: neither torch's nor Python's nor ours?"""
     ours = path.startswith((_TORCH, _OURS))
     return not ours and ("site-packages" in path or not path.startswith(_PYTHON)) and not path.startswith("<")
 
@@ -71,7 +72,7 @@ def _short(path: str) -> str:
 
 
 def refuse_unknown_sizes(graph: fx.GraphModule) -> None:
-    """Every size must be known before anything runs."""
+    """Refuse a graph in which a number or a size depends on the values of a tensor."""
     for node in graph.graph.nodes:
         value = node.meta.get("val")
         if any(_is_unknown(leaf) for leaf in tree_leaves(value)):
@@ -79,7 +80,7 @@ def refuse_unknown_sizes(graph: fx.GraphModule) -> None:
             raise InputError(
                 f"{_module(str(path[-1][0]) if path else '')}{_line_of(node)}",
                 f"takes a number or a size from the values of a tensor ({node.target})",
-                "use operations whose results have sizes of their own, such as torch.where or a mask",
+                "use operations whose results have fixed sizes, such as torch.where or a mask",
             )
 
 
@@ -91,8 +92,8 @@ def _is_unknown(leaf: Any) -> bool:
 
 def _line_of(node: fx.Node) -> str:
     lines = [line.strip() for line in str(node.meta.get("stack_trace") or "").splitlines()]
-    own = [line for line in lines if line.startswith("File ") and _TORCH not in line]
-    if not own:
+    places = [line for line in lines if line.startswith("File ") and _TORCH not in line]
+    if not places:
         return ""
-    path, _, rest = own[-1].removeprefix('File "').partition('", line ')
+    path, _, rest = places[-1].removeprefix('File "').partition('", line ')
     return f", {_short(path)} line {rest.split(',')[0]},"

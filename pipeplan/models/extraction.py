@@ -15,7 +15,7 @@ from .memory import attribute
 
 @dataclass(frozen=True, slots=True)
 class ModelInput:
-    """An argument of the model, which every stage can have."""
+    """An argument of the model, which every stage may read."""
 
     name: str
 
@@ -39,10 +39,10 @@ class Piece:
     finals: tuple[str, ...]
     """The model's outputs that are made here."""
     loss: str | None
-    """The final that is the loss, where it is made here."""
+    """The one of `finals` that is the loss; None: another stage makes it, or nothing is trained."""
 
 
-# The stage of auxiliary operations, where they stand apart.
+# The number of the stage of auxiliary operations, where these are a stage of their own.
 AUXILIARY = -1
 
 
@@ -60,6 +60,8 @@ def extract(
 
 
 class _Builder:
+    """Copies the operations of one stage into a graph."""
+
     def __init__(self, captured: Captured, grouped: Grouped, place: Mapping[fx.Node, int], stage: int) -> None:
         self.captured, self.grouped, self.stage, self.place = captured, grouped, stage, place
         self.finals = [value for value in outputs_of(captured.graph) if self._makes(value)]
@@ -68,7 +70,7 @@ class _Builder:
         self.copies: dict[fx.Node, fx.Node] = {}
 
     def _makes(self, value: fx.Node) -> bool:
-        """Outputs that depend on no parameter are made where the last stage is."""
+        """Does this stage make the model's output? The last stage makes those that depend on no parameter."""
         if self._is_copied(value):
             return self.stage == max(self.place.values())
         return self.place.get(value) == self.stage
@@ -77,15 +79,16 @@ class _Builder:
         return node in self.grouped.auxiliary and node not in self.place
 
     def _chosen(self) -> set[fx.Node]:
+        """The stage's operations, and the auxiliary ones of which it needs copies."""
         mine = {node for node, stage in self.place.items() if stage == self.stage}
         todo = [*mine, *filter(self._is_copied, self.finals)]
-        found = mine | set(todo)
+        chosen = mine | set(todo)
         while todo:
             for source in self.grouped.inputs_of(todo.pop()):
-                if self._is_copied(source) and source not in found:
-                    found.add(source)
+                if self._is_copied(source) and source not in chosen:
+                    chosen.add(source)
                     todo.append(source)
-        return found
+        return chosen
 
     def piece(self) -> Piece:
         nodes = list(self.captured.graph.graph.nodes)
@@ -114,8 +117,8 @@ class _Builder:
         return ModelInput(node.name) if node.op == "placeholder" else Foreign(node.name, self.place[node])
 
     def _is_read_elsewhere(self, node: fx.Node) -> bool:
-        own = self.place.get(node) == self.stage
-        return own and any(self.place.get(user, self.stage) != self.stage for user in node.users)
+        made_here = self.place.get(node) == self.stage
+        return made_here and any(self.place.get(user, self.stage) != self.stage for user in node.users)
 
     def _module(self) -> fx.GraphModule:
         attributes: dict[str, Any] = {

@@ -11,12 +11,12 @@ EXTRA_OF = {"torch": "torch", "transformers": "hf", "onnx": "onnx"}
 
 
 def is_installed(*packages: str) -> bool:
-    """Are all of them there to be imported?"""
+    """Are all of these packages installed?"""
     return all(find_spec(package) is not None for package in packages)
 
 
 def require(*packages: str) -> None:
-    """Nothing where all of them are installed, else an error with the line that installs them: the last one's extra."""
+    """Raise an error if one of these packages is missing; its remedy installs the extra of the last one."""
     for package in packages:
         if find_spec(package) is None:
             raise InputError(package, "is not installed", f"run pip install 'pipeplan[{EXTRA_OF[packages[-1]]}]'")

@@ -1,4 +1,4 @@
-"""Floating-point operations of one kernel, and which kernels are free, look things up, or must have a formula."""
+"""Floating-point operations of one kernel, which kernels only look things up, and which need no formula."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _attention_backward(gradient: Any, query: Any, key: Any, value: Any, *_: Any
 
 
 def _grouped_product(first: Any, second: Any, *_: Any, **__: Any) -> int:
-    """Rows of the first, or columns of the second, are shared out among the groups."""
+    """Two stacks are multiplied group by group; what is no stack is shared out among the groups."""
     groups = first.shape[0] if first.dim() == 3 and second.dim() == 3 else 1
     rows, inner, columns = first.shape[-2], first.shape[-1], second.shape[-1]
     return int(2 * groups * rows * inner * columns)
@@ -36,9 +36,9 @@ def _added_matrix_vector(_start: Any, matrix: Any, _vector: Any, **__: Any) -> i
     return int(2 * matrix.numel())
 
 
-def _recurrent(given: Any, for_input: Any, for_state: Any, *_: Any, **__: Any) -> int:
+def _recurrent(inputs: Any, for_input: Any, for_state: Any, *_: Any, **__: Any) -> int:
     """Every step of every sample multiplies with both matrices."""
-    steps = given.numel() // given.shape[-1]
+    steps = inputs.numel() // inputs.shape[-1]
     return int(2 * steps * (for_input.numel() + for_state.numel()))
 
 
@@ -60,6 +60,7 @@ _OURS: Mapping[str, Callable[..., int]] = {
     "transformers::grouped_mm_fallback_backward": _grouped_product_backward,
 }
 
+# Operations that read no more of their tables than they return.
 _LOOK_UPS = frozenset({"embedding", "index", "gather", "index_select", "take", "_unsafe_index"})
 
 # Operations that move elements and calculate little for each.
@@ -126,13 +127,13 @@ def short_name(function: Any) -> str:
 
 
 def is_look_up(function: Any) -> bool:
-    """Does it read of its tables no more than it returns?"""
+    """Does the kernel read no more of its tables than it returns?"""
     return short_name(function) in _LOOK_UPS
 
 
 def is_light(function: Any) -> bool:
-    """May its operations go uncounted: a few for each element, which its bytes outweigh?"""
+    """May the kernel go uncounted? It calculates so little for each element that its bytes decide its time."""
     name = short_name(function)
     from_torch = getattr(getattr(function, "_schema", None), "name", "").startswith(("aten::", "prims::"))
-    known = name in _LOOK_UPS | _COPIES | _REDUCTIONS
-    return from_torch and (known or torch.Tag.pointwise in getattr(function, "tags", ()))
+    is_listed = name in _LOOK_UPS | _COPIES | _REDUCTIONS
+    return from_torch and (is_listed or torch.Tag.pointwise in getattr(function, "tags", ()))

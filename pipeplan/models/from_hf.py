@@ -1,4 +1,4 @@
-"""Hugging Face models as profiles, from a local configuration: the door; the extra is needed only behind it."""
+"""Hugging Face models as profiles, from a local configuration. Importing this module needs no optional package."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from .extras import is_installed, require
 from .from_torch import device_of
 
 DTYPES = ("bfloat16", "float16", "float32")
+# Most tokens of a sample; a larger number is taken for a mistake.
 MAX_SEQUENCE = 10_000_000
 
 
@@ -55,15 +56,15 @@ def import_hf(
     sequence : int, optional
         Tokens of a sample. None: the model reads no text.
     dtype : str
-        Of the weights: bfloat16, float16 or float32.
+        Type of the weights: bfloat16, float16 or float32.
     hardware : Hardware or str, optional
-        The device whose times are calculated. None: an error lists those that there are.
+        The device whose times are calculated. None: an error lists the devices.
     training : bool
-        With backward passes and what they keep.
+        Count backward passes and what is kept for them, too.
     granularity : str
         What a node is: block, module, op or share:0.1.
     efficiency : float, optional
-        Share of its peak that the device reaches. None: its own figure.
+        Share of its peak that the device reaches. None: the device's own figure.
     kernel_start_s : float, optional
         Seconds that the start of a kernel takes. None: the device's own figure.
     attention : str
@@ -77,14 +78,14 @@ def import_hf(
     activations : str, optional
         What layers keep for their backward passes: "fused", as training frameworks with fused kernels and flash
         attention keep it, or "eager", as PyTorch does operation by operation, which only a trace knows. None: fused for
-        language models whose shapes are known, where nodes are blocks; eager otherwise.
+        language models whose shapes are known, where nodes are blocks and attention is fused; eager otherwise.
     name : str, optional
-        Of the profile. None: the file's folder or name, else the model's class.
+        Name of the profile. None: that of the file or its folder, else that of the model's class.
 
     Returns
     -------
     Profile
-        Of one micro-batch, with where it comes from in `source`.
+        The costs of one micro-batch; `source` says where they come from.
 
     Raises
     ------
@@ -132,14 +133,14 @@ def traces_what_is_known(
     config: str, *, trace: bool | None = None, activations: str | None = None, granularity: str = "block",
     attention: str = "fused", **_: object,
 ) -> bool:  # fmt: skip
-    """Would `import_hf` look at every operation, though the configuration's shapes are enough without that?"""
+    """Would `import_hf` trace the model, though the shapes in its configuration are enough?"""
     if trace is not None or activations == EAGER or not is_installed("torch", "transformers"):
         return False
     return _shapes_are_enough(_content(config)[0], granularity, attention)
 
 
 def _activations(asked: str | None, enough: bool, trace: bool | None) -> str:
-    """What is kept, by what is asked for and what is known."""
+    """Either "fused" or "eager": what is asked for, else fused where shapes are enough or must be."""
     if asked is not None and asked not in ACTIVATIONS:
         raise unknown_choice("--activations", asked, ACTIVATIONS)
     if asked == FUSED and not enough:
@@ -181,7 +182,7 @@ def _content(config: object) -> tuple[dict[str, Any], str | None]:
 
 
 def _name(file: str | None) -> str | None:
-    """config.json lies in a folder that is called like the model."""
+    """The file's name; of a config.json that of its folder, which is called like the model."""
     if file is None:
         return None
     path = Path(file).absolute()

@@ -1,7 +1,7 @@
 """ONNX models as profiles, for inference: what each module costs on a named device, by the roofline rule.
 
-Weights are not read, only their sizes; nothing is executed. An operator takes the larger of the time of its arithmetic
-and that of the bytes that it reads and writes, and a launch; views are free, look-ups move what they give out.
+Of weights only the sizes are read; nothing is executed. An operator takes the start of a kernel, and the larger of the
+times of its arithmetic and of the bytes that it reads and writes. Views are free; look-ups move only what they return.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ def import_onnx(
     path : str or PathLike
         The .onnx file; weights in files beside it are not needed.
     hardware : Hardware or str, optional
-        The device whose times are calculated. None: an error lists those that there are.
+        The device whose times are calculated. None: an error lists the devices.
     shapes : mapping of str to sequence of int, optional
         Sizes of inputs, by name. None: those of the file, which must be numbers.
     granularity : str
         "block", the outermost module with a number; "module", the innermost module; or "op", each operator.
     efficiency : float, optional
-        Share of its peak that the device reaches. None: its own figure.
+        Share of its peak that the device reaches. None: the device's own figure.
     kernel_start_s : float, optional
         Seconds that the start of a kernel takes. None: the device's own figure.
     allow_uncounted : bool
-        Take operators without a formula for their floating-point operations, and count none of theirs.
+        Let operators without a formula for their floating-point operations count none.
 
     Returns
     -------
     Profile
-        A model without a cluster, of which nothing is trained.
+        The costs of one forward pass, over as many samples as the first input has.
 
     Raises
     ------
@@ -72,9 +72,9 @@ def import_onnx(
         nodes = group(graph, granularity)
     except InputError as error:
         raise error if error.file else error.in_file(str(path)) from None
-    held = _held(graph, nodes)
+    parameters = _held(graph, nodes)
     return Profile(
-        nodes=tuple(_profile_nodes(graph, nodes, held, device)),
+        nodes=tuple(_profile_nodes(graph, nodes, parameters, device)),
         tensors=tuple(_tensors(graph, nodes)),
         name=graph.name or Path(path).stem,
         training=False,
@@ -85,7 +85,7 @@ def import_onnx(
             "granularity": granularity,
             "times": calculated(device),
         },
-        tied=tuple(_tied(graph, held)),
+        tied=tuple(_tied(graph, parameters)),
     )
 
 
@@ -98,24 +98,24 @@ def _checked(name: str, shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _held(graph: OnnxGraph, nodes: Sequence[OnnxNode]) -> list[dict[str, str]]:
-    """By node what it holds: names for the profile, and those of the file; a second copy has a number."""
+    """For each node its parameters by name: in the profile, where further copies have a number, and in the file."""
     copies: dict[str, int] = {}
-    nodes_found = []
+    parameters = []
     for node in nodes:
-        held: dict[str, str] = {}
+        names: dict[str, str] = {}
         for name in dict.fromkeys(name for operation in node.operations for name in operation.parameters):
             number = copies.get(name, 0)
             copies[name] = number + 1
-            held[f"{name}@{number}" if number else name] = name
-        nodes_found.append(held)
-    return nodes_found
+            names[f"{name}@{number}" if number else name] = name
+        parameters.append(names)
+    return parameters
 
 
 def _profile_nodes(
-    graph: OnnxGraph, nodes: Sequence[OnnxNode], held: Sequence[Mapping[str, str]], device: Hardware
+    graph: OnnxGraph, nodes: Sequence[OnnxNode], parameters: Sequence[Mapping[str, str]], device: Hardware
 ) -> Iterator[ProfileNode]:
-    for node, names in zip(nodes, held, strict=True):
-        sizes = {name: float(graph.parameters[known].bytes) for name, known in names.items()}
+    for node, names in zip(nodes, parameters, strict=True):
+        sizes = {name: float(graph.parameters[original].bytes) for name, original in names.items()}
         work = Work(
             merged(
                 Kernels(operation.flops, operation.moved_bytes, 1, operation.element_bytes)
@@ -126,7 +126,7 @@ def _profile_nodes(
         yield ProfileNode(
             node.id,
             work.seconds("forward", device),
-            buffer_bytes=math.fsum(sizes[name] for name, known in names.items() if known in graph.buffers),
+            buffer_bytes=math.fsum(sizes[name] for name, original in names.items() if original in graph.buffers),
             parameters={name: size for name, size in sizes.items() if names[name] not in graph.buffers},
             flops_forward=work.flops("forward"),
             modules=node.modules,
@@ -134,13 +134,14 @@ def _profile_nodes(
         )
 
 
-def _tied(graph: OnnxGraph, held: Sequence[Mapping[str, str]]) -> Iterator[tuple[str, str]]:
-    for names in held:
-        yield from ((known, name) for name, known in names.items() if name != known and known not in graph.buffers)
+def _tied(graph: OnnxGraph, parameters: Sequence[Mapping[str, str]]) -> Iterator[tuple[str, str]]:
+    """Pairs of names in the profile that are one parameter of the file."""
+    for names in parameters:
+        yield from ((first, name) for name, first in names.items() if name != first and first not in graph.buffers)
 
 
 def _tensors(graph: OnnxGraph, nodes: Sequence[OnnxNode]) -> Iterator[ProfileTensor]:
-    """What one node makes and others read, and what the model gives out."""
+    """What one node makes and others read, and what the model returns."""
     owner = owners(nodes)
     readers: dict[str, dict[str, None]] = {name: {} for name in owner}
     for node in nodes:

@@ -1,4 +1,4 @@
-"""PyTorch models as profiles: the door; the extra is needed only behind it."""
+"""PyTorch models as profiles. Importing this module needs no optional package."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ def import_torch(
         Takes nothing and returns (model, args, kwargs): the inputs of one micro-batch. In training the first scalar
         output that can be differentiated is the loss. A text names a file and a function in it: "my.py:build".
     hardware : Hardware or str, optional
-        The device whose times are calculated, on tensors without memory. None: nothing is calculated.
+        The device whose times are calculated, on tensors without memory. None: times are measured.
     measure : bool
         Run real passes on this machine instead.
     repeats : int
         How many passes are measured; their median counts.
     training : bool
-        With backward passes and what they keep.
+        Count backward passes and what is kept for them, too.
     granularity : str
         What a node is: block, the outermost numbered module; module; op; or share:0.1, modules divided while they hold
-        more of the operations.
+        more than this share of the operations.
     micro_batch : int or sequence of int, optional
         Samples of a micro-batch, which `build` takes as its argument micro_batch; with several, times are curves, and
         all other amounts are of the first. None: as many as the first input has.
     efficiency : float, optional
-        Share of its peak that the device reaches. None: its own figure.
+        Share of its peak that the device reaches. None: the device's own figure.
     kernel_start_s : float, optional
         Seconds that the start of a kernel takes. None: the device's own figure.
     attention : str
@@ -64,12 +64,12 @@ def import_torch(
     allow_uncounted : bool
         Let operations that read weights count nothing where they have no formula.
     name : str, optional
-        Of the profile. None: that of the model's class.
+        Name of the profile. None: that of the model's class.
 
     Returns
     -------
     Profile
-        With where it comes from, and warnings if there are any, in `source`.
+        The costs of one micro-batch; `source` says where they come from, and holds warnings if there are any.
 
     Raises
     ------
@@ -124,11 +124,11 @@ def device_of(
 def calculated_on(
     hardware: Hardware | str | None, efficiency: float | None, kernel_start_s: float | None, other: str = ""
 ) -> Hardware:
-    """The device that times are calculated for; `other` says what else there is."""
+    """The device that times are calculated for; `other` is what the error offers in place of it."""
     if hardware is None:
         raise UsageError(f"Give --hardware, one of {', '.join(DEVICES)}, for calculated times{other}.")
-    found = hardware if isinstance(hardware, Hardware) else named(hardware, DEVICES, "hardware")
-    return with_figures(found, efficiency, kernel_start_s)
+    device = hardware if isinstance(hardware, Hardware) else named(hardware, DEVICES, "hardware")
+    return with_figures(device, efficiency, kernel_start_s)
 
 
 def with_figures(hardware: Hardware, efficiency: float | None, kernel_start_s: float | None) -> Hardware:

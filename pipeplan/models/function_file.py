@@ -26,13 +26,13 @@ def place_of(text: str, argument: str = "FILE:FUNCTION") -> tuple[str, str]:
 def function_of(text: str, argument: str = "FILE:FUNCTION") -> Callable[..., Any]:
     """The function that the text names; its file is run for that, and its folder can be imported from."""
     file, name = place_of(text, argument)
-    known = vars(_run(os.path.abspath(file), file))
-    if name not in known:
-        guess = did_you_mean(name, [key for key, value in known.items() if inspect.isfunction(value)])
+    names = vars(_run(os.path.abspath(file), file))
+    if name not in names:
+        guess = did_you_mean(name, [key for key, value in names.items() if inspect.isfunction(value)])
         raise InputError("file", f"has no function {show(name)}{guess}", "name one that it defines", file)
-    if not callable(known[name]):
+    if not callable(names[name]):
         raise InputError("file", f"has {show(name)}, but that is no function", "name a function", file)
-    function: Callable[..., Any] = known[name]
+    function: Callable[..., Any] = names[name]
     return function
 
 
@@ -54,7 +54,7 @@ def _run(path: str, file: str) -> Any:
 
 
 def for_samples(function: Callable[..., Any], samples: int | None) -> Callable[[], Any]:
-    """The function for micro-batches of that size, which it must take; None: of its own."""
+    """The function with `samples` as its argument micro_batch; None: the function as it is."""
     if samples is None:
         return function
     try:
@@ -65,7 +65,7 @@ def for_samples(function: Callable[..., Any], samples: int | None) -> Callable[[
         raise InputError(
             "--micro-batch",
             "is given, but the function takes no argument micro_batch",
-            "let it be def build(micro_batch=4) and make inputs of so many samples",
+            "let it be def build(micro_batch=4) and make inputs of that many samples",
         )
 
     def build() -> Any:

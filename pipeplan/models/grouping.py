@@ -57,18 +57,18 @@ class Grouped:
 
 
 def group(captured: Captured, granularity: str = "block", flops: Mapping[str, float] | None = None) -> Grouped:
-    """Nodes for the profile; `flops` by operation, where they are known, saves counting them for shares."""
+    """Groups operations into the nodes of a profile; `flops`, by operation, saves counting them for shares."""
     known = dependences(captured.graph)
     keys = _Keys(captured, known, _rule(captured, granularity, flops))
     owner = _without_cycles(keys.of, known)
     if not owner:
         raise InputError("the model", "has no operation that reads a parameter", "give a model with parameters")
     nodes = _sorted(owner, known)
-    held, tied = _parameters(captured, nodes)
+    parameters, tied = _parameters(captured, nodes)
     return Grouped(
         nodes=nodes,
         owner=owner,
-        parameters=held,
+        parameters=parameters,
         tied=tied,
         buffer_bytes=_buffers(captured, nodes),
         modules={name: tuple(dict.fromkeys(filter(None, map(module_path, ops)))) for name, ops in nodes.items()},
@@ -82,9 +82,9 @@ def group(captured: Captured, granularity: str = "block", flops: Mapping[str, fl
 @dataclass(frozen=True)
 class _Rule:
     node_of: Callable[[str], str]
-    """From a module's path to the node that it is, or is in."""
+    """Gives, for a module's path, the node that the module is or lies in."""
     divided: Callable[[str], bool]
-    """Is this node a container, whose children are nodes of their own?"""
+    """Is this node a container whose children are nodes of their own?"""
 
 
 def _rule(captured: Captured, granularity: str, flops: Mapping[str, float] | None) -> _Rule | None:
@@ -119,7 +119,7 @@ def _share(text: str) -> float:
 
 
 def _prefixes(path: str) -> list[str]:
-    """The path's own beginnings: '', 'a', 'a.b' for 'a.b'."""
+    """The path and all that lie above it, the model first: '', 'a', 'a.b' for 'a.b'."""
     parts = path.split(".") if path else []
     return [".".join(parts[:length]) for length in range(len(parts) + 1)]
 
@@ -175,7 +175,7 @@ def _by_share(
 
 
 class _Keys:
-    """By operation the node that it goes to, before nodes that depend on each other are merged."""
+    """The node that each operation goes to, before nodes that depend on each other are merged."""
 
     def __init__(self, captured: Captured, known: Dependences, rule: _Rule | None) -> None:
         self.captured, self.known, self.rule = captured, known, rule
@@ -199,6 +199,7 @@ class _Keys:
         return list(dict.fromkeys(self.of[source] for source in sources if source in self.of))
 
     def _key(self, node: fx.Node, before: list[str]) -> str:
+        """The node that an operation goes to; `before` are the nodes that it depends on."""
         first = node.args[0] if node.args else None
         if node.target is operator.getitem and first in self.of:
             return self.of[first]
@@ -214,7 +215,7 @@ class _Keys:
         return f"{name or ROOT}/{node.name}" if read else name or ROOT
 
     def _is_free(self, node: fx.Node, path: str, name: str) -> bool:
-        """Code between modules, which reads no parameter and so may go where its input is made."""
+        """Is the operation code between modules, which reads no parameter and so may go where its input is made?"""
         if node in self.known.buffer_updates or any(source in self._weights for source in node.all_input_nodes):
             return False
         if self.rule is not None and self.rule.divided(name):
@@ -227,7 +228,7 @@ class _Keys:
         return not any(True for _ in (*module.parameters(within), *module.buffers(within)))
 
     def _segment(self, name: str, before: list[str]) -> str:
-        """A container's own code, cut where modules in between lead back to it: one node would close a circle."""
+        """The node of a container's own code; a new one where modules in between lead back, to close no circle."""
         number = self._segments.get(name, 0)
         key = _numbered(name, number)
         if any(source != key and self._reaches(key, source) for source in before):
@@ -282,7 +283,10 @@ def _without_cycles(keys: Mapping[fx.Node, str], known: Dependences) -> dict[fx.
 
 
 def _sorted(owner: Mapping[fx.Node, str], known: Dependences) -> dict[str, tuple[fx.Node, ...]]:
-    """In topological order, which that of first operations is not; among free choices the first operation decides."""
+    """Operations of the nodes in topological order; where several may come next, the first operation decides.
+
+    The order of first operations alone need not be topological.
+    """
     graph: Any = nx.DiGraph()
     members: dict[str, list[fx.Node]] = {}
     first: dict[str, int] = {}
@@ -305,7 +309,7 @@ def _bytes(tensor: torch.Tensor) -> float:
 def _parameters(
     captured: Captured, nodes: Mapping[str, tuple[fx.Node, ...]]
 ) -> tuple[dict[str, dict[str, float]], tuple[tuple[str, str], ...]]:
-    """By node its parameters; pairs of names that are one parameter in two nodes."""
+    """Bytes of each parameter of each node, and the pairs of names that are one parameter in two nodes."""
     names: dict[int, list[str]] = {}
     for name, parameter in captured.model.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), []).append(name)
@@ -326,19 +330,20 @@ def _parameters(
 
 
 def _read_by(captured: Captured, nodes: Mapping[str, tuple[fx.Node, ...]]) -> list[tuple[str, torch.nn.Parameter]]:
-    found: dict[tuple[str, int], torch.nn.Parameter] = {}
+    """Each node with each parameter that its operations read."""
+    parameters: dict[tuple[str, int], torch.nn.Parameter] = {}
     for name, operations in nodes.items():
         for node in operations:
             for source in node.all_input_nodes:
                 if is_parameter(captured.graph, source):
                     parameter = attribute(captured.graph, source.target)
-                    found.setdefault((name, id(parameter)), parameter)
-    return [(name, parameter) for (name, _), parameter in found.items()]
+                    parameters.setdefault((name, id(parameter)), parameter)
+    return [(name, parameter) for (name, _), parameter in parameters.items()]
 
 
 def _alias(names: list[str], node_id: str, taken: set[str], held: Mapping[str, Mapping[str, float]]) -> str:
-    """The parameter's name nearest to the node; further readers of one that has no other name get a number."""
-    used = {name for known in held.values() for name in known}
+    """The parameter's free name nearest to the node; where none is free, its first name with a number."""
+    used = {name for parameters in held.values() for name in parameters}
     free = [name for name in names if name not in taken and name not in used]
     if free:
         return max(free, key=lambda name: _common_parts(name, node_id))

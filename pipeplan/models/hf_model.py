@@ -11,7 +11,9 @@ import transformers
 
 from ..instances.base.errors import InputError, show
 
+# The remedy for models of which a configuration does not say enough.
 _BY_HAND = "write a function that returns (model, args, kwargs), and give it to plan import torch"
+# Parts of the names of classes whose labels are a number for each token.
 _TOKEN_LABELS = (
     "CausalLM",
     "MaskedLM",
@@ -21,11 +23,12 @@ _TOKEN_LABELS = (
     "TokenClassification",
     "PreTraining",
 )
+# Parts of the names of classes whose labels are a number for each sample.
 _CLASS_LABELS = ("SequenceClassification", "ImageClassification", "AudioClassification")
 
 
 class HfModel:
-    """What a configuration and the sizes of a micro-batch say, as the function that `capture` calls."""
+    """A model by its configuration and the sizes of a micro-batch; `build` is the function that `capture` calls."""
 
     def __init__(
         self, content: Mapping[str, Any], *, batch: int, sequence: int | None, dtype: str, training: bool
@@ -64,20 +67,19 @@ class HfModel:
         makers = {"input_ids": self._tokens, "pixel_values": self._pixels, "input_features": self._features}
         if main not in makers:
             raise InputError("architectures", f"name {self.cls.__name__}, which reads {main}", _BY_HAND)
-        given = {main: makers[main]()}
-        for other in ("input_ids", "pixel_values"):  # towers side by side
-            if other in self.takes and other not in given and self._has_tower(other):
-                given[other] = makers[other]()
+        inputs = {main: makers[main]()}
+        for other in ("input_ids", "pixel_values"):  # a model of text and pictures reads both
+            if other in self.takes and other not in inputs and self._has_tower(other):
+                inputs[other] = makers[other]()
         if "use_cache" in self.takes:
-            given["use_cache"] = False
-        return given | (self._targets() if self.training else self._decoder_inputs())
+            inputs["use_cache"] = False
+        return inputs | (self._targets() if self.training else self._decoder_inputs())
 
-    def _has_tower(self, given: str) -> bool:
-        tower = {"input_ids": "text_config", "pixel_values": "vision_config"}[given]
+    def _has_tower(self, field: str) -> bool:
+        tower = {"input_ids": "text_config", "pixel_values": "vision_config"}[field]
         return getattr(self.config, tower, None) is not None
 
     def _tokens(self) -> torch.Tensor:
-        """Where there is a picture as well, its captions have a length of their own."""
         return torch.zeros(self.batch, self._length(), dtype=torch.long)
 
     def _length(self) -> int:
@@ -98,7 +100,7 @@ class HfModel:
         return torch.zeros(self.batch, 3 if channels is None else channels, height, width, dtype=self._number)
 
     def _features(self) -> torch.Tensor:
-        """Features of sound: frames of a spectrum, which the first layers halve."""
+        """Features of sound: frames of a spectrum, whose number the first layers halve."""
         bins, positions = _first(self.config, ("num_mel_bins",)), _first(self.config, ("max_source_positions",))
         if bins is None or positions is None:
             raise InputError("architectures", f"name {self.cls.__name__}, which reads input_features", _BY_HAND)
@@ -110,7 +112,7 @@ class HfModel:
         return dtype
 
     def _targets(self) -> dict[str, Any]:
-        """What makes the model return its loss."""
+        """The arguments that make the model return its loss."""
         name = self.cls.__name__
         if "return_loss" in self.takes:
             return {"return_loss": True}
@@ -127,7 +129,7 @@ class HfModel:
         )
 
     def _decoder_inputs(self) -> dict[str, Any]:
-        """In training the decoder reads shifted labels."""
+        """What the decoder reads in inference; in training it reads shifted labels."""
         if "decoder_input_ids" not in self.takes:
             return {}
         return {"decoder_input_ids": torch.zeros(self.batch, self._length(), dtype=torch.long)}
@@ -174,12 +176,12 @@ def _class(config: Any) -> Any:
     names = getattr(config, "architectures", None)
     if not names:
         raise InputError("architectures", "is missing", 'name the model\'s class, such as ["LlamaForCausalLM"]')
-    found = getattr(transformers, str(names[0]), None)
-    if not inspect.isclass(found) or not issubclass(found, transformers.PreTrainedModel):
+    model_class = getattr(transformers, str(names[0]), None)
+    if not inspect.isclass(model_class) or not issubclass(model_class, transformers.PreTrainedModel):
         raise InputError(
             "architectures", f"name {show(names[0])}, which transformers {transformers.__version__} lacks", _BY_HAND
         )
-    return found
+    return model_class
 
 
 def _first(config: Any, fields: tuple[str, ...]) -> Any:

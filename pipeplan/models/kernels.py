@@ -27,7 +27,7 @@ class Kernel:
     """One call of one kernel."""
 
     operation: str | None
-    """The operation of the graph that it belongs to; None: of none."""
+    """Name of the operation of the graph that the kernel belongs to; None: it belongs to none."""
     backward: bool
     name: str
     flops: float
@@ -104,7 +104,7 @@ class _Watch(TorchDispatchMode):
 
 
 def _is_view(function: Any, read: list[torch.Tensor], made: list[torch.Tensor]) -> bool:
-    """Does it return the memory that it was given, without a write?"""
+    """Does the kernel write nothing, and return only memory that it was given?"""
     schema = getattr(function, "_schema", None)
     if schema is not None and schema.is_mutable:
         return False
@@ -113,7 +113,7 @@ def _is_view(function: Any, read: list[torch.Tensor], made: list[torch.Tensor]) 
 
 
 def _element_bytes(tensors: tuple[torch.Tensor, ...]) -> int:
-    """Bytes of one number of the first tensor of floating-point numbers."""
+    """Bytes of one number of the first tensor of floating-point numbers; 4 where there is none."""
     return next((tensor.element_size() for tensor in tensors if tensor.is_floating_point()), 4)
 
 
@@ -122,7 +122,7 @@ class _Guard:
 
     def __init__(self, captured: Captured, fakes: Fakes, allow: bool) -> None:
         self.allow = allow
-        # With the tensors that own the memory, which must not be freed and used again.
+        # By memory the parameter's name, and the tensor, which is kept so that its memory is not used again.
         self.weights: dict[int, tuple[str, torch.Tensor]] = {}
         for name, parameter in captured.model.named_parameters():
             if parameter.dim() >= 2:
@@ -141,7 +141,7 @@ class _Guard:
     ) -> None:
         if flops is not None or self.allow:
             return
-        names = [known[0] for t in read if (known := self.weights.get(t.untyped_storage()._cdata)) is not None]
+        names = [entry[0] for t in read if (entry := self.weights.get(t.untyped_storage()._cdata)) is not None]
         if not names:
             return
         if not is_light(function):
@@ -153,7 +153,7 @@ class _Guard:
                 "register them with torch.utils.flop_counter.register_flop_formula, or give --allow-uncounted",
             )
         if len(names) == len(read) and not is_look_up(function):
-            for tensor in made:  # a weight in another type or place is still one
+            for tensor in made:  # a copy of weights in another type or place is weights, too
                 self._know(names[0], tensor)
 
 
@@ -167,6 +167,7 @@ class _Step(fx.Interpreter):
         self.saved: dict[str, dict[int, float]] = {}
         self.gradients: set[str] = set()
         self._loss: torch.Tensor | None = None
+        # Storages whose memory must not be used again, since `saved` knows them by their addresses.
         self._kept: list[Any] = []
         self._seen: set[Any] = set()
         tensors = [*captured.model.parameters(), *captured.model.buffers()]
@@ -181,7 +182,7 @@ class _Step(fx.Interpreter):
                     self._loss.backward()
 
     def explained(self, error: Exception) -> InputError:
-        """What torch says of the operation that was running."""
+        """An error that names the operation that was running, with what torch says of it."""
         node = self.watch.operation
         path = module_path(node) if node is not None else ""
         text = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")[:200]
@@ -192,6 +193,8 @@ class _Step(fx.Interpreter):
             f"values ({type(error).__name__}: {text.rstrip('.')})",
             "register what it returns with torch.library.register_fake, or replace it",
         )
+
+    # The methods below are those that `fx.Interpreter` calls.
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
         return self.fakes(attribute(self.captured.graph, target))
@@ -230,7 +233,7 @@ class _Step(fx.Interpreter):
             yield
 
     def _mark(self, made: Any, node: fx.Node) -> None:
-        """The new parts of the backward graph belong to this operation."""
+        """Let kernels of the new parts of the backward graph count for this operation."""
         todo = [made]
         while todo:
             function = todo.pop()

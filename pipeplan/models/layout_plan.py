@@ -1,4 +1,4 @@
-"""A layout that people run today as a plan of ours, so that the referee judges it as it judges the optimum."""
+"""A Megatron layout that people run today as a plan of ours, which the referee judges as it judges the optimum."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def plan_of_layout(text: str, profile: Profile, cluster: Cluster) -> tuple[Lowered, Plan]:
-    """The problem of the profile on that cluster, with notes, and the plan that the layout says."""
+    """The problem of the profile on that cluster, with notes, and the plan that the layout describes."""
     parts = _parts(profile)
     layout = read_layout(text, len(parts.layers), len(parts.predictors))
     ranks = layout.ranks or _devices(cluster)
@@ -50,7 +50,7 @@ def plan_of_layout(text: str, profile: Profile, cluster: Cluster) -> tuple[Lower
 
 
 def result_of_layout(problem: Any, plan: Plan, text: str) -> Result:
-    """The referee's word on it, as a result that every command reads."""
+    """The referee's ruling on the plan, as a result that every command reads."""
     from ..planners.referee import rule, rules_of
     from ..planners.run.judge import settle
     from ..planners.run.solve import describe
@@ -86,12 +86,12 @@ def _parts(profile: Profile) -> Parts:
 
 def _devices(cluster: Cluster) -> int:
     if cluster.devices is None:
-        raise InputError("cluster", "is missing: a layout names none", "give --devices")
+        raise InputError("cluster", "is missing, and the layout states no number of ranks", "give --devices")
     return cluster.devices
 
 
 def _of_a_fitting_kind(cluster: Cluster, interleaved: bool) -> Cluster:
-    """Ranks with several stages are placements; everything else goes as the profile alone would."""
+    """The cluster, on which ranks with several stages make a placement; else the profile chooses the kind."""
     options = cluster.profile or ProfileOptions()
     if not interleaved or options.kind is not None:
         return cluster
@@ -100,7 +100,7 @@ def _of_a_fitting_kind(cluster: Cluster, interleaved: bool) -> Cluster:
 
 # ---- plans of each kind --------------------------------------------------------------------------------
 
-# Rank and nodes of each stage.
+# The rank and the nodes of each stage that holds any.
 Held = Sequence[tuple[int, tuple[str, ...]]]
 
 
@@ -110,7 +110,11 @@ def _placement(profile: Profile, problem: PlacementProblem, held: Held) -> Place
 
     rank_of = {node: rank for rank, nodes in held for node in nodes}
     if max(rank_of.values()) >= problem.accelerators:
-        raise InputError("layout", f"has {max(rank_of.values()) + 1} ranks", "give as many --devices")
+        raise InputError(
+            "layout",
+            f"has {max(rank_of.values()) + 1} ranks for {problem.accelerators} devices",
+            "give as many --devices as it has ranks",
+        )
     homes = {
         node.id: rank_of[node.id if node.id in rank_of else str(node.id).removesuffix(BACKWARD_SUFFIX)]
         for node in problem.nodes
@@ -128,7 +132,7 @@ def _staging(profile: Profile, problem: StagingProblem, held: Held) -> StagedPla
 
 
 def _chain(profile: Profile, problem: ChainProblem, held: Held) -> PatternPlan:
-    """The best pattern for these stages, which a layout does not say."""
+    """The best pattern for these stages, since a layout states none."""
     from ..instances.chain.linear import by_depth, cut_into_groups
     from ..planners.chain.contiguous import best_contiguous
 

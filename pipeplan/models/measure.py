@@ -1,8 +1,9 @@
-"""What the nodes of a profile take on this machine: real passes, each node where it stands in a training step.
+"""How long the nodes of a profile take on this machine: real passes, each node at its place in a training step.
 
 Nodes run one after the other in one process, forward in order, backward in reverse, cut off from each other, so that
 caches and memory are as in a step; alone they would be several percent faster. Gradients accumulate, as they do over
-micro-batches. On CPUs one thread counts its own time; on CUDA devices events do, which was not tried.
+micro-batches. On CPUs the processor time of one thread counts, on CUDA devices, which were not tried, the time between
+events.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from .capture import Captured
 from .extraction import AUXILIARY, Foreign, Piece, extract
 from .grouping import Grouped
 
+# A larger number is taken for a mistake.
 MAX_REPEATS = 10_000
-# Rounds: in the first one gradients are made, and in the second one memory still comes from the system.
+# Rounds that are dropped: the first one makes the gradients, and the second one still gets memory from the system.
 WARM_UP = 2
 
 
@@ -61,12 +63,12 @@ class Clock(Protocol):
     def now(self) -> Any: ...
 
     def between(self, start: Any, end: Any) -> float:
-        """Seconds; only after the last call of `now` of a round."""
+        """Seconds from start to end; to be called only after the last `now` of a round."""
         ...
 
 
 class ThreadClock:
-    """Measures what this thread calculates; what others do on the machine does not count."""
+    """The processor time of this thread; what others do on the machine does not count."""
 
     words = "cpu, 1 thread, thread time"
 
@@ -78,7 +80,7 @@ class ThreadClock:
 
 
 class CudaClock:
-    """Events of the device."""
+    """The time between events of the device."""
 
     words = "cuda, events"
 
@@ -141,6 +143,8 @@ class _Pass:
 
 @dataclass
 class _Round:
+    """One training step, node by node."""
+
     captured: Captured
     before: Piece
     """The auxiliary operations, which are not measured."""
@@ -150,6 +154,7 @@ class _Round:
     gradients: dict[str, torch.Tensor] = field(default_factory=dict)
 
     def run(self) -> tuple[list[float], list[float]]:
+        """Seconds of the forward passes and of the backward passes, in the order of the nodes."""
         forward, backward, passes = [], [], []
         self._keep(self.before, self.before.module(*self._arguments(self.before, {})))
         for piece in self.pieces:
@@ -175,8 +180,8 @@ class _Round:
     def _arguments(self, piece: Piece, leaves: dict[str, torch.Tensor]) -> list[Any]:
         """Arguments of a piece; those that can be differentiated become leaves, whose gradients are kept."""
         return [
-            self._cut_off(given.value, leaves) if isinstance(given, Foreign) else self.captured.inputs[given.name]
-            for given in piece.inputs
+            self._cut_off(entry.value, leaves) if isinstance(entry, Foreign) else self.captured.inputs[entry.name]
+            for entry in piece.inputs
         ]
 
     def _keep(self, piece: Piece, made: tuple[tuple[Any, ...], Any]) -> dict[str, Any]:
@@ -207,6 +212,6 @@ class _Round:
         end = self.clock.now()
         for name, leaf in done.leaves.items():
             if leaf.grad is not None:
-                known = self.gradients.get(name)
-                self.gradients[name] = leaf.grad if known is None else known + leaf.grad
+                total = self.gradients.get(name)
+                self.gradients[name] = leaf.grad if total is None else total + leaf.grad
         return start, end

@@ -12,10 +12,10 @@ from torch.utils._pytree import tree_leaves
 
 def attribute(module: torch.nn.Module, target: str) -> Any:
     """The object that a dotted name of a graph stands for."""
-    found: Any = module
+    value: Any = module
     for name in target.split("."):
-        found = getattr(found, name)
-    return found
+        value = getattr(value, name)
+    return value
 
 
 def tensors_in(value: Any) -> list[torch.Tensor]:
@@ -43,15 +43,15 @@ def _by_schema(node: fx.Node) -> list[fx.Node]:
 
 
 def _inside(node: fx.Node) -> Iterator[fx.Node]:
-    """An operation may be a graph itself, such as code under no_grad; then what that graph writes."""
-    given = list(node.args) if node.op == "call_function" else []
-    for i, argument in enumerate(given):
+    """The arguments that the graph inside an operation changes; code under no_grad is such a graph."""
+    arguments = list(node.args) if node.op == "call_function" else []
+    for i, argument in enumerate(arguments):
         if not isinstance(argument, fx.Node) or argument.op != "get_attr":
             continue
         inner = attribute(node.graph.owning_module, str(argument.target))
         if isinstance(inner, fx.GraphModule):
             changed = {s for part in inner.graph.nodes for target in written(part) for s in storages(target)}
             entries = [part for part in inner.graph.nodes if part.op == "placeholder"]
-            for entry, value in zip(entries, given[i + 1 :], strict=False):
+            for entry, value in zip(entries, arguments[i + 1 :], strict=False):
                 if storages(entry) & changed and isinstance(value, fx.Node):
                     yield value

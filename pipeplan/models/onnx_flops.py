@@ -8,9 +8,10 @@ from typing import Any
 
 Shape = tuple[int, ...]
 Attributes = Mapping[str, Any]
-# (shapes of inputs, shapes of outputs, attributes) -> operations; None: an input or output that is left out.
+# (shapes of inputs, shapes of outputs, attributes) -> operations; None: left out, or of unknown shape.
 Formula = Callable[[Sequence[Shape | None], Sequence[Shape | None], Attributes], float]
 
+# Operators that move numbers and work on each one or on its neighbours: their time is that of the bytes.
 UNCOUNTED = """
     Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh AveragePool BatchNormalization BitwiseAnd
     BitwiseNot BitwiseOr BitwiseXor BitShift Cast CastLike Ceil Celu CenterCropPad Clip Compress Concat Cos Cosh
@@ -25,14 +26,13 @@ UNCOUNTED = """
     SpaceToDepth Split Sqrt Squeeze Sub Sum Swish Tan Tanh TensorScatter ThresholdedRelu Tile TopK Transpose Trilu
     Unsqueeze Upsample Where Xor
 """
-# Operators that move numbers and work on each one or on its neighbours: their time is that of the bytes.
 MOVERS = frozenset(UNCOUNTED.split())
 
 
 def _known(shapes: Sequence[Shape | None], i: int) -> Shape:
     shape = shapes[i] if i < len(shapes) else None
     if shape is None:
-        raise ValueError(f"lacks its input {i}")
+        raise ValueError(f"lacks the shape of its input or output {i}")
     return shape
 
 
@@ -56,7 +56,7 @@ def _gemm(inputs: Sequence[Shape | None], outputs: Sequence[Shape | None], attri
 
 def _convolution(weights: int) -> Formula:
     def formula(inputs: Sequence[Shape | None], outputs: Sequence[Shape | None], attributes: Attributes) -> float:
-        # Outputs, inputs of a group, then the kernel.
+        # The weights have the sizes: outputs, inputs of a group, and those of the kernel.
         return 2.0 * math.prod(_known(outputs, 0)) * math.prod(_known(inputs, weights)[1:])
 
     return formula
@@ -68,7 +68,7 @@ def _transposed(inputs: Sequence[Shape | None], outputs: Sequence[Shape | None],
 
 
 def _recurrent(gates: int) -> Formula:
-    """Matrices of the input and of the state before, of all gates, each step and both ways."""
+    """Formula for products with the input and with the state before, of all gates, in each step and direction."""
 
     def formula(inputs: Sequence[Shape | None], outputs: Sequence[Shape | None], attributes: Attributes) -> float:
         x, (ways, rows, width) = _known(inputs, 0), _known(inputs, 1)
@@ -78,7 +78,7 @@ def _recurrent(gates: int) -> Formula:
 
 
 def _attention(inputs: Sequence[Shape | None], outputs: Sequence[Shape | None], attributes: Attributes) -> float:
-    """Scores and their mixture; keys that were kept from earlier calls are among them."""
+    """Scores of queries with keys, and the values mixed by them; keys kept from earlier calls count, too."""
     query, key, value = (_known(inputs, i) for i in range(3))
     past = _known(inputs, 4)[2] if len(inputs) > 4 and inputs[4] is not None else 0
     if len(query) == 4:
@@ -110,7 +110,7 @@ def _einsum(inputs: Sequence[Shape | None], outputs: Sequence[Shape | None], att
 
 
 def _labels(term: str, rank: int) -> list[str]:
-    """One for each dimension; those of an ellipsis are counted from the last one."""
+    """A label for each dimension of a term; dimensions of an ellipsis are numbered from the last one."""
     before, dots, after = term.partition("...")
     hidden = rank - len(before) - len(after) if dots else 0
     return [*before, *(f".{i}" for i in range(hidden, 0, -1)), *after]

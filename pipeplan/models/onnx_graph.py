@@ -1,6 +1,7 @@
-"""An ONNX file as operations on tensors of known shapes: what is read of it before anything is grouped.
+"""An ONNX file as operations on tensors of known shapes.
 
-What follows from weights and shapes alone is no operation here: runtimes compute it once, when they load the model.
+Operators whose results follow from weights and shapes alone are left out: runtimes compute them once, when they load
+the model.
 """
 
 from __future__ import annotations
@@ -20,24 +21,29 @@ from ..instances.base.json_file import read_bytes
 from .extras import require
 from .onnx_flops import FORMULAS, MOVERS, Shape
 
-# What one protocol buffer holds at most; larger models keep their weights in files beside it, which are not read.
+# Largest protocol buffer; larger models keep their weights in files beside it, which are not read.
 MAX_MODEL_BYTES = 2**31 - 1
 
 # The numbers of longer tensors are forgotten: shapes, axes and the like are short.
 KEPT_NUMBERS = 1024
 
-# Operators that make no new numbers (dropout in inference).
+# Operators that make no new numbers; dropout makes none in inference.
 VIEWS = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Dropout"})
 # Operators that read as much as they write, however long the table is.
 LOOK_UPS = frozenset({"Gather", "GatherElements", "GatherND"})
+# Operators that draw random numbers, so that runtimes cannot compute them once.
 RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
+# Operators that are refused, since their cost depends on data.
 BRANCHES = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+# Operators that read sizes alone, which are constant here.
 SHAPES = frozenset({"Shape", "Size"})
+# The key under which torch's exporter writes the modules around an operator.
 SCOPES = "pkg.torch.onnx.name_scopes"
+# The domains of ONNX's own operators, for which there are formulas.
 OWN_DOMAINS = ("", "ai.onnx")
-# Types of tensors that are indices and the like, and no parameters unless they have several dimensions.
+# Types of indices and the like, which are no parameters; some count as buffers where they have several dimensions.
 WHOLE_NUMBERS = ("bool", "int16", "uint16", "int32", "int64", "uint64")
 
 
@@ -99,7 +105,7 @@ class OnnxGraph:
     samples: int
     """The first dimension of the first input."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """The version of the format, who made the file, and its digest."""
+    """The versions of onnx and of its operators, who made the file, and its digest."""
 
 
 def read_onnx(
@@ -157,13 +163,13 @@ def _disagreement(error: Exception) -> InputError:
 
 
 def _inputs(graph: Any) -> list[Any]:
-    """What the caller gives; old files list the weights as well."""
+    """The inputs of the model without its weights, which old files list as inputs, too."""
     weights = {tensor.name for tensor in graph.initializer}
     return [value for value in graph.input if value.name not in weights]
 
 
 def _fix_inputs(graph: Any, shapes: Mapping[str, Shape]) -> None:
-    """Give inputs their sizes, and to every dimension of one name the same."""
+    """Give inputs their sizes, and dimensions of one name the same size."""
     inputs = {value.name: value for value in _inputs(graph)}
     named: dict[str, int] = {}
     for name, shape in shapes.items():
@@ -223,17 +229,17 @@ def _refuse_unknown(value: Any) -> None:
 
 
 class _Reader:
-    """Goes through the operators in order, and keeps what is constant."""
+    """Goes through the operators in order, and notes which tensors are constant."""
 
     def __init__(self, onnx: Any, model: Any, allow_uncounted: bool) -> None:
         self.onnx, self.model, self.proto, self.allow_uncounted = onnx, model, model.graph, allow_uncounted
         self.tensors: dict[str, Tensor] = {}
         self.parameters: dict[str, Tensor] = {}
         self.buffers: set[str] = set()
+        # Tensors that follow from weights and shapes, and the parameters from which each follows.
         self.constant: dict[str, frozenset[str]] = {}
-        """Tensors that follow from weights and shapes, and the parameters among them."""
+        # Why the shape of a tensor is unknown; that matters only where an operator needs it.
         self.unknown: dict[str, str] = {}
-        """What is wrong with the shapes of others; they may be read by nobody."""
 
     def graph(self, facts: Mapping[str, Any]) -> OnnxGraph:
         for value in (*self.proto.input, *self.proto.value_info, *self.proto.output):
@@ -257,18 +263,18 @@ class _Reader:
     def _note(self, value: Any) -> None:
         kind = value.type.tensor_type
         shape = tuple(dimension.dim_value for dimension in kind.shape.dim)
-        known = [dimension.HasField("dim_value") and dimension.dim_value >= 0 for dimension in kind.shape.dim]
+        is_fixed = [dimension.HasField("dim_value") and dimension.dim_value >= 0 for dimension in kind.shape.dim]
         if not value.type.HasField("tensor_type"):
             self.unknown[value.name] = "is no tensor"
         elif not kind.HasField("shape"):
             self.unknown[value.name] = "has an unknown shape"
-        elif not all(known):
-            word = kind.shape.dim[known.index(False)].dim_param or "?"
+        elif not all(is_fixed):
+            word = kind.shape.dim[is_fixed.index(False)].dim_param or "?"
             self.unknown[value.name] = f"has the unknown dimension {show(word)}"
         else:
-            self._known(value.name, shape, kind.elem_type)
+            self._add_tensor(value.name, shape, kind.elem_type)
 
-    def _known(self, name: str, shape: Shape, kind: int) -> None:
+    def _add_tensor(self, name: str, shape: Shape, kind: int) -> None:
         dtype = self.onnx.TensorProto.DataType.Name(kind).lower()
         # double, float, int64, bfloat16, float8e4m3fn, ...: the first number is that of the bits.
         digits = re.search(r"\d+", dtype)
@@ -279,16 +285,16 @@ class _Reader:
         self.tensors[name] = Tensor(shape, dtype, usual.get(dtype) or int(digits[0]) if digits else usual[dtype])
 
     def _weights(self, name: str, tensor: Any) -> None:
-        """A tensor of numbers in the file: several floating-point (or packed) numbers are a parameter."""
-        self._known(name, tuple(tensor.dims), tensor.data_type)
-        known = self.tensors.get(name)
-        if known is None:
+        """Note a tensor of numbers in the file: several floating-point or packed numbers are a parameter."""
+        self._add_tensor(name, tuple(tensor.dims), tensor.data_type)
+        weights = self.tensors.get(name)
+        if weights is None:
             self.constant[name] = frozenset()
             return
-        is_buffer = len(known.shape) > 1 and known.count > 1 and known.dtype in ("bool", "int32", "int64")
-        is_parameter = known.count > 1 and known.dtype not in WHOLE_NUMBERS
+        is_buffer = len(weights.shape) > 1 and weights.count > 1 and weights.dtype in ("bool", "int32", "int64")
+        is_parameter = weights.count > 1 and weights.dtype not in WHOLE_NUMBERS
         if is_buffer or is_parameter:
-            self.parameters[name] = known
+            self.parameters[name] = weights
         if is_buffer:
             self.buffers.add(name)
         self.constant[name] = frozenset({name} if is_parameter or is_buffer else ())
@@ -307,8 +313,8 @@ class _Reader:
             self._constant(node)
             return None
         if node.op_type in SHAPES or (node.op_type not in RANDOM and all(x in self.constant for x in inputs)):
-            held = frozenset[str]() if node.op_type in SHAPES else self._held(inputs)
-            self.constant.update(dict.fromkeys(outputs, held))
+            parameters = frozenset[str]() if node.op_type in SHAPES else self._parameters_of(inputs)
+            self.constant.update(dict.fromkeys(outputs, parameters))
             return None
         return self._flowing(name, node, inputs, outputs)
 
@@ -320,39 +326,40 @@ class _Reader:
         else:
             self._weights(output, value)
 
-    def _held(self, inputs: Iterable[str]) -> frozenset[str]:
+    def _parameters_of(self, inputs: Iterable[str]) -> frozenset[str]:
         return frozenset().union(*(self.constant.get(x, frozenset()) for x in inputs))
 
     def _flowing(self, name: str, node: Any, inputs: list[str], outputs: list[str]) -> Operation:
-        # Outputs that nobody reads may have any shape: what a pooling layer says of indices.
+        """The operation of an operator that depends on the model's inputs or on random numbers."""
+        # Of the outputs only the first needs a shape: nobody may read the others, such as indices of a pooling layer.
         self._require(name, node.op_type, [*inputs, *outputs[:1]])
         if node.op_type in FORMULAS:
             self._take_weights(inputs)
-        held = tuple(sorted(self._held(inputs)))
+        parameters = tuple(sorted(self._parameters_of(inputs)))
         if node.op_type == "BatchNormalization":
             self.buffers.update(*(self.constant.get(x, ()) for x in node.input[3:5]))
-        flops = self._flops(name, node, held)
-        known = [self.tensors[x] for x in outputs if x in self.tensors]
+        flops = self._flops(name, node, parameters)
+        made = [self.tensors[x] for x in outputs if x in self.tensors]
         read = [self.tensors[x] for x in dict.fromkeys(inputs) if x in self.tensors]
-        moved = [] if node.op_type in VIEWS else known if node.op_type in LOOK_UPS else [*read, *known]
+        moved = [] if node.op_type in VIEWS else made if node.op_type in LOOK_UPS else [*read, *made]
         return Operation(
             name=name,
             kind=node.op_type,
             scopes=_scopes(node),
             reads=tuple(x for x in dict.fromkeys(inputs) if x not in self.constant),
             writes=tuple(outputs),
-            parameters=held,
+            parameters=parameters,
             flops=flops,
             moved_bytes=float(sum(tensor.bytes for tensor in moved)),
-            element_bytes=max((-(-x.bits // 8) for x in (*read, *known) if x.is_float), default=4),
+            element_bytes=max((-(-x.bits // 8) for x in (*read, *made) if x.is_float), default=4),
         )
 
     def _take_weights(self, inputs: Iterable[str]) -> None:
-        """What a product reads is a weight, also where the file fills it with one number."""
+        """A constant matrix that a product reads is a parameter, also where the file only fills it with one number."""
         for x in inputs:
-            known = self.tensors.get(x)
-            if x in self.constant and not self.constant[x] and known and known.is_float and len(known.shape) > 1:
-                self.parameters[x] = known
+            matrix = self.tensors.get(x)
+            if x in self.constant and not self.constant[x] and matrix and matrix.is_float and len(matrix.shape) > 1:
+                self.parameters[x] = matrix
                 self.constant[x] = frozenset({x})
 
     def _require(self, name: str, kind: str, tensors: Iterable[str]) -> None:
@@ -366,17 +373,17 @@ class _Reader:
                 )
 
     def _refuse_disagreement(self) -> None:
-        """The usual inference is silent where shapes contradict each other."""
+        """Raise an error where shapes contradict each other, of which the usual inference says nothing."""
         try:
             self.onnx.shape_inference.infer_shapes(self.model, strict_mode=True, data_prop=True)
         except self.onnx.shape_inference.InferenceError as error:
             raise _disagreement(error) from None
 
-    def _flops(self, name: str, node: Any, held: Iterable[str]) -> float:
+    def _flops(self, name: str, node: Any, parameters: Iterable[str]) -> float:
         own = node.domain in OWN_DOMAINS
         formula = FORMULAS.get(node.op_type) if own else None
         if formula is None:
-            self._guard(name, node, own, held)
+            self._guard(name, node, own, parameters)
             return 0.0
         read, written = ([self._shape(x) for x in side] for side in (node.input, node.output))
         attributes = {entry.name: self.onnx.helper.get_attribute_value(entry) for entry in node.attribute}
@@ -390,14 +397,12 @@ class _Reader:
             raise InputError(place, reason, "correct the model, or report the operator") from None
 
     def _shape(self, name: str) -> Shape | None:
-        """Shape of a tensor, which may be a constant or something that inference derives from constants; None: it is
-        not known."""
-        known = self.tensors.get(name)
-        return None if known is None else known.shape
+        tensor = self.tensors.get(name)
+        return None if tensor is None else tensor.shape
 
-    def _guard(self, name: str, node: Any, own: bool, held: Iterable[str]) -> None:
-        """An operator that multiplies weights without a formula would count nothing."""
-        large = [x for x in held if len(self.parameters[x].shape) >= 2]
+    def _guard(self, name: str, node: Any, own: bool, parameters: Iterable[str]) -> None:
+        """Refuse an operator without a formula that multiplies weights or is not ONNX's own: it would count nothing."""
+        large = [x for x in parameters if len(self.parameters[x].shape) >= 2]
         if self.allow_uncounted or (own and (node.op_type in MOVERS or node.op_type in RANDOM or not large)):
             return
         what = (
@@ -411,12 +416,12 @@ class _Reader:
 
 
 def _scopes(node: Any) -> tuple[str, ...] | None:
-    """From what torch's exporter wrote, else from the name up to its last slash."""
+    """The modules around an operator, by what torch's exporter wrote, else by the name up to its last slash."""
     for entry in node.metadata_props:
         if entry.key == SCOPES:
-            found = _listed(entry.value)
-            if found is not None:
-                return tuple(scope for scope in found[:-1] if scope)
+            scopes = _listed(entry.value)
+            if scopes is not None:
+                return tuple(scope for scope in scopes[:-1] if scope)
     if "/" not in node.name:
         return None
     return tuple(_dotted(part for part in node.name.split("/")[:-1] if part))
@@ -425,14 +430,17 @@ def _scopes(node: Any) -> tuple[str, ...] | None:
 def _listed(text: str) -> list[str] | None:
     """A list of texts as Python writes it."""
     try:
-        found = ast.literal_eval(text)
+        texts = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
-    return found if isinstance(found, list) and found and all(isinstance(x, str) for x in found) else None
+    return texts if isinstance(texts, list) and texts and all(isinstance(x, str) for x in texts) else None
 
 
 def _dotted(parts: Iterable[str]) -> Iterator[str]:
-    """layer1, layer1.0.conv of layer1, layer1.0, conv: what repeats its parent's name is no deeper for it."""
+    """Paths of nested modules: layer1, layer1.0 and conv give layer1, layer1.0 and layer1.0.conv.
+
+    A part that begins with its parent's name replaces it in the path.
+    """
     path: list[str] = []
     for part in parts:
         if path and part.startswith(path[-1] + "."):

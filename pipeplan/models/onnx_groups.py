@@ -16,7 +16,7 @@ from .onnx_graph import RANDOM, OnnxGraph, Operation
 # The outermost module with a number (a transformer layer); the innermost module; each operator.
 GRANULARITIES = ("block", "module", "op")
 
-# Share of the floating-point operations that may be auxiliary: more would be lost.
+# Largest share of the floating-point operations that may be auxiliary, since a profile leaves these out.
 MOST_AUXILIARY = 0.01
 
 _NUMBERED = re.compile(r"(?:^|.*\.)\d+")
@@ -32,7 +32,7 @@ class OnnxNode:
 
 
 def group(graph: OnnxGraph, granularity: str) -> tuple[OnnxNode, ...]:
-    """The nodes in topological order; names are those of modules, a second call of one is `@1`."""
+    """The nodes in topological order, named like their modules; the node of a second call ends in `@1`."""
     operations = _without_auxiliary(graph)
     writers = {name: i for i, operation in enumerate(operations) for name in operation.writes}
     producers = [[writers[name] for name in operation.reads if name in writers] for operation in operations]
@@ -42,6 +42,7 @@ def group(graph: OnnxGraph, granularity: str) -> tuple[OnnxNode, ...]:
 
 
 def _without_auxiliary(graph: OnnxGraph) -> tuple[Operation, ...]:
+    """The operations that depend on a parameter or are random; the others must be light."""
     derived: set[str] = set()
     kept, lost = [], 0.0
     for operation in graph.operations:
@@ -64,20 +65,20 @@ def _without_auxiliary(graph: OnnxGraph) -> tuple[Operation, ...]:
 
 
 def _keys(operations: Sequence[Operation], producers: Sequence[Sequence[int]], granularity: str) -> list[str]:
-    """By operation the module that it belongs to; what a container does between its parts goes with its producer."""
+    """The module of each operation; what a container does between its parts goes with the operation that it reads."""
     names = [_module(operation, granularity) for operation in operations]
     containers = {prefix for name in names if name for prefix in _prefixes(name.rpartition(".")[0])}
     keys: list[str] = []
     for i, (name, operation) in enumerate(zip(names, operations, strict=True)):
         # Where others have modules, what has none was made by the exporter and stands in the model itself.
         inside = "" if name is None and containers else name
-        known = {keys[j] for j in producers[i]} if inside in containers and not operation.parameters else set()
-        keys.append(known.pop() if len(known) == 1 else name or operation.name)
+        sources = {keys[j] for j in producers[i]} if inside in containers and not operation.parameters else set()
+        keys.append(sources.pop() if len(sources) == 1 else name or operation.name)
     return keys
 
 
 def _module(operation: Operation, granularity: str) -> str | None:
-    """An empty name is the model itself; None: the file names no module."""
+    """The module of an operation, where an empty name is the model itself; None: the operation's own name counts."""
     scopes = operation.scopes
     if scopes is None or granularity == "op":
         return None
@@ -96,7 +97,7 @@ def _prefixes(name: str) -> Iterable[str]:
 
 
 def _connected(keys: Sequence[str], producers: Sequence[Sequence[int]]) -> list[int]:
-    """By operation the first one of its piece: what has one key and hangs together, so that calls are told apart."""
+    """The first operation of each one's piece. A piece is connected and has one key, so two calls are two pieces."""
     parent = list(range(len(keys)))
 
     def find(i: int) -> int:

@@ -61,7 +61,7 @@ class PlanStages:
 
     stages: tuple[ModelStage, ...]
     reads: tuple[tuple[str, str], ...] | None
-    """(node, reader) on different stages; None: without a profile nobody knows."""
+    """(node, reader) on different stages; None: unknown, since there is no profile."""
     training: bool | None
     """Is the plan one for training? None: the plan does not tell."""
 
@@ -75,7 +75,7 @@ class PlanStages:
 
     @property
     def edges(self) -> tuple[tuple[int, int], ...]:
-        """(stage, stage that reads from it), each once; a row where nobody knows."""
+        """(stage, stage that reads from it), each once; without a profile the stages are taken as a row."""
         if self.reads is None:
             return tuple((number, number + 1) for number in range(len(self.stages) - 1))
         return tuple(sorted({(self.stage_of[node], self.stage_of[reader]) for node, reader in self.reads}))
@@ -99,7 +99,7 @@ def stages_of(plan: Plan, profile: Profile | None = None) -> PlanStages:
 
 
 def _read(reader: Callable[[Any, Profile | None], PlanStages], plan: Plan, profile: Profile | None) -> PlanStages:
-    """A plan that fits the profile no more than by its whole layers was made with `--whole-layers`."""
+    """The stages of a plan of the profile's nodes, or else of its whole layers, as `--whole-layers` makes them."""
     try:
         return reader(plan, profile)
     except InputError:
@@ -145,11 +145,11 @@ def order_of(profile: Profile) -> tuple[int, ...]:
 # ---- a node in one stage -------------------------------------------------------------------------------
 
 
-def _owners(held: Sequence[Sequence[Any]], profile: Profile | None) -> dict[str, int]:
-    """Node -> the entry of `held` that holds it; backward nodes go with their forward nodes."""
+def _owners(lists: Sequence[Sequence[Any]], profile: Profile | None) -> dict[str, int]:
+    """For each node the number of the list that it is in; backward nodes go with their forward nodes."""
     owner: dict[str, int] = {}
-    known = {str(node) for nodes in held for node in nodes} if profile is None else set(profile.ids)
-    for number, nodes in enumerate(held):
+    known = {str(node) for nodes in lists for node in nodes} if profile is None else set(profile.ids)
+    for number, nodes in enumerate(lists):
         for node in map(str, nodes):
             forward = node.removesuffix(BACKWARD_SUFFIX)
             if node != forward and forward in known and (profile is None or node not in known):
@@ -190,9 +190,12 @@ def _reads(stage_of: Mapping[str, int], profile: Profile | None) -> tuple[tuple[
     return tuple(reads)
 
 
-def _in_model_order(held: Sequence[Sequence[Any]], profile: Profile | None) -> list[tuple[str, ...]]:
-    """The nodes of each stage; without a profile as the plan lists them, or from the end where numbers tell so."""
-    names = [tuple(map(str, nodes)) for nodes in held]
+def _in_model_order(lists: Sequence[Sequence[Any]], profile: Profile | None) -> list[tuple[str, ...]]:
+    """The nodes of each stage in the order of the model.
+
+    Without a profile that is the plan's order, or its reverse where numbers in names fall more often than they rise.
+    """
+    names = [tuple(map(str, nodes)) for nodes in lists]
     if profile is None:
         return [nodes[::-1] for nodes in names] if runs_backward(names) else names
     place = {profile.nodes[i].id: number for number, i in enumerate(order_of(profile))}
@@ -205,10 +208,10 @@ def _in_order(stages: Sequence[ModelStage], profile: Profile | None, training: b
     return PlanStages(tuple(stages), _reads(owner, profile), training)
 
 
-def _checked(held: Sequence[Sequence[Any]], profile: Profile | None) -> list[tuple[str, ...]]:
+def _checked(lists: Sequence[Sequence[Any]], profile: Profile | None) -> list[tuple[str, ...]]:
     """The nodes of each stage in the order of the model, each in one stage."""
-    _owners(held, profile)
-    return _in_model_order(held, profile)
+    _owners(lists, profile)
+    return _in_model_order(lists, profile)
 
 
 # ---- kinds that list their stages ----------------------------------------------------------------------
@@ -225,7 +228,7 @@ def _of_levels(plan: LeveledPlan, profile: Profile | None) -> PlanStages:
 def _of_stages(
     replicated: Sequence[tuple[PlannedStage | LeveledStage, int]], profile: Profile | None
 ) -> PlanStages:
-    """Each replica holds as many micro-batches as the referee counts: those of all stages from it to the end."""
+    """Stages in a row, each with its number of replicas; in flight they hold what the referee counts for 1F1B."""
     nodes = _checked([stage.nodes for stage, _ in replicated], profile)
     in_flight = _in_flight([copies for _, copies in replicated])
     stages = [
@@ -245,24 +248,28 @@ def _of_stages(
 
 
 def _with_copies(stage: LeveledStage, above: int) -> list[tuple[LeveledStage, int]]:
+    """The innermost stages of a stage, with their replicas on all levels; `above` are those of the levels above."""
     copies = above * stage.data_parallel
     if not stage.children:
         return [(stage, copies)]
-    return [found for child in stage.children for found in _with_copies(child, copies)]
+    return [leaf for child in stage.children for leaf in _with_copies(child, copies)]
 
 
 def _unusual(configurations: Mapping[Any, str]) -> dict[str, str] | None:
-    found = {str(node): way for node, way in configurations.items() if way != VANILLA}
-    return found or None
+    unusual = {str(node): way for node, way in configurations.items() if way != VANILLA}
+    return unusual or None
 
 
 def _in_flight(replicas: Sequence[int]) -> list[int]:
-    """By stage, what a replica holds in 1F1B: a micro-batch for each replica from it to the end, shared by its own."""
-    return [-(-sum(replicas[number:]) // max(own, 1)) for number, own in enumerate(replicas)]
+    """Micro-batches that a replica of each stage holds in 1F1B.
+
+    That is one for each replica of this stage and of all later ones, shared among the replicas of this stage.
+    """
+    return [-(-sum(replicas[number:]) // max(copies, 1)) for number, copies in enumerate(replicas)]
 
 
 def _of_stage_graph(plan: StageGraphPlan, profile: Profile | None) -> PlanStages:
-    """In an order in which no stage reads from a later one; a plan may list them in any."""
+    """The stages in an order in which none reads from a later one; a plan may list them in any order."""
     nodes = _checked([stage.nodes for stage in plan.stages], profile)
     successors: list[list[int]] = [[] for _ in plan.stages]
     for before, after in plan.edges:
@@ -279,13 +286,13 @@ def _of_stage_graph(plan: StageGraphPlan, profile: Profile | None) -> PlanStages
     stages = []
     for rank, number in enumerate(order):
         stage = plan.stages[number]
-        held = max(1, stage.in_flight // max(stage.micro_batch, 1))
+        in_flight = max(1, stage.in_flight // max(stage.micro_batch, 1))
         stages.append(
             ModelStage(
                 nodes[number],
                 rank,
                 f"stage {number}",
-                held,
+                in_flight,
                 k=stage.k,
                 replicas=stage.devices,
                 samples=stage.micro_batch,
@@ -333,9 +340,9 @@ def _of_placement(plan: PlacementPlan, profile: Profile | None) -> PlanStages:
         d: _Holder(e.name, _copies(plan, e), e.type == "cpu", e.accelerator_type)
         for d, e in enumerate(plan.devices)
     }
-    backward = any(str(node) not in owner for device in plan.devices for node in device.nodes)
+    training = any(str(node) not in owner for device in plan.devices for node in device.nodes)
     if profile is not None:
-        return _by_device(profile, [owner[node] for node in profile.ids], holders, backward)
+        return _by_device(profile, [owner[node] for node in profile.ids], holders, training)
     busy = [d for d in range(len(plan.devices)) if d in owner.values()]
     stages = [
         ModelStage(
@@ -349,23 +356,24 @@ def _of_placement(plan: PlacementPlan, profile: Profile | None) -> PlanStages:
         )
         for rank, d in enumerate(busy)
     ]
-    return PlanStages(tuple(stages), None, backward)
+    return PlanStages(tuple(stages), None, training)
 
 
 def _copies(plan: PlacementPlan, device: Device) -> int:
-    """On all levels together."""
+    """Replicas of the device on all levels together."""
     groups = {group.name: group for group in plan.groups}
-    found, name, seen = device.replicas, device.group, set[str]()
+    copies, name, seen = device.replicas, device.group, set[str]()
     while name is not None and name in groups and name not in seen:
         seen.add(name)
-        found *= groups[name].replicas
+        copies *= groups[name].replicas
         name = groups[name].parent
-    return found
+    return copies
 
 
 def _by_device(
     profile: Profile, owner: Sequence[int], holders: Mapping[int, _Holder], training: bool
 ) -> PlanStages:
+    """The stages of a plan that gives each node to a device, its owner: one for each piece of a device's nodes."""
     piece_of = pieces(profile, owner)
     place = {i: number for number, i in enumerate(order_of(profile))}
     nodes_of: dict[int, list[int]] = {}
@@ -406,11 +414,11 @@ def _by_device(
 
 
 def pieces(profile: Profile, owner: Sequence[int]) -> list[int]:
-    """By node the piece of its owner that it is in: as few as merging in turn gives, none waiting for itself.
+    """For each node the number of its piece: nodes of one owner that run as a whole, so that none waits for itself.
 
-    Where devices wait for each other in a circle, a device is divided wherever a way has come back to it. Numbers of
-    departures from devices never fall along a way and rise at each, so that these pieces cannot wait in a circle;
-    then those of one device are put together again as far as they still do not.
+    Where devices wait for each other in a circle, the nodes of a device are divided by how often a path to them changes
+    devices, at most. That number never falls along an arc and rises between devices, so these pieces cannot wait in a
+    circle. Then neighbouring pieces of one device are merged in turn, where that closes no circle.
     """
     arcs = profile.arcs
     if _acyclic(list(owner), arcs):

@@ -42,6 +42,7 @@ class Costed:
     seen: Trace
     costs: Mapping[str, NodeCost]
     times: str
+    """How times were calculated or measured, in words."""
 
 
 def costed(build: Build, how: Costing) -> Costed:
@@ -52,13 +53,13 @@ def costed(build: Build, how: Costing) -> Costed:
     as_here = not analytic and clock_for(captured).words.startswith("cpu") and how.attention == "fused"
     seen = trace(captured, attention=None if as_here else how.attention, allow_uncounted=how.allow_uncounted)
     grouped = group(captured, how.granularity, flops=seen.flops())
-    found = costs(seen, captured, grouped, how.hardware)
+    costs_of = costs(seen, captured, grouped, how.hardware)
     if how.hardware is not None:
-        return Costed(captured, grouped, seen, found, calculated(how.hardware))
+        return Costed(captured, grouped, seen, costs_of, calculated(how.hardware))
     measured = measure(captured, grouped, how.repeats)
-    for name, cost in found.items():
+    for name, cost in costs_of.items():
         cost.forward_s, cost.backward_s = measured.forward[name], measured.backward[name]
-    return Costed(captured, grouped, seen, found, measured.how)
+    return Costed(captured, grouped, seen, costs_of, measured.how)
 
 
 def torch_profile(
@@ -89,11 +90,12 @@ def torch_profile(
 
 
 def samples_of(captured: Captured) -> int:
-    """The first size of the first input that has one."""
+    """The first dimension of the first input that has one; 1 where none has."""
     sizes = (value.shape for value in captured.inputs.values() if isinstance(value, torch.Tensor))
     return next((int(shape[0]) for shape in sizes if len(shape) and shape[0] > 0), 1)
 
 
+# Seconds of the forward and the backward pass of each node.
 _Times = dict[str, tuple[float, float]]
 
 
@@ -129,7 +131,7 @@ def _node(first: Costed, node: str, curves: Mapping[int, _Times]) -> ProfileNode
 
 
 def _tensors(first: Costed) -> list[ProfileTensor]:
-    """What nodes read of each other, and what the model returns."""
+    """The values that nodes read of each other, and those that the model returns."""
     readers = first.grouped.readers()
     final = [value for value in outputs_of(first.captured.graph) if value in first.grouped.owner]
     tensors = []

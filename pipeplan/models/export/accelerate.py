@@ -37,8 +37,10 @@ def export(job: ToExport) -> Exported:
 
 
 def _about_ties(job: ToExport) -> list[str]:
-    """A note on parameters that two modules share: a profile does not list modules in which nothing runs, and T5 keeps
-    its embedding in such a module."""
+    """A note on parameters that two modules share.
+
+    A profile does not list modules in which nothing runs, and T5 keeps its embedding in such a module.
+    """
     if job.profile is None or not job.profile.tied:
         return []
     one, other = job.profile.tied[0]

@@ -11,25 +11,25 @@ from .contract import ExportOptions
 
 
 def checked(target: str, problem: TrainingProblem, plan: Configuration, options: ExportOptions) -> TrainingProblem:
-    """The problem as one of that framework, which keeps all of its rules."""
+    """The problem with the rules of that framework; a plan that breaks one of them is refused."""
     if options.legacy:
         raise UsageError(
             f"A configuration is written for versions of {target} with layouts; drop the legacy option."
         )
     if options.micro_batches is not None:
         raise UsageError("A configuration has its own number of micro-batches; drop --micro-batches.")
-    own = problem.replace(framework=target)
-    for fault in (*shape_faults(own, plan), *framework_faults(own, plan)):
+    with_rules = problem.replace(framework=target)
+    for fault in (*shape_faults(with_rules, plan), *framework_faults(with_rules, plan)):
         raise refused(target, str(fault).rstrip("."))
     if problem.model.own:
         raise refused(target, "the model has measured layers, whose modules nobody named; give one with shapes")
-    return own
+    return with_rules
 
 
 def refused(target: str, why: str) -> UsageError:
-    """One sentence: what the framework has no words for, and what to do."""
-    found = f"plan configure --framework {target} finds one that it can"
-    return UsageError(f"{target} cannot say this configuration ({found}): {why}.")
+    """An error that says what the framework has no words for, and what to do."""
+    hint = f"plan configure --framework {target} finds one that it can"
+    return UsageError(f"{target} cannot say this configuration ({hint}): {why}.")
 
 
 def word_of_all(plan: Configuration) -> Recompute:
@@ -42,12 +42,12 @@ def is_whole(word: Recompute) -> bool:
 
 
 def is_even(problem: TrainingProblem, plan: Configuration) -> bool:
-    """Is it the layout that the framework takes where nothing is said?"""
+    """Does the plan have the layout that the framework takes where none is stated?"""
     return plan.layout == even_layout(problem, plan.degrees.chunks)
 
 
 def ranks_in_words(problem: TrainingProblem, plan: Configuration) -> str:
-    """What a launcher is told."""
+    """A note on what a launcher has to be told."""
     count, size = plan.micro_batches(problem.batch), plan.micro_batch
     return (
         f"start it on {problem.devices} GPU{'s' * (problem.devices != 1)}: the data-parallel degree is "

@@ -1,4 +1,4 @@
-"""What an exporter is asked and what it answers."""
+"""What an exporter is asked, what it answers, and the rules and notes that several targets share."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ToExport:
         return self.plan.stages
 
     def refusal(self, why: str, remedy: str) -> PlanRefusalError:
-        """That the target has no words for this plan: the node and the rule, and what to do."""
+        """An error that says why the target has no words for this plan, and what to do."""
         return PlanRefusalError(f"{self.target} cannot say this plan: {why}; {remedy}.")
 
 
@@ -63,6 +63,7 @@ class Exported:
         return next(iter(self.files.values()))
 
 
+# Remedies for plans that a target cannot say.
 CONTIGUOUS = "plan with --planner dp, and chains with --planner contiguous"
 RUN_IT = "`plan run` runs every plan that has stages"
 
@@ -90,7 +91,7 @@ def check_ordered(job: ToExport) -> None:
 
 
 def check_one_stage_per_rank(job: ToExport) -> None:
-    """A device whose nodes do not follow each other holds several stages."""
+    """Each rank holds one stage; a device whose nodes do not follow each other holds several."""
     seen: dict[int, int] = {}
     for number, stage in enumerate(job.stages):
         if stage.rank in seen:
@@ -123,7 +124,7 @@ def check_round_robin(job: ToExport) -> None:
 
 
 def check_neighbours(job: ToExport) -> None:
-    """Every tensor goes to the next stage, or the one after is handed it by that stage."""
+    """Every tensor that leaves its stage is read by the next stage alone."""
     for node, reader in job.plan.reads or ():
         source, target = job.plan.stage_of[node], job.plan.stage_of[reader]
         if target != source + 1:
@@ -135,7 +136,7 @@ def check_neighbours(job: ToExport) -> None:
 
 
 def check_in_model_order(job: ToExport) -> None:
-    """The nodes of a stage come before those of the next one in the model, too."""
+    """In the model, too, the nodes of a stage come before those of the next one."""
     from ..stages import order_of
 
     if job.profile is None:
@@ -153,7 +154,7 @@ def check_in_model_order(job: ToExport) -> None:
 
 
 def check_row(job: ToExport, check_ranks: Callable[[ToExport], None] | None = None) -> None:
-    """Stages on accelerators that follow each other as the model's nodes do; `check_ranks` says on which ranks."""
+    """Stages on accelerators follow each other as the model's nodes do; `check_ranks` checks their ranks."""
     check_accelerators(job)
     check_ordered(job)
     if check_ranks is not None:
@@ -222,7 +223,7 @@ def usual_notes(job: ToExport, *, ties: str | None = None) -> list[str]:
 
 
 def tied(job: ToExport) -> list[tuple[str, int, str, int]]:
-    """Parameters that are one and stand on two stages."""
+    """Tied parameters on two stages: the name and the stage of one, then of the other."""
     if job.profile is None:
         return []
     homes = {name: job.plan.stage_of[node.id] for node in job.profile.nodes for name in node.parameters}
@@ -241,7 +242,7 @@ class Target:
     options: tuple[str, ...] = ()
     """Fields of `ExportOptions` that it knows."""
     expected_for: str | None = None
-    """"training" or "inference" where readers of such plans are told beforehand that it cannot say one."""
+    """The use, "training" or "inference", for which readers are told beforehand that this target cannot say a plan."""
 
 
 TARGETS: Mapping[str, Target] = {

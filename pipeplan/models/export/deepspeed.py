@@ -36,7 +36,7 @@ class PlannedPipelineModule(PipelineModule):
 
 
 def export(job: ToExport) -> Exported:
-    """Rows with one stage on a rank."""
+    """The file for a row of stages, one on each rank; other plans are refused."""
     check_row(job, check_one_stage_per_rank)
     replicas, _ = degrees_of(job, tensor=False)
     parts = [0, *accumulate(len(stage.nodes) for stage in job.stages)]

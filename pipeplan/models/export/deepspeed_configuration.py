@@ -14,7 +14,7 @@ TARGET, FILE = "deepspeed", "ds_config.json"
 
 
 def export(problem: TrainingProblem, plan: Configuration, options: ExportOptions) -> Exported:
-    """Entries that a configuration is about; those of the optimizer are the user's."""
+    """The file with the entries that the configuration decides; those of the optimizer are the user's."""
     problem = checked(TARGET, problem, plan, options)
     if problem.precision == "fp8":
         raise refused(TARGET, "the problem is one in fp8, for which its file has no entry; plan with bf16 or fp16")

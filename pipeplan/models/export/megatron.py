@@ -15,7 +15,7 @@ FILE = "megatron.args"
 
 
 def export(job: ToExport) -> Exported:
-    """Rows of whole layers, with one or several stages on a rank."""
+    """The options for a row of stages of whole layers, one or several on each rank; other plans are refused."""
     if job.options.legacy:
         check_one_stage_per_rank(job)
     stages = layers_by_stage(job, interleaved=not job.options.legacy)
@@ -42,7 +42,7 @@ def export(job: ToExport) -> Exported:
 
 
 def _recomputation(job: ToExport) -> tuple[list[str], list[str]]:
-    """So many layers of each stage, of which Megatron knows one number for all stages; with what that changes."""
+    """The options for recomputation, with one number of layers for all stages, and a note on what that changes."""
     counts = [sum(RECOMPUTATION in way for way in (stage.configurations or {}).values()) for stage in job.stages]
     if not any(counts):
         return [], []
@@ -74,12 +74,12 @@ OPTIMIZERS = {"sgd": "--optimizer sgd", "adam": "--optimizer adam", "adam-mixed"
 
 
 def _optimizer(job: ToExport) -> list[str]:
-    known = OPTIMIZERS.get(str(job.asked.get("optimizer")))
-    return [] if known is None else [known]
+    option = OPTIMIZERS.get(str(job.asked.get("optimizer")))
+    return [] if option is None else [option]
 
 
 def _sharding(job: ToExport) -> tuple[list[str], list[str]]:
-    """What ZeRO divides, as memory was counted; with what Megatron has no word for beside stages."""
+    """The option for ZeRO, and a note where memory was counted with more than Megatron divides beside stages."""
     stage = job.asked.get("zero")
     if not stage:
         return [], []

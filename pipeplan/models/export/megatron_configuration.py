@@ -52,7 +52,7 @@ def _degrees(problem: TrainingProblem, plan: Configuration) -> list[str]:
 
 
 def _layout(problem: TrainingProblem, plan: Configuration) -> list[str]:
-    """Where layers are alike, their number of chunks says all."""
+    """Flags of the layers and of what each chunk holds; where it is Megatron's even layout, it needs no text."""
     _check_prediction(problem, plan)
     words = [f"--num-layers {problem.model.layers}"]
     if problem.model.prediction_layers:
@@ -67,7 +67,7 @@ def _layout(problem: TrainingProblem, plan: Configuration) -> list[str]:
 def layout_text(problem: TrainingProblem, plan: Configuration) -> str:
     """Letters of every chunk, with commas before those that follow layers."""
     row = [LETTERS.get(unit, "t") for unit in problem.model.units]
-    return "|".join(_chunk("".join(row[own.start : own.stop])) for own in plan.intervals)
+    return "|".join(_chunk("".join(row[interval.start : interval.stop])) for interval in plan.intervals)
 
 
 def _chunk(letters: str) -> str:
@@ -78,11 +78,11 @@ def _chunk(letters: str) -> str:
 
 
 def _check_prediction(problem: TrainingProblem, plan: Configuration) -> None:
-    """Layers of multi-token prediction stand together, in the last chunk of some rank."""
+    """Layers of multi-token prediction are in one chunk, the last one of a rank after the first."""
     if not problem.model.prediction_layers:
         return
     row = problem.model.units
-    homes = [number for number, own in enumerate(plan.intervals) if "prediction" in row[own.start : own.stop]]
+    homes = [number for number, at in enumerate(plan.intervals) if "prediction" in row[at.start : at.stop]]
     if len(homes) > 1:
         raise refused(
             TARGET,

@@ -39,8 +39,8 @@ class NodeNames:
     def holds_parameters(self, node: str, module: str) -> bool:
         """Does the module of this node hold parameters? True where the profile lists no parameters at all."""
         return not self.with_parameters or any(
-            renamed(own, self.job.options.rename) == module and own in self.with_parameters
-            for own in self._own(node)
+            renamed(name, self.job.options.rename) == module and name in self.with_parameters
+            for name in self._own(node)
         )
 
     def modules(self, node: str) -> tuple[str, ...]:
@@ -65,6 +65,7 @@ class NodeNames:
 
 
 def _by_node(profile: Profile) -> dict[str, tuple[str, ...]]:
+    """The modules that each node stands for, by the rule that `NodeNames` states."""
     users: dict[str, set[str]] = {}
     for node in profile.nodes:
         for module in node.modules:
@@ -72,8 +73,8 @@ def _by_node(profile: Profile) -> dict[str, tuple[str, ...]]:
                 users.setdefault(name, set()).add(node.id)
     modules_of = {}
     for node in profile.nodes:
-        own, listed = _CALL.sub("", node.id), set(node.modules)
-        names = [own] if own in listed or any(own in around_of(module) for module in listed) else []
+        plain, listed = _CALL.sub("", node.id), set(node.modules)
+        names = [plain] if plain in listed or any(plain in around_of(module) for module in listed) else []
         names += [module for module in node.modules if module not in names and users[module] == {node.id}]
         names += [module for module in node.modules if module not in names and _is_shared_leaf(module, users)]
         modules_of[node.id] = tuple(
@@ -108,7 +109,7 @@ def _check_rename(rules: Mapping[str, str], names: list[str]) -> None:
     for old in rules:
         if not any(name == old or name.startswith(old + ".") for name in names):
             raise UsageError(
-                f"--rename names the module {show(old)}{did_you_mean(old, names)}, which the plan has not; "
+                f"--rename names the module {show(old)}{did_you_mean(old, names)}, which the plan does not have; "
                 "name one that it has."
             )
 

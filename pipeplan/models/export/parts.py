@@ -26,6 +26,7 @@ from .contract import (
 )
 from .names import NodeNames
 
+# The end of the name of a node in a further call of a module.
 _REPEATED = re.compile(r"@\d+$")
 
 
@@ -44,7 +45,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class StageOfLayers:
-    """What a stage holds, as frameworks count it."""
+    """How many layers a stage holds, and whether it holds the embedding and the head."""
 
     embedding: bool
     layers: int
@@ -53,7 +54,7 @@ class StageOfLayers:
 
 
 def parts_of(names: NodeNames, order: Sequence[str], profile: Profile | None, who: str) -> Parts:
-    """The parts; `who` needs them, and is named where there are none."""
+    """The parts of a model; errors say that `who` needs them."""
     homes = {node: _home(names, node, who) for node in order}
     lists = list(dict.fromkeys(home[0] for home in homes.values() if home is not None))
     predicting = [name for name in lists if "mtp" in name.lower().split(".")]
@@ -78,19 +79,20 @@ def parts_of(names: NodeNames, order: Sequence[str], profile: Profile | None, wh
 
 
 def _home(names: NodeNames, node: str, who: str) -> tuple[str, int] | None:
-    """The layer that a node is in."""
-    found = {home for name in names.modules(node) or (node,) if (home := number_in(name)) is not None}
-    if len(found) > 1:
+    """The list and the number of the layer that a node is in; None: it is in no layer."""
+    homes = {home for name in names.modules(node) or (node,) if (home := number_in(name)) is not None}
+    if len(homes) > 1:
         raise UsageError(
             f"{who} moves whole layers, and the node {show(node)} is part of several; import the model with "
             "--granularity block."
         )
-    return next(iter(found), None)
+    return next(iter(homes), None)
 
 
 def _layers(
     homes: dict[str, tuple[str, int] | None], order: Sequence[str], name: str, who: str
 ) -> list[tuple[str, ...]]:
+    """The nodes of each layer of the list with this name."""
     by_layer: dict[int, list[str]] = {}
     for node in order:
         home = homes[node]
@@ -111,7 +113,7 @@ def _layers(
 def _around(
     others: Sequence[str], inside: set[str], order: Sequence[str], profile: Profile | None, who: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What comes before the layers and what behind: by what reads from what, or by the order alone."""
+    """The nodes before the layers and those behind, by what reads from what; without a profile, by the order."""
     place = {node: number for number, node in enumerate(order)}
     first, last = min(place[node] for node in inside), max(place[node] for node in inside)
     reached = {node for node in order if place[node] > first}
@@ -134,7 +136,7 @@ def _around(
 def _linked(
     start: set[str], profile: Profile, order: Sequence[int], neighbours: Sequence[Sequence[int]]
 ) -> set[str]:
-    """These nodes and all that have one of them among their neighbours, directly or not."""
+    """The nodes of the start, and all that have one of them among their neighbours, directly or not."""
     linked = {profile.index[node] for node in start}
     for i in order:
         if any(u in linked for u in neighbours[i]):
@@ -153,7 +155,7 @@ def order_for(job: ToExport) -> list[str]:
 
 
 def layers_by_stage(job: ToExport, *, interleaved: bool = False) -> list[StageOfLayers]:
-    """By stage, for targets that move whole layers: the rules of all of them."""
+    """How many layers each stage holds; plans are refused that break the rules of targets that move whole layers."""
     check_accelerators(job)
     check_ordered(job)
     (check_round_robin if interleaved else check_one_stage_per_rank)(job)
@@ -214,10 +216,12 @@ def _check_ends(job: ToExport, parts: Parts) -> None:
         )
 
 
+# The remedy for an embedding or a head on the wrong stage.
 RETRY = "plan with --whole-layers"
 
 
 def _misplaced(after: Sequence[str], stage_of: dict[str, int], final: int, last: int) -> Iterator[str]:
+    """Nodes of the head that are neither on the last stage nor, but for the last node, with the final layer."""
     for node in after[:-1]:
         if stage_of[node] not in (final, last):
             yield node

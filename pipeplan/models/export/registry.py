@@ -21,6 +21,7 @@ from .contract import TARGETS, Exported, ExportOptions, PlanRefusalError, ToExpo
 _FLAGS = {"rename": "--rename", "micro_batches": "--micro-batches"}
 # The key of a result's `problem` under which the result holds the problem itself.
 WHOLE = "whole"
+# The remedy for an argument that is no profile.
 PROFILE = "give what pipeplan.load_profile(path) or pipeplan.import_torch(build) returns, or None"
 
 
@@ -41,9 +42,8 @@ def export(
         A plan of any kind, or a result that holds one.
     profile : Profile or problem, optional
         What the plan was made from; of a schedule or a training configuration its problem, which results of `plan
-        configure` bring along. A profile says which modules nodes are, and
-        what reads from what. None: the names of the plan's nodes are those of modules, which serves plans that list
-        their stages.
+        configure` bring along. A profile says which modules nodes are, and what reads from what. None: the names of the
+        plan's nodes are those of modules, which is enough for plans that list their stages.
     to : str
         The framework: "torch", "torchtitan", "megatron", "deepspeed", "vllm", "sglang", "trtllm", "accelerate" or
         "llamacpp".
@@ -53,7 +53,7 @@ def export(
     legacy : bool
         For megatron and torchtitan: the options of versions before they had lists of all stages.
     micro_batches : int, optional
-        For torch and torchtitan: how many there are in an iteration. None: the text names no order of passes.
+        For torch and torchtitan: micro-batches of an iteration. None: the text names no order of passes.
 
     Returns
     -------
@@ -81,8 +81,7 @@ def export_files(
     legacy: bool = False,
     micro_batches: int | None = None,
 ) -> Exported:
-    """What `export` gives as a text, with the files beside the main one and with notes on what the text does not
-    say."""
+    """All files of an export, of which `export` gives the main one, and notes on what they do not say."""
     if to not in TARGETS:
         raise unknown_choice("--to", to, TARGETS)
     options = ExportOptions(dict(rename or {}), legacy, micro_batches)
@@ -102,8 +101,10 @@ def export_files(
 
 
 def expected_refusal(planned: Plan | Result, profile: Profile) -> str | None:
-    """Why a framework that many train or serve with has no words for this plan, as its export says it; None where it
-    has, and for models that it does not run."""
+    """Why a framework that many train or serve with cannot say this plan, in the words of its export.
+
+    None: it can, or it does not run this model.
+    """
     use = "training" if profile.training else "inference"
     for to, target in TARGETS.items():
         if target.expected_for == use:
@@ -117,10 +118,12 @@ def expected_refusal(planned: Plan | Result, profile: Profile) -> str | None:
 
 
 def _by_problem(plan: Plan, problem: object, to: str, options: ExportOptions) -> Exported:
-    """A plan that says nothing of a model, but of blocks that its problem knows."""
+    """The export of a plan that is about its problem, such as the blocks of a schedule, and about no model."""
     exports = SHOWN[kind_of_plan(plan).name].exports
     if to not in exports:
-        raise UsageError(f"A plan of the kind {plan.kind} says nothing to {to}; give --to {' or '.join(exports)}.")
+        raise UsageError(
+            f"A plan of the kind {plan.kind} cannot be written for {to}; give --to {' or '.join(exports)}."
+        )
     if options.rename:
         raise UsageError(
             f"{_FLAGS['rename']} is for modules, and a plan of the kind {plan.kind} has none; drop it."
@@ -142,7 +145,7 @@ def _problem_in(planned: Plan | Result) -> Problem | None:
 
 
 def _about_names(planned: Plan | Result, profile: Profile | Problem | None) -> tuple[str, ...]:
-    """A result names its problem, which has the name of its profile; nodes of two models can have the same names."""
+    """A note where the result and the profile have different names, since nodes of two models can have the same."""
     name = planned.problem.get("name") if isinstance(planned, Result) else None
     if profile is None or name in (None, profile.name):
         return ()
@@ -150,35 +153,35 @@ def _about_names(planned: Plan | Result, profile: Profile | Problem | None) -> t
 
 
 def _about_devices(job: ToExport) -> tuple[str, ...]:
-    """Where the plan was made for more devices than it uses."""
-    there = job.asked.get("devices")
+    """A note where the plan was made for more devices than it uses."""
+    count = job.asked.get("devices")
     used = sum({stage.rank: stage.replicas * stage.tensor_parallel for stage in job.stages}.values())
-    if not isinstance(there, int) or used >= there:
+    if not isinstance(count, int) or used >= count:
         return ()
-    return (f"the plan uses {used} of the {there} devices that it was made for",)
+    return (f"the plan uses {used} of the {count} devices that it was made for",)
 
 
-def _plan_in(given: object) -> Plan:
-    if isinstance(given, Result):
-        if given.plan is None:
+def _plan_in(planned: object) -> Plan:
+    if isinstance(planned, Result):
+        if planned.plan is None:
             raise InputError("plan", "is null: the run found none", "give a result with a plan")
-        if given.found == Found.REJECTED or given.violations:
-            broken = f" ({given.violations[0]})" if given.violations else ""
+        if planned.found == Found.REJECTED or planned.violations:
+            broken = f" ({planned.violations[0]})" if planned.violations else ""
             raise InputError("plan", f"was rejected by the referee{broken}", "give a result with a verified plan")
-        return given.plan
-    if not is_plan(given):
-        raise wrong_argument("planned", given, "a plan or a result", PLAN)
-    return given
+        return planned.plan
+    if not is_plan(planned):
+        raise wrong_argument("planned", planned, "a plan or a result", PLAN)
+    return planned
 
 
 def _check_options(to: str, options: ExportOptions) -> None:
-    """What a target does not know is refused: nothing that a user says is dropped in silence."""
-    given = {"rename": bool(options.rename), "micro_batches": options.micro_batches is not None}
-    for name, said in given.items():
+    """Refuse an option that the target does not know: nothing that a user says is dropped in silence."""
+    is_given = {"rename": bool(options.rename), "micro_batches": options.micro_batches is not None}
+    for name, said in is_given.items():
         if said and name not in TARGETS[to].options:
             able = ", ".join(other for other, target in TARGETS.items() if name in target.options)
-            raise UsageError(f"{_FLAGS[name]} says nothing to {to}; it is for {able}.")
+            raise UsageError(f"{_FLAGS[name]} is not for {to}; it is for {able}.")
     if options.legacy and "legacy" not in TARGETS[to].options:
-        raise UsageError(f"{to} has no earlier way to say it; drop legacy.")
+        raise UsageError(f"{to} has no words of earlier versions; drop legacy.")
     if options.micro_batches is not None:
         check_whole("--micro-batches", options.micro_batches, MAX_MICRO_BATCHES)

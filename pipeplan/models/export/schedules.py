@@ -11,7 +11,7 @@ from .torch_pipelining import SCHEDULE
 
 
 def torch(problem: ScheduleProblem, plan: AnySchedule, options: ExportOptions) -> Exported:
-    """For `_PipelineScheduleRuntime._load_csv(file, format="compute_only")`: a row for each rank, a cell a pass."""
+    """A row for each rank with a cell for each pass, as torch's `_PipelineScheduleRuntime._load_csv` reads them."""
     if options.micro_batches is not None:
         problem = problem.replace(micro_batches=options.micro_batches)
     text = schedule_to_csv(problem, _finite(problem, plan))
@@ -21,7 +21,7 @@ def torch(problem: ScheduleProblem, plan: AnySchedule, options: ExportOptions) -
 
 
 def _finite(problem: ScheduleProblem, plan: AnySchedule) -> SchedulePlan:
-    """A steady state as so many micro-batches of it; a schedule has all of its own."""
+    """The schedule of all micro-batches: a steady state is repeated for as many as the problem has."""
     if isinstance(plan, PeriodicSchedulePlan):
         if problem.micro_batches is None:
             raise UsageError("A steady state has no end; say how many --micro-batches the file is to run.")
@@ -29,7 +29,7 @@ def _finite(problem: ScheduleProblem, plan: AnySchedule) -> SchedulePlan:
         return SchedulePlan(
             {b: tuple(start + n * plan.period for n in numbers) for b, start in plan.starts.items()}
         )
-    own = max(map(len, plan.starts.values()), default=0)
-    if problem.micro_batches not in (None, own):
-        raise InputError("plan", f"runs {own} micro-batches, not {problem.micro_batches}", "schedule that many")
+    count = max(map(len, plan.starts.values()), default=0)
+    if problem.micro_batches not in (None, count):
+        raise InputError("plan", f"runs {count} micro-batches, not {problem.micro_batches}", "schedule that many")
     return plan

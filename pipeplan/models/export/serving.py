@@ -55,7 +55,7 @@ def llamacpp(job: ToExport) -> Exported:
 
 
 def divided(proportions: list[int], layers: int) -> list[int]:
-    """The layers of each device as llama.cpp divides them: with the output, whose place is behind the last one."""
+    """The layers of each device as llama.cpp divides them: with the output, which comes after the last layer."""
     borders = [Fraction(end, sum(proportions)) for end in accumulate(proportions)]
     homes = [bisect_right(borders, Fraction(layer, layers + 1)) for layer in range(layers)]
     return [homes.count(device) for device in range(len(proportions))]
@@ -76,7 +76,7 @@ def _counts(job: ToExport, *, tensor: bool = True) -> tuple[list[int], tuple[str
     if degree > 1:
         notes.append(f"stages are {degree} devices each: give that tensor-parallel size as well")
     if replicas > 1:
-        notes.append(f"{replicas} replicas are so many servers")
+        notes.append(f"start a server for each of the {replicas} replicas")
     notes += _about_gpus(job)
     if job.plan.training:
         notes.append(TRAINED)

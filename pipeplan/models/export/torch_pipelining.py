@@ -25,7 +25,7 @@ TIES = "torch adds up no gradients between stages; untie them, or all-reduce the
 
 
 def export(job: ToExport) -> Exported:
-    """Rows, with one or several stages on a rank."""
+    """The files for a row of stages, one or several on each rank; other plans are refused."""
     check_row(job)
     degrees_of(job, replicas=False, tensor=False)
     check_one_micro_batch(job)
@@ -47,27 +47,27 @@ def export(job: ToExport) -> Exported:
 
 
 def modules_by_stage(job: ToExport) -> list[list[str]]:
-    """In the order of the model, each module once and in one stage."""
+    """The modules of each stage in the order of the model; a module with parameters is on one stage alone."""
     names, homes = NodeNames(job), dict[str, int]()
     stages: list[list[str]] = []
     for number, stage in enumerate(job.stages):
-        stage_of: dict[str, str] = {}
+        node_of: dict[str, str] = {}
         for node in stage.nodes:
-            stage_of |= {module: stage_of.get(module, node) for module in names.paths(node)}
-        for module, node in stage_of.items():
+            node_of |= {module: node_of.get(module, node) for module in names.paths(node)}
+        for module, node in node_of.items():
             if homes.setdefault(module, number) != number and names.holds_parameters(node, module):
                 raise job.refusal(
                     f"the node {show(node)} on stage {number} is the module {show(module)}, which stage "
                     f"{homes[module]} holds too, and a module is on one stage",
                     "keep its calls together, or `plan run`",
                 )
-        if all(homes[module] != number for module in stage_of):
+        if all(homes[module] != number for module in node_of):
             raise job.refusal(
                 f"stage {number}, with the node {show(stage.nodes[0])}, holds no module by name, and stages begin at "
                 "one",
                 "import the model with another --granularity",
             )
-        stages.append([name for name in stage_of if not any(around in stage_of for around in around_of(name))])
+        stages.append([name for name in node_of if not any(around in node_of for around in around_of(name))])
     _check_nesting(job, stages)
     return stages
 
@@ -83,7 +83,7 @@ def split_points(stages: list[list[str]]) -> list[str]:
 
 def _check_nesting(job: ToExport, stages: list[list[str]]) -> None:
     """No module on one stage while another stage holds a part of it."""
-    homes = {name: number for number, held in enumerate(stages) for name in held}
+    homes = {name: number for number, names in enumerate(stages) for name in names}
     for name, number in homes.items():
         for around in around_of(name):
             if homes.get(around, number) != number:
@@ -116,14 +116,13 @@ TORCHTITAN_NAMES = {
 
 
 def torchtitan(job: ToExport) -> Exported:
-    """The parallelism settings of torchtitan for a row of stages, one or several on a rank: stage i is on rank
-    i mod the number of ranks."""
+    """The parallelism settings of torchtitan for a row of stages; stage i is on rank i mod the number of ranks."""
     check_row(job, check_round_robin)
     replicas, tensor = degrees_of(job)
     check_one_micro_batch(job)
     stages = modules_by_stage(job)
     notes = usual_notes(job, ties=TIES)
-    if not job.options.rename and any(name.startswith("model.") for held in stages for name in held):
+    if not job.options.rename and any(name.startswith("model.") for names in stages for name in names):
         job = replace(job, options=replace(job.options, rename=TORCHTITAN_NAMES))
         stages = modules_by_stage(job)
         told = ", ".join(f"{theirs} for {name}" for name, theirs in TORCHTITAN_NAMES.items())
@@ -184,7 +183,10 @@ def check_one_micro_batch(job: ToExport) -> None:
 
 
 def _shared(job: ToExport, micro_batches: int) -> list[list[Pass]]:
-    """By the times of the profile, else by the number of nodes, a backward pass twice as long as a forward pass."""
+    """The passes of each rank where ranks hold several stages, in the order of the list scheduler.
+
+    Without a profile a stage takes the time of its number of nodes, backward twice as long as forward.
+    """
     stages = tuple(
         Stage(stage.device, 1, *times, orders=((),)) for stage, times in zip(job.stages, _times(job), strict=True)
     )

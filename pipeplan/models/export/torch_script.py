@@ -141,5 +141,5 @@ if __name__ == "__main__":
 
 
 def script(ranks: int, micro_batches: int) -> str:
-    """For so many ranks and micro-batches; it reads stages.json and schedule.csv in its own folder."""
+    """The script for these numbers of ranks and micro-batches; it reads stages.json and schedule.csv in its folder."""
     return TEXT.format(ranks=ranks, micro_batches=micro_batches)

@@ -11,6 +11,7 @@ from .configurations import checked, is_whole, ranks_in_words, refused, word_of_
 from .contract import Exported, ExportOptions
 
 TARGET, FILE = "torchtitan", "torchtitan.toml"
+# torchtitan's names of schedules, by ours.
 SCHEDULES = {
     "1f1b": "1F1B",
     "interleaved-1f1b": "Interleaved1F1B",
@@ -18,14 +19,16 @@ SCHEDULES = {
     "zb-v": "ZBVZeroBubble",
     "dualpipe-v": "DualPipeV",
 }
+# Whether weights are divided again after forward passes, by the stage of ZeRO.
 RESHARD = {2: "never", 3: "always"}
+# The converters that train linear layers in fp8.
 FP8 = ["quantize.linear.float8"]
 
 Section = Mapping[str, str | int | list[str] | list[list[str]]]
 
 
 def export(problem: TrainingProblem, plan: Configuration, options: ExportOptions) -> Exported:
-    """Sections of the job configuration that a configuration is about; the model's own are the user's."""
+    """The sections that the configuration decides; those of the model are the user's."""
     problem = checked(TARGET, problem, plan, options)
     _check(problem, plan)
     sections: dict[str, Section] = {
@@ -54,7 +57,7 @@ def toml_text(sections: Mapping[str, Section]) -> str:
 
 def _value(value: object) -> str:
     if isinstance(value, list) and value and isinstance(value[0], list):
-        return "[\n" + "".join(f"    {json.dumps(own)},\n" for own in value) + "]"
+        return "[\n" + "".join(f"    {json.dumps(entry)},\n" for entry in value) + "]"
     return json.dumps(value)
 
 
@@ -81,7 +84,10 @@ def _check(problem: TrainingProblem, plan: Configuration) -> None:
             "tensor-parallel ranks have all tokens here, and torchtitan divides these; plan with sequence parallelism",
         )
     if plan.zero == 0 and d.data > 1 and d.tensor * d.context * d.pipeline > 1:
-        raise refused(TARGET, "whole replicas (zero=0) stand alone there; choose zero=3, or data parallelism alone")
+        raise refused(
+            TARGET,
+            "it combines whole replicas (zero=0) with no other parallelism; choose zero=3, or data parallelism alone",
+        )
     if plan.zero == 0 and d.context > 1:
         raise refused(TARGET, "context-parallel ranks divide the weights there; choose zero=3")
     if problem.model.experts is not None:
@@ -120,19 +126,19 @@ def _batch(problem: TrainingProblem, plan: Configuration) -> Section:
 
 def _degrees(problem: TrainingProblem, plan: Configuration) -> Section:
     d = plan.degrees
-    found: dict[str, str | int] = {
+    degrees: dict[str, str | int] = {
         "tensor_parallel_degree": d.tensor,
         "context_parallel_degree": d.context,
         "data_parallel_replicate_degree": d.data if plan.zero == 0 else 1,
         "data_parallel_shard_degree": 1 if plan.zero == 0 else d.data,
     }
     if plan.zero:
-        found["fsdp_reshard_after_forward"] = RESHARD[plan.zero]
+        degrees["fsdp_reshard_after_forward"] = RESHARD[plan.zero]
     if problem.model.experts is not None:
-        found["expert_parallel_degree"] = d.expert
+        degrees["expert_parallel_degree"] = d.expert
         if d.expert > 1:
-            found["expert_tensor_parallel_degree"] = d.expert_tensor
-    return found
+            degrees["expert_tensor_parallel_degree"] = d.expert_tensor
+    return degrees
 
 
 def _pipeline(problem: TrainingProblem, plan: Configuration) -> Section:
@@ -149,7 +155,7 @@ def _pipeline(problem: TrainingProblem, plan: Configuration) -> Section:
 def _modules(problem: TrainingProblem, plan: Configuration) -> list[list[str]]:
     layers = [[f"layers.{i}"] for i in range(problem.model.layers)]
     row = [["tok_embeddings"], *layers, ["norm", "output"]]
-    return [[name for unit in row[own.start : own.stop] for name in unit] for own in plan.intervals]
+    return [[name for unit in row[interval.start : interval.stop] for name in unit] for interval in plan.intervals]
 
 
 def _recomputation(plan: Configuration) -> str:

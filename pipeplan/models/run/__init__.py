@@ -1,1 +1,1 @@
-"""Running a plan on this machine: a process for each device, and what was predicted held against what was measured."""
+"""Running a plan on this machine, with a process for each device, and comparing predicted with measured times."""

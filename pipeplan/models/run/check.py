@@ -22,12 +22,12 @@ from ..dependences import is_random
 
 
 def varied(inputs: Any, number: int) -> Any:
-    """Micro-batch `number` (from 0) in a structure like that of the inputs; number 0 is what they are."""
+    """Micro-batch `number`, from 0, made by rolling the tensors in the inputs; number 0 is the inputs themselves."""
     return tree_map(lambda value: _rolled(value, number) if isinstance(value, torch.Tensor) else value, inputs)
 
 
 def _rolled(tensor: torch.Tensor, number: int) -> torch.Tensor:
-    """Along the first dimension, and along the next ones once that has come round."""
+    """The tensor rolled along its first dimension, and along the next ones once that has come round."""
     for dimension, size in enumerate(tensor.shape):
         if size > 1 and number:
             tensor = tensor.roll(number % size, dimension)
@@ -35,7 +35,7 @@ def _rolled(tensor: torch.Tensor, number: int) -> torch.Tensor:
     return tensor
 
 
-# Where functions that drop values have the probability among their arguments.
+# The place of the probability among the arguments of functions that drop values.
 PROBABILITY = {
     **dict.fromkeys(("dropout", "dropout1d", "dropout2d", "dropout3d"), 1),
     **dict.fromkeys(("feature_dropout", "alpha_dropout", "feature_alpha_dropout"), 1),
@@ -45,8 +45,7 @@ PROBABILITY = {
 
 
 def _place(target: Any) -> int | None:
-    """Place of the probability among the arguments of an operation of a graph or a function of torch, one that works in
-    place included; None: it drops nothing."""
+    """Place of the probability among the arguments of an operation or a function of torch; None: it drops nothing."""
     packet = getattr(target, "overloadpacket", target)
     return PROBABILITY.get(str(getattr(packet, "__name__", packet)).rstrip("_"))
 
@@ -125,13 +124,13 @@ def _loss(output: Any, summed: bool) -> torch.Tensor:
 
 
 def largest_difference(
-    own: Mapping[str, torch.nn.Parameter], expected: Mapping[str, torch.Tensor] | None, group: Any
+    parameters: Mapping[str, torch.nn.Parameter], expected: Mapping[str, torch.Tensor] | None, group: Any
 ) -> tuple[float | None, float, int]:
     """The largest difference between the gradients on this rank and those of rank 0, the largest finite gradient of
     all, and the number of gradients on this rank. None: one of them is not finite, so they cannot be compared.
 
-    `expected` is known on rank 0, which sends one after the other. Small gradients of their own, such as those of
-    biases that a softmax cancels, are noise: only the largest of all is a measure.
+    `expected` is known on rank 0, which sends one after the other. Gradients that are small as a whole, such as
+    those of biases that a softmax cancels, are noise: only the largest of all is a measure.
     """
     message: list[Any] = [None]
     if expected is not None:
@@ -143,8 +142,8 @@ def largest_difference(
     for name, shape, dtype in entries:
         gradient = expected[name].contiguous() if expected is not None else torch.empty(shape, dtype=dtype)
         dist.broadcast(gradient, src=0, group=group)
-        if name in own:
-            own_gradient = own[name].grad
+        if name in parameters:
+            own_gradient = parameters[name].grad
             difference = gradient if own_gradient is None else own_gradient.cpu() - gradient
             differences.append(float(difference.abs().max()))
     finite = all(map(math.isfinite, differences))

@@ -20,13 +20,13 @@ class Clock(Protocol):
     """Marks are cheap to set and are read when the step is over."""
 
     def begin(self) -> None:
-        """Before the first mark of a step."""
+        """To be called before the first mark of a step."""
 
     def mark(self) -> Any:
         """Set a mark now; `read` tells its moment later."""
 
     def read(self, mark: Any) -> Moment:
-        """When it was set."""
+        """The moment at which the mark was set."""
         ...
 
 

@@ -31,7 +31,7 @@ class DividedBackward:
         self._arrived: dict[Node, Gradients] = {}
 
     def inputs(self) -> None:
-        """The gradients of what was read, as `grad` of the leaves."""
+        """Compute the gradients of what was read, as `grad` of the leaves."""
         pairs = [pair for pair, root in zip(self._pairs, self._roots, strict=True) if root in self._graph.to_inputs]
         if not pairs:
             return
@@ -53,7 +53,7 @@ class DividedBackward:
         return keep
 
     def weights(self) -> None:
-        """The gradients of the weights, added to their `grad`."""
+        """Compute the gradients of the weights, and add them to their `grad`."""
         for node, arrived in self._arrived.items():
             outputs = [(GradientEdge(node, i), g) for i, g in enumerate(arrived) if g is not None]
             self._add(outputs, self._graph.forks[node], self._zeros_beside(node))
@@ -65,9 +65,9 @@ class DividedBackward:
         self._add(rest, _below([root for root in self._roots if root not in self._graph.to_inputs]), [])
 
     def _zeros_beside(self, node: Node) -> list[Any]:
-        """At the other operations that lead to a weight of this one."""
-        own = self._graph.forks[node]
-        others = [other for other in self._arrived if other is not node and self._graph.forks[other] & own]
+        """Let the other operations that lead to weights of this one get zeros."""
+        weights = self._graph.forks[node]
+        others = [other for other in self._arrived if other is not node and self._graph.forks[other] & weights]
         return [other.register_prehook(_zeros) for other in others]
 
     def _add(self, outputs: Sequence[tuple[Any, torch.Tensor]], weights: set[Node], handles: Sequence[Any]) -> None:
@@ -75,8 +75,8 @@ class DividedBackward:
         try:
             if outputs and targets:
                 edges = [GradientEdge(target, 0) for target in targets]
-                found = _gradients([output for output, _ in outputs], edges, [gradient for _, gradient in outputs])
-                for target, gradient in zip(targets, found, strict=True):
+                totals = _gradients([output for output, _ in outputs], edges, [gradient for _, gradient in outputs])
+                for target, gradient in zip(targets, totals, strict=True):
                     _add_to(target.variable, gradient)
         finally:
             for handle in handles:
@@ -91,16 +91,16 @@ class _Graph:
         for node in _all(roots):
             for target in _next(node):
                 before.setdefault(target, []).append(node)
+        # The operations from which a path leads to an input, and the inputs.
         self.to_inputs = set(leaves)
-        """The operations from which a path leads to an input, and the inputs."""
         waiting = list(leaves)
         while waiting:
             for node in before.get(waiting.pop(), ()):
                 if node not in self.to_inputs:
                     self.to_inputs.add(node)
                     waiting.append(node)
+        # The operations from which paths lead to inputs and, apart from them, to weights; each with these weights.
         self.forks: dict[Node, set[Node]] = {}
-        """The operations from which paths lead to inputs and, apart from them, to weights; each with these weights."""
         for node in self.to_inputs - set(leaves):
             weights = _below([target for target in _next(node) if target not in self.to_inputs])
             if weights:
@@ -127,8 +127,8 @@ def _below(roots: Sequence[Node]) -> set[Node]:
 
 
 def _gradients(outputs: Sequence[Any], targets: Sequence[Any], gradients: Sequence[torch.Tensor]) -> Gradients:
-    found: Gradients = torch.autograd.grad(outputs, targets, gradients, retain_graph=True, allow_unused=True)
-    return found
+    result: Gradients = torch.autograd.grad(outputs, targets, gradients, retain_graph=True, allow_unused=True)
+    return result
 
 
 def _zeros(gradients: Gradients) -> Gradients:

@@ -49,7 +49,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class SharedParameter:
-    """One that several ranks hold, here under this object."""
+    """A parameter that several ranks hold: this rank's object, and the group of these ranks."""
 
     parameter: torch.nn.Parameter
     group: Any
@@ -94,17 +94,15 @@ class Engine:
         before = self.links.sent_bytes
         self.clock.begin()
         begin, marks = self.clock.mark(), []
-        for place, own in enumerate(self.order):
+        for place, run_pass in enumerate(self.order):
             self._expect(self.order[place : place + 2])
-            marks.append(self._run(own, inputs))
+            marks.append(self._run(run_pass, inputs))
         if self.training:
             add_up(self.shared)
         self.links.finish()
         end = self.clock.mark()
         read = self.clock.read
-        spans = tuple(
-            Span(*own, read(first), read(last)) for own, (first, last) in zip(self.order, marks, strict=True)
-        )
+        spans = tuple(Span(*p, read(first), read(last)) for p, (first, last) in zip(self.order, marks, strict=True))
         sent = self.links.sent_bytes - before
         return Step(read(begin), read(end), spans, sent, self._loss())
 
@@ -116,8 +114,9 @@ class Engine:
     # ---- messages ------------------------------------------------------------------------------------
 
     def _expect(self, passes: Sequence[RunPass]) -> None:
-        for own in passes:
-            for message in self.layout.read_by(own):
+        """Begin to receive what these passes read from other ranks."""
+        for run_pass in passes:
+            for message in self.layout.read_by(run_pass):
                 if self.layout.sender(message) != self.rank:
                     self.links.expect(message)
 
@@ -134,15 +133,15 @@ class Engine:
 
     # ---- passes --------------------------------------------------------------------------------------
 
-    def _run(self, own: RunPass, inputs: Sequence[Mapping[str, Any]]) -> tuple[Any, Any]:
-        """The pass, and when it began and ended."""
-        if own.micro_batch > 0:
-            return self._forward(own, inputs[own.micro_batch - 1])
-        return self._weights(own) if own.part == WEIGHTS else self._backward(own)
+    def _run(self, run_pass: RunPass, inputs: Sequence[Mapping[str, Any]]) -> tuple[Any, Any]:
+        """Run a pass, and return the marks of when it began and ended."""
+        if run_pass.micro_batch > 0:
+            return self._forward(run_pass, inputs[run_pass.micro_batch - 1])
+        return self._weights(run_pass) if run_pass.part == WEIGHTS else self._backward(run_pass)
 
-    def _forward(self, own: RunPass, inputs: Mapping[str, Any]) -> tuple[Any, Any]:
-        piece, leaves = self.pieces[own.stage], {}
-        for message in self.layout.read_by(own):
+    def _forward(self, run_pass: RunPass, inputs: Mapping[str, Any]) -> tuple[Any, Any]:
+        piece, leaves = self.pieces[run_pass.stage], {}
+        for message in self.layout.read_by(run_pass):
             leaf = self._take(message).detach()
             gradient = self.training and self.layout.values[message.value].gradient
             leaves[message.value] = leaf.requires_grad_() if gradient else leaf
@@ -158,39 +157,39 @@ class Engine:
         loss = None if piece.loss is None else finals[piece.finals.index(piece.loss)]
         if loss is not None:
             self._losses.append(loss.detach())
-        for message in self.layout.made_by(own):
+        for message in self.layout.made_by(run_pass):
             self._give(message, made[message.value].detach())
         if self.training:
-            self._kept[own.stage, own.micro_batch] = _Kept(leaves, made, loss)
+            self._kept[run_pass.stage, run_pass.micro_batch] = _Kept(leaves, made, loss)
         return begin, end
 
-    def _backward(self, own: RunPass) -> tuple[Any, Any]:
-        """The whole pass, or what other stages wait for."""
-        key = own.stage, -own.micro_batch
+    def _backward(self, run_pass: RunPass) -> tuple[Any, Any]:
+        """Run a whole backward pass, or the part of it that other stages wait for."""
+        key = run_pass.stage, -run_pass.micro_batch
         kept = self._kept.pop(key)
         gradients: dict[int, torch.Tensor] = {}
-        for message in self.layout.read_by(own):
-            found = self._take(message)
-            known = gradients.get(message.value)
-            gradients[message.value] = found if known is None else known + found
+        for message in self.layout.read_by(run_pass):
+            gradient = self._take(message)
+            total = gradients.get(message.value)
+            gradients[message.value] = gradient if total is None else total + gradient
         pairs = [(kept.outputs[v], g) for v, g in gradients.items() if kept.outputs[v].requires_grad]
         if kept.loss is not None and kept.loss.requires_grad:
             pairs.append((kept.loss, torch.full_like(kept.loss, 1.0 / self.layout.micro_batches)))
         begin = self.clock.mark()
-        if own.part == INPUTS:
+        if run_pass.part == INPUTS:
             self._divided[key] = DividedBackward(pairs, list(kept.leaves.values()))
             self._divided[key].inputs()
         elif pairs:
             torch.autograd.backward([tensor for tensor, _ in pairs], [gradient for _, gradient in pairs])
         end = self.clock.mark()
-        for message in self.layout.made_by(own):
+        for message in self.layout.made_by(run_pass):
             leaf = kept.leaves[message.value]
             self._give(message, torch.zeros_like(leaf) if leaf.grad is None else leaf.grad)
         return begin, end
 
-    def _weights(self, own: RunPass) -> tuple[Any, Any]:
-        """What is left of a divided backward pass."""
-        left = self._divided.pop((own.stage, -own.micro_batch))
+    def _weights(self, run_pass: RunPass) -> tuple[Any, Any]:
+        """Run the part of a divided backward pass that is left."""
+        left = self._divided.pop((run_pass.stage, -run_pass.micro_batch))
         begin = self.clock.mark()
         left.weights()
         return begin, self.clock.mark()

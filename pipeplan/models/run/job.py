@@ -1,4 +1,4 @@
-"""What the ranks are told and what they answer, as JSON files in a folder that the launcher makes and removes."""
+"""What the ranks are told, as JSON, and the names of all files in the folder that the launcher makes and removes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ JOB, STORE = "job.json", "store"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A plan to be run: its stages and the orders of the ranks, and by what."""
+    """A plan to be run: its stages, the orders of the ranks, and the engine that runs them."""
 
     name: str
     stages: tuple[RunStage, ...]
     orders: tuple[tuple[RunPass, ...], ...]
     engine: str = "own"
     ordered: bool = False
-    """Are messages told apart by their order alone, as NCCL asks for?"""
+    """Are messages told apart by their order alone, since NCCL has no tags?"""
     whose: str = "the plan's"
     """The order of the passes, in words: "the plan's" or "the given"."""
 
@@ -35,7 +35,7 @@ class Case:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Case:
         stages = tuple(RunStage(s["name"], tuple(s["nodes"]), tuple(s["ranks"])) for s in data["stages"])
-        orders = tuple(tuple(RunPass(*own) for own in order) for order in data["orders"])
+        orders = tuple(tuple(RunPass(*p) for p in order) for order in data["orders"])
         return cls(data["name"], stages, orders, data["engine"], data["ordered"], data["whose"])
 
 
@@ -59,7 +59,7 @@ class Job:
     device: str
     deadline_s: float
     cases: tuple[Case, ...]
-    """Run in turn, step by step, so that load on the machine is shared by all."""
+    """Plans that are run in turn, step by step, so that load on the machine is shared by all."""
     seed: int = 0
 
     def write(self, folder: Path) -> None:
@@ -76,5 +76,5 @@ def answer_file(folder: Path, rank: int) -> Path:
 
 
 def error_file(folder: Path, rank: int) -> Path:
-    """Its last line is the sentence that is shown."""
+    """The file with the sentence that is shown where the rank fails."""
     return folder / f"rank-{rank}.error"

@@ -21,9 +21,11 @@ from ...planners.backends.process import child_environment, own_python
 from ..function_file import place_of
 from .job import Job, answer_file, error_file
 
+# Seconds between two looks at the processes.
 POLL_S = 0.05
-# After one rank failed, for the others to say why they did: the first cause may be theirs.
+# Seconds for the others to fail, too, after one rank has: the first cause may be theirs.
 GRACE_S = 5.0
+# One thread and few messages for each rank; gloo talks over the machine's own interface.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
 if sys.platform == "linux":
     ENVIRONMENT["GLOO_SOCKET_IFNAME"] = "lo"
@@ -45,7 +47,7 @@ def launch(job: Job) -> list[dict[str, Any]]:
 
 @contextmanager
 def _started(folder: Path, ranks: int) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """In sessions of their own, so that a Ctrl-C comes to us alone and we end them."""
+    """All ranks, started in sessions of their own, so that a Ctrl-C comes to us alone; they end with the block."""
     processes: list[subprocess.Popen[bytes]] = []
     command = own_python("-m", "pipeplan.models.run.rank", str(folder))
     try:
@@ -68,7 +70,7 @@ def _started(folder: Path, ranks: int) -> Iterator[list[subprocess.Popen[bytes]]
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """With whatever it has started."""
+    """End a process with whatever it has started."""
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -98,7 +100,7 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]], folder: Path, deadline_s
 
 
 def _settle(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """A little patience with the others."""
+    """Wait a little until the other ranks end, or one of them says what the user can mend."""
     end = time.monotonic() + GRACE_S
     while time.monotonic() < end and any(process.poll() is None for process in processes):
         if any(process.poll() == 2 for process in processes):
@@ -107,7 +109,7 @@ def _settle(processes: Sequence[subprocess.Popen[bytes]]) -> None:
 
 
 def _failure(codes: Sequence[int | None], folder: Path) -> PipeplanError:
-    """What the user can mend comes first, then the rank that failed by itself; lost connections are consequences."""
+    """The error of the rank that failed first: one that the user can mend, else one that is no lost connection."""
     failed = [rank for rank, code in enumerate(codes) if code]
     rank = min(failed, key=lambda rank: (codes[rank] != 2, _is_consequence(folder, rank), rank))
     text = _said(folder, rank)
@@ -131,7 +133,7 @@ def _is_consequence(folder: Path, rank: int) -> bool:
 
 
 def _log(folder: Path, rank: int) -> str:
-    """All that the process has written, where somebody looks for a mistake."""
+    """All that the process has written, where PIPEPLAN_DEBUG asks for it."""
     if os.environ.get("PIPEPLAN_DEBUG") != "1":
         return ""
     return "\n" + (folder / f"rank-{rank}.log").read_text(errors="replace")
@@ -143,12 +145,12 @@ def address_of(build: Callable[..., Any] | str) -> str:
         file, name = place_of(build, "--model")
         return f"{os.path.abspath(file)}:{name}"
     try:
-        found = inspect.getsourcefile(build)
+        source = inspect.getsourcefile(build)
     except TypeError:
-        found = None
+        source = None
     name = getattr(build, "__qualname__", "")
-    if found is None or not name.isidentifier() or not os.path.isfile(found):
+    if source is None or not name.isidentifier() or not os.path.isfile(source):
         raise UsageError(
             "Each rank is a process that calls the function anew; give a function at the top level of a file."
         )
-    return f"{os.path.abspath(found)}:{name}"
+    return f"{os.path.abspath(source)}:{name}"

@@ -1,6 +1,6 @@
-"""What passes send to each other: which values, from which rank to which, and what names a message.
+"""The messages between passes: which values go from which rank to which, and by what tag.
 
-Sender and receiver both know all of it in advance, so that nothing but tensors has to be sent.
+Sender and receiver both know all messages in advance, so that nothing but tensors has to be sent.
 """
 
 from __future__ import annotations
@@ -46,31 +46,33 @@ class Layout:
 
     @cached_property
     def _made(self) -> list[list[int]]:
-        found: list[list[int]] = [[] for _ in self.stages]
+        """The numbers of the values that each stage makes."""
+        made: list[list[int]] = [[] for _ in self.stages]
         for number, value in enumerate(self.values):
-            found[value.producer].append(number)
-        return found
+            made[value.producer].append(number)
+        return made
 
     @cached_property
     def _read(self) -> list[list[int]]:
-        found: list[list[int]] = [[] for _ in self.stages]
+        """The numbers of the values that each stage reads."""
+        read: list[list[int]] = [[] for _ in self.stages]
         for number, value in enumerate(self.values):
             for reader in value.readers:
-                found[reader].append(number)
-        return found
+                read[reader].append(number)
+        return read
 
-    def read_by(self, own: RunPass) -> list[Message]:
+    def read_by(self, run_pass: RunPass) -> list[Message]:
         """Messages that a pass needs of other stages: values forward, their gradients backward."""
-        x, j, part = own
+        x, j, part = run_pass
         if part == WEIGHTS:
             return []
         if j > 0:
             return [Message(number, x, j, False) for number in self._read[x]]
         return self._of_readers(x, -j, back=True)
 
-    def made_by(self, own: RunPass) -> list[Message]:
+    def made_by(self, run_pass: RunPass) -> list[Message]:
         """Messages that a pass has for other stages."""
-        x, j, part = own
+        x, j, part = run_pass
         if part == WEIGHTS:
             return []
         if j > 0:
@@ -96,7 +98,7 @@ class Layout:
         return self.stages[stage].rank_of(message.micro_batch)
 
     def tag(self, message: Message) -> int:
-        """A number of its own."""
+        """A number that no other message has."""
         place = message.value * len(self.stages) + message.reader
         return 2 * (place * self.micro_batches + message.micro_batch - 1) + message.back
 
@@ -104,7 +106,7 @@ class Layout:
         """All messages of one rank to another in a step, in the order in which they are sent."""
         return [
             message
-            for own in orders[sender]
-            for message in self.made_by(own)
+            for run_pass in orders[sender]
+            for message in self.made_by(run_pass)
             if self.sender(message) == sender and self.receiver(message) == receiver
         ]

@@ -17,22 +17,22 @@ from .passes import RunPass
 
 
 class Links(Protocol):
-    """One step's messages of one rank."""
+    """Sends and receives the messages of one rank in one step."""
 
     sent_bytes: int
 
     def expect(self, message: Message) -> None:
-        """Begin to receive it, unless that has begun."""
+        """Begin to receive the message, unless that has begun."""
 
     def take(self, message: Message) -> torch.Tensor:
         """Wait until the message is there, and return its tensor."""
         ...
 
     def send(self, message: Message, tensor: torch.Tensor) -> None:
-        """Begin to send it."""
+        """Begin to send the tensor."""
 
     def finish(self) -> None:
-        """Wait for all that was sent."""
+        """Wait until everything has been sent."""
 
 
 class _Common:

@@ -33,6 +33,7 @@ from .orders import LOOPBACK_BYTES_PER_S, Schedule, pipeline_on
 from .passes import WHOLE, RunPass
 
 _PASS_ID = re.compile(rf"([{PASSES}])(\d{{1,9}})")
+# The remedy for a result that holds no schedule of the plan's stages.
 EXPORT = "give the CSV that `plan export RESULT [PROBLEM] --to torch` writes"
 Path = str | os.PathLike[str]
 
@@ -44,18 +45,21 @@ def listed_schedule(
     micro_batches: int | None = None,
     bandwidth: float = LOOPBACK_BYTES_PER_S,
 ) -> Schedule:
-    """Raises an `InputError` that names row and column where the file does not fit the plan, or deadlocks."""
+    """The plan's schedule with the order in a file.
+
+    An `InputError` names row and column where the file does not fit the plan, or deadlocks.
+    """
     planned = stages_of(plan, profile).stages
     table = _table(path, [stage.rank for stage in planned])
-    found = 1 + max((action.micro_batch for action in _actions(table)), default=-1)
-    if micro_batches not in (None, found):
-        raise UsageError(f"The schedule has {found} micro-batches, not {micro_batches}; drop --micro-batches.")
-    if not found:
+    count = 1 + max((action.micro_batch for action in _actions(table)), default=-1)
+    if micro_batches not in (None, count):
+        raise UsageError(f"The schedule has {count} micro-batches, not {micro_batches}; drop --micro-batches.")
+    if not count:
         raise InputError("content", "holds no pass", "give a schedule", str(path))
     _check_replicas(planned)
     stages = _cut(planned, table, str(path))
-    base = pipeline_on(stages, profile, found, bandwidth, [((),)] * len(stages))
-    problem = _problem(stages, base.pipeline, table, found, training=profile.training)
+    base = pipeline_on(stages, profile, count, bandwidth, [((),)] * len(stages))
+    problem = _problem(stages, base.pipeline, table, count, training=profile.training)
     try:
         schedule_from_csv(table_to_csv(table), problem)
     except InputError as error:
@@ -88,10 +92,10 @@ def _table(path: Path, ranks: Sequence[int]) -> Table:
         raise InputError("plan", f"is of the kind {plan.kind}, not schedule", EXPORT, str(path))
     rows: list[list[tuple[object, int, int, Action]]] = [[] for _ in range(1 + max(ranks))]
     for name, starts in plan.starts.items():
-        found = _PASS_ID.fullmatch(name)
-        if found is None or int(found[2]) >= len(ranks):
+        match = _PASS_ID.fullmatch(name)
+        if match is None or int(match[2]) >= len(ranks):
             raise InputError(f"plan.starts.{name}", "is no pass of a stage of the plan", EXPORT, str(path))
-        kind, stage = found[1], int(found[2])
+        kind, stage = match[1], int(match[2])
         rows[ranks[stage]] += [(t, n, PASSES.index(kind), Action(stage, kind, n)) for n, t in enumerate(starts)]
     return tuple(tuple((action,) for *_, action in sorted(row)) for row in rows)
 
@@ -109,7 +113,7 @@ def _check_replicas(planned: Sequence[ModelStage]) -> None:
 
 
 def _cut(planned: tuple[ModelStage, ...], table: Table, path: str) -> tuple[ModelStage, ...]:
-    """The plan's stages, or the chunks of them on the ranks that the file says."""
+    """The plan's stages, or chunks of them on the ranks that the file gives them."""
     count = 1 + max(action.stage for action in _actions(table))
     chunks, rest = divmod(count, len(planned))
     if chunks == 1 and not rest:
@@ -120,7 +124,7 @@ def _cut(planned: tuple[ModelStage, ...], table: Table, path: str) -> tuple[Mode
         )
     rank_of = {action.stage: rank for rank, row in enumerate(table) for action in _actions([row])}
     device_of = {stage.rank: stage.device for stage in planned}
-    found: list[ModelStage] = []
+    pieces: list[ModelStage] = []
     for stage in planned:
         length, left = divmod(len(stage.nodes), chunks)
         if left or not length:
@@ -129,16 +133,16 @@ def _cut(planned: tuple[ModelStage, ...], table: Table, path: str) -> tuple[Mode
                 "give a schedule with fewer stages."
             )
         for number in range(chunks):
-            rank = rank_of.get(len(found), stage.rank)
+            rank = rank_of.get(len(pieces), stage.rank)
             nodes = stage.nodes[number * length : (number + 1) * length]
-            found.append(replace(stage, nodes=nodes, rank=rank, device=device_of.get(rank, f"rank {rank}")))
-    return tuple(found)
+            pieces.append(replace(stage, nodes=nodes, rank=rank, device=device_of.get(rank, f"rank {rank}")))
+    return tuple(pieces)
 
 
 def _problem(
     stages: Sequence[ModelStage], pipeline: Pipeline, table: Table, micro_batches: int, *, training: bool
 ) -> ScheduleProblem:
-    """What may be run when, for the reader of the file; times do not matter to it."""
+    """The problem by which the reader of the file checks its order; times do not matter there."""
     divided = {action.stage for action in _actions(table) if action.kind in "IW"}
     names = {stage.rank: f"rank {stage.rank}" for stage in stages}
     blocks: list[Block] = []

@@ -66,7 +66,7 @@ class Schedule:
         if self.listed:
             return self.listed
         if self.pipeline.shared:
-            return tuple(tuple(RunPass(*own) for own in order) for order in self.pipeline.shared)
+            return tuple(tuple(RunPass(*run_pass) for run_pass in order) for order in self.pipeline.shared)
         orders: list[tuple[RunPass, ...]] = [()] * self.ranks
         for x, (stage, planned) in enumerate(zip(self.stages, self.pipeline.stages, strict=True)):
             for rank, order in zip(stage.ranks, planned.orders, strict=True):
@@ -81,19 +81,19 @@ class Schedule:
         """The simulation of the same order with other times of the passes."""
         if self.listed:
             return simulate(self.pipeline, self.listed, times)
-        return run(replace(self.pipeline, times={(own.stage, own.micro_batch): t for own, t in times.items()}))
+        return run(replace(self.pipeline, times={(p.stage, p.micro_batch): t for p, t in times.items()}))
 
 
 def schedule_of(
     plan: Plan, profile: Profile, micro_batches: int, bandwidth: float = LOOPBACK_BYTES_PER_S
 ) -> Schedule:
-    """Raises a `UsageError` where the plan cannot be run; `bandwidth` in bytes per second."""
+    """The schedule of a plan, or a `UsageError` where it cannot be run; `bandwidth` is in bytes per second."""
     check_whole("micro_batches", micro_batches, MAX_MICRO_BATCHES)
     planned = stages_of(plan, profile).stages
     orders = [_orders(stage, micro_batches, profile.training) for stage in planned]
     schedule = pipeline_on(planned, profile, micro_batches, bandwidth, orders)
-    held = [rank for stage in schedule.stages for rank in stage.ranks]
-    if len(set(held)) == len(held):
+    all_ranks = [rank for stage in schedule.stages for rank in stage.ranks]
+    if len(set(all_ranks)) == len(all_ranks):
         return schedule
     ranks, limits = [stage.ranks[0] for stage in schedule.stages], [stage.in_flight for stage in planned]
     return replace(schedule, pipeline=share_devices(schedule.pipeline, ranks, limits, training=profile.training))
@@ -114,7 +114,7 @@ def pipeline_on(
     stages = _on_ranks(planned)
     factor = float(SECONDS[profile.time_unit])
     pipeline = Pipeline(
-        tuple(_stage(profile, stages, x, own, factor, bandwidth) for x, own in enumerate(orders)),
+        tuple(_stage(profile, stages, x, order, factor, bandwidth) for x, order in enumerate(orders)),
         tuple(_dependencies(profile, stages, bandwidth)),
         micro_batches,
         profile.name,
@@ -123,7 +123,7 @@ def pipeline_on(
 
 
 def _check(planned: Iterable[ModelStage], profile: Profile, micro_batches: int) -> None:
-    """What a plan can say and a run cannot do."""
+    """Refuse what a plan can say and a run cannot do."""
     for stage in planned:
         name = stage.device.capitalize()
         if stage.tensor_parallel > 1:
@@ -171,17 +171,17 @@ def _on_ranks(planned: tuple[ModelStage, ...]) -> tuple[RunStage, ...]:
     for device in sorted(replicas):
         if replicas[device] > 1 and max(pieces.values()) > 1:
             raise UsageError(
-                "Devices of the plan hold several pieces, one of them replicas; give a contiguous plan."
+                "Devices of the plan hold several pieces, and one of them has replicas; give a contiguous plan."
             )
         first[device] = count
         count += replicas[device]
-    found, seen = [], dict.fromkeys(pieces, 0)
+    stages, seen = [], dict.fromkeys(pieces, 0)
     for stage in planned:
         device = stage.rank
         name = f"{stage.device}/{seen[device]}" if pieces[device] > 1 else stage.device
         seen[device] += 1
-        found.append(RunStage(name, stage.nodes, tuple(range(first[device], first[device] + stage.replicas))))
-    return tuple(found)
+        stages.append(RunStage(name, stage.nodes, tuple(range(first[device], first[device] + stage.replicas))))
+    return tuple(stages)
 
 
 def _orders(stage: ModelStage, micro_batches: int, training: bool) -> tuple[Order, ...]:
@@ -238,16 +238,16 @@ def crossing(profile: Profile, stages: tuple[RunStage, ...]) -> Iterator[tuple[P
 
 
 def synchronised_bytes(profile: Profile, stages: tuple[RunStage, ...], x: int) -> float:
-    """What a rank of the stage sends to add up gradients of parameters that other ranks hold as well."""
+    """Bytes that a rank of the stage sends to add up gradients of parameters that other ranks hold as well."""
     if not profile.training:
         return 0.0
     homes = holders(profile, stages)
     sizes = {name: size for node in profile.nodes for name, size in node.parameters.items()}
-    own = {name for node_id in stages[x].nodes for name in profile.nodes[profile.index[node_id]].parameters}
+    parameters = {name for node_id in stages[x].nodes for name in profile.nodes[profile.index[node_id]].parameters}
     return math.fsum(
         ALL_REDUCE_TRIPS * (len(ranks) - 1) / len(ranks) * sizes[names[0]]
         for names, ranks in homes
-        if len(ranks) > 1 and own & set(names)
+        if len(ranks) > 1 and parameters & set(names)
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+# Parts of a backward pass, by the letters of a schedule's file.
 WHOLE, INPUTS, WEIGHTS = "", "I", "W"
 
 

@@ -36,7 +36,7 @@ from .links import Links, OrderedLinks, TaggedLinks
 
 
 def main() -> int:
-    """The exit code: 2 where the user can mend it, 1 where not; either way the file of the error has a sentence."""
+    """Run a rank; the exit code is 2 for an error that the user can mend, 1 for others, and a file has its sentence."""
     folder, rank = Path(sys.argv[1]), int(sys.argv[2])
     threading.Thread(target=_end_with_the_launcher, daemon=True).start()
     try:
@@ -60,11 +60,11 @@ def _end_with_the_launcher() -> None:
 
 @dataclass(frozen=True)
 class _Prepared:
-    """A case with the pieces of all stages; the modules of other ranks are dropped."""
+    """A case that is ready to run, with the pieces of this rank's own stages."""
 
     case: Case
     runner: Any
-    own: Mapping[int, Piece]
+    pieces: Mapping[int, Piece]
 
 
 class _Rank:
@@ -107,21 +107,21 @@ class _Rank:
         self.talk = dist.new_group(backend="gloo")
 
     def answer(self) -> dict[str, Any]:
-        """What was measured, and what the check found."""
+        """The rank's answer for the launcher: what was measured, and what the check found."""
         prepared = [self._prepare(case) for case in self.job.cases]
-        found: dict[str, Any] = {"checks": {}, "cases": {entry.case.name: [] for entry in prepared}}
+        answer: dict[str, Any] = {"checks": {}, "cases": {entry.case.name: [] for entry in prepared}}
         if self.job.check:
-            found["checks"] = self._checks(prepared)
+            answer["checks"] = self._checks(prepared)
         for number in range(self.job.warm_up + self.job.steps):
             for entry in prepared:
                 step = self._step(entry)
                 if number >= self.job.warm_up:
-                    found["cases"][entry.case.name].append(asdict(step))
+                    answer["cases"][entry.case.name].append(asdict(step))
         dist.barrier(self.talk)
-        found["torch"] = torch.__version__
-        found["schedules"] = {entry.case.name: entry.runner.schedule for entry in prepared}
+        answer["torch"] = torch.__version__
+        answer["schedules"] = {entry.case.name: entry.runner.schedule for entry in prepared}
         dist.destroy_process_group()
-        return found
+        return answer
 
     # ---- a case --------------------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ class _Rank:
         stage_of = {node: x for x, stage in enumerate(case.stages) for node in stage.nodes}
         pieces = [extract(self.captured, self.grouped, stage_of, x) for x in range(len(case.stages))]
         layout = Layout(case.stages, tuple(values_of(self.captured, pieces)), self.job.micro_batches)
-        own = {x: pieces[x] for x, stage in enumerate(case.stages) if self.rank in stage.ranks}
+        own_pieces = {x: pieces[x] for x, stage in enumerate(case.stages) if self.rank in stage.ranks}
         shared = self._shared(case, pieces)
         order = case.orders[self.rank] if self.rank < len(case.orders) else ()
         clock: Clock = CudaClock() if self.job.device == "cuda" else CpuClock()
@@ -143,23 +143,28 @@ class _Rank:
                 if case.ordered
                 else TaggedLinks(layout, self.device)
             )
-            runner = Engine(self.rank, own, layout, order, links, clock, self.job.training, shared, case.whose)
-        return _Prepared(case, runner, own)
+            runner = Engine(
+                self.rank, own_pieces, layout, order, links, clock, self.job.training, shared, case.whose
+            )
+        return _Prepared(case, runner, own_pieces)
 
     def _shared(self, case: Case, pieces: Sequence[Piece]) -> list[SharedParameter]:
-        """Parameters that several ranks hold, as replicas or tied; every rank makes every group, in one order."""
+        """Parameters of this rank that others hold, too, as replicas or tied.
+
+        Every rank makes the groups of all, in one order, as torch demands.
+        """
         ranks: dict[int, set[int]] = {}
         parameters: dict[int, torch.nn.Parameter] = {}
         for stage, piece in zip(case.stages, pieces, strict=True):
             for parameter in piece.module.parameters():
                 parameters[id(parameter)] = parameter
                 ranks.setdefault(id(parameter), set()).update(stage.ranks)
-        sets = sorted({tuple(sorted(found)) for found in ranks.values() if len(found) > 1})
-        groups = {found: dist.new_group(list(found)) for found in sets}
+        sets = sorted({tuple(sorted(members)) for members in ranks.values() if len(members) > 1})
+        groups = {members: dist.new_group(list(members)) for members in sets}
         return [
-            SharedParameter(parameters[key], groups[tuple(sorted(found))])
-            for key, found in ranks.items()
-            if len(found) > 1 and self.rank in found and parameters[key].requires_grad
+            SharedParameter(parameters[key], groups[tuple(sorted(members))])
+            for key, members in ranks.items()
+            if len(members) > 1 and self.rank in members and parameters[key].requires_grad
         ]
 
     def _step(self, entry: _Prepared) -> Step:
@@ -176,7 +181,7 @@ class _Rank:
     # ---- the check -----------------------------------------------------------------------------------
 
     def _checks(self, prepared: Sequence[_Prepared]) -> dict[str, Any]:
-        """By case; rank 0 also runs everything alone."""
+        """What the check found in each case; rank 0 also runs the whole model alone."""
         expected, loss = None, None
         if self.rank == 0:
             summed = self.job.loss == "sum"
@@ -184,11 +189,11 @@ class _Rank:
         names = dict(self.captured.graph.named_parameters(remove_duplicate=False))
         checks = {}
         for entry in prepared:
-            with without_dropout([piece.module for piece in entry.own.values()]):
+            with without_dropout([piece.module for piece in entry.pieces.values()]):
                 step = self._step(entry)
-            held = {id(p) for piece in entry.own.values() for p in piece.module.parameters()}
-            own = {name: parameter for name, parameter in names.items() if id(parameter) in held}
-            difference, largest, compared = largest_difference(own, expected, self.talk)
+            ids = {id(p) for piece in entry.pieces.values() for p in piece.module.parameters()}
+            parameters = {name: parameter for name, parameter in names.items() if id(parameter) in ids}
+            difference, largest, compared = largest_difference(parameters, expected, self.talk)
             checks[entry.case.name] = {
                 "difference": difference,
                 "largest": largest,
@@ -200,7 +205,7 @@ class _Rank:
 
 
 def build_of(address: str, samples: int) -> Build:
-    """The function, for micro-batches of that size if it takes one."""
+    """The function with micro-batches of that size, if it takes a size."""
     function = function_of(address)
     takes = "micro_batch" in inspect.signature(function).parameters
     return for_samples(function, samples if takes else None)
@@ -229,7 +234,7 @@ def values_of(captured: Captured, pieces: Sequence[Piece]) -> list[Value]:
 
 
 def _move(graph: fx.GraphModule, device: torch.device) -> None:
-    """Its parameters and buffers, and the tensors that it makes itself."""
+    """Move the graph to the device: its parameters and buffers, and the tensors that it makes itself."""
     graph.to(device)
     for node in graph.graph.nodes:
         if isinstance(node.kwargs.get("device"), torch.device):
@@ -238,7 +243,7 @@ def _move(graph: fx.GraphModule, device: torch.device) -> None:
 
 
 def _pin(rank: int, ranks: int) -> None:
-    """To a core of its own where there are enough, so that ranks do not chase each other."""
+    """Keep the rank on a core of its own where there are enough, so that ranks do not chase each other."""
     if not hasattr(os, "sched_setaffinity"):
         return
     cores = sorted(os.sched_getaffinity(0))

@@ -1,4 +1,4 @@
-"""How long a listed order should take: the simulator of orders with divided backward passes.
+"""How long an order from a file should take: the simulator of orders with divided backward passes.
 
 A rank runs its passes in its order, each as soon as what it reads is there. The gradients of a stage's inputs are
 `INPUTS_SHARE` of its backward pass, those of its weights the rest; a stage that reads from no other has none of the
@@ -15,7 +15,7 @@ from ...instances.timeline.model import Pipeline
 from ...instances.timeline.timeline import Simulation, StageRun, Task, TaskKind
 from .passes import INPUTS, WEIGHTS, WHOLE, RunPass
 
-# Two products of matrices of the same size, one for each part, where layers are linear.
+# The backward pass of a linear layer is two products of matrices of the same size, one for each part.
 INPUTS_SHARE = 0.5
 
 Order = Sequence[RunPass]
@@ -33,7 +33,7 @@ def simulate(
 
 
 class _Replay:
-    """How far each rank has come, and who waits for which pass."""
+    """Runs the orders of all ranks side by side; a rank waits where a pass that it reads has no time yet."""
 
     def __init__(self, pipeline: Pipeline, orders: Sequence[Order], times: Mapping[RunPass, float]) -> None:
         self.pipeline, self.orders, self.times = pipeline, orders, times
@@ -42,7 +42,7 @@ class _Replay:
         for arc in pipeline.dependencies:
             self.reads[arc.target].append((arc.source, arc.forward_delay))
             self.readers[arc.source].append((arc.target, arc.backward_delay))
-        self.divided = {(own.stage, own.micro_batch) for order in orders for own in order if own.part == INPUTS}
+        self.divided = {(p.stage, p.micro_batch) for order in orders for p in order if p.part == INPUTS}
 
     def spans(self) -> Spans:
         """Start and end of every pass."""
@@ -53,23 +53,23 @@ class _Replay:
         while ready:
             rank = ready.pop()
             while place[rank] < len(self.orders[rank]):
-                own = self.orders[rank][place[rank]]
-                needs = list(self._needs(own))
+                run_pass = self.orders[rank][place[rank]]
+                needs = list(self._needs(run_pass))
                 missing = next((needed for needed, _ in needs if needed not in spans), None)
                 if missing is not None:
                     waiting[missing].append(rank)
                     break
                 start = max([clock[rank], *(spans[needed][1] + delay for needed, delay in needs)])
-                clock[rank] = start + self._time(own)
-                spans[own] = start, clock[rank]
+                clock[rank] = start + self._time(run_pass)
+                spans[run_pass] = start, clock[rank]
                 place[rank] += 1
-                ready += waiting.pop(own, ())
+                ready += waiting.pop(run_pass, ())
         assert not waiting, "the order was checked where it was read"
         return spans
 
-    def _needs(self, own: RunPass) -> Iterator[tuple[RunPass, float]]:
+    def _needs(self, run_pass: RunPass) -> Iterator[tuple[RunPass, float]]:
         """The passes that a pass reads, with the delays of the transfers."""
-        x, j, part = own
+        x, j, part = run_pass
         if j > 0:
             yield from ((RunPass(y, j), delay) for y, delay in self.reads[x])
         elif part == WEIGHTS:
@@ -82,42 +82,42 @@ class _Replay:
         """The part of a backward pass that makes the gradients which others read."""
         return INPUTS if (x, j) in self.divided else WHOLE
 
-    def _time(self, own: RunPass) -> float:
-        if own in self.times:
-            return self.times[own]
-        stage = self.pipeline.stages[own.stage]
-        if own.micro_batch > 0:
+    def _time(self, run_pass: RunPass) -> float:
+        if run_pass in self.times:
+            return self.times[run_pass]
+        stage = self.pipeline.stages[run_pass.stage]
+        if run_pass.micro_batch > 0:
             return stage.forward
-        inputs = INPUTS_SHARE * stage.backward if self.reads[own.stage] else 0.0
-        return {WHOLE: stage.backward, INPUTS: inputs, WEIGHTS: stage.backward - inputs}[own.part]
+        inputs = INPUTS_SHARE * stage.backward if self.reads[run_pass.stage] else 0.0
+        return {WHOLE: stage.backward, INPUTS: inputs, WEIGHTS: stage.backward - inputs}[run_pass.part]
 
 
 def _stage_run(pipeline: Pipeline, x: int, orders: Sequence[Order], spans: Spans) -> StageRun:
     stage = pipeline.stages[x]
-    passes = [own for order in orders for own in order if own.stage == x]
-    tasks = [Task(_kind(own), abs(own.micro_batch), 0, *spans[own]) for own in passes]
+    passes = [p for order in orders for p in order if p.stage == x]
+    tasks = [Task(_kind(p), abs(p.micro_batch), 0, *spans[p]) for p in passes]
     finished = max(task.end for task in tasks)
     if stage.synchronisation:
         tasks.append(Task("synchronisation", 0, 0, finished, finished + stage.synchronisation))
     live = peak = 0
-    for own in passes:
-        live += 1 if own.micro_batch > 0 else -(own.part != INPUTS)
+    for run_pass in passes:
+        live += 1 if run_pass.micro_batch > 0 else -(run_pass.part != INPUTS)
         peak = max(peak, live)
     return StageRun(
         stage.name,
         stage.devices,
         1,
         tuple(tasks),
-        sum(end - start for start, end in (spans[own] for own in passes)),
+        sum(end - start for start, end in (spans[p] for p in passes)),
         peak,
         stage.fixed_bytes + peak * stage.sample_bytes,
-        next((i for i, own in enumerate(passes) if own.micro_batch < 0), len(passes)),
+        next((i for i, p in enumerate(passes) if p.micro_batch < 0), len(passes)),
         stage.fixed_bytes,
         stage.sample_bytes,
     )
 
 
-def _kind(own: RunPass) -> TaskKind:
-    if own.micro_batch > 0:
+def _kind(run_pass: RunPass) -> TaskKind:
+    if run_pass.micro_batch > 0:
         return "forward"
-    return "weights" if own.part == WEIGHTS else "backward"
+    return "weights" if run_pass.part == WEIGHTS else "backward"

@@ -1,8 +1,8 @@
-"""What a run tells: how long an iteration was predicted to take and took, by rank and by stage, and if to trust it.
+"""The report of a run: predicted and measured times of an iteration, by rank and by stage, and if to trust them.
 
-A run is clean where the ranks' passes took hardly more wall time than CPU time. Where they did not, others used the
-machine, and the virtual clock is judged in place of the wall clock: the simulator once more, with the CPU time of every
-single pass and with tensors on their way for bytes / bandwidth.
+A run is clean where the ranks' passes took hardly more wall time than CPU time. Otherwise others used the machine, and
+the virtual clock is judged in place of the wall clock: the simulator once more, with the CPU time of every single pass
+and with tensors on their way for bytes / bandwidth.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...instances.timeline.timeline import Simulation
 from .orders import Schedule
 from .passes import RunPass
 
-# Wall time of the passes, divided by their CPU time; below this nothing else used the cores.
+# Limit for wall time of the passes divided by their CPU time; below it nothing else used the cores.
 CLEAN_RATIO = 1.06
 # Gradients may differ by this share of the largest one, which the order of sums explains.
 AGREEMENT = 1e-5
@@ -40,7 +40,7 @@ class MeasuredPass:
     cpu: float | None
     """CPU time of the pass; None where a GPU computed."""
     since: float | None
-    """CPU time since the pass before it ended, its own included: with what sending and receiving took."""
+    """CPU time since the end of the pass before it: its own, and that of sending and receiving."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class CaseReport:
-    """One plan; times in seconds."""
+    """What was predicted and measured of one plan; times in seconds."""
 
     name: str
     predicted: float
@@ -138,7 +138,7 @@ class CaseReport:
 
     @property
     def judged(self) -> float:
-        """What the prediction is held against."""
+        """The time that the prediction is compared with."""
         return self.virtual if self.clean is False and self.virtual is not None else self.measured
 
     @property
@@ -168,7 +168,7 @@ class CaseReport:
 
 
 def _in_seconds(record: Any, times: Sequence[str]) -> dict[str, Any]:
-    """Units stand in the names of what files hold."""
+    """The record for a file, where the names of times end in their unit."""
     return {f"{key}_s" if key in times else key: value for key, value in asdict(record).items()}
 
 
@@ -187,9 +187,9 @@ class RunReport:
     bandwidth: float
     """Bytes per second that the prediction reckons with."""
     profile: Profile
-    """With the times that were measured here, each node's scaled by those of its stage."""
+    """The profile with the times of each node scaled by those that were measured of its stage."""
     context: float
-    """All passes of the run, divided by the same in the profile."""
+    """Time of all passes in the run, divided by their time in the profile."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -242,7 +242,7 @@ def _virtual(case: CaseReport) -> float:
 
 
 def case_report(name: str, schedule: Schedule, answers: Sequence[Mapping[str, Any]]) -> CaseReport:
-    """One case of all ranks' answers."""
+    """The report of one case, from the answers of all ranks."""
     by_rank = [answer["cases"][name] for answer in answers]
     steps = [_step(entries) for entries in zip(*by_rank, strict=True)]
     middle = sorted(steps, key=lambda step: step.seconds)[(len(steps) - 1) // 2]
@@ -327,7 +327,7 @@ def _stage(schedule: Schedule, steps: Sequence[MeasuredStep], x: int) -> StageTi
 
 
 def _median_pass(steps: Sequence[MeasuredStep], x: int, *, forward: bool) -> float:
-    """CPU time where there is some: what others did on the machine is not the stage's. Parts are added up."""
+    """Median time of a stage's passes, whose parts are added up: CPU time where there is some, to leave others out."""
     times: defaultdict[tuple[int, int], float] = defaultdict(float)
     for number, step in enumerate(steps):
         for p in step.passes:
@@ -356,7 +356,7 @@ def _check(entries: Sequence[Mapping[str, Any] | None]) -> Check | None:
 
 
 def in_context(profile: Profile, schedule: Schedule, case: CaseReport) -> tuple[Profile, float]:
-    """The profile with the times of the run, and by how much these are longer: all passes together, as a factor.
+    """The profile with the times of the run, and these divided by the predicted times, for all passes together.
 
     A run knows the time of whole stages; within one, nodes keep their shares of it.
     """

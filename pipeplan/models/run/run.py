@@ -25,13 +25,15 @@ from .report import RunReport, case_report, in_context
 ENGINES = ("own", "torch")
 DEVICES = ("cpu", "cuda")
 COMPARISONS = ("even",)
+# Micro-batches of an iteration where neither the user nor a schedule says how many.
 USUAL_MICRO_BATCHES = 8
+# Larger numbers are taken for mistakes.
 MAX_STEPS = 10_000
 MAX_RANKS = 256
 # Iterations that are run first and not counted: memory is reserved and kernels are chosen in them.
 WARM_UP = 2
 TIME_LIMIT_S = 600.0
-# What the source of a captured model's profile holds.
+# The key in the source of a profile that says that its model was captured.
 CAPTURED = "graph_sha256"
 THE_SAME = "the plan is the even split, so there is nothing to compare"
 UNTRIED = "runs on GPUs, with NCCL and CUDA events, have not been tried by us"
@@ -64,7 +66,7 @@ def run(
     build : callable or str
         The function that the profile was imported from, which stands at the top level of a file; or FILE:FUNCTION.
     micro_batches : int, optional
-        In one iteration. None: as many as the schedule has, or 8.
+        Micro-batches of one iteration. None: as many as the schedule has, or 8.
     schedule : str or PathLike, optional
         The order of all passes: PyTorch's CSV of a schedule, or a result that holds one. None: the plan's own.
     steps : int
@@ -78,11 +80,11 @@ def run(
     device : str
         "cpu", or "cuda": a GPU for each rank.
     bandwidth : float
-        Of the prediction, in bytes per second between two processes.
+        Bytes per second between two processes, for the prediction.
     measure : bool
         Measure the profile anew first, in one go with the run: load at another moment shifts predictions.
     time_limit_s : float
-        For the whole run.
+        Seconds that the whole run may take.
 
     Returns
     -------
@@ -154,7 +156,7 @@ def _check(engine: str, device: str, compare: str | None, steps: int, time_limit
 def _check_job(job: Job) -> None:
     if job.ranks > MAX_RANKS:
         raise UsageError(
-            f"The plan has {job.ranks} devices, and one machine runs at most {MAX_RANKS} processes of it."
+            f"The plan has {job.ranks} devices, and a run has at most {MAX_RANKS} processes; plan for fewer --devices."
         )
     if job.check and not job.training:
         raise UsageError("There are no gradients to check where nothing is trained; drop --check.")
@@ -176,7 +178,7 @@ def _schedules(
     compare: str | None,
     listed: str | os.PathLike[str] | None,
 ) -> dict[str, Schedule]:
-    """The plan's, and the even split's on as many devices unless they are the same."""
+    """The schedules of the plan and, where it is asked for and another, of the even split on as many devices."""
     if listed is None:
         planned = schedule_of(
             plan, profile, USUAL_MICRO_BATCHES if micro_batches is None else micro_batches, bandwidth
@@ -196,7 +198,7 @@ def _nodes(schedule: Schedule) -> list[tuple[str, ...]]:
 
 
 def even_split(profile: Profile, devices: int) -> Plan:
-    """Equally many nodes on each device, in their order: what needs no planner."""
+    """A plan with equally many nodes on each device, in their order, which needs no planner."""
     problem = lower(profile, kind="placement", devices=devices, memory_bytes=math.inf, bandwidth=1.0).problem
     return next(placements(problem))
 

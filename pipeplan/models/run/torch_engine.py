@@ -41,16 +41,17 @@ class _Row(torch.nn.Module):
         self.inputs: Sequence[Mapping[str, Any]] = ()
 
     def forward(self, *received: torch.Tensor, number: torch.Tensor) -> Any:
-        known = {name: _Whole.apply(tensor) for name, tensor in zip(self.before, received, strict=True)}
-        own = self.inputs[int(number)]
+        values = {name: _Whole.apply(tensor) for name, tensor in zip(self.before, received, strict=True)}
+        inputs = self.inputs[int(number)]
         arguments = [
-            own[entry.name] if isinstance(entry, ModelInput) else known[entry.value] for entry in self.piece.inputs
+            inputs[entry.name] if isinstance(entry, ModelInput) else values[entry.value]
+            for entry in self.piece.inputs
         ]
         outputs, finals = self.module(*arguments)
         if self.piece.loss is not None:
             return finals[self.piece.finals.index(self.piece.loss)].reshape(1)
-        known.update(zip(self.piece.outputs, outputs, strict=True))
-        return tuple(_own(known[name]) for name in self.after)
+        values.update(zip(self.piece.outputs, outputs, strict=True))
+        return tuple(_own(values[name]) for name in self.after)
 
 
 class _Whole(torch.autograd.Function):
@@ -66,14 +67,14 @@ class _Whole(torch.autograd.Function):
 
 
 def _own(tensor: torch.Tensor) -> torch.Tensor:
-    """What torch may detach in place once the gradients of the inputs are known: no view, and nothing received."""
+    """The tensor, or a copy where it is a view or was received, which torch could not detach in place later on."""
     if tensor._is_view() or tensor.is_leaf:
         return tensor.clone(memory_format=torch.contiguous_format)
     return tensor.contiguous()
 
 
 def crossing(values: Sequence[Value], stages: int) -> list[list[Value]]:
-    """By border (between stage b and the next one) what is made before it and read after it."""
+    """For each border between a stage and the next one, the values that are made before it and read after it."""
     return [
         [value for value in values if value.producer <= border < max(value.readers)] for border in range(stages - 1)
     ]
@@ -89,11 +90,11 @@ class Chosen:
 
 def choose(orders: Sequence[Sequence[RunPass]], micro_batches: int) -> Chosen:
     """A class of torch's where it runs this very order, else its runtime of listed actions."""
-    stages = 1 + max(own.stage for order in orders for own in order)
-    divided = any(own.part != WHOLE for order in orders for own in order)
-    signed = [tuple(own.micro_batch for own in order) for order in orders]
+    stages = 1 + max(p.stage for order in orders for p in order)
+    divided = any(p.part != WHOLE for order in orders for p in order)
+    signed = [tuple(p.micro_batch for p in order) for order in orders]
     batches = range(1, micro_batches + 1)
-    if not divided and all({own.stage for own in order} == {rank} for rank, order in enumerate(orders)):
+    if not divided and all({p.stage for p in order} == {rank} for rank, order in enumerate(orders)):
         if micro_batches >= stages and signed == [kfkb_order(batches, stages - x) for x in range(stages)]:
             return Chosen("torch's Schedule1F1B", Schedule1F1B)
         if signed == [gpipe_order(batches)] * stages:
@@ -105,9 +106,7 @@ def _listed(orders: Sequence[Sequence[RunPass]], stages: Any, micro_batches: int
     schedule = _PipelineScheduleRuntime(stages, micro_batches, **options)
     with tempfile.TemporaryDirectory(prefix="pipeplan-orders-") as folder:
         path = Path(folder) / "orders.csv"
-        cells = tuple(
-            tuple((Action(own.stage, own.kind, abs(own.micro_batch) - 1),) for own in order) for order in orders
-        )
+        cells = tuple(tuple((Action(p.stage, p.kind, abs(p.micro_batch) - 1),) for p in order) for order in orders)
         path.write_text(table_to_csv(cells))
         schedule._load_csv(str(path), format="compute_only")
     return schedule
@@ -160,19 +159,19 @@ class TorchEngine:
     def _timed(self, x: int, sign: int, part: str, run: Callable[..., Any]) -> Callable[..., Any]:
         def timed(number: int, *args: Any, **kwargs: Any) -> Any:
             begin = self.clock.mark()
-            found = run(number, *args, **kwargs)
+            result = run(number, *args, **kwargs)
             half = part if kwargs.get("full_backward", True) else INPUTS
             self.marks.append((RunPass(x, sign * (number + 1), half), begin, self.clock.mark()))
-            return found
+            return result
 
         return timed
 
     def _loss(self, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Divided here: torch would divide gradients once for each stage that holds a parameter."""
+        """The share of a micro-batch in the loss; torch would divide a gradient once for each stage that holds it."""
         return output.sum() / self.layout.micro_batches
 
     def _sent(self, x: int) -> int:
-        """Bytes of a step, over the borders of one stage."""
+        """Bytes that one stage sends in a step, over both of its borders."""
         home = [stage.ranks for stage in self.layout.stages]
         forth = self.borders[x] if x + 1 < len(home) and home[x + 1] != home[x] else []
         back = self.borders[x - 1] if x and home[x - 1] != home[x] else []
@@ -192,8 +191,8 @@ class TorchEngine:
         self.runner.step(number=numbers, target=torch.zeros(count), losses=losses, return_outputs=False)
         add_up(self.shared)
         end, read = self.clock.mark(), self.clock.read
-        spans = tuple(Span(*own, read(first), read(last)) for own, first, last in self.marks)
-        loss = float(sum(float(found.detach()) for found in losses)) if losses else None
+        spans = tuple(Span(*p, read(first), read(last)) for p, first, last in self.marks)
+        loss = float(sum(float(part.detach()) for part in losses)) if losses else None
         return Step(read(begin), read(end), spans, self.sent_bytes, loss)
 
 

@@ -185,17 +185,20 @@ BROKEN: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a rename to vllm": (
         lambda: pipeplan.export(staged(ROW), EIGHT, to="vllm", rename={"model": "m"}),
-        "--rename says nothing to vllm; it is for torch, torchtitan, accelerate",
+        "--rename is not for vllm; it is for torch, torchtitan, accelerate",
     ),
     "micro-batches to megatron": (
         lambda: pipeplan.export(staged(ROW), EIGHT, to="megatron", micro_batches=4),
-        "--micro-batches says nothing to megatron",
+        "--micro-batches is not for megatron",
     ),
     "no micro-batch": (
         lambda: pipeplan.export(staged(ROW), EIGHT, to="torch", micro_batches=0),
         "--micro-batches is 0",
     ),
-    "an older vllm": (lambda: pipeplan.export(staged(ROW), EIGHT, to="vllm", legacy=True), "no earlier way"),
+    "an older vllm": (
+        lambda: pipeplan.export(staged(ROW), EIGHT, to="vllm", legacy=True),
+        "no words of earlier versions",
+    ),
     "no plan": (lambda: pipeplan.export("best.json", EIGHT, to="vllm"), "argument planned is the text 'best.json'"),  # type: ignore[arg-type]
     "no profile": (lambda: pipeplan.export(staged(ROW), "my.json", to="vllm"), "argument profile is the text"),  # type: ignore[arg-type]
 }

@@ -81,7 +81,7 @@ def test_a_steady_state_has_no_end() -> None:
 
 def test_other_frameworks_take_no_schedules() -> None:
     problem, plan = planned("1f1b")
-    with pytest.raises(UsageError, match="A plan of the kind schedule says nothing to vllm; give --to torch"):
+    with pytest.raises(UsageError, match="A plan of the kind schedule cannot be written for vllm; give --to torch"):
         export(plan, problem, to="vllm")
 
 

@@ -216,7 +216,7 @@ def test_fp16_and_measured_layers() -> None:
 
 @pytest.mark.parametrize(
     ("options", "told"),
-    [({"legacy": True}, "with layouts"), ({"micro_batches": 4}, "says nothing to megatron")],
+    [({"legacy": True}, "with layouts"), ({"micro_batches": 4}, "is not for megatron")],
 )
 def test_options_of_other_plans_are_refused(options: dict[str, object], told: str) -> None:
     case = case_of("dense, interleaved")
