@@ -14,7 +14,6 @@ from ..instances.registry import Plan, Problem, kind_of
 from .words import amount, percent, several
 
 if TYPE_CHECKING:
-    from ..instances.base.kind import Samples
     from ..instances.timeline.timeline import Simulation
 
 # Micro-batches of each stage in an iteration, where neither the plan nor the problem says how many there are.

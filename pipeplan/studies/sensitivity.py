@@ -28,14 +28,11 @@ class Worth:
     result: Result
     ratio: float | None
     """The value with the change, divided by that of the problem itself; below 1 the change is worth something. None:
-    one of the two has no plan, or the problem itself has the value 0."""
+    one of the two has no plan, or the problem itself has the value 0 and the change has not."""
     problem: Problem | None = None
     """The problem that was solved."""
-
-    @property
-    def makes_possible(self) -> bool:
-        """Is there a plan where the problem itself has none?"""
-        return self.ratio is None and self.result.plan is not None
+    makes_possible: bool = False
+    """Is there a plan where the problem itself has none?"""
 
     def to_json(self) -> dict[str, Any]:
         return {"change": self.change, "ratio": self.ratio, **_facts(self.result)}
@@ -160,7 +157,8 @@ def sensitivity(
         if last.stop == Stop.INTERRUPTED:
             break
         last = ask(variant.problem)
-        changes.append(Worth(variant.change, last, _ratio(last, base), variant.problem))
+        possible = base.plan is None and last.plan is not None
+        changes.append(Worth(variant.change, last, _ratio(last, base), variant.problem, possible))
     return Sensitivity(base, tuple(changes))
 
 
@@ -182,6 +180,8 @@ def _with_larger_batch(problem: Problem, variant: Variant) -> Variant:
 
 
 def _ratio(result: Result, base: Result) -> float | None:
-    if result.objective is None or not base.objective:
+    if result.objective is None or base.objective is None:
         return None
+    if not base.objective:
+        return None if result.objective else 1.0
     return result.objective / base.objective

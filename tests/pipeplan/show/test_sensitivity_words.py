@@ -24,7 +24,8 @@ def found(base: float | None, stop: str = "proven", **changes: float | None) -> 
     for name, value in changes.items():
         ratio = None if base is None or value is None else value / base
         bigger = PROBLEM.replace(devices=5) if name == "one_more_device" else PROBLEM
-        told.append(Worth(name.replace("_", " "), result(value, stop), ratio, bigger))
+        possible = base is None and value is not None
+        told.append(Worth(name.replace("_", " "), result(value, stop), ratio, bigger, possible))
     return Sensitivity(result(base), tuple(told))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -153,6 +154,16 @@ def test_a_change_can_make_a_plan_possible() -> None:
     assert found["one more device"].result.stop == pipeplan.Stop.INFEASIBLE
     more = found["1 GB more memory"]
     assert (more.result.objective, more.ratio) == (pytest.approx(5.0), None)
+    assert more.makes_possible
+
+
+def test_a_problem_that_takes_no_time_has_a_plan() -> None:
+    problem = load_packaged("tiny-chain")
+    free = problem.replace(
+        nodes=tuple(replace(n, accelerator_time=0.0, cpu_time=0.0, transfer_time=0.0) for n in problem.nodes)
+    )
+    changes = sensitivity(free).changes
+    assert [(worth.ratio, worth.makes_possible) for worth in changes] == [(1.0, False)] * len(changes)
 
 
 def test_facts_as_json() -> None:
