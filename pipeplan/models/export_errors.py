@@ -26,7 +26,7 @@ def explained(error: Exception, model: torch.nn.Module) -> InputError:
     text = str(error)
     if isinstance(error, GuardOnDataDependentSymNode) or "data-dependent" in text:
         problem = "branches on or takes sizes from the values of tensors"
-        return InputError(place, problem, "make that part static, or replace it by a module that is")
+        return InputError(place, problem, "make it static, or replace that part by a module that is")
     if ".numpy()" in text:
         return InputError(place, "leaves torch with .numpy()", "write this part with torch's own operations")
     return InputError(
