@@ -158,6 +158,7 @@ class Stages:
         self.degrees = allowed_degrees([size], problem.devices, degrees)
         self.longest = math.inf
         """Only shorter iterations matter."""
+        self._useful: dict[int, list[tuple[int, float]]] = {}
         self._memory = whole_graph_memory(problem, set(self.degrees), ANY_NUMBER)
         self._passes = {
             d: [(x.forward(size / d), x.backward(size / d)) for x in problem.operators] for d in self.degrees
@@ -170,14 +171,34 @@ class Stages:
         """The seconds of work of these operators on one device in an iteration, each with its best share."""
         return self._set(members).least
 
+    def limit(self, longest: float) -> None:
+        """Only iterations up to this one matter from now on."""
+        self.longest, self._useful = longest, {}
+
+    def useful_degrees(self, members: int) -> list[tuple[int, float]]:
+        """Numbers of devices with which a stage of these operators may be fast enough, the fewest first, each with the
+        time that its devices then do nothing in the longest iteration."""
+        useful = self._useful.get(members)
+        if useful is None:
+            work = self.least_work(members)
+            useful = self._useful[members] = [
+                (d, d * self.longest - work) for d in self.degrees if self._is_fast_enough(members, d)
+            ]
+        return useful
+
+    def _is_fast_enough(self, members: int, devices: int) -> bool:
+        """Does a stage run all its passes in the longest iteration, if nothing makes it wait?"""
+        stage = self._stage(members, devices)
+        return (
+            stage.most >= 1 and self.count * (stage.forward + stage.backward) + stage.synchronised <= self.longest
+        )
+
     def before(self, front: Front, members: int, devices: int, readers: Readers) -> Iterator[Front]:
-        """Fronts of one stage with these members and devices that sends to `readers`, each short enough for the
-        limit."""
+        """Fronts of one stage with these members and one of their useful degrees that sends to `readers`, each short
+        enough for the limit."""
         stage, count = self._stage(members, devices), self.count
         both = stage.forward + stage.backward
         busy = count * both
-        if stage.most < 1 or busy + stage.synchronised > self.longest:
-            return
         sent = self._sent(members, devices, front, readers)
         trip, alone = both + 2 * sent + front.trip, (both,) + (0.0,) * (MOST_IN_ROUND - 1)
         least = max(busy, trip + (count - 1) * max(stage.forward, stage.backward))

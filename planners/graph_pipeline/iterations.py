@@ -33,6 +33,9 @@ GROWTH = 1.03
 # Plans of each micro-batch size that are tried, the shortest ones first.
 MOST_PLANS = 4
 
+# To look at the clock takes as long as a step.
+STEPS_BETWEEN_TICKS = 64
+
 # Levels of the tree: the program goes down by recursion, in several steps for each level.
 MOST_LEVELS = 100
 
@@ -102,8 +105,9 @@ class Iterations:
 
     def step(self) -> None:
         """Count a step of the search, which may end it."""
-        self.tick()
         self.steps += 1
+        if self.steps % STEPS_BETWEEN_TICKS == 0:
+            self.tick()
         if self.most_steps is not None and self.steps > self.most_steps:
             raise OutOfStepsError
 
@@ -216,7 +220,7 @@ class _End(NamedTuple):
 
 def shortest(stages: Stages, tree: Tree, longest: float, tick: Callable[[], None]) -> list[Front]:
     """Fronts of whole pipelines with iterations of at most `longest`, the shortest one among them."""
-    stages.longest = longest
+    stages.limit(longest)
     everything = sum(1 << v for v in operators(tree))
     devices = stages.problem.devices
     idle = devices * longest - stages.least_work(everything)
@@ -302,15 +306,13 @@ class _Search:
         self, after: Front, members: int, devices: int, idle: float, readers: Readers
     ) -> Iterator[tuple[int, Front]]:
         """Fronts of one stage with these members before `after`, for each number of devices."""
-        work, longest = self.stages.least_work(members), self.stages.longest
-        if work > devices * longest:
-            return
         self.tick()
-        for d in self.stages.degrees:
-            if d <= devices and d * longest - work <= idle + self.room:
-                for front in self.stages.before(after, members, d, readers):
-                    self.tick()
-                    yield d, front
+        for d, unused in self.stages.useful_degrees(members):
+            if d > devices or unused > idle + self.room:
+                return
+            for front in self.stages.before(after, members, d, readers):
+                self.tick()
+                yield d, front
 
     # ---- one after the other -----------------------------------------------------------------------------
 
