@@ -728,6 +728,8 @@ def _rule(name: str, words: str, *rows: str) -> Stage:
     return Stage(SCHEDULES, f"rule {name}", f"no schedule by {words}", swaps, rows=rows)
 
 
+# Of stages of the search for configurations that say how many choices cannot fit.
+COUNTED = "by it the answer says how many choices cannot fit"
 # Of stages that no row misses, where the rows are few and small.
 FEW = "few and small inputs do not decide it: larger ones are still to be asked"
 
@@ -936,8 +938,6 @@ STAGES = (
     # Trainings.
     Stage(TRAININGS, "bound by paths of a schedule", "no bound from paths through the passes",
         {f"{_R}.paths:PathBound.takes": always(False)}),
-    Stage(TRAININGS, "a second look at layouts", "no more local moves at the end",
-        {f"{_R}.search:MOST_HOPES": is_now(0)}),
     Stage(TRAININGS, "all layouts", "few layouts are not judged one by one", {f"{_R}.search:ALL_LAYOUTS": is_now(0)}),
     Stage(TRAININGS, "local moves", "no unit is moved to another chunk",
         {f"{_R}.search:Search._looks": always(0), f"{_R}.search:FEW_LOOKS": is_now(0)}),
@@ -946,9 +946,9 @@ STAGES = (
     Stage(TRAININGS, "words that no other beats", "all words for recomputation are opened",
         {f"{_R}.search:Search._useful": lambda original: lambda self, gamma: list(self.space.words)}),
     Stage(TRAININGS, "least layers that fit", "layers are computed again one by one",
-        {f"{_R}.search:Search._least_count": always(1)}),
+        {f"{_R}.search:Search._least_count": always(1)}, kept=COUNTED),
     Stage(TRAININGS, "bound with memory", "a choice and word is bounded by its time alone",
-        {f"{_R}.search:Search._with_memory": _straight_to_layouts}),
+        {f"{_R}.search:Search._with_memory": _straight_to_layouts}, kept=COUNTED),
     Stage(TRAININGS, "layouts of the bound", "local moves begin at the even layout alone",
         {f"{_R}.bounds:LoadBound.layout": always(None), f"{_R}.bounds:LoadBound.balanced": always(None)}),
     Stage(LISTS, "earliest places", "list schedules do not place blocks from the beginning",
@@ -967,7 +967,9 @@ STAGES = (
         {f"{_Z}.periodic_facts:distances": always([])}),
 )  # fmt: skip
 
-GONE: tuple[Gone, ...] = ()
+GONE: tuple[Gone, ...] = (
+    Gone(TRAININGS, "a second look at layouts", "more local moves at the end, where the bound leaves room", 20),
+)
 
 NOT_WEIGHED = (
     "What runs inside compiled loops (twins of knapsacks, the areas of single sets of layers, the pruning of paths): "

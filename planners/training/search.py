@@ -39,8 +39,6 @@ from .space import Space, configuration
 TOLERANCE = 1e-9
 # The most passes that one search for layouts simulates, and the most that local moves do.
 NODE_WORK, LOOK_WORK = 1_000_000, 500_000
-# Number of choices that are looked at again at the end, and by how much more layouts of each.
-MOST_HOPES, POLISH = 24, 10
 # A choice with at most this many layouts has all of them judged.
 ALL_LAYOUTS = 150
 # The most layouts that local moves look at for a choice with several chunks on a rank, and for one that
@@ -232,7 +230,7 @@ class Search:
                     heapq.heappush(self.heap, (bound, 0, kind, payload))
                     break
                 self._refine(bound, kind, payload)
-            self._polish()
+            self._raise_bounds()
         except KeyboardInterrupt:
             self._end(finished=False)
             raise
@@ -248,22 +246,6 @@ class Search:
     def _solved_bound(self) -> float:
         """No layout of the solved items is faster."""
         return min(self.best_bound, self.hopes[0][0] if self.hopes else math.inf)
-
-    def _polish(self) -> None:
-        """Give better bounds to the items with the least ones, and more local moves to those whose bound leaves
-        room below the best."""
-        self._raise_bounds()
-        for bound, _, word in sorted(self.hopes)[:MOST_HOPES]:
-            best = self.report.best
-            if best is None or bound >= best.seconds or self.out_of_time():
-                return
-            judge = self._judge(word)
-            load = self._load(judge)
-            load.seconds(self.sure)
-            for start in self._starts(judge, load):
-                seconds, layout = judge.climb(start, self.sure, self._looks(judge.case, POLISH), bound - self.step)
-                if seconds < math.inf:
-                    self._take(word, Best(seconds, bound - self.step, layout), sure=True)
 
     def _raise_bounds(self) -> None:
         """Raise the least bounds until the least of all cannot be raised: the others do not matter for the gap."""
@@ -593,10 +575,10 @@ class Search:
         return math.comb(self.space.units - 1, chunks - 1)
 
     @staticmethod
-    def _looks(case: Case, factor: int = 1) -> int:
+    def _looks(case: Case) -> int:
         """Number of layouts that local moves may look at."""
         passes = 2 * case.micro_batches * case.gamma.degrees.chunks
-        return factor * max(20, min(MOST_LOOKS, LOOK_WORK // passes))
+        return max(20, min(MOST_LOOKS, LOOK_WORK // passes))
 
     def _starts(self, judge: Judge, load: LoadBound) -> list[tuple[int, ...]]:
         """Layouts from which local moves begin."""
