@@ -156,10 +156,6 @@ def _every_state(original: Any) -> Any:
     return uses
 
 
-def _known_alone(original: Any) -> Any:
-    return lambda bound, known: iter((known,))
-
-
 def _on_one_gpu(original: Any) -> Any:
     return lambda self, allocation, period, gpus: original(self, allocation, period, gpus) if gpus == 1 else []
 
@@ -690,6 +686,7 @@ ROWS = (
     Row(PERIODS, "period: v-16 in a ring", "shape V on 16 devices; a micro-batch waits for the eighth before it",
         _in_a_ring, _SCHEDULE, threads=2, further=True),
     _training_row("llama-3-8b", "8xh100-80gb", 8192, 128, unit="s"),
+    _packaged_row(TRAININGS, "tiny-experts-training", {"planner": "exact-configuration"}, unit="s"),
     _training_row("llama-3-70b", "64xh100-80gb", 8192, 256, unit="s", limit_s=20.0),
     _training_row("qwen3-30b-a3b", "16xh100-80gb", 4096, 256, unit="s", limit_s=20.0, further=True),
     _training_row("deepseek-v2", "128xh100-80gb", 4096, 1024, unit="s", limit_s=30.0, further=True),
@@ -786,8 +783,6 @@ STAGES = (
     # The dynamic program.
     Stage(DP, "families", "no first plan from the ideals that cut little",
         {"planners.placement.dp.planner:FAMILIES": is_now(())}),
-    Stage(DP, "growing limits", "the best known value is the only limit",
-        {"planners.placement.dp.search:limits_to_try": _known_alone}),
     Stage(DP, "live states", "states that cannot be part of a plan are kept",
         {"planners.placement.dp.limits:_uses": _every_state}),
     Stage(DP, "dense program", "small lattices go through the pruned program as well",
@@ -968,6 +963,7 @@ STAGES = (
 )  # fmt: skip
 
 GONE: tuple[Gone, ...] = (
+    Gone(DP, "growing limits", "limits from the bound up to the best known value", 20),
     Gone(TRAININGS, "a second look at layouts", "more local moves at the end, where the bound leaves room", 20),
 )
 
