@@ -2,7 +2,6 @@
 
 A run under the limit U is exact for all plans with loads below U: none of their states is pruned (`limits`). So
 a run that finds a plan has found an optimal one, and a run that finds none proves that U is a lower bound.
-Limits start near the lower bound and grow, because a low limit prunes much; the last one is the best known value.
 """
 
 from __future__ import annotations
