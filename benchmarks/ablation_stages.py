@@ -763,15 +763,9 @@ STAGES = (
     # Placements: the portfolio, and reductions.
     Stage(PLACEMENTS, "sprint", "CP-SAT does not have the first seconds for itself",
         portfolio_without(lambda stage: stage.kind == "decide" and stage.seconds is not None)),
-    Stage(PLACEMENTS, "restrict", "contiguous plans are not sought first",
-        portfolio_without(lambda stage: stage.kind == "restrict"), kept=FEW),
     Stage(PLACEMENTS, "devices", "no column generation over sets of one device",
         portfolio_without(lambda stage: stage.planner == "device-sets")),
     Stage(PLACEMENTS, "searches", "no annealing", portfolio_without(lambda stage: stage.planner == "lns")),
-    Stage(PLACEMENTS, "improve", "a plan near the bound is not improved first",
-        portfolio_without(lambda stage: stage.kind == "improve"), kept=FEW),
-    Stage(PLACEMENTS, "near the bound", "the same order of stages near the bound and far from it",
-        {"planners.exact.planner:NEAR": is_now(0.0)}, kept=FEW),
     Stage(PLACEMENTS, "starts", "no plan of the linearised program or the greedy one to begin with",
         starts_without("linear-dp", "greedy")),
     Stage(PLACEMENTS, "free groups", "groups that cost nothing are not fused with others",
@@ -963,6 +957,9 @@ STAGES = (
 )  # fmt: skip
 
 GONE: tuple[Gone, ...] = (
+    Gone(PLACEMENTS, "restrict", "contiguous plans are sought first", 8),
+    Gone(PLACEMENTS, "improve", "a plan near the bound is improved before it is proven", 3),
+    Gone(PLACEMENTS, "near the bound", "another order of stages near the bound", 10),
     Gone(DP, "growing limits", "limits from the bound up to the best known value", 20),
     Gone(TRAININGS, "a second look at layouts", "more local moves at the end, where the bound leaves room", 20),
 )

@@ -165,17 +165,16 @@ class Stage:
     decide: is there a plan that is better by the whole gap? The solvers work side by side, the first answer counts.
     improve: is there any better plan? Starts from the best one; worth while only close to the bound.
     search: `planner` goes on from the best plan with these options, without a solver; its bound counts as well.
-    restrict: the same formulation with these options, where that is much easier and its plans are plans here, too.
     """
 
-    kind: Literal["decide", "improve", "search", "restrict"]
+    kind: Literal["decide", "improve", "search"]
     solvers: tuple[str, ...] = ()
     """The last one gets the most threads."""
     seconds: float | None = None
     planner: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     share: float = 0.25
-    """The largest share of the time that is left that a search or a restriction may take."""
+    """The largest share of the time that is left that a search may take."""
 
 
 def side_by_side(*solvers: str) -> tuple[Stage, ...]:
@@ -194,7 +193,7 @@ class Formulation(Protocol):
         (placements only)."""
         ...
 
-    def portfolio(self, problem: Any, options: Options, *, near: bool, found: bool) -> tuple[Stage, ...]:
+    def portfolio(self, problem: Any, options: Options, *, found: bool) -> tuple[Stage, ...]:
         """The stages of work where the user names no solver.
 
         Parameters
@@ -203,8 +202,6 @@ class Formulation(Protocol):
             Of the formulation's own kind, and checked.
         options : Mapping
             The formulation's own, with their defaults filled in.
-        near : bool
-            Value and bound are within a small multiple of the gap, so that a slightly better plan ends the run.
         found : bool
             There is a plan.
 
@@ -281,7 +278,7 @@ class CommonFormulation:
         """The solvers that work side by side until one of them has the answer."""
         return ("cp-sat",)
 
-    def portfolio(self, problem: Any, options: Options, *, near: bool, found: bool) -> tuple[Stage, ...]:
+    def portfolio(self, problem: Any, options: Options, *, found: bool) -> tuple[Stage, ...]:
         return side_by_side(*self.solvers(problem, options))
 
     def build(

@@ -54,9 +54,7 @@ class GraphPipeCp(CommonFormulation):
                 "--mixed-micro-batches, or give --objective time-per-sample."
             )
 
-    def portfolio(
-        self, problem: GraphPipelineProblem, options: Options, *, near: bool, found: bool
-    ) -> tuple[Stage, ...]:
+    def portfolio(self, problem: GraphPipelineProblem, options: Options, *, found: bool) -> tuple[Stage, ...]:
         whole = _by_iteration(options) and options["family"] == "series-parallel"
         return (SHORTEST, *side_by_side("cp-sat")) if whole else side_by_side("cp-sat")
 

@@ -51,9 +51,6 @@ SPRINT = Stage("decide", ("cp-sat",), 5.0)
 # Long enough for small problems and packings, which it decides at once.
 OPENING = Stage("decide", ("cp-sat",), 2.0)
 
-# CP-SAT improves a plan that is nearly good enough.
-IMPROVE = Stage("improve", ("cp-sat",), 10.0)
-
 # Annealing, the first and the second time.
 SEARCHES = tuple(
     Stage("search", seconds=seconds, planner="lns", options={"cycles": 10_000}) for seconds in (4.0, 8.0)
@@ -61,9 +58,6 @@ SEARCHES = tuple(
 
 # Column generation over what one device can hold: where transfers are dear, bounds come from here.
 DEVICES = Stage("search", seconds=900.0, planner="device-sets", share=0.8)
-
-# The contiguous problem is much easier, and its plans are plans here, too.
-RESTRICT = Stage("restrict", seconds=6.0, options={"non_contiguous": False})
 
 
 class TarnawskiThroughput(FarCosts, CommonFormulation):
@@ -82,12 +76,9 @@ class TarnawskiThroughput(FarCosts, CommonFormulation):
             return "none"
         return "device" if options["variant"] == "plain" else "chain"
 
-    def portfolio(self, problem: Any, options: Options, *, near: bool, found: bool) -> tuple[Stage, ...]:
-        """Close to the bound plans come first, proofs later; without any plan there is nothing to search from.
-
-        Far from it annealing comes early, since a better plan gives a better cut-off, and the sets of one device next;
-        what CP-SAT does not decide at once it hardly decides there.
-        """
+    def portfolio(self, problem: Any, options: Options, *, found: bool) -> tuple[Stage, ...]:
+        """Without any plan there is nothing to search from. Else annealing comes early, since a better plan gives a
+        better cut-off, and the sets of one device next; what CP-SAT does not decide at once it hardly decides."""
         if options["variant"] == "plain":
             return side_by_side("highs")
         if not options["non_contiguous"]:
@@ -95,9 +86,7 @@ class TarnawskiThroughput(FarCosts, CommonFormulation):
         both = side_by_side("highs", "cp-sat")
         if not found:
             return (SPRINT, *both)
-        if near:
-            return (RESTRICT, SEARCHES[0], IMPROVE, SPRINT, SEARCHES[1], IMPROVE, DEVICES, *both)
-        return (OPENING, SEARCHES[0], DEVICES, SPRINT, RESTRICT, SEARCHES[1], *both)
+        return (OPENING, SEARCHES[0], DEVICES, SPRINT, SEARCHES[1], *both)
 
     def lower_bound(self, problem: PlacementProblem, options: Options) -> float:
         return average_load_bound(_contracted(problem, False, options["objective"]))

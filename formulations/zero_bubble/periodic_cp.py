@@ -46,9 +46,7 @@ class PeriodicCp(CommonFormulation):
     def lower_bound(self, problem: ScheduleProblem, options: Options) -> float:
         return lower_bound(problem)
 
-    def portfolio(
-        self, problem: ScheduleProblem, options: Options, *, near: bool, found: bool
-    ) -> tuple[Stage, ...]:
+    def portfolio(self, problem: ScheduleProblem, options: Options, *, found: bool) -> tuple[Stage, ...]:
         """A period near the bound may be open for long, while one just below the best plan is found at once: both
         questions are asked in turn, each time for longer."""
         turns = [Stage(kind, ("cp-sat",), FIRST_TURN_S * 2**number) for number in range(TURNS) for kind in ASKED]

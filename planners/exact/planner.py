@@ -24,14 +24,11 @@ from ..backends.trust import evidence, is_exact, second_opinion_seconds, second_
 from ..contract import Board, Outcome, Request
 from ..options import Progress
 from ..referee import Ruling, rule, rules_of
-from ..registry import EXACT, PLANNERS
+from ..registry import PLANNERS
 from .attempt import COMPLETE, Attempt
 
 # Proven first where a smaller gap is asked for: a good bound early, whatever comes later.
 COARSE_GAP = 0.01
-
-# Value and bound within this multiple of the wanted gap: better plans are the shorter way to its end.
-NEAR = 2.5
 
 # What stands for a gap of 0: objective and bound then meet within the tolerance for `proven`.
 FINE_GAP = PROVEN_TOLERANCE / 2
@@ -161,24 +158,23 @@ class _Run:
                 break
         return Stop.GAP  # or proven: the judge says so where value and bound meet
 
-    def _stages(self, gap: float) -> tuple[Stage, ...]:
+    def _stages(self) -> tuple[Stage, ...]:
         """The stages of the search. Named solvers, joined by commas, are one stage; `auto` takes what the formulation
         wants."""
         if self.solver != "auto":
             return side_by_side(*dict.fromkeys(name.strip() for name in self.solver.split(",")))
-        near, found = self._reached(NEAR * gap), self.board.plan is not None
-        return self.formulation.portfolio(self.request.problem, self.options, near=near, found=found)
+        return self.formulation.portfolio(self.request.problem, self.options, found=self.board.plan is not None)
 
     def _close(self, gap: float) -> Stop | None:
         """Run stages until the gap is reached (None) or something else ends the run."""
-        turns = self._stages(gap)
+        turns = self._stages()
         turn = 0
         while not self._reached(gap):
             if self.request.out_of_time():
                 return Stop.TIME
             before = (self.board.value, self.bound)
             stage = turns[turn]
-            if stage.kind in ("search", "restrict"):
+            if stage.kind == "search":
                 self._help(stage, gap)
                 turn += 1
                 continue
@@ -213,23 +209,17 @@ class _Run:
         return None
 
     def _help(self, stage: Stage, gap: float) -> None:
-        """A plan from another planner or an easier question; ends early where the gap is reached."""
+        """A plan and a bound from another planner; ends early where the gap is reached."""
         seconds, left = stage.seconds or 0.0, self.request.seconds_left()
         seconds = seconds if left is None else min(seconds, left * stage.share)
-        watcher = self._pass_on if stage.kind == "search" else None
-        board = Board(watcher, stage.planner, bound=self.bound, started=self.board.started)
+        board = Board(self._pass_on, stage.planner, bound=self.bound, started=self.board.started)
         limits = replace(self.request.limits, time_limit_s=board.seconds + seconds, rel_gap=gap)
-        if stage.kind == "search":
-            helper, start = PLANNERS[stage.planner], self.board.plan
-            options = {spec.name: self.options.get(spec.name, spec.default) for spec in helper.options}
-        else:
-            helper, start = PLANNERS[EXACT], self.request.warm_start  # our best plan need not be an answer there
-            options = {**self.options, "formulation": self.entry.name}
-        request = Request(self.request.problem, {**options, **stage.options}, limits, start, board)
+        helper = PLANNERS[stage.planner]
+        options = {spec.name: self.options.get(spec.name, spec.default) for spec in helper.options}
+        request = Request(self.request.problem, {**options, **stage.options}, limits, self.board.plan, board)
         try:
             outcome = helper.load().plan(request)
-            if stage.kind == "search":  # an easier question has fewer plans
-                self._take_bound(outcome.bound, *outcome.checks)
+            self._take_bound(outcome.bound, *outcome.checks)
         finally:  # an interrupt must not cost what was found so far
             if board.plan is not None:
                 self.board.accept(self.judge(board.plan), source=stage.kind)

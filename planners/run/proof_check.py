@@ -216,7 +216,7 @@ def _helpers(problem: Problem, method: Method) -> set[str]:
     """Planners that a formulation calls by itself, so that their word may be its own."""
     if method.formulation is None:
         return set()
-    stages = method.entry.load().portfolio(problem, method.options, near=False, found=True)
+    stages = method.entry.load().portfolio(problem, method.options, found=True)
     return {stage.planner for stage in stages if stage.planner}
 
 

@@ -149,24 +149,21 @@ FREE = {"variant": "strong", "non_contiguous": True}
 CP, BOTH = Stage("decide", ("cp-sat",), 5.0), Stage("decide", ("highs", "cp-sat"))
 OPENING = Stage("decide", ("cp-sat",), 2.0)
 LNS = [Stage("search", seconds=seconds, planner="lns", options={"cycles": 10_000}) for seconds in (4.0, 8.0)]
-CHAINS = Stage("restrict", seconds=6.0, options={"non_contiguous": False})
 DEVICES = Stage("search", seconds=900.0, planner="device-sets", share=0.8)
-IMPROVE = Stage("improve", ("cp-sat",), 10.0)
 
 
 @pytest.mark.parametrize(
-    ("options", "near", "found", "stages"),
+    ("options", "found", "stages"),
     [
-        ({"variant": "plain", "non_contiguous": True}, True, True, side_by_side("highs")),
-        ({"variant": "strong", "non_contiguous": False}, True, True, side_by_side("cp-sat")),
-        (FREE, False, False, (CP, BOTH)),
-        (FREE, False, True, (OPENING, LNS[0], DEVICES, CP, CHAINS, LNS[1], BOTH)),
-        (FREE, True, True, (CHAINS, LNS[0], IMPROVE, CP, LNS[1], IMPROVE, DEVICES, BOTH)),
+        ({"variant": "plain", "non_contiguous": True}, True, side_by_side("highs")),
+        ({"variant": "strong", "non_contiguous": False}, True, side_by_side("cp-sat")),
+        (FREE, False, (CP, BOTH)),
+        (FREE, True, (OPENING, LNS[0], DEVICES, CP, LNS[1], BOTH)),
     ],
 )
-def test_the_portfolio_of_placements(options: Any, near: bool, found: bool, stages: tuple[Stage, ...]) -> None:
+def test_the_portfolio_of_placements(options: Any, found: bool, stages: tuple[Stage, ...]) -> None:
     formulation = FORMULATIONS["ip-tarnawski"].load()
-    assert formulation.portfolio(None, options, near=near, found=found) == stages
+    assert formulation.portfolio(None, options, found=found) == stages
 
 
 @pytest.mark.parametrize(
@@ -181,7 +178,7 @@ def test_the_portfolio_of_placements(options: Any, near: bool, found: bool, stag
     ],
 )
 def test_other_formulations_run_their_solvers_to_the_end(name: str, options: Any, solvers: tuple[str, ...]) -> None:
-    assert FORMULATIONS[name].load().portfolio(None, options, near=False, found=True) == side_by_side(*solvers)
+    assert FORMULATIONS[name].load().portfolio(None, options, found=True) == side_by_side(*solvers)
 
 
 def test_threads_are_shared_and_the_last_solver_has_most() -> None:

@@ -52,9 +52,9 @@ class Mine:
         fails_in("contiguity")
         return ours.contiguity(options)
 
-    def portfolio(self, problem, options, *, near, found):
+    def portfolio(self, problem, options, *, found):
         fails_in("portfolio")
-        return ours.portfolio(problem, options, near=near, found=found)
+        return ours.portfolio(problem, options, found=found)
 
     def lower_bound(self, problem, options):
         fails_in("lower_bound")
