@@ -76,7 +76,7 @@ def test_a_new_kind_is_solved_verified_shown_reported_and_compared(plan: Any, jo
     assert json.loads(worth.stdout)["changes"][0]["change"] == "one more machine"
     unknown = plan("memory", jobs)
     assert unknown.returncode == 2
-    assert "The smallest memory of a toy problem is unknown" in unknown.stderr
+    assert "The smallest memory of a toy problem cannot be found" in unknown.stderr
 
 
 def test_a_wrong_plan_of_a_new_kind_is_refused(plan: Any, jobs: Path, tmp_path: Path) -> None:
