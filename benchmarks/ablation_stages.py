@@ -456,6 +456,18 @@ def _free_row(method: str, name: str, how: Mapping[str, Any], words: str = "pack
     return Row(method, f"{method}: {name}", words, _packaged(name), {**how, "options": FREE}, unit="ms", **more)
 
 
+def _blocks_row(method: str, seed: int, how: Mapping[str, Any], **more: Any) -> Row:
+    """A graph of `throughput.py --family`: equal transformer blocks, operator by operator, with dear transfers."""
+
+    def make() -> Any:
+        from throughput import member
+
+        return member(seed)
+
+    title, words = f"{method}: blocks {seed}", f"equal transformer blocks with dear transfers, seed {seed}"
+    return Row(method, title, words, make, {**how, "options": FREE}, further=True, **more)
+
+
 def _packaged_row(method: str, name: str, how: Mapping[str, Any], tag: str = "", **more: Any) -> Row:
     words = "packaged" if not tag else f"packaged, {tag}"
     title = f"{method}: {name}" + (f", {tag}" if tag else "")
@@ -576,10 +588,12 @@ ROWS = (
     _free_row(SETS, "gnmt-training", _SETS, limit_s=6.0),
     _free_row(SETS, "vgg16-training", _SETS, further=True),
     _free_row(SETS, "inception-inference", _SETS, further=True),
+    *(_blocks_row(SETS, seed, _SETS, limit_s=20.0) for seed in (2, 5, 8)),
     _free_row(LNS, "resnet50-inference", _LNS, limit_s=4.0),
     _free_row(LNS, "densenet121-inference", _LNS, limit_s=4.0),
     _free_row(LNS, "inception-inference", _LNS, limit_s=4.0, further=True),
     _free_row(LNS, "gpt2-xl-training", _LNS, limit_s=4.0, further=True),
+    *(_blocks_row(LNS, seed, _LNS, limit_s=8.0) for seed in (2, 5, 8)),
     _packaged_row(LATENCY, "cpu-offload", _LATE, threads=2, unit="ms", limit_s=40.0),
     Row(LATENCY, "latency: inception-inference, tight", "packaged, on six accelerators that hold 1.6 networks",
         _tight("inception-inference", 1.6, 6), _LATE, threads=2, unit="ms"),
