@@ -741,8 +741,8 @@ def _rule(name: str, words: str, *rows: str) -> Stage:
 
 # Of stages of the search for configurations that say how many choices cannot fit.
 COUNTED = "by it the answer says how many choices cannot fit"
-# Of stages that no row misses, where the rows are few and small.
-FEW = "few and small inputs do not decide it: larger ones are still to be asked"
+# Of stages that no row misses and that are still there.
+TO_GO = "it is to go, with what depends on it"
 
 STAGES = (
     # Chains.
@@ -785,9 +785,9 @@ STAGES = (
     Stage(PLACEMENTS, "free groups", "groups that cost nothing are not fused with others",
         {f"{_T}.reductions:absorb_free_groups": first_argument}),
     Stage(PLACEMENTS, "forced partners", "groups that must be together are not fused",
-        {f"{_T}.reductions:_forced_partners": always([])}, kept=FEW),
+        {f"{_T}.reductions:_forced_partners": always([])}, kept=TO_GO),
     Stage(PLACEMENTS, "conflicts", "groups that cannot be together are not told to the solver",
-        {f"{_T}.reductions:_conflicts": always(set())}, kept=FEW),
+        {f"{_T}.reductions:_conflicts": always(set())}, kept=TO_GO),
     # The dynamic program.
     Stage(DP, "families", "no first plan from the ideals that cut little",
         {"planners.placement.dp.planner:FAMILIES": is_now(())}),
@@ -806,16 +806,17 @@ STAGES = (
     Stage(SETS, "steady prices", "prices are those of the linear program alone",
         {f"{_D}.columns:STEADY": is_now(0.0)}),
     Stage(SETS, "sets beside", "no sets that leave out each other's groups",
-        {f"{_D}.columns:Columns._beside": nothing}),
-    Stage(SETS, "forgotten sets", "all sets stay in the linear program", {f"{_D}.columns:MOST_SETS": is_now(10**9)}),
+        {f"{_D}.columns:Columns._beside": nothing}, kept=TO_GO),
+    Stage(SETS, "forgotten sets", "all sets stay in the linear program",
+        {f"{_D}.columns:MOST_SETS": is_now(10**9)}, kept=TO_GO),
     Stage(SETS, "coarse steps", "prices are searched on fine steps at once",
         {f"{_D}.pricing:GRAIN": is_now(64_000)}),
     Stage(SETS, "several weights", "paths are bounded by one weight of the load",
-        {f"{_D}.pricing:PRUNING_WEIGHTS": is_now(1)}),
+        {f"{_D}.pricing:PRUNING_WEIGHTS": is_now(1)}, kept=TO_GO),
     Stage(SETS, "narrow order", "groups are decided as they are listed",
         {f"{_D}.pricing:narrow_order": _the_listed_one}),
     Stage(SETS, "listed order", "groups are decided in the narrow order alone",
-        {f"{_D}.pricing:listed_order": _the_narrow_one}),
+        {f"{_D}.pricing:listed_order": _the_narrow_one}, kept=TO_GO),
     Stage(SETS, "free groups of sets", "groups that cost nothing are not fused with others",
         {f"{_D}.planner:absorb_free_groups": first_argument}),
     # Annealing.
@@ -834,13 +835,13 @@ STAGES = (
     Stage(LATENCY, "paths", "no bound from divided paths", {f"{_L}.formulation:path_bound": always(0.0)}),
     Stage(LATENCY, "joined arcs", "no arcs are known to stay inside a piece", {f"{_L}.cp:joined_arcs": always([])}),
     Stage(LATENCY, "covers of paths", "no rows on how often memory divides a path",
-        {f"{_L}.cp:covers": always([])}, kept=FEW),
+        {f"{_L}.cp:covers": always([])}, kept=TO_GO),
     Stage(LATENCY, "whole paths", "no rows on critical paths", {f"{_L}.cp:critical_paths": always([])},
-        kept=FEW),
+        kept=TO_GO),
     Stage(LATENCY, "large neighbourhoods", "no start by annealing", starts_without("latency-lns")),
-    Stage(LATENCY, "greedy start", "no start by list scheduling", starts_without("latency-greedy"), kept=FEW),
+    Stage(LATENCY, "greedy start", "no start by list scheduling", starts_without("latency-greedy"), kept=TO_GO),
     Stage(LATENCY, "cells as a start", "annealing does not begin at the best row of cells",
-        {"planners.placement.latency.lns:cell_places": nothing}, kept=FEW),
+        {"planners.placement.latency.lns:cell_places": nothing}, kept=TO_GO),
     # Graph pipelines.
     Stage(GRAPHS, "shallower", "no plans with fewer samples in flight",
         {f"{_G}.planner:_Choice.consider_shallower": always(None)}),
@@ -892,7 +893,7 @@ STAGES = (
         {}, {"planner": "dp-piper"}, ("equi: levels 8x128",)),
     Stage(MIP, "start of the model", "no plan of dp-piper to begin with", starts_without("dp-piper")),
     Stage(MIP, "bound by columns", "the bound is that of the work alone",
-        {"formulations.piper.formulation:column_bound": _work_alone}),
+        {"formulations.piper.formulation:column_bound": _work_alone}, kept=TO_GO),
     Stage(MIP, "compact", "the variant columns is asked instead", {}, {"options": {"variant": "columns"}},
         ("mip-piper: bert-large-stages, compact", "mip-piper: resnet50-stages, compact",
          "mip-piper: fork of 12, compact", "mip-piper: fork of 20, compact", "mip-piper: inception, compact")),
