@@ -2,12 +2,13 @@
 
 A run under the limit U is exact for all plans with loads below U: none of their states is pruned (`limits`). So
 a run that finds a plan has found an optimal one, and a run that finds none proves that U is a lower bound.
+Limits start near the lower bound and grow, because a low limit prunes much; the last one is the best known value.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +38,12 @@ class Progress:
     warm_up_seconds: float = 0.0
 
 
+# Relative: how far the first limit is above the lower bound; the distance doubles every time.
+FIRST_STEP = 0.0025
+
+# Known value divided by the lower bound: up to this the known value is the only limit that is tried.
+NEAR_ENOUGH = 1.05
+
 # Seconds that one call of the compiled loop should take, about: between calls we look at the clock.
 CHUNK_SECONDS = 0.2
 
@@ -44,20 +51,34 @@ CHUNK_SECONDS = 0.2
 PARALLEL_FROM = 20_000
 
 
+def limits_to_try(bound: float, known: float) -> Iterator[float]:
+    """Growing limits, the last one being the known value."""
+    if bound > 0 and known > bound * NEAR_ENOUGH:
+        step = FIRST_STEP
+        while bound * (1 + step) < known:
+            yield bound * (1 + step)
+            step *= 2
+    yield known
+
+
 def best_plan(
     lattice: Lattice, bound: float, known: float, progress: Progress, threads: int = 1
 ) -> tuple[float, list[Stage]] | None:
     """The optimum among the plans of this lattice that are better than `known`; None where there is none.
 
-    `progress.bound` is then valid for plans of this lattice only.
+    `progress.bound` grows with every limit that is refuted; it is valid for plans of this lattice only.
     """
-    progress.bound, progress.limit = bound, known
-    progress.runs += 1
-    answer = run(lattice, known, progress, threads)
-    progress.bound = max(bound, known) if answer is None else answer[0]
-    if answer is None:
+    progress.bound = bound
+    for limit in limits_to_try(bound, known):
+        progress.limit = limit
+        progress.runs += 1
+        answer = run(lattice, limit, progress, threads)
+        if answer is not None:
+            progress.bound = answer[0]
+            return answer
+        progress.bound = max(progress.bound, limit)
         progress.hear(progress)
-    return answer
+    return None
 
 
 def run(lattice: Lattice, limit: float, progress: Progress, threads: int = 1) -> tuple[float, list[Stage]] | None:
