@@ -798,7 +798,7 @@ STAGES = (
         {"planners.placement.dp.planner:FAMILIES": is_now(())}),
     Stage(DP, "growing limits", "the best known value is the only limit",
         {"planners.placement.dp.search:limits_to_try": _known_alone},
-        kept="where regression.py asks the pruned program of gnmt-training, ten times as many pairs are looked at without"),
+        kept="without it the pruned program looks at ten times as many pairs of gnmt-training in regression.py"),
     Stage(DP, "live states", "states that cannot be part of a plan are kept",
         {"planners.placement.dp.limits:_uses": _every_state}),
     Stage(DP, "dense program", "small lattices go through the pruned program as well",
