@@ -491,13 +491,9 @@ def _there_and_back(
 
 
 def _equal(
-    stages: int, batches: int, inputs: float, weights: float | None, memory: float, lag: float
+    stages: int, batches: int, inputs: float, weights: float | None, memory: float, lag: float, forward: float = 5
 ) -> Callable[[], Any]:
-    return lambda: divided_pipeline(equal_stages(stages, 5, inputs, weights), batches, memory, lag, "equal")
-
-
-def _equal_by_parts(stages: int, batches: int, memory: float) -> Callable[[], Any]:
-    return lambda: divided_pipeline(equal_stages(stages, 10, 11, 9), batches, memory, 1, "equal")
+    return lambda: divided_pipeline(equal_stages(stages, forward, inputs, weights), batches, memory, lag, "equal")
 
 
 def _rule_row(name: str, words: str, problem: Callable[[], Any]) -> Row:
@@ -687,7 +683,7 @@ ROWS = (
     _schedule_row("8x24, memory 32", "8 equal stages, 24 micro-batches, memory for zero bubbles",
         lambda: divided_pipeline(equal_stages(8, 3, 3, 3), 24, 32, 0, "h2"), SPAN, further=True),
     _schedule_row("16x64, memory 48", "16 equal stages, 64 micro-batches, memory between that of ZB-H1 and of ZB-H2",
-        _equal_by_parts(16, 64, 48), SPAN, named=True),
+        _equal(16, 64, 11, 9, 48, 1, forward=10), SPAN, named=True),
     _rule_row("V 4x2x8", "two stages on each of 4 devices, there and back", _there_and_back(4, 3, 3, 2, 8, 18, 1)),
     _rule_row("loop 8x4x64", "four stages on each of 8 devices in a loop",
         lambda: divided_pipeline(equal_stages(32, 3, 4, None), 64, 80, 0, "loop", virtual=4, layout=LOOP)),

@@ -1,5 +1,5 @@
 """Tests that take as long as a hundred others, while quicker ones ask the same in a smaller way: they run with
-`--sweeps`, as `.ci/run` does, so that a newcomer's run ends within four minutes on two cores.
+`--sweeps`, as `.ci/run` does, so that a newcomer's run is short.
 
 By file: names of tests, whole ones or single cases of them. A name that no test has is an error."""
 

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 from ...instances.base.errors import InputError
@@ -704,24 +705,25 @@ def rule_of_thumb(
 
     Experts are divided among as many ranks of a stage as can be. What the scope fixes stays as it is.
     """
-    node = problem.levels[0].count
-    for word in ("none", "full"):
-        for tensor in (t for t in range(node, 0, -1) if node % t == 0):
-            fixed = {"tensor": str(tensor), "context": "1", "micro-batch": "1", "virtual": "1", "recompute": word}
-            fixed |= {"zero": str(problem.rules.usual_zero), "expert-tensor": "1"}
-            for stages in range(1, problem.devices + 1):
-                if problem.devices % (stages * tensor) or stages > len(problem.model.units):
-                    continue
-                if out_of_time():
-                    return None
-                expert = _most_expert_ranks(problem, problem.devices // stages)
-                fixed |= {"pipeline": str(stages), "expert": str(expert)}
-                own = Scope({**fixed, **scope.fix}, scope.forbid, scope.layouts)
-                # The first answer is one whose layout is balanced; nothing else is left to decide.
-                search = Search(problem, own, replace(settings, list_all=False), None, out_of_time, by_thumb=False)
-                best = search.run().best
-                if best is not None:
-                    return best
+    node, devices = problem.levels[0].count, problem.devices
+    words = [scope.fix["recompute"]] if "recompute" in scope.fix else ["none", "full"]
+    tensors = [t for t in range(node, 0, -1) if node % t == 0 and scope.takes("tensor", t)]
+    pipelines = [p for p in range(1, len(problem.model.units) + 1) if scope.takes("pipeline", p)]
+    usual = {"context": "1", "micro-batch": "1", "virtual": "1", "expert-tensor": "1"}
+    usual["zero"] = str(problem.rules.usual_zero)
+    for word, tensor, stages in product(words, tensors, pipelines):
+        if devices % (stages * tensor):
+            continue
+        if out_of_time():
+            return None
+        expert = _most_expert_ranks(problem, devices // stages)
+        degrees = {"tensor": str(tensor), "pipeline": str(stages), "expert": str(expert)}
+        narrow = Scope({**usual, **degrees, "recompute": word, **scope.fix}, scope.forbid, scope.layouts)
+        # The first answer is one whose layout is balanced; nothing else is left to decide.
+        search = Search(problem, narrow, replace(settings, list_all=False), None, out_of_time, by_thumb=False)
+        best = search.run().best
+        if best is not None:
+            return best
     return None
 
 
