@@ -14,7 +14,7 @@ export PIPEPLAN_WORKLOADS=${PIPEPLAN_WORKLOADS:-$PWD/../shared/workloads}
 log=${1:-all.log}
 failed=()
 
-# Minutes on two cores, the name of the table, and the command.
+# Expected minutes on two cores (by the time limits of the runs; the log has the real ones), name, and command.
 table() {
   local minutes=$1 name=$2
   shift 2
