@@ -210,7 +210,7 @@ def variants(whole: WholeProblem, shape: ChainShape) -> Iterator[Rule]:
         # In turn: a forward pass counts as one before the backward pass that it makes room for.
         lambda b, n: (kinds[b] == "W", n * max(whole.load, 1) + heads[b]),
     )
-    if shape.virtual == 1:
+    if shape.virtual == 1 and not any(name == ZB_H2.name for name, _ in rule_schedules(whole.problem)):
         p = len(shape.stages)
         between = {stage.forward: (stage.backward, 2 * (p - k) - 1) for k, stage in enumerate(shape.stages)}
         for patience in SHORT_PATIENCE:
