@@ -106,6 +106,7 @@ COMPILED = {
     "formulations/piper": "staging",
     "planners/placement": "placement",
     "planners/placement/heuristics": "placement",
+    "planners/placement/device_sets": "device-sets",
     "planners/placement/dp": "dp",
     "planners/placement/latency": "latency",
     "planners/training": "training",
