@@ -38,7 +38,7 @@ LONGER = {
         "test_what_may_be_misjudged_must_fit_as_well",
     ],
     "tests/formulations/training/test_layout_model.py": [
-        "test_bound_and_surrogate_are_those_of_the_dynamic_programs[cp-sat]",
+        "test_the_bound_is_that_of_the_dynamic_program[cp-sat]",
     ],
     "tests/formulations/zero_bubble/test_finite_bounds.py": [
         "test_filling_and_draining_cost_time_together[16-64-times1-1-32-2160]",

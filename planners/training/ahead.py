@@ -28,7 +28,7 @@ def calls() -> Mapping[str, tuple[Call, ...]]:
     i1, i2, i3 = (np.empty((0,) * axes, np.int64) for axes in (1, 2, 3))
     loads = (2, i2, i2, 1, 1.0, 1.0, 1, f1, f1, f2, f1, f2, f2, f2, 1.0, 1.0, f1, 1.0, i1, 1, i2, i1, i2)
     return {
-        "rows": ((pipeline_kernel, "plan_row", (1, 1, f2, f3, f3, f3, f2, f1, f1, 1.0, 1.0, 1.0, 1, 1)),),
+        "rows": ((pipeline_kernel, "plan_row", (1, 1, f2, f3, f3, f3, f2, f1, f1, 1.0, 1.0, 1.0, 1)),),
         "bounds": (
             (loads_kernel, "in_flight", (i3, i2, 1, 1)),
             (loads_kernel, "least_seconds", loads),
