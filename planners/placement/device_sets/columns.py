@@ -9,14 +9,14 @@ end by it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from ....formulations.tarnawski.groups import GroupProblem
-from .pricing import PRICE_STEPS, DeviceSet, Pricer, Quick, Tick, whole_prices
+from .pricing import PRICE_STEPS, DeviceSet, Pricer, Tick, whole_prices
 
 # Share of the prices that have proven the most so far in the next ones: prices of the mixture alone jump.
 STEADY = 0.85
@@ -127,24 +127,12 @@ class Columns:
         left = int(prices.sum()) - self.pricer.cpus_earn(prices, limit, taken)
         proof.take(left - devices * quick.most, prices)
         grown = self._add(quick.sets)
-        grown = self._add(self._beside(quick, prices, limit, taken)) or grown
         if proof.refutes:
             return grown
         floor = max([floor, *(int(prices[each.members].sum()) for each in quick.sets)])
         offer = self.pricer.search(quick, limit, floor, self._known)
         proof.take(left - devices * offer.most, prices)
         return self._add(offer.sets) or grown
-
-    def _beside(self, quick: Quick, prices: Any, limit: int, taken: Any) -> Iterator[DeviceSet]:
-        """Sets that leave out each other's groups, as the devices of a plan do."""
-        away = taken.copy()
-        for _ in range(self.groups.accelerators - 1):
-            if not quick.sets:
-                return
-            best = max(quick.sets, key=lambda each: int(prices[each.members].sum()))
-            away[best.members] = True
-            quick = self.pricer.quick(prices, limit, away)
-            yield from quick.sets
 
     def _add(self, sets: Iterable[DeviceSet]) -> bool:
         """Add sets to those at hand; True: some are new."""
