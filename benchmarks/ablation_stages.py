@@ -809,8 +809,6 @@ STAGES = (
     Stage(SETS, "patience", "no cut-off is left before it is decided", {f"{_D}.planner:PATIENCE": is_now(10**9)}),
     Stage(SETS, "steady prices", "prices are those of the linear program alone",
         {f"{_D}.columns:STEADY": is_now(0.0)}),
-    Stage(SETS, "forgotten sets", "all sets stay in the linear program",
-        {f"{_D}.columns:MOST_SETS": is_now(10**9)}, kept=TO_GO),
     Stage(SETS, "coarse steps", "prices are searched on fine steps at once",
         {f"{_D}.pricing:GRAIN": is_now(64_000)}),
     Stage(SETS, "several weights", "paths are bounded by one weight of the load",
@@ -978,6 +976,7 @@ GONE: tuple[Gone, ...] = (
     Gone(PLACEMENTS, "improve", "a plan near the bound is improved before it is proven", 3),
     Gone(PLACEMENTS, "near the bound", "another order of stages near the bound", 10),
     Gone(SETS, "sets beside", "more sets at once: those that leave out each other's groups", 10),
+    Gone(SETS, "forgotten sets", "of many sets the linear program keeps the best", 10),
     Gone(TRAININGS, "a second look at layouts", "more local moves at the end, where the bound leaves room", 20),
 )
 

@@ -20,8 +20,6 @@ from .pricing import PRICE_STEPS, DeviceSet, Pricer, Tick, whole_prices
 
 # Share of the prices that have proven the most so far in the next ones: prices of the mixture alone jump.
 STEADY = 0.85
-# Where a linear program has more sets than the first number, the second number of them is kept.
-MOST_SETS, KEPT_SETS = 1_500, 700
 # A missing group costs its work and its part of its transfers, in units of the mean, so that prices stay near to what
 # groups are worth. But it costs at least this, even where it takes no time.
 LEAST_WEIGHT = 0.05
@@ -82,7 +80,6 @@ class Columns:
             mixed = best_mixture(usable, devices, self.pricer.cpu, cpu_room, limit, taken, self._weights)
             if mixed.is_whole:
                 return mixed
-            self._forget(mixed)
             grown = self._grow(mixed, limit, taken, devices, proof)
             if whole_problem:
                 self._steady = proof.prices
@@ -99,16 +96,6 @@ class Columns:
         proof = _Proof()
         self._price(self._steady, 0, limit, self.pricer.nothing, self.groups.accelerators, proof)
         return proof.refutes
-
-    def _forget(self, mixed: Mixture) -> None:
-        """Drop sets that the mixture does without, and keep those that come closest to their rent."""
-        if len(mixed.sets) <= MOST_SETS:
-            return
-        worth = [float(mixed.prices[each.members].sum()) for each in mixed.sets]
-        order = sorted(range(len(worth)), key=lambda i: (mixed.shares[i] <= 0, -worth[i]))
-        gone = {mixed.sets[i].groups for i in order[KEPT_SETS:] if mixed.shares[i] <= 0}
-        self.sets = [each for each in self.sets if each.groups not in gone]
-        self._known -= gone
 
     def _grow(self, mixed: Mixture, limit: int, taken: Any, devices: int, proof: _Proof) -> bool:
         """Add sets by steady prices or else by the mixture's own; True: some are new, or `proof` refutes the limit."""
