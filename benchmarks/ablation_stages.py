@@ -811,8 +811,6 @@ STAGES = (
         {f"{_D}.columns:STEADY": is_now(0.0)}),
     Stage(SETS, "coarse steps", "prices are searched on fine steps at once",
         {f"{_D}.pricing:GRAIN": is_now(64_000)}),
-    Stage(SETS, "several weights", "paths are bounded by one weight of the load",
-        {f"{_D}.pricing:PRUNING_WEIGHTS": is_now(1)}, kept=TO_GO),
     Stage(SETS, "narrow order", "groups are decided as they are listed",
         {f"{_D}.pricing:narrow_order": _the_listed_one}),
     Stage(SETS, "listed order", "groups are decided in the narrow order alone",
@@ -977,6 +975,7 @@ GONE: tuple[Gone, ...] = (
     Gone(PLACEMENTS, "near the bound", "another order of stages near the bound", 10),
     Gone(SETS, "sets beside", "more sets at once: those that leave out each other's groups", 10),
     Gone(SETS, "forgotten sets", "of many sets the linear program keeps the best", 10),
+    Gone(SETS, "several weights", "paths are bounded by several weights of the load", 7),
     Gone(TRAININGS, "a second look at layouts", "more local moves at the end, where the bound leaves room", 20),
 )
 

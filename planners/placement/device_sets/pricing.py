@@ -175,10 +175,8 @@ def _expanded(
 
 # Size of a step of load, as a share of the largest limit.
 PRECISION = 1e-9
-# Number of weights of the load that are tried for one question, ...
+# Number of weights of the load that are tried for one question. The one that bounds best is used for pruning.
 WEIGHTS = 16
-# ... and of those that are used for pruning, the ones that bound best.
-PRUNING_WEIGHTS = 6
 # Labels of one search, at most: paths that are kept to be walked back.
 LABELS = 1_500_000
 # Number of grains into which the limit is divided at first. It grows by the factor FINER where a search finds nothing
@@ -259,13 +257,13 @@ class Pricer:
         count = self._multipliers(paths, limit, self._heaviest, weights, self._values, chosen)
         sets = [self._set(row) for row in chosen[:count]]
         bounds = self._values[:count, 0] + weights[:count] * limit
-        best = np.argsort(bounds)[:PRUNING_WEIGHTS]
+        best = int(bounds.argmin())
         return Quick(
             tuple(each for each in dict.fromkeys(sets) if each.groups and each.load <= limit),
-            int(bounds.min()),
+            int(bounds[best]),
             paths,
-            weights[best],
-            self._values[best],  # a copy: the next question overwrites them
+            int(weights[best]),
+            self._values[best].copy(),  # the next question overwrites them
         )
 
     def search(self, quick: Quick, limit: int, floor: int, known: set[frozenset[int]]) -> Offer:
@@ -273,7 +271,7 @@ class Pricer:
         most, steps, overflown = quick.most, self._grain, FINEST * FINER
         while COARSEST <= steps < min(overflown, FINEST + 1):
             begins, parents, choices, gains = self._best_sets(
-                quick.paths, limit, floor, quick.weights, quick.values, max(1, limit // steps), LABELS
+                quick.paths, limit, floor, quick.weight, quick.value, max(1, limit // steps), LABELS
             )
             if begins[-1] == kernel.FULL:
                 overflown, steps = steps, steps // FINER
@@ -319,14 +317,15 @@ class Pricer:
 
 @dataclass(frozen=True, slots=True)
 class Quick:
-    """Sets and a bound from a few weights of the load, and what a search needs to go on from there."""
+    """Sets and a bound from several weights of the load, and what a search needs to go on from there."""
 
     sets: tuple[DeviceSet, ...]
     most: int
     paths: kernel.Paths
-    weights: Any
-    values: Any
-    """Upper bound on what can still be gained from each state on, by weight."""
+    weight: int
+    """Of the load: the one that bounds best."""
+    value: Any
+    """Upper bound on what can still be gained from each state on, at this weight."""
 
 
 def pricer(groups: GroupProblem, worst: float, tick: Tick = idle) -> Pricer | None:
