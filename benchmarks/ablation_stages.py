@@ -187,16 +187,8 @@ def _no_coarser(original: Any) -> Any:
     return lambda groups, *arguments: [Level(groups, None)]
 
 
-def _the_narrow_one(original: Any) -> Any:
-    from pipeplan.planners.placement.device_sets.pricing import narrow_order
-
-    return lambda groups: narrow_order(groups)
-
-
 def _the_listed_one(original: Any) -> Any:
-    from pipeplan.planners.placement.device_sets.pricing import listed_order
-
-    return lambda groups, tick: listed_order(groups)
+    return lambda groups, tick: sorted(range(groups.count), key=lambda g: min(groups.members[g]))
 
 
 def _first_alone(original: Any) -> Any:
@@ -813,8 +805,6 @@ STAGES = (
         {f"{_D}.pricing:GRAIN": is_now(64_000)}),
     Stage(SETS, "narrow order", "groups are decided as they are listed",
         {f"{_D}.pricing:narrow_order": _the_listed_one}),
-    Stage(SETS, "listed order", "groups are decided in the narrow order alone",
-        {f"{_D}.pricing:listed_order": _the_narrow_one}, kept=TO_GO),
     Stage(SETS, "free groups of sets", "groups that cost nothing are not fused with others",
         {f"{_D}.planner:absorb_free_groups": first_argument}),
     # Annealing.
@@ -976,6 +966,7 @@ GONE: tuple[Gone, ...] = (
     Gone(SETS, "sets beside", "more sets at once: those that leave out each other's groups", 10),
     Gone(SETS, "forgotten sets", "of many sets the linear program keeps the best", 10),
     Gone(SETS, "several weights", "paths are bounded by several weights of the load", 7),
+    Gone(SETS, "listed order", "groups are decided as they are listed where that needs fewer states", 8),
     Gone(TRAININGS, "a second look at layouts", "more local moves at the end, where the bound leaves room", 20),
 )
 

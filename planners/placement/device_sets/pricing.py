@@ -64,20 +64,6 @@ def idle() -> None:
     """A tick without a time limit."""
 
 
-def set_graph(groups: GroupProblem, net_costs: Sequence[int], tick: Tick = idle) -> SetGraph | None:
-    """The smaller graph of two orders; None where both need too many states. `tick` is called between two steps."""
-    best: SetGraph | None = None
-    for order in (narrow_order(groups, tick), listed_order(groups)):
-        graph = _expanded(groups, net_costs, order, tick, MOST_STATES if best is None else best.states)
-        best = graph or best
-    return best
-
-
-def listed_order(groups: GroupProblem) -> list[int]:
-    """The order in which the nodes stand in the file."""
-    return sorted(range(groups.count), key=lambda g: min(groups.members[g]))
-
-
 def narrow_order(groups: GroupProblem, tick: Tick = idle) -> list[int]:
     """An order whose next group always leaves the fewest groups with open nets, then the fewest open nets."""
     nets = [net.pins for net in groups.nets]
@@ -118,10 +104,9 @@ def narrow_order(groups: GroupProblem, tick: Tick = idle) -> list[int]:
     return order
 
 
-def _expanded(
-    groups: GroupProblem, net_costs: Sequence[int], order: Sequence[int], tick: Tick, most_states: int
-) -> SetGraph | None:
-    """The graph of one order, built place by place; None where it has more than `most_states` states."""
+def set_graph(groups: GroupProblem, net_costs: Sequence[int], tick: Tick = idle) -> SetGraph | None:
+    """The graph, built place by place in the narrow order; None where it needs too many states."""
+    order = narrow_order(groups, tick)
     place_of = {g: place for place, g in enumerate(order)}
     begins: list[dict[_Rest, int]] = [{} for _ in order]
     for e, net in enumerate(groups.nets):
@@ -159,7 +144,7 @@ def _expanded(
         current, bundles = reached, list(number_of)
         first.append(total)
         total += len(reached)
-        if total > most_states:
+        if total > MOST_STATES:
             return None
     for chosen in (_OUT, _IN):  # the last state leads nowhere
         successors[chosen].append(-1)
