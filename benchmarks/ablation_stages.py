@@ -187,16 +187,8 @@ def _no_coarser(original: Any) -> Any:
     return lambda groups, *arguments: [Level(groups, None)]
 
 
-def _the_narrow_one(original: Any) -> Any:
-    from pipeplan.planners.placement.device_sets.pricing import narrow_order
-
-    return lambda groups: narrow_order(groups)
-
-
 def _the_listed_one(original: Any) -> Any:
-    from pipeplan.planners.placement.device_sets.pricing import listed_order
-
-    return lambda groups, tick: listed_order(groups)
+    return lambda groups, tick: sorted(range(groups.count), key=lambda g: min(groups.members[g]))
 
 
 def _first_alone(original: Any) -> Any:
@@ -427,7 +419,7 @@ METHODS = (
     Method(
         PLACEMENTS,
         "Placements: ip-tarnawski",
-        "Throughput without contiguity, by a portfolio of solvers and searches.",
+        "Throughput, mostly without contiguity, by a portfolio of solvers and searches.",
     ),
     Method(DP, "Placements: dp", "Contiguous placements by the dynamic program over ideals."),
     Method(SETS, "Placements: device-sets", "Bounds and plans from what one accelerator can hold."),
@@ -478,9 +470,10 @@ def _packaged_row(method: str, name: str, how: Mapping[str, Any], tag: str = "",
     return Row(method, title, words, _packaged(name), how, **more)
 
 
-def _published_row(method: str, path: str, how: Mapping[str, Any], **more: Any) -> Row:
-    name = Path(path).stem
-    return Row(method, f"{method}: {name}", "published", _published(path), how, path=WORKLOADS / path, **more)
+def _published_row(method: str, path: str, how: Mapping[str, Any], tag: str = "", **more: Any) -> Row:
+    words = "published" if not tag else f"published, {tag}"
+    title = f"{method}: {Path(path).stem}" + (f", {tag}" if tag else "")
+    return Row(method, title, words, _published(path), how, path=WORKLOADS / path, **more)
 
 
 def _there_and_back(
@@ -560,6 +553,7 @@ def _shape_row(name: str, devices: int, memory: int, **more: Any) -> Row:
 
 
 _SMALL = equal_stages(4, 5, 6, 4)
+_OPERATORS = "tarnawski/throughput/operator"
 
 ROWS = (
     _chain_row(8, 4, 1, limit_s=30.0),
@@ -581,6 +575,12 @@ ROWS = (
     _free_row(PLACEMENTS, "resnet50-inference", _IP, threads=2, limit_s=20.0, further=True),
     *(_free_row(PLACEMENTS, name, _IP, threads=2, limit_s=20.0, further=True)
         for name in ("inception-inference", "densenet121-inference", "gpt2-xl-training", "bert-base-operators")),
+    _packaged_row(PLACEMENTS, "inception-inference", _IP, "contiguous", threads=2, limit_s=60.0, named=True, unit="ms"),
+    _published_row(PLACEMENTS, f"{_OPERATORS}/bert_l-3_inference.json", _IP, "contiguous", threads=2, named=True),
+    _published_row(PLACEMENTS, f"{_OPERATORS}/bert_l-6_inference.json", {**_IP, "options": FREE}, threads=2,
+        limit_s=30.0, named=True),
+    _published_row(PLACEMENTS, f"{_OPERATORS}/resnet50_inference.json", {**_IP, "options": FREE}, threads=2,
+        limit_s=30.0, named=True),
     _packaged_row(DP, "inception-inference", {"planner": "dp"}, unit="ms", limit_s=60.0),
     _packaged_row(DP, "resnet50-training", {"planner": "dp"}, unit="ms"),
     _packaged_row(DP, "gnmt-training", {"planner": "dp"}, unit="ms", further=True),
@@ -786,9 +786,11 @@ STAGES = (
     Stage(PLACEMENTS, "free groups", "groups that cost nothing are not fused with others",
         {f"{_T}.reductions:absorb_free_groups": first_argument}),
     Stage(PLACEMENTS, "forced partners", "groups that must be together are not fused",
-        {f"{_T}.reductions:_forced_partners": always([])}, kept=TO_GO),
+        {f"{_T}.reductions:_forced_partners": always([])}, {},
+        ("placements: bert_l-3_inference, contiguous", "placements: bert_l-6_inference")),
     Stage(PLACEMENTS, "conflicts", "groups that cannot be together are not told to the solver",
-        {f"{_T}.reductions:_conflicts": always(set())}, kept=TO_GO),
+        {f"{_T}.reductions:_conflicts": always(set())}, {},
+        ("placements: inception-inference, contiguous", "placements: resnet50_inference")),
     # The dynamic program.
     Stage(DP, "families", "no first plan from the ideals that cut little",
         {"planners.placement.dp.planner:FAMILIES": is_now(())}),
@@ -809,18 +811,10 @@ STAGES = (
     Stage(SETS, "patience", "no cut-off is left before it is decided", {f"{_D}.planner:PATIENCE": is_now(10**9)}),
     Stage(SETS, "steady prices", "prices are those of the linear program alone",
         {f"{_D}.columns:STEADY": is_now(0.0)}),
-    Stage(SETS, "sets beside", "no sets that leave out each other's groups",
-        {f"{_D}.columns:Columns._beside": nothing}, kept=TO_GO),
-    Stage(SETS, "forgotten sets", "all sets stay in the linear program",
-        {f"{_D}.columns:MOST_SETS": is_now(10**9)}, kept=TO_GO),
     Stage(SETS, "coarse steps", "prices are searched on fine steps at once",
         {f"{_D}.pricing:GRAIN": is_now(64_000)}),
-    Stage(SETS, "several weights", "paths are bounded by one weight of the load",
-        {f"{_D}.pricing:PRUNING_WEIGHTS": is_now(1)}, kept=TO_GO),
     Stage(SETS, "narrow order", "groups are decided as they are listed",
         {f"{_D}.pricing:narrow_order": _the_listed_one}),
-    Stage(SETS, "listed order", "groups are decided in the narrow order alone",
-        {f"{_D}.pricing:listed_order": _the_narrow_one}, kept=TO_GO),
     Stage(SETS, "free groups of sets", "groups that cost nothing are not fused with others",
         {f"{_D}.planner:absorb_free_groups": first_argument}),
     # Annealing.
@@ -979,6 +973,10 @@ GONE: tuple[Gone, ...] = (
     Gone(PLACEMENTS, "restrict", "contiguous plans are sought first", 8),
     Gone(PLACEMENTS, "improve", "a plan near the bound is improved before it is proven", 3),
     Gone(PLACEMENTS, "near the bound", "another order of stages near the bound", 10),
+    Gone(SETS, "sets beside", "more sets at once: those that leave out each other's groups", 10),
+    Gone(SETS, "forgotten sets", "of many sets the linear program keeps the best", 10),
+    Gone(SETS, "several weights", "paths are bounded by several weights of the load", 7),
+    Gone(SETS, "listed order", "groups are decided as they are listed where that needs fewer states", 8),
     Gone(TRAININGS, "a second look at layouts", "more local moves at the end, where the bound leaves room", 20),
 )
 

@@ -9,19 +9,17 @@ end by it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from ....formulations.tarnawski.groups import GroupProblem
-from .pricing import PRICE_STEPS, DeviceSet, Pricer, Quick, Tick, whole_prices
+from .pricing import PRICE_STEPS, DeviceSet, Pricer, Tick, whole_prices
 
 # Share of the prices that have proven the most so far in the next ones: prices of the mixture alone jump.
 STEADY = 0.85
-# Where a linear program has more sets than the first number, the second number of them is kept.
-MOST_SETS, KEPT_SETS = 1_500, 700
 # A missing group costs its work and its part of its transfers, in units of the mean, so that prices stay near to what
 # groups are worth. But it costs at least this, even where it takes no time.
 LEAST_WEIGHT = 0.05
@@ -82,7 +80,6 @@ class Columns:
             mixed = best_mixture(usable, devices, self.pricer.cpu, cpu_room, limit, taken, self._weights)
             if mixed.is_whole:
                 return mixed
-            self._forget(mixed)
             grown = self._grow(mixed, limit, taken, devices, proof)
             if whole_problem:
                 self._steady = proof.prices
@@ -99,16 +96,6 @@ class Columns:
         proof = _Proof()
         self._price(self._steady, 0, limit, self.pricer.nothing, self.groups.accelerators, proof)
         return proof.refutes
-
-    def _forget(self, mixed: Mixture) -> None:
-        """Drop sets that the mixture does without, and keep those that come closest to their rent."""
-        if len(mixed.sets) <= MOST_SETS:
-            return
-        worth = [float(mixed.prices[each.members].sum()) for each in mixed.sets]
-        order = sorted(range(len(worth)), key=lambda i: (mixed.shares[i] <= 0, -worth[i]))
-        gone = {mixed.sets[i].groups for i in order[KEPT_SETS:] if mixed.shares[i] <= 0}
-        self.sets = [each for each in self.sets if each.groups not in gone]
-        self._known -= gone
 
     def _grow(self, mixed: Mixture, limit: int, taken: Any, devices: int, proof: _Proof) -> bool:
         """Add sets by steady prices or else by the mixture's own; True: some are new, or `proof` refutes the limit."""
@@ -127,24 +114,12 @@ class Columns:
         left = int(prices.sum()) - self.pricer.cpus_earn(prices, limit, taken)
         proof.take(left - devices * quick.most, prices)
         grown = self._add(quick.sets)
-        grown = self._add(self._beside(quick, prices, limit, taken)) or grown
         if proof.refutes:
             return grown
         floor = max([floor, *(int(prices[each.members].sum()) for each in quick.sets)])
         offer = self.pricer.search(quick, limit, floor, self._known)
         proof.take(left - devices * offer.most, prices)
         return self._add(offer.sets) or grown
-
-    def _beside(self, quick: Quick, prices: Any, limit: int, taken: Any) -> Iterator[DeviceSet]:
-        """Sets that leave out each other's groups, as the devices of a plan do."""
-        away = taken.copy()
-        for _ in range(self.groups.accelerators - 1):
-            if not quick.sets:
-                return
-            best = max(quick.sets, key=lambda each: int(prices[each.members].sum()))
-            away[best.members] = True
-            quick = self.pricer.quick(prices, limit, away)
-            yield from quick.sets
 
     def _add(self, sets: Iterable[DeviceSet]) -> bool:
         """Add sets to those at hand; True: some are new."""

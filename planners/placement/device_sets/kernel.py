@@ -2,7 +2,7 @@
 
 A set is a path of `pricing.SetGraph`. `weight` is the price of a step of load: with it the limit becomes part of the
 profit, and what can still be gained from a state on is one number for each state. That bounds every path: a path is
-dropped if any of a few weights shows that it cannot come above `floor` any more.
+dropped if it cannot come above `floor` any more.
 """
 
 from __future__ import annotations
@@ -90,10 +90,11 @@ def multipliers(paths: Paths, limit: int, most: int, weights: Any, values: Any, 
 
 
 def best_sets(
-    paths: Paths, limit: int, floor: int, weights: Any, values: Any, grain: int, room: int
+    paths: Paths, limit: int, floor: int, weight: int, value: Any, grain: int, room: int
 ) -> tuple[Any, Any, Any, Any]:
     """Paths with a load of at most `limit` and a profit above `floor`: places, parents and choices to walk back.
 
+    `value` holds the potentials of `weight`, which bound what can still be gained from each state on.
     Of the paths to one state whose loads lie in the same `grain` only one is kept, with the least load and the highest
     profit of them all: what comes out is at least the best profit, and exactly that where the grain is 1.
     Returns the first label of each place, then for each label its parent and its choice, and the profits of the labels
@@ -126,18 +127,12 @@ def best_sets(
                     )
                 else:
                     continue
-                if load > limit:
+                if load > limit or gain + value[t] + weight * (limit - load) <= floor:
                     continue
-                hopeful = True
-                for k in range(len(weights)):
-                    if gain + values[k, t] + weights[k] * (limit - load) <= floor:
-                        hopeful = False
-                        break
-                if hopeful:
-                    ahead[found], new_loads[found], new_gains[found] = t - base, load, gain
-                    sources[found] = 2 * i + choice
-                    held[t - base + 1] += 1
-                    found += 1
+                ahead[found], new_loads[found], new_gains[found] = t - base, load, gain
+                sources[found] = 2 * i + choice
+                held[t - base + 1] += 1
+                found += 1
         for t in range(count):
             held[t + 1] += held[t]
         at, spot = np.empty(found, np.int64), held.copy()

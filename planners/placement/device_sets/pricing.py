@@ -64,20 +64,6 @@ def idle() -> None:
     """A tick without a time limit."""
 
 
-def set_graph(groups: GroupProblem, net_costs: Sequence[int], tick: Tick = idle) -> SetGraph | None:
-    """The smaller graph of two orders; None where both need too many states. `tick` is called between two steps."""
-    best: SetGraph | None = None
-    for order in (narrow_order(groups, tick), listed_order(groups)):
-        graph = _expanded(groups, net_costs, order, tick, MOST_STATES if best is None else best.states)
-        best = graph or best
-    return best
-
-
-def listed_order(groups: GroupProblem) -> list[int]:
-    """The order in which the nodes stand in the file."""
-    return sorted(range(groups.count), key=lambda g: min(groups.members[g]))
-
-
 def narrow_order(groups: GroupProblem, tick: Tick = idle) -> list[int]:
     """An order whose next group always leaves the fewest groups with open nets, then the fewest open nets."""
     nets = [net.pins for net in groups.nets]
@@ -118,10 +104,9 @@ def narrow_order(groups: GroupProblem, tick: Tick = idle) -> list[int]:
     return order
 
 
-def _expanded(
-    groups: GroupProblem, net_costs: Sequence[int], order: Sequence[int], tick: Tick, most_states: int
-) -> SetGraph | None:
-    """The graph of one order, built place by place; None where it has more than `most_states` states."""
+def set_graph(groups: GroupProblem, net_costs: Sequence[int], tick: Tick = idle) -> SetGraph | None:
+    """The graph, built place by place in the narrow order; None where it needs too many states."""
+    order = narrow_order(groups, tick)
     place_of = {g: place for place, g in enumerate(order)}
     begins: list[dict[_Rest, int]] = [{} for _ in order]
     for e, net in enumerate(groups.nets):
@@ -159,7 +144,7 @@ def _expanded(
         current, bundles = reached, list(number_of)
         first.append(total)
         total += len(reached)
-        if total > most_states:
+        if total > MOST_STATES:
             return None
     for chosen in (_OUT, _IN):  # the last state leads nowhere
         successors[chosen].append(-1)
@@ -175,10 +160,8 @@ def _expanded(
 
 # Size of a step of load, as a share of the largest limit.
 PRECISION = 1e-9
-# Number of weights of the load that are tried for one question, ...
+# Number of weights of the load that are tried for one question. The one that bounds best is used for pruning.
 WEIGHTS = 16
-# ... and of those that are used for pruning, the ones that bound best.
-PRUNING_WEIGHTS = 6
 # Labels of one search, at most: paths that are kept to be walked back.
 LABELS = 1_500_000
 # Number of grains into which the limit is divided at first. It grows by the factor FINER where a search finds nothing
@@ -259,13 +242,13 @@ class Pricer:
         count = self._multipliers(paths, limit, self._heaviest, weights, self._values, chosen)
         sets = [self._set(row) for row in chosen[:count]]
         bounds = self._values[:count, 0] + weights[:count] * limit
-        best = np.argsort(bounds)[:PRUNING_WEIGHTS]
+        best = int(bounds.argmin())
         return Quick(
             tuple(each for each in dict.fromkeys(sets) if each.groups and each.load <= limit),
-            int(bounds.min()),
+            int(bounds[best]),
             paths,
-            weights[best],
-            self._values[best],  # a copy: the next question overwrites them
+            int(weights[best]),
+            self._values[best].copy(),  # the next question overwrites them
         )
 
     def search(self, quick: Quick, limit: int, floor: int, known: set[frozenset[int]]) -> Offer:
@@ -273,7 +256,7 @@ class Pricer:
         most, steps, overflown = quick.most, self._grain, FINEST * FINER
         while COARSEST <= steps < min(overflown, FINEST + 1):
             begins, parents, choices, gains = self._best_sets(
-                quick.paths, limit, floor, quick.weights, quick.values, max(1, limit // steps), LABELS
+                quick.paths, limit, floor, quick.weight, quick.value, max(1, limit // steps), LABELS
             )
             if begins[-1] == kernel.FULL:
                 overflown, steps = steps, steps // FINER
@@ -319,14 +302,15 @@ class Pricer:
 
 @dataclass(frozen=True, slots=True)
 class Quick:
-    """Sets and a bound from a few weights of the load, and what a search needs to go on from there."""
+    """Sets and a bound from several weights of the load, and what a search needs to go on from there."""
 
     sets: tuple[DeviceSet, ...]
     most: int
     paths: kernel.Paths
-    weights: Any
-    values: Any
-    """Upper bound on what can still be gained from each state on, by weight."""
+    weight: int
+    """Of the load: the one that bounds best."""
+    value: Any
+    """Upper bound on what can still be gained from each state on, at this weight."""
 
 
 def pricer(groups: GroupProblem, worst: float, tick: Tick = idle) -> Pricer | None:

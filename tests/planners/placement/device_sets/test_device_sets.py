@@ -20,7 +20,7 @@ from pipeplan.instances.placement.generators import GENERATORS
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.placement.device_sets.columns import Columns
-from pipeplan.planners.placement.device_sets.pricing import Pricer, listed_order, narrow_order, pricer, set_graph
+from pipeplan.planners.placement.device_sets.pricing import Pricer, narrow_order, pricer, set_graph
 from pipeplan.planners.run.solve import solve
 
 SEEDS = st.integers(0, 10_000)
@@ -205,10 +205,9 @@ def test_the_integer_program_uses_it() -> None:
     assert found.stop in (Stop.GAP, Stop.PROVEN)
 
 
-def test_orders_hold_every_group_once() -> None:
+def test_the_order_holds_every_group_once() -> None:
     groups = contract(operators(120, 3), contiguous=False)
-    for order in (narrow_order(groups), listed_order(groups)):
-        assert sorted(order) == list(range(groups.count))
+    assert sorted(narrow_order(groups)) == list(range(groups.count))
 
 
 def test_wide_graphs_are_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
