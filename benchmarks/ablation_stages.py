@@ -843,7 +843,6 @@ STAGES = (
     Stage(LATENCY, "whole paths", "no rows on critical paths", {f"{_L}.cp:critical_paths": always([])},
         kept=TO_GO),
     Stage(LATENCY, "large neighbourhoods", "no start by annealing", starts_without("latency-lns")),
-    Stage(LATENCY, "greedy start", "no start by list scheduling", starts_without("latency-greedy"), kept=TO_GO),
     Stage(LATENCY, "cells as a start", "annealing does not begin at the best row of cells",
         {"planners.placement.latency.lns:cell_places": nothing}, kept=TO_GO),
     # Graph pipelines.
@@ -979,6 +978,7 @@ GONE: tuple[Gone, ...] = (
     Gone(PLACEMENTS, "restrict", "contiguous plans are sought first", 8),
     Gone(PLACEMENTS, "improve", "a plan near the bound is improved before it is proven", 3),
     Gone(PLACEMENTS, "near the bound", "another order of stages near the bound", 10),
+    Gone(LATENCY, "greedy start", "a start by list scheduling, with which annealing begins in any case", 0),
     Gone(TRAININGS, "a second look at layouts", "more local moves at the end, where the bound leaves room", 20),
 )
 

@@ -336,7 +336,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             paper="tarnawski2020placement",
             takes_start=True,
             scope="pipeplan.formulations.tarnawski_latency.formulation:family",
-            starts={"auto": ("latency-greedy", "latency-lns"), "dp": ("latency-dp",)},
+            starts={"auto": ("latency-lns",), "dp": ("latency-dp",)},
             arithmetic=TARNAWSKI_MODELS,
             explained_in=("docs/models/latency.md",),
         ),
