@@ -445,7 +445,7 @@ METHODS = (
 
 _IP, _SETS, _LNS = ({"formulation": "ip-tarnawski"}, {"planner": "device-sets"}, {"planner": "lns"})
 _LATE = {"formulation": "ip-tarnawski-latency"}
-_GNMT = "tarnawski/latency/gnmt_inference.json"
+_GNMT, _BERT_3 = (f"tarnawski/latency/{name}_inference.json" for name in ("gnmt", "bert_l-3"))
 _PIPE, _SHORTEST = {"planner": "graphpipe"}, {"planner": "shortest-iteration"}
 _COMPACT = {"formulation": "mip-piper", "options": {"variant": "compact"}}
 _PIPER, _MIP, _SCHEDULE = {"planner": "dp-piper"}, {"formulation": "mip-piper"}, {"planner": "exact-schedule"}
@@ -605,11 +605,15 @@ ROWS = (
         _tight("resnet50-inference", 1.6, 6), _LATE, threads=2, unit="ms", named=True),
     Row(LATENCY, "latency: densenet121-inference, tight", "packaged, on six accelerators that hold 1.6 networks",
         _tight("densenet121-inference", 1.6, 6), _LATE, threads=2, unit="ms", named=True),
-    _published_row(LATENCY, "tarnawski/latency/bert_l-3_inference.json", _LATE, threads=2, further=True),
+    _published_row(LATENCY, _BERT_3, _LATE, threads=2, further=True),
     _published_row(LATENCY, _GNMT, _LATE, threads=2, further=True),
     Row(LATENCY, "latency: gnmt_inference, two pieces", "published, two pieces on each accelerator",
         _published(_GNMT), {**_LATE, "options": {"subgraphs_per_device": 2}}, 60.0, threads=2, further=True,
         path=WORKLOADS / _GNMT),
+    Row(LATENCY, "latency: gnmt_inference, highs", "published, by HiGHS",
+        _published(_GNMT), {**_LATE, "solver": "highs"}, 60.0, threads=2, named=True, path=WORKLOADS / _GNMT),
+    Row(LATENCY, "latency: bert_l-3_inference, highs", "published, by HiGHS", _published(_BERT_3),
+        {**_LATE, "solver": "highs"}, 90.0, threads=2, named=True, path=WORKLOADS / _BERT_3),
     _packaged_row(LATENCY, "densenet121-inference", _LATE, threads=2, unit="ms", limit_s=20.0, further=True),
     _packaged_row(LATENCY, "resnet50-inference", _LATE, threads=2, unit="ms", limit_s=20.0, further=True),
     _packaged_row(GRAPHS, "case-study", _PIPE, unit="s"),
@@ -848,8 +852,9 @@ STAGES = (
     Stage(LATENCY, "joined arcs", "no arcs are known to stay inside a piece", {f"{_L}.cp:joined_arcs": always([])}),
     Stage(LATENCY, "covers of paths", "no rows on how often memory divides a path",
         {f"{_L}.cp:covers": always([])}),
-    Stage(LATENCY, "whole paths", "no rows on critical paths", {f"{_L}.cp:critical_paths": always([])},
-        kept=TO_GO),
+    Stage(LATENCY, "whole paths of the MIP", "no rows on critical paths for HiGHS",
+        {f"{_L}.strong:critical_paths": always([])}, {},
+        ("latency: gnmt_inference, highs", "latency: bert_l-3_inference, highs")),
     Stage(LATENCY, "large neighbourhoods", "no start by annealing", starts_without("latency-lns")),
     Stage(LATENCY, "cells as a start", "annealing does not begin at the best row of cells",
         {"planners.placement.latency.lns:cell_places": nothing}, {},
@@ -988,6 +993,7 @@ GONE: tuple[Gone, ...] = (
     Gone(PLACEMENTS, "improve", "a plan near the bound is improved before it is proven", 3),
     Gone(PLACEMENTS, "near the bound", "another order of stages near the bound", 10),
     Gone(LATENCY, "greedy start", "a start by list scheduling, with which annealing begins in any case", 0),
+    Gone(LATENCY, "whole paths", "rows on critical paths in the CP-SAT model", 21),
     Gone(TRAININGS, "a second look at layouts", "more local moves at the end, where the bound leaves room", 20),
 )
 
