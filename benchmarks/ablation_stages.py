@@ -437,6 +437,7 @@ METHODS = (
 
 _IP, _SETS, _LNS = ({"formulation": "ip-tarnawski"}, {"planner": "device-sets"}, {"planner": "lns"})
 _LATE = {"formulation": "ip-tarnawski-latency"}
+_GNMT, _BERT_3 = (f"tarnawski/latency/{name}_inference.json" for name in ("gnmt", "bert_l-3"))
 _PIPE, _SHORTEST = {"planner": "graphpipe"}, {"planner": "shortest-iteration"}
 _COMPACT = {"formulation": "mip-piper", "options": {"variant": "compact"}}
 _PIPER, _MIP, _SCHEDULE = {"planner": "dp-piper"}, {"formulation": "mip-piper"}, {"planner": "exact-schedule"}
@@ -600,8 +601,19 @@ ROWS = (
         _tight("inception-inference", 1.6, 6), _LATE, threads=2, unit="ms"),
     Row(LATENCY, "latency: bert-base-operators, two pieces", "packaged, on four accelerators, two pieces each",
         _tight("bert-base-operators", 1.6, 4), {**_LATE, "options": {"subgraphs_per_device": 2}}, threads=2, unit="ms"),
-    _published_row(LATENCY, "tarnawski/latency/bert_l-3_inference.json", _LATE, threads=2, further=True),
-    _published_row(LATENCY, "tarnawski/latency/gnmt_inference.json", _LATE, threads=2, further=True),
+    Row(LATENCY, "latency: resnet50-inference, tight", "packaged, on six accelerators that hold 1.6 networks",
+        _tight("resnet50-inference", 1.6, 6), _LATE, threads=2, unit="ms", named=True),
+    Row(LATENCY, "latency: densenet121-inference, tight", "packaged, on six accelerators that hold 1.6 networks",
+        _tight("densenet121-inference", 1.6, 6), _LATE, threads=2, unit="ms", named=True),
+    _published_row(LATENCY, _BERT_3, _LATE, threads=2, further=True),
+    _published_row(LATENCY, _GNMT, _LATE, threads=2, further=True),
+    Row(LATENCY, "latency: gnmt_inference, two pieces", "published, two pieces on each accelerator",
+        _published(_GNMT), {**_LATE, "options": {"subgraphs_per_device": 2}}, 60.0, threads=2, further=True,
+        path=WORKLOADS / _GNMT),
+    Row(LATENCY, "latency: gnmt_inference, highs", "published, by HiGHS",
+        _published(_GNMT), {**_LATE, "solver": "highs"}, 60.0, threads=2, named=True, path=WORKLOADS / _GNMT),
+    Row(LATENCY, "latency: bert_l-3_inference, highs", "published, by HiGHS", _published(_BERT_3),
+        {**_LATE, "solver": "highs"}, 90.0, threads=2, named=True, path=WORKLOADS / _BERT_3),
     _packaged_row(LATENCY, "densenet121-inference", _LATE, threads=2, unit="ms", limit_s=20.0, further=True),
     _packaged_row(LATENCY, "resnet50-inference", _LATE, threads=2, unit="ms", limit_s=20.0, further=True),
     _packaged_row(GRAPHS, "case-study", _PIPE, unit="s"),
@@ -743,7 +755,6 @@ def _rule(name: str, words: str, *rows: str) -> Stage:
 # Of stages of the search for configurations that say how many choices cannot fit.
 COUNTED = "by it the answer says how many choices cannot fit"
 # Of stages that no row misses and that are still there.
-TO_GO = "it is to go, with what depends on it"
 
 STAGES = (
     # Chains.
@@ -833,13 +844,14 @@ STAGES = (
     Stage(LATENCY, "paths", "no bound from divided paths", {f"{_L}.formulation:path_bound": always(0.0)}),
     Stage(LATENCY, "joined arcs", "no arcs are known to stay inside a piece", {f"{_L}.cp:joined_arcs": always([])}),
     Stage(LATENCY, "covers of paths", "no rows on how often memory divides a path",
-        {f"{_L}.cp:covers": always([])}, kept=TO_GO),
-    Stage(LATENCY, "whole paths", "no rows on critical paths", {f"{_L}.cp:critical_paths": always([])},
-        kept=TO_GO),
+        {f"{_L}.cp:covers": always([])}),
+    Stage(LATENCY, "whole paths of the MIP", "no rows on critical paths for HiGHS",
+        {f"{_L}.strong:critical_paths": always([])}, {},
+        ("latency: gnmt_inference, highs", "latency: bert_l-3_inference, highs")),
     Stage(LATENCY, "large neighbourhoods", "no start by annealing", starts_without("latency-lns")),
-    Stage(LATENCY, "greedy start", "no start by list scheduling", starts_without("latency-greedy"), kept=TO_GO),
     Stage(LATENCY, "cells as a start", "annealing does not begin at the best row of cells",
-        {"planners.placement.latency.lns:cell_places": nothing}, kept=TO_GO),
+        {"planners.placement.latency.lns:cell_places": nothing}, {},
+        ("latency: resnet50-inference, tight", "latency: densenet121-inference, tight")),
     # Graph pipelines.
     Stage(GRAPHS, "shallower", "no plans with fewer samples in flight",
         {f"{_G}.planner:_Choice.consider_shallower": always(None)}),
@@ -891,7 +903,8 @@ STAGES = (
         {}, {"planner": "dp-piper"}, ("equi: levels 8x128",)),
     Stage(MIP, "start of the model", "no plan of dp-piper to begin with", starts_without("dp-piper")),
     Stage(MIP, "bound by columns", "the bound is that of the work alone",
-        {"formulations.piper.formulation:column_bound": _work_alone}, kept=TO_GO),
+        {"formulations.piper.formulation:column_bound": _work_alone}, {},
+        ("mip-piper: bert-large-stages, compact", "mip-piper: resnet50-stages, compact")),
     Stage(MIP, "compact", "the variant columns is asked instead", {}, {"options": {"variant": "columns"}},
         ("mip-piper: bert-large-stages, compact", "mip-piper: resnet50-stages, compact",
          "mip-piper: fork of 12, compact", "mip-piper: fork of 20, compact", "mip-piper: inception, compact")),
@@ -977,6 +990,8 @@ GONE: tuple[Gone, ...] = (
     Gone(SETS, "forgotten sets", "of many sets the linear program keeps the best", 10),
     Gone(SETS, "several weights", "paths are bounded by several weights of the load", 7),
     Gone(SETS, "listed order", "groups are decided as they are listed where that needs fewer states", 8),
+    Gone(LATENCY, "greedy start", "a start by list scheduling, with which annealing begins in any case", 0),
+    Gone(LATENCY, "whole paths", "rows on critical paths in the CP-SAT model", 21),
     Gone(TRAININGS, "a second look at layouts", "more local moves at the end, where the bound leaves room", 20),
 )
 

@@ -108,7 +108,7 @@ def measure(folder: Path, *, limit: float, threads: int, seeds: Sequence[int], o
 
 
 def _run(row: Row, limits: pipeplan.SolveOptions) -> None:
-    """The exact method with its own starts: greedy and annealing."""
+    """The exact method with its own start, which is by annealing."""
     problem, options = row.case.problem, {"subgraphs_per_device": row.case.pieces}
     began, processor = time.perf_counter(), time.process_time()
     result = pipeplan.solve(problem, formulation=EXACT, options=options, limits=limits)

@@ -19,7 +19,7 @@ from typing import Any
 
 from ..native import NativeBuilder, NativeBuilt, Steps, add_rows, integer_memory
 from .atoms import Atoms
-from .cuts import Cover, covers, critical_paths
+from .cuts import Cover, covers
 from .path_bound import joined_arcs
 
 # Units of the rows of covers: their reliefs are rounded up to whole ones.
@@ -46,7 +46,6 @@ def payload(atoms: Atoms, *, cutoff: float, lower_bound: float, precision: float
         "work": steps.floor(atoms.accelerator_times),
         "cpu_work": steps.floor(atoms.cpu_times),
         "transfer": steps.floor(atoms.transfer_times),
-        "paths": [list(path) for path in critical_paths(atoms)],
         "covers": [_plain_cover(cover) for cover in covers(atoms)],
         "joined": [list(arc) for arc in joined_arcs(atoms, cutoff)],
         "accelerators": atoms.accelerators,
@@ -268,8 +267,6 @@ class LatencyBuilder(NativeBuilder):
             model.add(clock[v] >= clock[u] + work + extra * self.on_cpu[v] + cost * out + cost * into)
             if cost:
                 model.add(self.done[u] >= clock[u] + cost * out)
-        for nodes in data["paths"]:
-            self.whole_path(nodes)
         for u, v in data["joined"]:
             model.add_exactly_one(self.same[u, v])
         for cover in data["covers"]:
@@ -282,27 +279,6 @@ class LatencyBuilder(NativeBuilder):
         for side in (0, 1):
             crossings = [RELIEF_UNITS * self.crossing[u, v][side] for u, v in arcs]
             self.model.add(sum(terms) + sum(crossings) >= RELIEF_UNITS * least)
-
-    def whole_path(self, nodes: Sequence[int]) -> None:
-        """The path takes its work, and every transfer, in or out, of the stages that it passes, as far as its own
-        nodes cause it."""
-        data, inside = self.data, set(nodes)
-        terms = [data["work"][v] + (data["cpu_work"][v] - data["work"][v]) * self.on_cpu[v] for v in nodes]
-        terms += [data["transfer"][u] * sum(self.sends[u]) for u in nodes if u in self.sends]
-        readers: dict[int, list[int]] = {}
-        for u, v in self.arcs:
-            if v in inside and data["transfer"][u]:
-                readers.setdefault(u, []).append(v)
-        for u, targets in readers.items():
-            if len(targets) == 1:
-                terms.append(data["transfer"][u] * self.crossing[u, targets[0]][1])
-                continue
-            for p in self.stages:
-                moved = self.flag(f"path[{u},{p},{nodes[0]}]")
-                for v in targets:
-                    self.model.add_bool_or(moved, self.at[v][p].Not(), self.same[u, v][p])
-                terms.append(data["transfer"][u] * moved)
-        self.model.add(self.total >= sum(terms))
 
     def apart(self, u: int, v: int) -> Any:
         """Are u and v not in one stage together?"""

@@ -52,7 +52,7 @@ def test_the_divided_path_comes_close_without_a_solver(workloads: Path, name: st
 
 
 @pytest.mark.sweeps
-def test_bert_24_is_proven_by_the_divided_path_and_list_scheduling(workloads: Path) -> None:
+def test_bert_24_is_proven_by_the_divided_path_and_its_start(workloads: Path) -> None:
     problem = problem_of(workloads, "bert24_inference")
     result = solve(problem, formulation="ip-tarnawski-latency", limits=SolveOptions(threads=2))
     assert (result.stop, result.objective) == (Stop.PROVEN, pytest.approx(100.2185))

@@ -144,7 +144,7 @@ def test_no_cpu_no_plan_on_cpus() -> None:
 
 def test_the_formulation_starts_from_these_planners() -> None:
     result = solve(chain(), formulation="ip-tarnawski-latency", limits=SolveOptions(threads=1))
-    assert (result.warm_start.outcome.value, result.warm_start.source) == ("accepted", "latency-greedy")
+    assert (result.warm_start.outcome.value, result.warm_start.source) == ("accepted", "latency-lns")
     result = solve(chain(), formulation="ip-tarnawski-latency", limits=SolveOptions(threads=1), warm_start="dp")
     assert result.warm_start.source == "latency-dp"
 
