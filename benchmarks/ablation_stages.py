@@ -754,7 +754,6 @@ def _rule(name: str, words: str, *rows: str) -> Stage:
 
 # Of stages of the search for configurations that say how many choices cannot fit.
 COUNTED = "by it the answer says how many choices cannot fit"
-# Of stages that no row misses and that are still there.
 
 STAGES = (
     # Chains.
