@@ -424,7 +424,7 @@ METHODS = (
     Method(DP, "Placements: dp", "Contiguous placements by the dynamic program over ideals."),
     Method(SETS, "Placements: device-sets", "Bounds and plans from what one accelerator can hold."),
     Method(LNS, "Placements: lns", "Annealing over groups, from coarse to fine."),
-    Method(LATENCY, "Latency: ip-tarnawski-latency", "The time of one sample, with starts by annealing."),
+    Method(LATENCY, "Latency: ip-tarnawski-latency", "The time of one sample, with a start by annealing."),
     Method(GRAPHS, "Graph pipelines: graphpipe", "Stage graphs, their iterations, and a bound for all plans."),
     Method(SHORT, "Graph pipelines: shortest-iteration", "The program for short iterations, with its bound."),
     Method(STAGING, "Stages: dp-piper", "The dynamic program over downsets, also on levels and with flushes."),
