@@ -19,7 +19,7 @@ sys.dont_write_bytecode = False
 
 # How fast examples are made says something of the machine and nothing of the code.
 ANY_MACHINE = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
-hypothesis.settings.register_profile("a few", max_examples=20, **ANY_MACHINE)  # type: ignore[arg-type]
+hypothesis.settings.register_profile("a few", max_examples=10, **ANY_MACHINE)  # type: ignore[arg-type]
 hypothesis.settings.register_profile("many", max_examples=100, **ANY_MACHINE)  # type: ignore[arg-type]
 hypothesis.settings.load_profile("a few")
 
@@ -44,7 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
         hypothesis.settings.load_profile("many")
 
 
-SEEDS_AT_ONCE = {"seed": (2, 12), "seeds": (1, 12)}
+SEEDS_AT_ONCE = {"seed": (1, 8), "seeds": (1, 8)}
 """Random problems, or groups of them, that a test goes over at once, and with `--sweeps`; the others with `--slow`."""
 
 
@@ -106,6 +106,7 @@ COMPILED = {
     "formulations/piper": "staging",
     "planners/placement": "placement",
     "planners/placement/heuristics": "placement",
+    "planners/placement/device_sets": "device-sets",
     "planners/placement/dp": "dp",
     "planners/placement/latency": "latency",
     "planners/training": "training",

@@ -1,6 +1,6 @@
 """Where to cut a row of units into stages under 1F1B, as a mixed-integer program through Pyomo.
 
-It states the bound and the surrogate of the search for configurations, and shares no code with it. Stage k has units i
+It states the bound of the search for configurations, and shares no code with it. Stage k has units i
 to j - 1 where x_kij is one; only intervals that fit are choices. With m micro-batches, and c_k the time of messages
 from stage 0 to stage k:
 
@@ -9,22 +9,14 @@ from stage 0 to stage k:
     (3)  tau_k = sum of (F_ij + B_kij) x_kij            one micro-batch on stage k
     (4)  T >= (m - 1) tau_k + tau_0 + ... + tau_k + 2 c_k
 
-and the bound is the least T. In the surrogate, with tails D_kij after the last backward pass:
-
-    (5)  theta >= tau_k
-    (6)  G_k >= tau_k + G_(k-1)
-    (7)  G_k >= tau_k + sum of D_kij x_kij
-
-and its value is the least (m - 1) theta + G of the last stage.
+and the bound is the least T.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
-
-Goal = Literal["bound", "surrogate"]
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +28,6 @@ class Choice:
     """The unit behind its last one."""
     seconds: float
     """Forward and backward pass of one micro-batch."""
-    tail_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -59,8 +50,8 @@ class Row:
         return tuple(seconds) if self.delays else (0.0,) * len(self.stages)
 
 
-def layout_model(row: Row, goal: Goal) -> Any:
-    """The program for the bound, or for the surrogate; infeasible where no layout fits."""
+def layout_model(row: Row) -> Any:
+    """The program for the bound; infeasible where no layout fits."""
     import pyomo.environ as pyo
 
     model = pyo.ConcreteModel("layout")
@@ -75,10 +66,7 @@ def layout_model(row: Row, goal: Goal) -> Any:
     for k, stage in enumerate(row.stages):  # (3)
         own = sum(choice.seconds * model.x[k, choice.first, choice.behind] for choice in stage)
         model.rows.add(model.tau[k] - own == 0)
-    if goal == "bound":
-        _bound(model, row)
-    else:
-        _surrogate(model, row)
+    _bound(model, row)
     return model
 
 
@@ -116,20 +104,6 @@ def _bound(model: Any, row: Row) -> None:
         before = sum(model.tau[j] for j in range(k + 1))
         model.rows.add(model.T - (row.micro_batches - 1) * model.tau[k] - before >= 2 * row.sent[k])
     model.objective = pyo.Objective(expr=model.T)
-
-
-def _surrogate(model: Any, row: Row) -> None:
-    import pyomo.environ as pyo
-
-    last = len(row.stages) - 1
-    model.theta = pyo.Var(domain=pyo.NonNegativeReals)
-    model.G = pyo.Var(model.K, domain=pyo.NonNegativeReals)
-    for k, stage in enumerate(row.stages):
-        tail = sum(choice.tail_seconds * model.x[k, choice.first, choice.behind] for choice in stage)
-        model.rows.add(model.theta - model.tau[k] >= 0)  # (5)
-        model.rows.add(model.G[k] - model.tau[k] - (model.G[k - 1] if k else 0) >= 0)  # (6)
-        model.rows.add(model.G[k] - model.tau[k] - tail >= 0)  # (7)
-    model.objective = pyo.Objective(expr=(row.micro_batches - 1) * model.theta + model.G[last])
 
 
 def layout_of(row: Row, values: Mapping[str, float]) -> tuple[int, ...]:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import hashlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, wraps
 from importlib import import_module
+from pathlib import Path
 from threading import RLock
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import clock
+
+if TYPE_CHECKING:
+    import subprocess
 
 # Two threads that import numba at the same time have waited for each other's locks without end.
 _loading = RLock()
@@ -26,7 +30,53 @@ def compiled(unit: ModuleType, entry: str) -> Callable[..., Any]:
     scopes of their own, so that the plain ones remain what they are.
     """
     with _loading:
+        maker = _makers.pop((unit, entry), None)
+        if maker is not None:
+            clock.stop()
+            try:
+                maker.wait()
+            finally:
+                clock.go_on()
         return _compiled(unit, entry)
+
+
+# Processes that make code which this one has not called yet.
+_makers: dict[tuple[ModuleType, str], subprocess.Popen[bytes]] = {}
+
+
+def make_beside(
+    command: Sequence[str], environment: Mapping[str, str], entries: Iterable[tuple[ModuleType, str]]
+) -> None:
+    """Start a process that makes the code of these entries; who needs one of them waits until the process ends."""
+    import subprocess
+
+    nothing = subprocess.DEVNULL
+    process = subprocess.Popen(
+        command, env=environment, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True
+    )
+    _makers.update((entry, process) for entry in entries)
+
+
+def make(unit: ModuleType, entry: str, *like: Any) -> None:
+    """Make and keep on disk the code of the entry for arguments of the types of these, without a call."""
+    import numba
+
+    types_of: Any = numba.typeof
+    dispatcher(unit, entry).compile(tuple(map(types_of, like)))
+
+
+def is_kept(unit: ModuleType, entry: str) -> bool:
+    """Is code of the entry there already, or on its way to the disk?"""
+    if (unit, entry) in _makers:
+        return True
+    own = dispatcher(unit, entry)
+    return bool(own.signatures) or any(Path(own.stats.cache_path).glob(f"*.{own.py_func.__qualname__}-*.nbi"))
+
+
+def dispatcher(unit: ModuleType, entry: str) -> Any:
+    """Numba's own object behind the function that `compiled` returns."""
+    with _loading:
+        return _compiled(unit, entry).__wrapped__  # type: ignore[attr-defined]
 
 
 @cache

@@ -2,6 +2,10 @@
 
 A plan may hold less than the memory with which it was found; its point is at the amount that it holds. Plans count for
 every larger memory, bounds for every smaller one.
+
+Points, curve and bounds are those of `pareto`; the loop is one of its own. `pareto` knows its amounts before it begins,
+and a journal can go on with what is left of them. Here the next amount follows from what the last plan holds, all of
+them share one time limit, and the first is the answer of a search.
 """
 
 from __future__ import annotations

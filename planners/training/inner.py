@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 # The most sets of last stages that one search looks at.
 MOST_NODES = 20_000
-# The most rounds of local moves that improve a first layout.
-MOVE_ROUNDS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +220,6 @@ def _plan(pipeline: Pipeline, intervals: Intervals, cutoff: float, tolerance: fl
         float(cutoff),
         float(tolerance),
         most_nodes,
-        MOVE_ROUNDS if most_nodes > 0 else 0,
     )
     if value == float("inf"):
         return Best(None, float(bound), nodes=int(nodes))
@@ -260,25 +257,5 @@ def bound_alone(pipeline: Pipeline) -> float:
             pipeline.flights,
             float(pipeline.memory_bytes),
             pipeline.down,
-        )
-    )
-
-
-def surrogate(pipeline: Pipeline) -> float:
-    """The least (m - 1) theta + G of all thresholds theta; infinite where no layout fits."""
-    from . import pipeline_kernel
-
-    intervals = pipeline.intervals
-    return float(
-        compiled(pipeline_kernel, "surrogate_alone")(
-            pipeline.stages,
-            pipeline.micro_batches,
-            intervals.forward_seconds,
-            intervals.backward_seconds,
-            intervals.fixed_bytes,
-            intervals.stash_bytes,
-            intervals.tail_seconds,
-            pipeline.flights,
-            float(pipeline.memory_bytes),
         )
     )

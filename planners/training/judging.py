@@ -16,7 +16,6 @@ from . import tables_kernel
 from .cases import NONE, Case, CaseMaker, Gamma, Modules, homes_of
 from .inner import Intervals, Pipeline
 
-BY_FORMULA = {"gpipe": 0, "1f1b": 1, "interleaved-1f1b": 2}
 BY_RULE: dict[str, PassRule] = {"zb-h1": zb_h1, "zb-h2": zb_h2, "zb-v": zb_v, "dualpipe-v": dualpipe_v}
 KINDS = {"F": 0, "B": 1, "I": 2, "W": 3}
 
@@ -38,11 +37,32 @@ def order_of(schedule: str, p: int, v: int, m: int) -> Any:
     """Each rank's passes in their order."""
     import numpy as np
 
-    if schedule in BY_FORMULA:
-        return compiled(tables_kernel, "orders")(BY_FORMULA[schedule], p, v, m)
+    if schedule not in BY_RULE:
+        return _order_by_formula(schedule, p, v, m)
     rule = BY_RULE[schedule]
     rows = [[(KINDS[kind], own, n) for kind, own, n in rule(rank, p, v, m)] for rank in range(p)]
     return np.array(rows, np.int64)
+
+
+def _order_by_formula(schedule: str, p: int, v: int, m: int) -> Any:
+    """The orders of GPipe, 1F1B and interleaved 1F1B: where each pass stands follows from how many come before it."""
+    import numpy as np
+
+    total = m * v
+    passes = np.arange(total)
+    chunk, batch = (passes % (p * v) // p, passes // (p * v) * p + passes % p) if v > 1 else (0 * passes, passes)
+    found = np.zeros((p, 2 * total, 3), np.int64)
+    for r in range(p):
+        warm = {"1f1b": min(m, p - r), "interleaved-1f1b": min(total, 2 * (p - 1 - r) + (v - 1) * p)}.get(
+            schedule, total
+        )
+        # A backward pass begins a turn of 1F1B and ends one of interleaved 1F1B.
+        first = schedule != "interleaved-1f1b"
+        forward = passes + np.clip(passes - warm + first, 0, total)
+        backward = passes + np.clip(passes + warm + (not first), 0, total)
+        found[r, forward, 1], found[r, forward, 2] = chunk, batch
+        found[r, backward, 0], found[r, backward, 1], found[r, backward, 2] = 1, v - 1 - chunk, batch
+    return found
 
 
 @dataclass(frozen=True)
@@ -122,22 +142,7 @@ class Judge:
 
     def exhaust(self, limit_bytes: float) -> tuple[float, tuple[int, ...]]:
         """The best of all layouts, one by one."""
-        import numpy as np
-
-        if not self.case.alike_outputs:
-            found = [(self.judge(layout, limit_bytes)[0], layout) for layout in self._all_layouts()]
-            return min(found)
-        own = np.ones(self.case.gamma.degrees.chunks, np.int64)
-        seconds = compiled(tables_kernel, "exhaust")(
-            own,
-            *self.loop,
-            self.delays([1] * len(own)),
-            self.sums,
-            self.case.micro_batches,
-            *self._facts,
-            limit_bytes,
-        )
-        return float(seconds), tuple(int(count) for count in own)
+        return min((self.judge(layout, limit_bytes)[0], layout) for layout in self.all_layouts())
 
     def climb(
         self, layout: Sequence[int], limit_bytes: float, most_looks: int, enough: float = 0.0
@@ -168,7 +173,8 @@ class Judge:
         )
         return float(seconds), tuple(map(float, sizes)), tuple(map(int, own))
 
-    def _all_layouts(self) -> Iterator[tuple[int, ...]]:
+    def all_layouts(self) -> Iterator[tuple[int, ...]]:
+        """Every way to cut the row into as many chunks as there are."""
         units, chunks = len(self.case.types), self.case.gamma.degrees.chunks
         for cuts in combinations(range(1, units), chunks - 1):
             yield tuple(b - a for a, b in pairwise((0, *cuts, units)))

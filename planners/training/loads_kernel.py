@@ -222,28 +222,23 @@ def least_seconds(
     least_units: Any,
     counts: Any,
 ) -> float:
-    """The least time in which every rank is done, a little less at most; infinite where no division fits."""
-    if not divides(
-        p, states, steps, majors, high, m, ramps, ends_seconds, ends_bytes, unit_seconds, unit_bytes,
-        together, each, low_stash, limit, again, saved, least_again, most_again, caps, least_units, counts,
-    ):  # fmt: skip
-        return np.inf
-    if divides(
-        p, states, steps, majors, low, m, ramps, ends_seconds, ends_bytes, unit_seconds, unit_bytes,
-        together, each, low_stash, limit, again, saved, least_again, most_again, caps, least_units, counts,
-    ):  # fmt: skip
-        return low
-    while high - low > 1e-6 * high:
-        middle = (low + high) / 2
-        if divides(
-            p, states, steps, majors, middle, m, ramps, ends_seconds, ends_bytes, unit_seconds, unit_bytes,
+    """The least time in which every rank is done, a little less at most; infinite where no division fits.
+
+    After the longest time and the shortest one, the middle of what is left is tried; `counts` are those of the
+    shortest time that was enough.
+    """
+    step, tried = 0, high
+    while step < 2 or high - low > 1e-6 * high:
+        enough = divides(
+            p, states, steps, majors, tried, m, ramps, ends_seconds, ends_bytes, unit_seconds, unit_bytes,
             together, each, low_stash, limit, again, saved, least_again, most_again, caps, least_units, counts,
-        ):  # fmt: skip
-            high = middle
-        else:
-            low = middle
-    divides(
-        p, states, steps, majors, high, m, ramps, ends_seconds, ends_bytes, unit_seconds, unit_bytes,
-        together, each, low_stash, limit, again, saved, least_again, most_again, caps, least_units, counts,
-    )  # fmt: skip
+        )  # fmt: skip
+        if step == 0 and not enough:
+            return np.inf
+        if step == 1 and enough:
+            return low
+        if step > 1:
+            low, high = (low, tried) if enough else (tried, high)
+        step += 1
+        tried = low if step == 1 else (low + high) / 2
     return low

@@ -83,8 +83,23 @@ class Known:
 
     @cached_property
     def moments(self) -> Any:
+        """[rank, moment, chunk of the rank]: how many stashes are there as a backward pass begins, where each chunk
+        has the most, and where all have."""
+        import numpy as np
+
         order, _, chunks = self.loop
-        return compiled(paths_kernel, "fullest_moments")(order, chunks)
+        v = chunks.shape[1]
+        found = np.zeros((len(order), v + 1, v))
+        for r, passes in enumerate(order):
+            begins = (passes[:, 0] == 0)[:, None] & (passes[:, 1:2] == np.arange(v))
+            backward = (passes[:, 0] == 1) | (passes[:, 0] == 2)
+            ends = backward[:, None] & (passes[:, 1:2] == np.arange(v))
+            live = (begins.cumsum(axis=0) - ends.cumsum(axis=0) + ends)[backward]
+            together = live.sum(axis=1, keepdims=True)
+            # Of moments that are alike for one chunk the one with the most in all.
+            crowded = np.hstack([live + together / (1 + v * len(passes)), together])
+            found[r] = live[crowded.argmax(axis=0)]
+        return found
 
     def keep(self, path: Path) -> None:
         self.paths = [*self.paths[1 - MOST_PATHS :], path]

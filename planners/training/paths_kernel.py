@@ -76,30 +76,6 @@ def longest_path(
     return free[last] + tails[last], last, counts
 
 
-def fullest_moments(order: Any, chunks: Any) -> Any:
-    """[rank, moment, chunk of the rank]: how many stashes are there as a backward pass begins, where each chunk has the
-    most, and where all have."""
-    p, v = chunks.shape[0], chunks.shape[1]
-    found = np.zeros((p, v + 1, v))
-    for r in range(p):
-        live = np.zeros(v)
-        most = np.zeros(v + 1)
-        for place in range(order.shape[1]):
-            kind, own = order[r, place, 0], order[r, place, 1]
-            if kind == 0:
-                live[own] += 1
-            elif kind == 1 or kind == 2:
-                for k in range(v + 1):
-                    # Of moments that are alike for one chunk the one with the most in all.
-                    here = live.sum() if k == v else live[k] + live.sum() / (1 + v * order.shape[1])
-                    if here > most[k]:
-                        most[k] = here
-                        for c in range(v):  # a slice would bring in the words of its error: 2 s more to compile
-                            found[r, k, c] = live[c]
-                live[own] -= 1
-    return found
-
-
 def cheapest_layout(prices: Any, tables: Any) -> Any:
     """The least sum of prices [amount, chunk] times amounts [amount, first unit, unit behind the last] of a layout in
     which every chunk has a unit."""

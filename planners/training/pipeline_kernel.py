@@ -12,10 +12,6 @@ from typing import Any
 import numpy as np
 
 INFINITE = np.inf
-# On the longest stage, where only a candidate is sought.
-FEW_THRESHOLDS = 20
-# Relative: times that differ by less are sums of the same numbers in another order.
-SAME = 1e-12
 
 
 def simulate(first: Any, end: int, p: int, m: int, forward: Any, backward: Any, tails: Any, down: Any) -> Any:
@@ -175,110 +171,6 @@ def chain_bound(p: int, m: int, total: float, down: Any) -> Any:
     return bound
 
 
-def surrogate(p: int, m: int, forward: Any, cheapest: Any, tail: Any, most: float, most_thresholds: int) -> Any:
-    """The least (m - 1) theta + G of all thresholds theta on the longest stage, and the layout that has it.
-
-    G of stage k is its own time and the larger of G before it and its tail: Bellman's principle holds for each theta.
-    Thresholds go up until (m - 1) theta alone is no better, or until `most`.
-    """
-    size = cheapest.shape[1]
-    times = np.full(cheapest.shape, INFINITE)
-    for k in range(p):
-        for a in range(size):
-            for n in range(size - a):
-                times[k, a, n] = forward[k + a, k + a + n + 1] + cheapest[k, a, n]
-    shortest, least = _least_longest(p, times), _least_surrogate(p, times, tail, forward.shape[0] - 1)
-    best, layout = INFINITE, np.zeros(p, np.int64)
-    theta = shortest
-    for _ in range(most_thresholds):
-        theta = _longest_like(times, theta)
-        if theta == INFINITE or (m - 1) * theta + least >= min(best, most):
-            break
-        values, last = np.full((p + 1, size), INFINITE), np.full((p + 1, size), -1)
-        values[0, 0] = 0.0
-        for k in range(p):
-            for a in range(size):
-                if values[k, a] == INFINITE:
-                    continue
-                for n in range(size - a):
-                    if times[k, a, n] > theta:
-                        continue
-                    own = times[k, a, n] + max(values[k, a], tail[k + a, k + a + n + 1])
-                    if own < values[k + 1, a + n]:
-                        values[k + 1, a + n] = own
-                        last[k + 1, a + n] = a
-        if values[p, size - 1] < INFINITE and (m - 1) * theta + values[p, size - 1] < best:
-            best = (m - 1) * theta + values[p, size - 1]
-            layout = layout_of(p, last)
-        theta = _next_longer(times, theta)
-    return best, layout
-
-
-def _least_longest(p: int, times: Any) -> Any:
-    """The least longest stage of any layout."""
-    size = times.shape[1]
-    values = np.full((p + 1, size), INFINITE)
-    values[0, 0] = 0.0
-    for k in range(p):
-        for a in range(size):
-            for n in range(size - a):
-                values[k + 1, a + n] = min(values[k + 1, a + n], max(values[k, a], times[k, a, n]))
-    return values[p, size - 1]
-
-
-def _least_surrogate(p: int, times: Any, tail: Any, units: int) -> Any:
-    """The least G of the last stage where no threshold binds."""
-    size = times.shape[1]
-    values = np.full((p + 1, size), INFINITE)
-    values[0, 0] = 0.0
-    for k in range(p):
-        for a in range(size):
-            for n in range(size - a):
-                own = times[k, a, n] + max(values[k, a], tail[k + a, k + a + n + 1])
-                values[k + 1, a + n] = min(values[k + 1, a + n], own)
-    return values[p, size - 1]
-
-
-def _longest_like(times: Any, theta: float) -> Any:
-    """The largest of the times that differ from this one by rounding alone."""
-    found = theta
-    for time in times.flat:
-        if found < time <= theta * (1 + SAME):
-            found = time
-    return found
-
-
-def _next_longer(times: Any, theta: float) -> Any:
-    """The least time above; a sort of all of them would take longer to compile than all the rest here."""
-    found = INFINITE
-    for time in times.flat:
-        if theta < time < found:
-            found = time
-    return found
-
-
-def improve(layout: Any, p: int, m: int, forward: Any, cheapest: Any, tail: Any, down: Any, rounds: int) -> Any:
-    """Move one unit from one stage to another, those between give and take, as long as that is faster."""
-    best = makespan(layout, p, m, forward, cheapest, tail, down)
-    for _ in range(rounds):
-        better = False
-        for giver in range(p):
-            for taker in range(p):
-                if giver == taker or layout[giver] == 1:
-                    continue
-                layout[giver] -= 1
-                layout[taker] += 1
-                value = makespan(layout, p, m, forward, cheapest, tail, down)
-                if value < best:
-                    best, better = value, True
-                else:
-                    layout[giver] += 1
-                    layout[taker] -= 1
-        if not better:
-            break
-    return best
-
-
 def branch(
     p: int,
     m: int,
@@ -404,7 +296,6 @@ def plan_row(
     cutoff: float,
     tolerance: float,
     most_nodes: int,
-    rounds: int,
 ) -> Any:
     """The best layout below the cut-off: its value (infinite: there is none), a bound, the layout, and nodes.
 
@@ -427,14 +318,6 @@ def plan_row(
         return INFINITE, bound, layout, 0
     candidate = layout_of(p, last)
     value = makespan(candidate, p, m, forward, cheapest, tail, down)
-    if bound < value * (1 - tolerance) and most_nodes > 0:
-        found, other = surrogate(p, m, forward, cheapest, tail, value, FEW_THRESHOLDS)
-        if found < INFINITE:
-            second = makespan(other, p, m, forward, cheapest, tail, down)
-            if second < value:
-                value, candidate = second, other
-    if bound < value * (1 - tolerance):
-        value = improve(candidate, p, m, forward, cheapest, tail, down, rounds)
     nodes = 0
     if bound < value * (1 - tolerance) and bound < cutoff and most_nodes > 0:
         ceiling = min(value, cutoff)
@@ -463,19 +346,3 @@ def bound_alone(
                     own = forward[0, i] + before[k, a] + 2 * down[k] + m * (forward[i, j] + cheapest[k, a, n])
                     front[k + 1, a + n] = min(front[k + 1, a + n], max(front[k, a], own))
     return front[p, size - 1]
-
-
-def surrogate_alone(
-    p: int,
-    m: int,
-    forward: Any,
-    backward: Any,
-    fixed: Any,
-    stash: Any,
-    tail: Any,
-    flights: Any,
-    limit: float,
-) -> Any:
-    """The least surrogate, whatever its layout is."""
-    cheapest = cheapest_words(p, flights, backward, fixed, stash, limit)
-    return surrogate(p, m, forward, cheapest, tail, INFINITE, cheapest.size)[0]

@@ -29,6 +29,7 @@ from ...instances.training.frameworks import even_layout
 from ...instances.training.plan import V_SHAPES, Configuration, Degrees, Recompute, read_recompute
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Scope, read_scope
+from . import ahead
 from .bounds import LoadBound, Loads, Shape
 from .cases import NONE, WHOLE, Case, Gamma, Modules
 from .inner import Best, solve
@@ -219,6 +220,7 @@ class Search:
 
     def run(self) -> Report:
         """Search until the list is proven or time is over; `report` is then complete."""
+        ahead.begin()
         self._begin()
         try:
             if self.by_thumb:

@@ -115,49 +115,6 @@ def stage_tables(
     return found
 
 
-def orders(schedule: int, p: int, v: int, m: int) -> Any:
-    """[rank, place, (kind, chunk of the rank, micro-batch)] of GPipe (0), 1F1B (1) and interleaved 1F1B (2).
-
-    Kind 0 is a forward pass, 1 a whole backward pass.
-    """
-    total = m * v
-    found = np.zeros((p, 2 * total, 3), np.int64)
-    for r in range(p):
-        place = 0
-        warm = total
-        if schedule == 1:
-            warm = min(m, p - r)
-        elif schedule == 2:
-            warm = min(total, 2 * (p - 1 - r) + (v - 1) * p)
-        for k in range(total + warm):
-            # In interleaved 1F1B a forward pass comes before the backward pass of its turn, in 1F1B behind it.
-            if schedule == 2:
-                forward, backward = k, k - warm
-            else:
-                forward, backward = k if k < warm else -1, k - warm
-            if 0 <= forward < total:
-                found[r, place, 1] = _chunk(forward, p, v)
-                found[r, place, 2] = _batch(forward, p, v)
-                place += 1
-            if backward >= 0:
-                found[r, place, 0] = 1
-                found[r, place, 1] = v - 1 - _chunk(backward, p, v)
-                found[r, place, 2] = _batch(backward, p, v)
-                place += 1
-                if schedule == 1 and k < total:
-                    found[r, place, 2] = k
-                    place += 1
-    return found
-
-
-def _chunk(k: int, p: int, v: int) -> int:
-    return k % (p * v) // p if v > 1 else 0
-
-
-def _batch(k: int, p: int, v: int) -> int:
-    return k // (p * v) * p + k % p if v > 1 else k
-
-
 def run_order(
     order: Any, homes: Any, chunks: Any, forward: Any, inputs: Any, weights: Any, delays: Any, m: int
 ) -> Any:
@@ -356,53 +313,3 @@ def climb(
                     layout[giver] += 1
                     layout[taker] -= 1
     return value, held
-
-
-def exhaust(
-    layout: Any,
-    order: Any,
-    homes: Any,
-    chunks: Any,
-    delays: Any,
-    sums: Any,
-    m: int,
-    types: Any,
-    standing: Any,
-    gathered: Any,
-    masks: Any,
-    sent: Any,
-    update: Any,
-    tail: Any,
-    zero: int,
-    share: float,
-    tied: bool,
-    update_rates: Any,
-    received: float,
-    beside: float,
-    limit: float,
-) -> float:
-    """The best of all layouts; `layout` then is that one."""
-    count, units = homes.shape[0], types.shape[0]
-    own = np.ones(count, np.int64)
-    own[count - 1] = units - count + 1
-    best = np.inf
-    while True:
-        value, _ = judge(
-            own, order, homes, chunks, delays, sums, m, types, standing, gathered, masks, sent, update, tail, zero,
-            share, tied, update_rates, received, beside, limit,
-        )  # fmt: skip
-        if value < best:
-            best = value
-            for j in range(count):  # a slice would bring in the words of its error: 2 s more to compile
-                layout[j] = own[j]
-        # The next composition: what the last chunk has too much goes on, one unit to the chunk before it.
-        j = count - 1
-        while j > 0 and own[j] == 1:
-            j -= 1
-        if j == 0:
-            break
-        rest = own[j] - 1
-        own[j] = 1
-        own[j - 1] += 1
-        own[count - 1] = rest
-    return best

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from pipeplan.instances.base.compiled import compiled
+from pipeplan.instances.base.compiled import compiled, is_kept, make_beside
 
 NAME = "loops_for_a_test"
 
@@ -147,3 +148,24 @@ def test_threads_load_numba_one_after_the_other(monkeypatch: pytest.MonkeyPatch)
     for thread in threads:
         thread.join()
     assert inside == [0, 0, 0]
+
+
+def test_another_process_makes_code_that_this_one_waits_for(package: Path) -> None:
+    """It is made for arguments of given types; who calls it meanwhile waits, and finds it on disk."""
+    script = f"import {NAME}; from pipeplan.instances.base.compiled import make; make({NAME}, 'walk', 1)"
+    command = [sys.executable, "-c", script]
+    paths = os.pathsep.join(sys.path)
+    loops = _as_in_a_new_process()
+    assert not is_kept(loops, "walk")
+    make_beside(command, {**os.environ, "PYTHONPATH": paths}, [(loops, "walk")])
+    assert is_kept(loops, "walk"), "it is on its way"
+    walk = compiled(loops, "walk")
+    assert walk(5) == 20
+    assert walk.__wrapped__.stats.cache_hits  # type: ignore[attr-defined]
+    assert is_kept(loops, "walk")
+
+
+def test_who_waits_for_a_process_that_fails_makes_the_code_itself(package: Path) -> None:
+    loops = _as_in_a_new_process()
+    make_beside([sys.executable, "-c", "raise SystemExit(1)"], dict(os.environ), [(loops, "walk")])
+    assert compiled(loops, "walk")(5) == 20

@@ -14,7 +14,7 @@ import pytest
 
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.result import StartOutcome, Stop
-from pipeplan.planners.backends import Backend, Incumbent, Job, MatrixModel, from_rows, solve, submit
+from pipeplan.planners.backends import Backend, Incumbent, Job, MatrixModel, all_backends, from_rows, solve, submit
 from pipeplan.planners.options import Progress, SolveOptions
 
 INF = float("inf")
@@ -51,6 +51,11 @@ def finish(job: Job, seconds: float = 20.0) -> Any:
 
 
 # ---- answers -------------------------------------------------------------------------------------------
+
+
+def test_the_solvers_of_every_installation_are_tested() -> None:
+    """Of backends whose solver is missing there are no tests: these are in the packages that pipeplan needs."""
+    assert all(all_backends()[name].available() for name in ("cp-sat", "highs", "scip"))
 
 
 def test_an_optimum_is_proven(backend: Backend, knapsack: MatrixModel) -> None:

@@ -57,7 +57,7 @@ Judged = list[tuple[float, float]]
 
 def judged(judge: Judge) -> Judged:
     """Seconds and fullest rank of every layout."""
-    answers = [judge.judge(layout) for layout in judge._all_layouts()]
+    answers = [judge.judge(layout) for layout in judge.all_layouts()]
     return [(seconds, max(held)) for seconds, held in answers]
 
 
