@@ -53,9 +53,8 @@ def _order_by_formula(schedule: str, p: int, v: int, m: int) -> Any:
     chunk, batch = (passes % (p * v) // p, passes // (p * v) * p + passes % p) if v > 1 else (0 * passes, passes)
     found = np.zeros((p, 2 * total, 3), np.int64)
     for r in range(p):
-        warm = {"1f1b": min(m, p - r), "interleaved-1f1b": min(total, 2 * (p - 1 - r) + (v - 1) * p)}.get(
-            schedule, total
-        )
+        warm_up = {"gpipe": total, "1f1b": p - r, "interleaved-1f1b": 2 * (p - 1 - r) + (v - 1) * p}
+        warm = min(total, warm_up[schedule])
         # A backward pass begins a turn of 1F1B and ends one of interleaved 1F1B.
         first = schedule != "interleaved-1f1b"
         forward = passes + np.clip(passes - warm + first, 0, total)
