@@ -1,8 +1,8 @@
 """Where to cut a row of units into stages under 1F1B, as a mixed-integer program through Pyomo.
 
-It states the bound of the search for configurations, and shares no code with it. Stage k has units i to j - 1 where
-x_kij is one; only intervals that fit are choices. With m micro-batches, and c_k the time of messages from stage 0 to
-stage k:
+It states the bound of the search for configurations, whose own is no higher, and shares no code with it. Stage k has
+units i to j - 1 where x_kij is one; only intervals that fit are choices. With m micro-batches, and c_k the time of
+messages from stage 0 to stage k:
 
     (1)  sum of x_00j = 1                              the first stage begins with the first unit
     (2)  sum over i of x_kij = sum over l of x_(k+1)jl  each stage begins where the one before ends

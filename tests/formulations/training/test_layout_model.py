@@ -1,4 +1,4 @@
-"""The mixed-integer program of layouts has the value of the dynamic program, which shares no code with it."""
+"""The mixed-integer program of layouts has the bound of the dynamic program, which shares no code with it, or more."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.training.inner import Pipeline, Units, Word, bound_alone, intervals_of
 
 CLOSE = 1e-6
+PLENTY = 1000
 
 
 def random_case(seed: int) -> tuple[Row, Pipeline]:
@@ -28,7 +29,7 @@ def random_case(seed: int) -> tuple[Row, Pipeline]:
     static = [draw.randint(1, 4) for _ in range(count)]
     stash = [draw.randint(1, 5) for _ in range(count)]
     delays = tuple(float(draw.choice((0, 1, 3))) for _ in range(stages - 1))
-    memory = draw.choice((1000, draw.randint(8, 50)))
+    memory = draw.choice((PLENTY, draw.randint(8, 50)))
     choices = []
     for k in range(stages):
         own, flight = [], min(batches, stages - k)
@@ -62,19 +63,23 @@ def least(row: Row, solver: str) -> float | None:
 
 
 def compare(seed: int, solver: str) -> bool:
-    """Is there a layout?"""
+    """Is there a layout? The dynamic program adds the least backward passes before a border, whatever layout they are
+    of: with memory that decides what is computed again its bound may be lower."""
     row, pipeline = random_case(seed)
     value, found = bound_alone(pipeline), least(row, solver)
     if value == float("inf"):
         assert found is None, seed
-    else:
+    elif pipeline.memory_bytes == PLENTY:
         assert found == pytest.approx(value, rel=CLOSE), seed
+    else:
+        assert found is not None, seed
+        assert value <= found * (1 + CLOSE), seed
     return value < float("inf")
 
 
 @pytest.mark.at_once(1)
 @pytest.mark.parametrize("solver", ["cp-sat", "highs"])
-def test_the_bound_is_that_of_the_dynamic_program(solver: str) -> None:
+def test_the_dynamic_program_is_no_higher_and_the_same_where_all_fits(solver: str) -> None:
     fit = [compare(seed, solver) for seed in range(6)]
     assert any(fit)
 
@@ -82,6 +87,6 @@ def test_the_bound_is_that_of_the_dynamic_program(solver: str) -> None:
 @pytest.mark.sweeps
 @pytest.mark.parametrize("solver", ["highs", "cp-sat"])
 @pytest.mark.parametrize("start", range(10, 210, 20))
-def test_the_bound_is_that_of_the_dynamic_program_many_times(start: int, solver: str) -> None:
+def test_the_dynamic_program_is_no_higher_and_the_same_where_all_fits_many_times(start: int, solver: str) -> None:
     for seed in range(start, start + 20):
         compare(seed, solver)
