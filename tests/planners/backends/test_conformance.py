@@ -184,7 +184,7 @@ def test_a_linear_program(backend: Backend) -> None:
 
 
 def test_a_time_limit_keeps_what_was_found(backend: Backend, hard: MatrixModel) -> None:
-    outcome = solve(backend.name, hard, SolveOptions(time_limit_s=0.5, threads=1))
+    outcome = solve(backend.name, hard, SolveOptions(time_limit_s=1.0, threads=1))
     assert outcome.stop == Stop.TIME
     assert_solution(hard, outcome.values, outcome.objective)
     assert outcome.bound is None or outcome.bound <= outcome.objective  # type: ignore[operator]
@@ -192,7 +192,7 @@ def test_a_time_limit_keeps_what_was_found(backend: Backend, hard: MatrixModel) 
 
 
 def test_a_time_limit_without_any_solution(backend: Backend, hopeless: MatrixModel) -> None:
-    outcome = solve(backend.name, hopeless, SolveOptions(time_limit_s=0.5, threads=1))
+    outcome = solve(backend.name, hopeless, SolveOptions(time_limit_s=1.0, threads=1))
     assert (outcome.stop, outcome.values, outcome.objective) == (Stop.TIME, None, None)
 
 
@@ -311,7 +311,7 @@ def test_an_unknown_column_in_a_start_is_an_error(backend: Backend, knapsack: Ma
 @pytest.mark.sweeps
 def test_progress_comes_as_records(backend: Backend, hard: MatrixModel) -> None:
     events: list[Any] = []
-    outcome = solve(backend.name, hard, SolveOptions(time_limit_s=0.5, threads=1), on_event=events.append)
+    outcome = solve(backend.name, hard, SolveOptions(time_limit_s=1.0, threads=1), on_event=events.append)
     incumbents = [event for event in events if isinstance(event, Incumbent)]
     bounds = [event.bound for event in events if isinstance(event, Progress) and event.bound is not None]
     if backend.capabilities.incumbents:
