@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from pipeplan.planners.backends import Backend, MatrixModel, all_backends, from_rows
+from pipeplan.planners.backends import Backend, MatrixModel, all_backends, from_rows, solve
+from pipeplan.planners.options import SolveOptions
 
 INF = float("inf")
 
@@ -20,6 +21,13 @@ INSTALLED = [name for name, entry in all_backends().items() if entry.available()
 def backend(request: pytest.FixtureRequest) -> Backend:
     """Each backend in turn whose solver is installed."""
     return all_backends()[request.param]
+
+
+@pytest.fixture
+def loaded(backend: Backend) -> Backend:
+    """The same, in a process that has its solver already: a limit of a second may be over before that elsewhere."""
+    solve(backend.name, from_rows([], [], [], [], []), SolveOptions(threads=1))
+    return backend
 
 
 def split(rows: int, slack: bool, columns: int = 40) -> MatrixModel:

@@ -183,16 +183,16 @@ def test_a_linear_program(backend: Backend) -> None:
 # ---- limits --------------------------------------------------------------------------------------------
 
 
-def test_a_time_limit_keeps_what_was_found(backend: Backend, hard: MatrixModel) -> None:
-    outcome = solve(backend.name, hard, SolveOptions(time_limit_s=1.0, threads=1))
+def test_a_time_limit_keeps_what_was_found(loaded: Backend, hard: MatrixModel) -> None:
+    outcome = solve(loaded.name, hard, SolveOptions(time_limit_s=1.0, threads=1))
     assert outcome.stop == Stop.TIME
     assert_solution(hard, outcome.values, outcome.objective)
     assert outcome.bound is None or outcome.bound <= outcome.objective  # type: ignore[operator]
     assert outcome.seconds < 4
 
 
-def test_a_time_limit_without_any_solution(backend: Backend, hopeless: MatrixModel) -> None:
-    outcome = solve(backend.name, hopeless, SolveOptions(time_limit_s=1.0, threads=1))
+def test_a_time_limit_without_any_solution(loaded: Backend, hopeless: MatrixModel) -> None:
+    outcome = solve(loaded.name, hopeless, SolveOptions(time_limit_s=1.0, threads=1))
     assert (outcome.stop, outcome.values, outcome.objective) == (Stop.TIME, None, None)
 
 
@@ -201,10 +201,9 @@ def test_no_time_at_all(backend: Backend, knapsack: MatrixModel) -> None:
     assert (outcome.stop, outcome.values, outcome.bound) == (Stop.TIME, None, None)
 
 
-def test_no_time_but_a_good_start(backend: Backend, knapsack: MatrixModel) -> None:
+def test_no_time_but_a_good_start(loaded: Backend, knapsack: MatrixModel) -> None:
     start = {"first": 1.0, "item[1]": 0.0, "item[2]": 0.0, "big": 0.0}
-    solve(backend.name, knapsack, ONE_THREAD)  # a process that still loads its solver is not waited for
-    outcome = solve(backend.name, knapsack, SolveOptions(time_limit_s=0.0), start)
+    outcome = solve(loaded.name, knapsack, SolveOptions(time_limit_s=0.0), start)
     assert (outcome.stop, outcome.values, outcome.objective) == (Stop.TIME, start, 6.0)
     assert (outcome.warm_start.outcome, outcome.warm_start.value) == (StartOutcome.ACCEPTED, 6.0)
 
@@ -280,11 +279,11 @@ def test_what_becomes_of_a_warm_start(
     assert (result.stop, result.objective) == (Stop.PROVEN, pytest.approx(2.5))
 
 
-def test_an_accepted_start_is_the_first_incumbent(backend: Backend, hard: MatrixModel) -> None:
+def test_an_accepted_start_is_the_first_incumbent(loaded: Backend, hard: MatrixModel) -> None:
     """It is told before the solver has done anything, so it cannot be lost."""
     choice = [float(j % 2) for j in range(40)]
     events: list[Any] = []
-    solve(backend.name, hard, SolveOptions(time_limit_s=1), start_of(hard, choice), events.append)
+    solve(loaded.name, hard, SolveOptions(time_limit_s=1), start_of(hard, choice), events.append)
     first = next(event for event in events if isinstance(event, Incumbent))
     assert first.source == "start"
     assert [first.values[f"x{j}"] for j in range(40)] == choice
@@ -309,17 +308,17 @@ def test_an_unknown_column_in_a_start_is_an_error(backend: Backend, knapsack: Ma
 
 
 @pytest.mark.sweeps
-def test_progress_comes_as_records(backend: Backend, hard: MatrixModel) -> None:
+def test_progress_comes_as_records(loaded: Backend, hard: MatrixModel) -> None:
     events: list[Any] = []
-    outcome = solve(backend.name, hard, SolveOptions(time_limit_s=1.0, threads=1), on_event=events.append)
+    outcome = solve(loaded.name, hard, SolveOptions(time_limit_s=1.0, threads=1), on_event=events.append)
     incumbents = [event for event in events if isinstance(event, Incumbent)]
     bounds = [event.bound for event in events if isinstance(event, Progress) and event.bound is not None]
-    if backend.capabilities.incumbents:
+    if loaded.capabilities.incumbents:
         assert [event.value for event in incumbents] == sorted((event.value for event in incumbents), reverse=True)
         for event in incumbents[:3]:
             assert_solution(hard, event.values, event.value)
         assert outcome.objective == pytest.approx(incumbents[-1].value)
-    if backend.capabilities.progress:
+    if loaded.capabilities.progress:
         assert bounds == sorted(bounds)
         assert bounds[-1] <= outcome.objective + 1e-6
 
