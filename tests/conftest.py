@@ -44,7 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
         hypothesis.settings.load_profile("many")
 
 
-SEEDS_AT_ONCE = {"seed": (1, 8), "seeds": (1, 8)}
+SEEDS_AT_ONCE = {"seed": (1, 5), "seeds": (1, 5)}
 """Random problems, or groups of them, that a test goes over at once, and with `--sweeps`; the others with `--slow`."""
 
 
