@@ -27,6 +27,8 @@ NON_CONTIGUOUS = {
     "operator/resnet50_inference": 124.35,
 }
 """The paper's Table 1, found there within a gap of 1 %."""
+LONGEST = "layer/resnet50_inference"
+"""Two minutes, as long as all the others together."""
 
 
 @pytest.mark.at_once(4)
@@ -53,7 +55,9 @@ def test_cp_sat_proves_the_optimum_without_any_start(workloads: Path, name: str)
 
 
 @pytest.mark.sweeps
-@pytest.mark.parametrize("name", NON_CONTIGUOUS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == LONGEST else name for name in NON_CONTIGUOUS]
+)
 def test_non_contiguous_value_within_one_percent(workloads: Path, name: str) -> None:
     problem = load(workloads / "tarnawski" / "throughput" / f"{name}.json")
     result = solve(

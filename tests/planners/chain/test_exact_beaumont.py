@@ -169,7 +169,7 @@ def test_bounds_rise_plans_improve_and_never_cross() -> None:
     assert bounds[-1] <= values[-1]
 
 
-@pytest.mark.sweeps
+@pytest.mark.slow
 def test_eighteen_layers_with_tight_memory_are_proven() -> None:
     """Half a minute on two idle cores; the best contiguous stages have 411."""
     problem = recipe.resnet_like(18, 4, seed=3, memory_bytes=1804)
