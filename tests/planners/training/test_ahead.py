@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 
-import numba
 import pytest
 
 from pipeplan.instances.base import compiled as machine_code
@@ -30,6 +29,8 @@ def searched() -> None:
 
 @pytest.mark.parametrize("part", ahead.calls())
 def test_arguments_have_the_types_of_the_search(part: str) -> None:
+    import numba  # half a second, which the reading of all tests need not wait for
+
     for unit, entry, like in ahead.calls()[part]:
         made = machine_code.dispatcher(unit, entry).signatures
         assert made == [tuple(map(numba.typeof, like))], entry
