@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import hypothesis
 import pytest
-from longer import LONGER
+from longer import LONGER, LONGEST
 
 # Images often set it to stay small: then each of hundreds of processes would compile every module again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -44,7 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
         hypothesis.settings.load_profile("many")
 
 
-SEEDS_AT_ONCE = {"seed": (1, 5), "seeds": (1, 5)}
+SEEDS_AT_ONCE = {"seed": (1, 3), "seeds": (1, 3)}
 """Random problems, or groups of them, that a test goes over at once, and with `--sweeps`; the others with `--slow`."""
 
 
@@ -61,16 +61,21 @@ def _first_parameters(items: list[pytest.Item]) -> None:
 
 
 def _longer(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests of `LONGER` run with `--sweeps`."""
-    wanted = {f"{file}::{name}" for file, names in LONGER.items() for name in names}
+    """Tests of `LONGER` run with `--sweeps`, those of `LONGEST` with `--slow`."""
+    wanted = {
+        f"{file}::{name}": marker
+        for table, marker in ((LONGER, pytest.mark.sweeps), (LONGEST, pytest.mark.slow))
+        for file, names in table.items()
+        for name in names
+    }
     seen = set()
     for item in items:
         case = item.nodeid.partition("@")[0]
-        for name in {case, case.partition("[")[0]} & wanted:
+        for name in {case, case.partition("[")[0]} & wanted.keys():
             seen.add(name)
-            item.add_marker(pytest.mark.sweeps)
+            item.add_marker(wanted[name])
     files = {item.nodeid.partition("::")[0] for item in items}
-    unknown = sorted(name for name in wanted - seen if name.partition("::")[0] in files)
+    unknown = sorted(name for name in wanted.keys() - seen if name.partition("::")[0] in files)
     if unknown and not any("::" in argument for argument in config.args):
         raise pytest.UsageError(f"tests/longer.py names tests that do not exist: {', '.join(unknown)}")
 

@@ -1,5 +1,5 @@
-"""Tests that take as long as a hundred others, while quicker ones ask the same in a smaller way: they run with
-`--sweeps`, as `.ci/run` does, so that a newcomer's run is short.
+"""Tests that take as long as a hundred others, while quicker ones ask the same in a smaller way, so that a
+newcomer's run is short.
 
 By file: names of tests, whole ones or single cases of them. A name that no test has is an error."""
 
@@ -48,6 +48,8 @@ LONGER = {
         "test_a_time_limit_ends_the_division_of_a_large_cell[False]",
         "test_a_time_limit_ends_the_division_of_a_large_cell[True]",
         "test_machine_code_finds_the_same",
+        "test_no_plan_is_better_than_the_bounds",
+        "test_what_a_time_limit_has_ended_goes_on_where_it_stopped",
     ],
     "tests/formulations/tarnawski_latency/test_limited.py": [
         "test_training_and_other_kinds_have_no_such_limit",
@@ -66,6 +68,7 @@ LONGER = {
         "test_forbidden_values_and_even_layouts_narrow_the_program",
         "test_interleaved_and_divided_schedules_are_exact_too",
         "test_the_value_is_that_of_enumeration[cp-sat]",
+        "test_the_value_is_that_of_enumeration[highs]",
         "test_what_may_be_misjudged_must_fit_as_well",
     ],
     "tests/formulations/training/test_layout_model.py": [
@@ -220,6 +223,9 @@ LONGER = {
         "test_every_block_of_rows_and_columns_has_its_words[plain gpipe]",
         "test_every_block_of_rows_and_columns_has_its_words[stages in memory]",
         "test_numbers_in_names_are_told",
+        "test_rows_and_columns_are_those_of_the_file[columns-.mps]",
+        "test_rows_and_columns_are_those_of_the_file[plain-.mps]",
+        "test_rows_and_columns_are_those_of_the_file[schedule-.mps]",
     ],
     "tests/pipeplan/studies/test_memory_curve.py": [
         "test_the_command_writes_table_points_csv_and_picture_and_goes_on[tiny-stages]",
@@ -304,6 +310,7 @@ LONGER = {
         "test_least_memory_is_asked_with_zero",
     ],
     "tests/pipeplan/test_every_kind_and_command.py": [
+        "test_a_command_answers_or_refuses[compare-chain]",
         "test_a_command_answers_or_refuses[compare-graph-pipeline]",
         "test_a_command_answers_or_refuses[compare-placement]",
         "test_a_command_answers_or_refuses[compare-schedule]",
@@ -334,10 +341,19 @@ LONGER = {
         "test_a_killed_solver_costs_neither_the_incumbent_nor_the_next_task[scip]",
         "test_a_memory_limit_stops[cp-sat]",
         "test_a_memory_limit_stops[highs]",
+        "test_a_time_limit_keeps_what_was_found[cp-sat]",
         "test_a_time_limit_keeps_what_was_found[scip]",
+        "test_a_time_limit_without_any_solution[highs]",
         "test_a_time_limit_without_any_solution[scip]",
+        "test_an_accepted_start_is_the_first_incumbent[highs]",
         "test_an_accepted_start_is_the_first_incumbent[scip]",
         "test_kill_ends_a_job_at_once[cp-sat]",
+    ],
+    "tests/planners/backends/test_matrix.py": [
+        "test_a_contradiction_without_variables_is_written[model.mps]",
+        "test_a_maximisation_is_marked_in_the_file[model.mps-*]",
+        "test_an_exported_file_has_the_same_columns[model.lp]",
+        "test_an_exported_file_has_the_same_optimum[model.mps]",
     ],
     "tests/planners/backends/test_workers.py": [
         "test_a_worker_that_does_not_stop_is_killed",
@@ -361,6 +377,7 @@ LONGER = {
         "test_what_rounding_explains_is_no_contradiction[placement]",
     ],
     "tests/planners/graph_pipeline/test_graphpipe_bounds.py": [
+        "test_a_gap_that_is_open_is_not_called_proven",
         "test_where_stages_may_have_several_devices_it_is_near[7]",
     ],
     "tests/planners/graph_pipeline/test_graphpipe_planners.py": [
@@ -373,10 +390,10 @@ LONGER = {
         "test_the_formulation_asks_the_program_by_itself",
     ],
     "tests/planners/memory/test_smallest_memory.py": [
-        "test_a_training_has_its_least_memory_to_the_byte[tiny-experts-training]",
         "test_a_training_has_its_least_memory_to_the_byte[tiny-training]",
     ],
     "tests/planners/placement/device_sets/test_device_sets.py": [
+        "test_every_set_is_one_path_and_pays_what_it_cuts",
         "test_no_bound_is_above_the_optimum_of_a_dense_block[0-0]",
         "test_no_bound_is_above_the_optimum_of_a_dense_block[0-1]",
         "test_no_bound_is_above_the_optimum_of_a_dense_block[1-0]",
@@ -502,6 +519,8 @@ LONGER = {
         "test_a_result_is_what_it_was[graph-pipeline-iteration]",
         "test_a_result_is_what_it_was[graph-pipeline-mixed]",
         "test_a_result_is_what_it_was[graph-pipeline-spp-pipedream]",
+        "test_a_result_is_what_it_was[latency-cpu]",
+        "test_a_result_is_what_it_was[latency-greedy]",
         "test_a_result_is_what_it_was[latency-partition]",
         "test_a_result_is_what_it_was[latency-plain]",
         "test_a_result_is_what_it_was[latency-strong-highs]",
@@ -528,6 +547,7 @@ LONGER = {
     ],
     "tests/test_pages.py": [
         "test_a_page_runs_as_it_is_written[docs/ten-lines.md]",
+        "test_the_printed_value_of_the_readme_is_beaten",
     ],
     "tests/test_proofs.py": [
         "test_enumerations_follow_the_units[levels]",
@@ -574,3 +594,48 @@ LONGER = {
         "test_cp_sat_proves_the_optimum_without_any_start[layer/gnmt_inference]",
     ],
 }
+"""Run with `--sweeps`, as `.ci/run` does."""
+
+LONGEST = {
+    "tests/formulations/beaumont/test_given_allocation.py": [
+        "test_theorem_3_holds_with_the_sizes_corrected[corrected-no-split-ilp-beaumont-highs]",
+    ],
+    "tests/formulations/beaumont/test_known_periods.py": [
+        "test_an_overrun_slot_is_reported_and_can_be_forbidden[cp-beaumont-cp-sat]",
+    ],
+    "tests/formulations/tarnawski_latency/test_cells.py": [
+        "test_no_plan_is_better_than_the_bounds_many_times",
+    ],
+    "tests/formulations/zero_bubble/test_standstills.py": [
+        "test_plans_are_the_same_by_either_clock[5]",
+        "test_the_shortest_period_is_that_of_enumeration[5]",
+    ],
+    "tests/planners/graph_pipeline/test_nasty_graph_pipelines.py": [
+        "test_graphpipe_in_all_units[2]",
+    ],
+    "tests/planners/graph_pipeline/test_shortest_iteration.py": [
+        "test_more_devices[mmt-16]",
+    ],
+    "tests/planners/memory/test_smallest_memory.py": [
+        "test_a_training_has_its_least_memory_to_the_byte[tiny-experts-training]",
+        "test_more_options_never_cost_the_answer",
+    ],
+    "tests/planners/staging/test_dp_piper.py": [
+        "test_every_published_value_of_the_program_and_its_restrictions[bert32]",
+        "test_every_published_value_of_the_program_and_its_restrictions[resnet50]",
+    ],
+    "tests/planners/training/test_search.py": [
+        "test_the_best_configuration_is_that_of_enumeration[8]",
+    ],
+    "tests/test_proofs.py": [
+        "test_names_and_their_order_do_not_matter_to_many[schedule: ilp-zero-bubble cp-sat objective=span]",
+    ],
+    "tests/workloads/test_piper_claims.py": [
+        "test_piper_is_best_in_every_cell[80]",
+        "test_rows_where_exact_knapsacks_are_better[resnet-resnet50]",
+    ],
+    "tests/workloads/test_tarnawski_throughput.py": [
+        "test_non_contiguous_value_within_one_percent[operator/bert_l-6_inference]",
+    ],
+}
+"""Take more than six seconds each: run with `--slow`, before an issue is resolved."""

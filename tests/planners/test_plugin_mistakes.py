@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -162,9 +163,16 @@ def asked(plan: Plan, how: str, moment: str) -> Any:
 
 
 @pytest.mark.sweeps
-@pytest.mark.parametrize("how", WAYS)
-@pytest.mark.parametrize("mistake", MISTAKES)
-@pytest.mark.parametrize("moment", [*MOMENTS, "exclude", "builder"])
+@pytest.mark.parametrize(
+    ("moment", "mistake", "how"),
+    [
+        # A comparison starts processes of its own, so it takes three times as long; one mistake of each moment will do.
+        pytest.param(
+            moment, mistake, how, marks=[pytest.mark.slow] if how == "compare" and mistake != "a bug" else []
+        )
+        for moment, mistake, how in product([*MOMENTS, "exclude", "builder"], MISTAKES, WAYS)
+    ],
+)
 def test_a_mistake_of_any_function_is_the_plug_ins(
     plan: Plan, spoil: Callable[[str, str], str], start: None, moment: str, mistake: str, how: str
 ) -> None:
