@@ -626,8 +626,10 @@ LONGEST = {
     ],
     "tests/planners/training/test_search.py": [
         "test_the_best_configuration_is_that_of_enumeration[8]",
+        "test_the_best_configuration_is_that_of_enumeration_many_times[seeds1]",
     ],
     "tests/test_proofs.py": [
+        "test_many_proofs_agree_with_enumeration[schedule: ilp-zero-bubble cp-sat objective=span-range(8, 11)]",
         "test_names_and_their_order_do_not_matter_to_many[schedule: ilp-zero-bubble cp-sat objective=span]",
     ],
     "tests/workloads/test_piper_claims.py": [
