@@ -31,7 +31,7 @@ ON_DEMAND = {
     "slow": "run the longer proofs as well",
     "sweeps": "hold many random proofs against enumeration as well",
 }
-"""Markers with an option of their name."""
+"""Markers with an option of their name. Of a test that has both, the first decides."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -129,6 +129,11 @@ def _compile_once(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(group))
 
 
+def _option(item: pytest.Item) -> str | None:
+    """Without which the test does not run."""
+    return next((name for name in ON_DEMAND if item.get_closest_marker(name)), None)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     _compile_once(items)
@@ -137,8 +142,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     _longer(config, items)
     if config.getoption("--sweeps"):
         _many_examples(items)
-    off = [name for name in ON_DEMAND if not config.getoption(f"--{name}")]
-    later = [item for item in items if any(item.get_closest_marker(name) for name in off)]
+    asked_for = {name for name in ON_DEMAND if config.getoption(f"--{name}")}
+    later = [item for item in items if _option(item) not in {None, *asked_for}]
     if later:  # counted, and not listed as thousands of skipped tests with one reason
         config.hook.pytest_deselected(items=later)
         left = {id(item) for item in later}

@@ -24,7 +24,7 @@ POWERS = (0, -9, 6, -6, 9)
 
 QUICK = 2
 GROUPS = (range(QUICK, 5), range(5, 8), range(8, 11), range(11, 20))
-"""Problems of each method."""
+"""Problems of each method: so many at once, and groups of those of the sweeps, of which the last is slow."""
 
 LONGEST_S = 10.0
 """What is not proven by then counts as not proven."""

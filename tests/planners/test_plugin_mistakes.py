@@ -166,7 +166,7 @@ def asked(plan: Plan, how: str, moment: str) -> Any:
 @pytest.mark.parametrize(
     ("moment", "mistake", "how"),
     [
-        # A comparison starts processes of its own, so it takes three times as long; one mistake of each moment will do.
+        # A comparison starts processes of its own, and takes some seconds: one mistake of each moment will do.
         pytest.param(
             moment, mistake, how, marks=[pytest.mark.slow] if how == "compare" and mistake != "a bug" else []
         )

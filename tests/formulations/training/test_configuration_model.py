@@ -149,7 +149,7 @@ def test_a_whole_cluster_is_refused_in_words() -> None:
 
 
 @pytest.mark.sweeps
-@pytest.mark.parametrize("seeds", [range(start, start + 10) for start in range(1000, 1200, 10)])
+@pytest.mark.parametrize("seeds", [range(start, start + 10) for start in range(1000, 1200, 10)], ids=str)
 def test_the_program_and_the_search_agree_many_times(seeds: range) -> None:
     """Ten problems each; what enumeration says decides who is wrong."""
     for seed in seeds:

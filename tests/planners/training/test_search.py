@@ -92,7 +92,7 @@ def test_the_best_configuration_of_measured_layers_is_that_of_enumeration() -> N
 
 
 @pytest.mark.sweeps
-@pytest.mark.parametrize("seeds", [range(start, start + 10) for start in range(100, 160, 10)])
+@pytest.mark.parametrize("seeds", [range(start, start + 10) for start in range(100, 160, 10)], ids=str)
 def test_the_best_configuration_is_that_of_enumeration_many_times(seeds: range) -> None:
     for seed in seeds:
         compare(seed, own=seed % 8 == 0)
@@ -132,7 +132,7 @@ def test_a_row_of_stages_may_have_its_slowest_one_first(seed: int) -> None:
 
 
 @pytest.mark.sweeps
-@pytest.mark.parametrize("seeds", [range(start, start + 20) for start in range(100, 500, 20)])
+@pytest.mark.parametrize("seeds", [range(start, start + 20) for start in range(100, 500, 20)], ids=str)
 def test_the_best_of_what_is_asked_for_is_that_of_enumeration_many_times(seeds: range) -> None:
     """Twenty problems each, 400 in all."""
     for seed in seeds:
