@@ -106,9 +106,17 @@ def test_one_page_of_each_kind_is_readable(browser: Any, pages: Pages, name: str
     assert faults(opened(browser, pages(name), SHOWN["phone"], "dark")) == []
 
 
+# Both extremes of width, and both schemes, for each page; the other combinations with `--slow`.
+SWEPT = [("phone", "dark"), ("desk", "light")]
+LOOKS = [
+    pytest.param(shown, scheme, marks=[] if (shown, scheme) in SWEPT else pytest.mark.slow)
+    for shown in SHOWN
+    for scheme in ("light", "dark")
+]
+
+
 @pytest.mark.sweeps
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("shown", SHOWN)
+@pytest.mark.parametrize(("shown", "scheme"), LOOKS)
 @pytest.mark.parametrize("name", EVERY)
 def test_every_page_is_readable(browser: Any, pages: Pages, name: str, shown: str, scheme: str) -> None:
     assert faults(opened(browser, pages(name), SHOWN[shown], scheme)) == []
