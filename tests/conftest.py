@@ -148,6 +148,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=later)
         left = {id(item) for item in later}
         items[:] = [item for item in items if id(item) not in left]
+    # A page takes longest: as the last test it would keep one process busy while the others have nothing left.
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/test_pages.py"))
 
 
 @pytest.hookimpl(hookwrapper=True)
