@@ -54,7 +54,7 @@ def test_no_plan_is_shorter_than_the_bound_and_its_plans_come_close(seed: int) -
     assert plans
     assert not any(verify_stage_graph(problem, plan) for plan in plans)
     assert min(evaluate_stage_graph(problem, plan).objective("iteration") for plan in plans) >= least * (1 - 1e-9)
-    assert 0.97 * least <= tried.refuted <= least * (1 + 1e-9)
+    assert 0.96 * least <= tried.refuted <= least * (1 + 1e-9)
     result = planned(problem, micro_batch=b).own_answer
     assert result.verified
     assert result.objective is not None
@@ -80,7 +80,7 @@ def test_the_model_never_knows_more(seed: int) -> None:
     problem, b = some_problem(1000 + seed)
     options = {"objective": "iteration", "micro_batch": b}
     model = solve(problem, formulation="cp-graphpipe", options=options, solver="cp-sat")
-    result = planned(problem, micro_batch=b)
+    result = planned(problem, micro_batch=b).own_answer
     assert (model.objective is None) == (result.objective is None)
     if result.objective is None:
         return
