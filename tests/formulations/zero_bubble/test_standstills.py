@@ -46,8 +46,9 @@ def test_the_shortest_period_is_that_of_enumeration(seed: int) -> None:
     assert load_bound(problem) <= exact_bound(problem) <= least
 
 
+# To enumerate the plans of problem 25 takes more than ten minutes.
 @pytest.mark.parametrize(
-    "seed", [*range(1, 12), *(pytest.param(n, marks=pytest.mark.sweeps) for n in range(12, 30))]
+    "seed", [*range(1, 12), *(pytest.param(n, marks=pytest.mark.sweeps) for n in range(12, 30) if n != 25)]
 )
 def test_plans_are_the_same_by_either_clock(seed: int) -> None:
     problem = together_problem(seed)
