@@ -29,7 +29,7 @@ table() {
 latency=$PIPEPLAN_WORKLOADS/tarnawski/latency
 throughput=$PIPEPLAN_WORKLOADS/tarnawski/throughput
 
-table 12 best-known python benchmarks/best_known.py
+table 24 best-known python benchmarks/best_known.py
 table 16 proofs python benchmarks/proofs_page.py --workloads "$PIPEPLAN_WORKLOADS"
 table 6 schedules python benchmarks/schedules.py --output docs
 table 8 graphpipe python benchmarks/graphpipe.py --output docs

@@ -671,9 +671,6 @@ LONGEST = {
     "tests/planners/backends/test_conformance.py": [
         "test_offers_reach_a_running_solver_or_are_declined[highs]",
     ],
-    "tests/planners/chain/test_chain_annealing.py": [
-        "test_annealing_beats_contiguous_stages_on_many_gpus",
-    ],
     "tests/planners/exact/test_placements_agree.py": [
         "test_known_values[CPUs alone-plain]",
         "test_no_heuristic_offers_what_exceeds_a_memory_or_a_bound_above_its_plan[0 mod 3-device-sets]",
@@ -708,9 +705,6 @@ LONGEST = {
     ],
     "tests/planners/schedule/test_exact_schedule.py": [
         "test_the_table_of_zero_bubble_pipelines[4-12-times3-0-12-188]",
-    ],
-    "tests/planners/staging/test_degree_table.py": [
-        "test_compiled_loops_say_the_same",
     ],
     "tests/planners/staging/test_dp_piper.py": [
         "test_every_published_value_of_the_program_and_its_restrictions[bert32]",
@@ -790,5 +784,5 @@ LONGEST = {
         "test_non_contiguous_value_within_one_percent[operator/bert_l-6_inference]",
     ],
 }
-"""Take some three seconds or more each, and a quicker case of the same test or another test of the same page or
-loop runs with the sweeps: run with `--slow`, before an issue is resolved."""
+"""Take some three seconds or more each, and a quicker case of the same test, or another test of the same page,
+runs without them: run with `--slow`, before an issue is resolved."""
