@@ -2,7 +2,7 @@
 
     git worktree add OLD COMMIT && python benchmarks/paired.py OLD [--repeats 5] [--only NAME]
 
-Twenty instances that were proven in a moment, of every kind, as `plan solve` plans them by the usual method of their
+Instances that are done in a moment, of every kind, as `plan solve` plans them by the usual method of their
 kind or the one named here. Each repetition runs old and new, the order in turn; what counts is the median of the ratios
 of their times. The wall clock counts where nothing else runs, the processor time of all processes elsewhere
 (`--clock cpu`). What is measured again because it looked slower counts with all of its repetitions. Exit code 1: one is
@@ -42,6 +42,8 @@ CASES = (
     "tiny-levels",
     "tiny-graph",
     "candle-uno-8",
+    "zero-bubble-4x12",
+    "llama-3-8b-8xh100",
 )
 SLOWER = 1.10
 AGAIN = 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import pkgutil
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, wraps
@@ -23,31 +24,41 @@ if TYPE_CHECKING:
 _loading = RLock()
 
 
-def compiled(unit: ModuleType, entry: str) -> Callable[..., Any]:
+def compiled(unit: ModuleType, entry: str, *, meanwhile: bool = False) -> Callable[..., Any]:
     """The unit's function `entry`, with all functions of the unit that it calls.
 
     A unit is a module, or a package: its modules import functions of each other by name. The functions are compiled in
-    scopes of their own, so that the plain ones remain what they are.
+    scopes of their own, so that the plain ones remain what they are. Where another process makes the code, the plain
+    function will do if `meanwhile` is true; who says otherwise waits.
     """
     with _loading:
-        maker = _makers.pop((unit, entry), None)
-        if maker is not None:
+        if (unit, entry) in _makers:
+            if meanwhile and not _always and _is_being_made(unit, entry):
+                return getattr(unit, entry)  # type: ignore[no-any-return]
             clock.stop()
             try:
-                maker.wait()
+                while _is_being_made(unit, entry):
+                    time.sleep(LOOK_S)
             finally:
                 clock.go_on()
+            del _makers[unit, entry]
         return _compiled(unit, entry)
 
 
+# How often it is looked whether code is there.
+LOOK_S = 0.01
 # Processes that make code which this one has not called yet.
 _makers: dict[tuple[ModuleType, str], subprocess.Popen[bytes]] = {}
+
+
+def _is_being_made(unit: ModuleType, entry: str) -> bool:
+    return _makers[unit, entry].poll() is None and not _is_on_disk(dispatcher(unit, entry))
 
 
 def make_beside(
     command: Sequence[str], environment: Mapping[str, str], entries: Iterable[tuple[ModuleType, str]]
 ) -> None:
-    """Start a process that makes the code of these entries; who needs one of them waits until the process ends."""
+    """Start a process that makes the code of these entries."""
     import subprocess
 
     nothing = subprocess.DEVNULL
@@ -70,7 +81,12 @@ def is_kept(unit: ModuleType, entry: str) -> bool:
     if (unit, entry) in _makers:
         return True
     own = dispatcher(unit, entry)
-    return bool(own.signatures) or any(Path(own.stats.cache_path).glob(f"*.{own.py_func.__qualname__}-*.nbi"))
+    return bool(own.signatures) or _is_on_disk(own)
+
+
+def _is_on_disk(own: Any) -> bool:
+    """Numba writes the code itself last, and all at once."""
+    return any(Path(own.stats.cache_path).glob(f"*.{own.py_func.__qualname__}-*.nbc"))
 
 
 def dispatcher(unit: ModuleType, entry: str) -> Any:
@@ -131,6 +147,8 @@ def always_compiled() -> Iterator[None]:
     before, _always = _always, True
     try:
         yield
+        for process in _makers.values():
+            process.wait()
     finally:
         _always = before
 

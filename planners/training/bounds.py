@@ -82,10 +82,33 @@ class Shape:
 
 
 @lru_cache(maxsize=2000)
-def in_flight(schedule: str, p: int, v: int, m: int, units: int) -> Any:
-    """`Loads.in_flight` of a schedule."""
+def in_flight(schedule: str, p: int, v: int, m: int, units: int) -> tuple[Any, Any]:
+    """How often stashes are there together on a rank, at the moment that is worst for so many units: `[rank, units]`.
+
+    Whatever moment it is, each unit's stash is there so often as its chunk is in flight. Every chunk has a unit, the
+    others may all be in the chunk that is there least; a chunk with an end of the row may have none besides it. The
+    first table has the least sum of all units, the second one how often any unit is there at least.
+    """
+    import numpy as np
+
     order, _, chunks = loop_of(schedule, p, v, m)
-    return compiled(loads_kernel, "in_flight")(order, chunks, m, units)
+    together, each = np.zeros((p, units + 1)), np.zeros((p, units + 1))
+    for r in range(p):
+        kind, own = order[r, :, 0], order[r, :, 1]
+        step = (kind == 0).astype(np.int64) - ((kind == 1) | (kind == 2))
+        live = (step[:, None] * (own[:, None] == np.arange(v))).cumsum(axis=0)[kind == 0]
+        inner = (chunks[r] > 0) & (chunks[r] < p * v - 1)
+        # For each number that all chunks are there at least, the most that chunks without an end are there together.
+        least = live.min(axis=1)
+        most = np.full(least.max() + 1, -1)
+        np.maximum.at(most, least, live[:, inner].sum(axis=1))
+        filled = int(inner.sum())
+        counts = np.arange(filled, units + 1)
+        for number in np.flatnonzero(most >= 0):
+            found = most[number] + (counts - filled) * number
+            better = found >= together[r, counts]
+            together[r, counts[better]], each[r, counts[better]] = found[better], number
+    return together, each
 
 
 class Loads:

@@ -116,7 +116,7 @@ class Case:
     update_rates: Numbers
     """The same for one parameter of each group."""
     tail: Numbers
-    """[group, (reduce, gather)]: seconds a parameter and once, see `tail_kernel`."""
+    """[group, (reduce, gather)]: seconds a parameter and once, see `tail_seconds`."""
     received_bytes: float
     beside_bytes: float
     """Bytes of workspace and reserve on every rank."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # The most sets of last stages that one search looks at.
 MOST_NODES = 20_000
+# Plain Python looks at so many intervals of all stages in a tenth of a second.
+BRIEF_INTERVALS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,11 @@ def _word_sums(units: Units, word: Word, backward: Array) -> tuple[Any, Any]:
     return backward + sums[0], sums[1]
 
 
+def is_long(units: int, stages: int) -> bool:
+    """Is a row too long for plain Python?"""
+    return units**2 * stages > BRIEF_INTERVALS
+
+
 def solve(
     pipeline: Pipeline, cutoff: float = float("inf"), tolerance: float = 1e-12, most_nodes: int = MOST_NODES
 ) -> Best:
@@ -206,7 +213,8 @@ def _better(one: Best, other: Best) -> Best:
 def _plan(pipeline: Pipeline, intervals: Intervals, cutoff: float, tolerance: float, most_nodes: int) -> Best:
     from . import pipeline_kernel
 
-    value, bound, layout, nodes = compiled(pipeline_kernel, "plan_row")(
+    brief = not is_long(intervals.units, pipeline.stages)
+    value, bound, layout, nodes = compiled(pipeline_kernel, "plan_row", meanwhile=brief)(
         pipeline.stages,
         pipeline.micro_batches,
         intervals.forward_seconds,

@@ -12,9 +12,10 @@ from ...instances.base.compiled import compiled
 from ...instances.timeline.named_orders import PassRule, dualpipe_v, zb_h1, zb_h2, zb_v
 from ...instances.training.plan import V_SHAPES, Configuration, Recompute
 from ...instances.training.problem import TrainingProblem
-from . import tables_kernel
+from . import layouts_kernel
 from .cases import NONE, Case, CaseMaker, Gamma, Modules, homes_of
 from .inner import Intervals, Pipeline
+from .intervals import interval_sums, stage_tables
 
 BY_RULE: dict[str, PassRule] = {"zb-h1": zb_h1, "zb-h2": zb_h2, "zb-v": zb_v, "dualpipe-v": dualpipe_v}
 KINDS = {"F": 0, "B": 1, "I": 2, "W": 3}
@@ -88,11 +89,11 @@ class Judge:
             for own in rows
         ]
         count = -1 if self.count is None else self.count
-        return compiled(tables_kernel, "interval_sums")(*columns, case.timed_layers, case.kept_layers, count)
+        return interval_sums(*columns, case.timed_layers, case.kept_layers, count)
 
     @cached_property
     def _facts(self) -> tuple[Any, ...]:
-        """What both kernels are told of a rank, but for its memory."""
+        """What a rank is told of, but for its memory."""
         case, gamma, model = self.case, self.case.gamma, self.case.problem.model
         return (
             case.types,
@@ -113,7 +114,7 @@ class Judge:
     @cached_property
     def intervals(self) -> Intervals:
         """Stages of one chunk."""
-        tables = compiled(tables_kernel, "stage_tables")(self.sums, *self._facts)
+        tables = stage_tables(self.sums, *self._facts)
         return Intervals(self.sums[0], tables[0:1], tables[1:2], self.sums[3][None], tables[2])
 
     def pipeline(self, limit_bytes: float) -> Pipeline:
@@ -159,7 +160,7 @@ class Judge:
         import numpy as np
 
         own = np.asarray(layout, np.int64).copy()
-        seconds, sizes = compiled(tables_kernel, "climb")(
+        seconds, sizes = compiled(layouts_kernel, "climb")(
             own,
             *self.loop,
             self.delays(layout),

@@ -11,44 +11,6 @@ from typing import Any
 import numpy as np
 
 
-def in_flight(order: Any, chunks: Any, m: int, units: int) -> Any:
-    """How often stashes are there together on a rank, at the moment that is worst for so many units: `[rank, units]`.
-
-    Whatever moment it is, each unit's stash is there so often as its chunk is in flight. Every chunk has a unit, the
-    others may all be in the chunk that is there least; a chunk with an end of the row may have none besides it. The
-    first table has the least sum of all units, the second one how often any unit is there at least.
-    """
-    p, v = chunks.shape[0], chunks.shape[1]
-    last = p * v - 1
-    together, each = np.zeros((p, units + 1)), np.zeros((p, units + 1))
-    for r in range(p):
-        live = np.zeros(v, np.int64)
-        # For each number that all chunks are there at least, the most that chunks without an end are there together.
-        most = np.full(m + 1, -1)
-        filled, greatest = 0, 0
-        for k in range(v):
-            filled += chunks[r, k] > 0 and chunks[r, k] < last
-        for place in range(order.shape[1]):
-            kind, own = order[r, place, 0], order[r, place, 1]
-            if kind == 0:
-                live[own] += 1
-                total, least = 0, live[0]
-                for k in range(v):
-                    least = min(least, live[k])
-                    if chunks[r, k] > 0 and chunks[r, k] < last:
-                        total += live[k]
-                most[least] = max(most[least], total)
-                greatest = max(greatest, least)
-            elif kind == 1 or kind == 2:
-                live[own] -= 1
-        for least in range(greatest + 1):
-            for count in range(filled, units + 1):
-                found = most[least] + (count - filled) * least
-                if most[least] >= 0 and found >= together[r, count]:
-                    together[r, count], each[r, count] = found, least
-    return together, each
-
-
 def room(
     states: Any,
     state: int,

@@ -42,6 +42,8 @@ from .judging import Judge, loop_of
 MOST_PASSES = 200_000
 # The most sorts of units that the linear program divides.
 MOST_GROUPS = 6
+# Plain Python walks through so many in a tenth of a second, where machine code is not there yet.
+BRIEF_PASSES = 10_000
 # The most linear programs that are solved for one bound.
 MOST_ROUNDS = 30
 # A share of the memory that is larger than any error in sums of doubles.
@@ -156,7 +158,7 @@ class PathBound:
             amounts[STANDING] = prices.sum(axis=1)[homes]
             amounts[STASH][chunks] = (prices[:, :, None] * self.known.moments).sum(axis=1)
             besides -= float((prices.sum(axis=1) * (limit - self.beside)).sum())
-        return float(compiled(paths_kernel, "cheapest_layout")(amounts, self.tables)) + besides
+        return cheapest_layout(amounts, self.tables) + besides
 
     @cached_property
     def beside(self) -> Any:
@@ -212,7 +214,8 @@ class PathBound:
         behind = reduce - backward > seen * reduce, gather - forward > seen * gather
         tails = of_ranks[UPDATE] + np.where(behind[0], reduce - backward, seen * reduce)
         tails += np.where(behind[1], gather - forward, seen * gather)
-        seconds, last, counts = compiled(paths_kernel, "longest_path")(
+        brief = order.shape[0] * order.shape[1] <= BRIEF_PASSES
+        seconds, last, counts = compiled(paths_kernel, "longest_path", meanwhile=brief)(
             order, homes, chunks, own[FORWARD], own[INPUTS], own[WEIGHTS], self.delays, tails, self.loads.m
         )
         there = (homes == last).astype(float)
@@ -226,6 +229,25 @@ class PathBound:
             amounts[GATHER] = there
             amounts[FORWARD] -= there
         return float(seconds), Path(amounts, counts[3])
+
+
+def cheapest_layout(prices: Any, tables: Any) -> float:
+    """The least sum of prices [amount, chunk] times amounts [amount, first unit, unit behind the last] of a layout in
+    which every chunk has a unit."""
+    import numpy as np
+
+    count = prices.shape[1]
+    spare = tables.shape[1] - 1 - count
+    # Chunk j begins at unit j + a and ends before unit j + 1 + b, both from 0 to `spare`.
+    ends_before = np.tri(spare + 1, k=-1, dtype=bool)
+    best = np.full(spare + 1, np.inf)
+    best[0] = 0.0
+    for j in range(count):
+        costs = np.where(ends_before, np.inf, best[:, None])
+        for price, table in zip(prices[:, j], tables, strict=True):
+            costs += price * table[j : j + spare + 1, j + 1 : j + spare + 2]
+        best = costs.min(axis=0)
+    return float(best[spare])
 
 
 class _Program:

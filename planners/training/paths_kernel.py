@@ -1,4 +1,4 @@
-"""The longest path through the passes of a schedule, and the layout that costs least at given prices; for numba."""
+"""The longest path through the passes of a schedule; for numba."""
 
 from __future__ import annotations
 
@@ -74,25 +74,3 @@ def longest_path(
             counts[3, j - 1 if kind == 0 else j] += 1
         number = before[number]
     return free[last] + tails[last], last, counts
-
-
-def cheapest_layout(prices: Any, tables: Any) -> Any:
-    """The least sum of prices [amount, chunk] times amounts [amount, first unit, unit behind the last] of a layout in
-    which every chunk has a unit."""
-    amounts, count = prices.shape[0], prices.shape[1]
-    spare = tables.shape[1] - 1 - count
-    # Chunk j begins at unit j + a and ends before unit j + 1 + b, both from 0 to `spare`.
-    best = np.full(spare + 1, np.inf)
-    best[0] = 0.0
-    for j in range(count):
-        after = np.full(spare + 1, np.inf)
-        for a in range(spare + 1):
-            if best[a] == np.inf:
-                continue
-            for b in range(a, spare + 1):
-                cost = best[a]
-                for k in range(amounts):
-                    cost += prices[k, j] * tables[k, j + a, j + 1 + b]
-                after[b] = min(after[b], cost)
-        best = after
-    return best[spare]

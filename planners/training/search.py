@@ -32,7 +32,7 @@ from ...instances.training.scope import Scope, read_scope
 from . import ahead
 from .bounds import LoadBound, Loads, Shape
 from .cases import NONE, WHOLE, Case, Gamma, Modules
-from .inner import Best, solve
+from .inner import Best, is_long, solve
 from .judging import Judge
 from .paths import PathBound
 from .space import Space, configuration
@@ -220,7 +220,7 @@ class Search:
 
     def run(self) -> Report:
         """Search until the list is proven or time is over; `report` is then complete."""
-        ahead.begin()
+        ahead.begin(is_long(self.space.units, min(self.space.units, self.problem.devices)))
         self._begin()
         try:
             if self.by_thumb:

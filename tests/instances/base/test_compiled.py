@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,8 @@ from types import ModuleType
 
 import pytest
 
-from pipeplan.instances.base.compiled import compiled, is_kept, make_beside
+from pipeplan.instances.base import compiled as machine_code
+from pipeplan.instances.base.compiled import always_compiled, compiled, is_kept, make_beside
 
 NAME = "loops_for_a_test"
 
@@ -150,19 +152,49 @@ def test_threads_load_numba_one_after_the_other(monkeypatch: pytest.MonkeyPatch)
     assert inside == [0, 0, 0]
 
 
+MAKE = f"import {NAME}; from pipeplan.instances.base.compiled import make; make({NAME}, 'walk', 1)"
+
+
+def _with_all_paths() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
 def test_another_process_makes_code_that_this_one_waits_for(package: Path) -> None:
     """It is made for arguments of given types; who calls it meanwhile waits, and finds it on disk."""
-    script = f"import {NAME}; from pipeplan.instances.base.compiled import make; make({NAME}, 'walk', 1)"
-    command = [sys.executable, "-c", script]
-    paths = os.pathsep.join(sys.path)
     loops = _as_in_a_new_process()
     assert not is_kept(loops, "walk")
-    make_beside(command, {**os.environ, "PYTHONPATH": paths}, [(loops, "walk")])
+    make_beside([sys.executable, "-c", MAKE], _with_all_paths(), [(loops, "walk")])
     assert is_kept(loops, "walk"), "it is on its way"
     walk = compiled(loops, "walk")
     assert walk(5) == 20
     assert walk.__wrapped__.stats.cache_hits  # type: ignore[attr-defined]
     assert is_kept(loops, "walk")
+
+
+def test_the_plain_function_will_do_until_the_code_is_there(package: Path) -> None:
+    """Code is found as soon as it is on disk, while the process makes other code."""
+    loops = _as_in_a_new_process()
+    command = [sys.executable, "-c", f"input(); {MAKE}; input()"]
+    with subprocess.Popen(command, env=_with_all_paths(), stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        machine_code._makers[loops, "walk"] = process
+        assert compiled(loops, "walk", meanwhile=True) is loops.walk
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        walk = compiled(loops, "walk")
+        assert process.poll() is None
+        assert walk(5) == 20
+        assert walk.__wrapped__.stats.cache_hits  # type: ignore[attr-defined]
+
+
+def test_code_that_is_made_ahead_is_waited_for(package: Path) -> None:
+    """Even where the plain function would do, and where nobody calls it."""
+    loops = _as_in_a_new_process()
+    with always_compiled():
+        make_beside([sys.executable, "-c", MAKE], _with_all_paths(), [(loops, "walk"), (loops, "step")])
+        assert compiled(loops, "walk", meanwhile=True) is not loops.walk
+        process = machine_code._makers[loops, "step"]
+    assert process.poll() == 0
 
 
 def test_who_waits_for_a_process_that_fails_makes_the_code_itself(package: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from types import ModuleType
 
 import pytest
 
@@ -27,25 +28,47 @@ def searched() -> None:
     PathBound(LoadBound(search.loads(gamma), Judge(search.case(gamma), NONE))).seconds(math.inf, math.inf)
 
 
-@pytest.mark.parametrize("part", ahead.calls())
-def test_arguments_have_the_types_of_the_search(part: str) -> None:
+def test_arguments_have_the_types_of_the_search() -> None:
     import numba  # half a second, which the reading of all tests need not wait for
 
-    for unit, entry, like in ahead.calls()[part]:
+    for unit, entry, like in (ahead.own_call(), *ahead.calls()):
         made = machine_code.dispatcher(unit, entry).signatures
         assert made == [tuple(map(numba.typeof, like))], entry
 
 
 def test_nothing_is_begun_where_all_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ahead, "make_beside", lambda *asked: pytest.fail(f"{asked} was begun"))
-    ahead.begin()
+    ahead.begin(long_rows=False)
 
 
-@pytest.mark.parametrize("part", ahead.calls())
-def test_a_process_makes_what_is_not_there(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
+@pytest.mark.parametrize(
+    ("processors", "long_rows", "beside"),
+    [
+        (1, False, []),
+        (2, False, [["least_seconds", "longest_path", "plan_row"]]),
+        (2, True, [["least_seconds", "plan_row", "longest_path"]]),
+        (3, False, [["least_seconds", "plan_row"], ["longest_path"]]),
+        (16, False, [["least_seconds"], ["longest_path"], ["plan_row"]]),
+    ],
+)
+def test_processes_make_what_is_not_there(
+    processors: int, long_rows: bool, beside: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[list[str]] = []
+    made: list[str] = []
+
+    def make_beside(command: tuple[str, ...], environment: object, entries: list[tuple[ModuleType, str]]) -> None:
+        ahead.main(os.getppid(), [int(number) for number in command[3:]])
+        assert made == [entry for _, entry in entries]
+        begun.append(made.copy())
+        made.clear()
+
+    monkeypatch.setattr(os, "cpu_count", lambda: processors)
+    monkeypatch.setattr(ahead, "own_python", lambda *command: command)
     monkeypatch.setattr(ahead, "die_with_parent", lambda: None)
-    monkeypatch.setattr(ahead, "is_kept", lambda unit, entry: entry == "in_flight")
+    monkeypatch.setattr(ahead, "is_kept", lambda unit, entry: False)
     monkeypatch.setattr(ahead, "make", lambda unit, entry, *like: made.append(entry))
-    ahead.main(part, os.getppid())
-    assert made == [entry for _, entry, _ in ahead.calls()[part] if entry != "in_flight"]
+    monkeypatch.setattr(ahead, "make_beside", make_beside)
+    ahead.begin(long_rows)
+    assert begun == beside
+    assert made == (["climb"] if beside else []), "one processor makes all code where it is called"

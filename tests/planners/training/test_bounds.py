@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from pipeplan.instances.training.problem import TrainingProblem
+from pipeplan.planners.training import paths
 from pipeplan.planners.training.bounds import LoadBound
 from pipeplan.planners.training.cases import NONE, WHOLE, Gamma
 from pipeplan.planners.training.judging import Judge
@@ -131,3 +132,11 @@ def test_paths_know_what_chunks_cost_while_a_pipeline_fills() -> None:
                 without_memory.append(PathBound(load).seconds(1.0, math.inf))
     assert sum(nearer) > 0.7 * len(nearer)
     assert set(without_memory) == {math.inf}
+
+
+def test_plain_python_finds_the_same_paths_until_machine_code_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    paths.known_of.cache_clear()
+    compiled = list(compared(3))
+    paths.known_of.cache_clear()
+    monkeypatch.setattr(paths, "compiled", lambda unit, entry, **_: getattr(unit, entry))
+    assert list(compared(3)) == compiled

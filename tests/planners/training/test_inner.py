@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from pipeplan.planners.training import inner
 from pipeplan.planners.training.inner import Pipeline, Units, Word, intervals_of, solve
 
 WORST = 1e-9
@@ -163,6 +164,13 @@ def test_the_layout_and_words_of_an_answer_have_its_value_and_fit(seed: int) -> 
         own[4] + min(m, p - k) * own[3] <= pipeline.memory_bytes * (1 + WORST) for k, own in enumerate(stages)
     )
     assert abs(simulated(p, m, stages, pipeline.delays) - best.value) <= WORST * best.value
+
+
+def test_plain_python_answers_the_same_until_machine_code_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipelines = [random_pipeline(3000 + seed)[1] for seed in range(40)]
+    compiled = [solve(pipeline) for pipeline in pipelines]
+    monkeypatch.setattr(inner, "compiled", lambda unit, entry, **_: getattr(unit, entry))
+    assert [solve(pipeline) for pipeline in pipelines] == compiled
 
 
 @pytest.mark.parametrize("seed", range(60))

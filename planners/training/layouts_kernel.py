@@ -1,8 +1,4 @@
-"""Sums over intervals of units, in the subset of Python that numba compiles.
-
-Indices of `costs` and `plain`, the columns of a word and of no word: what is computed again with the word holds for
-the first `count` layers of a chunk (all of them where it is negative), no word for the others.
-"""
+"""Whole layouts under any order of passes: judged, and improved by moves of single units; for numba."""
 
 from __future__ import annotations
 
@@ -10,109 +6,28 @@ from typing import Any
 
 import numpy as np
 
-FORWARD, INPUTS, WEIGHTS, AGAIN, STASH, MOMENT, FOR_WEIGHTS = range(7)
 # What a chunk's sums are: forward, inputs with recomputation, weights, stash, fullest moment, stash for weights.
 SUMS = 6
 
 
-def interval_sums(costs: Any, plain: Any, timed: Any, kept: Any, count: int) -> Any:
-    """[sum, first, behind]: all that a chunk of these units takes and keeps."""
-    units = costs.shape[1]
-    found = np.zeros((SUMS, units + 1, units + 1))
-    for i in range(units):
-        forward = inputs = weights = stash = top = for_weights = 0.0
-        timed_layers = kept_layers = 0
-        for u in range(i, units):
-            forward += costs[FORWARD, u]
-            inputs += costs[INPUTS, u]
-            weights += costs[WEIGHTS, u]
-            if timed[u]:
-                if count < 0 or timed_layers < count:
-                    inputs += costs[AGAIN, u]
-                timed_layers += 1
-            held = costs
-            if kept[u]:
-                if count >= 0 and kept_layers >= count:
-                    held = plain
-                kept_layers += 1
-            top = max(top, stash + held[MOMENT, u])
-            stash += held[STASH, u]
-            for_weights += held[FOR_WEIGHTS, u]
-            found[0, i, u + 1] = forward
-            found[1, i, u + 1] = inputs
-            found[2, i, u + 1] = weights
-            found[3, i, u + 1] = stash
-            found[4, i, u + 1] = top
-            found[5, i, u + 1] = for_weights
-    return found
-
-
 def tail_seconds(
-    forward: float, backward: float, usual: float, experts: float, update: float, tail: Any, zero: int, share: float
-) -> float:
-    """After a rank's last pass: what is left of sums of gradients and gathers of weights, and the update."""
+    forward: Any, backward: Any, usual: Any, experts: Any, update: Any, tail: Any, zero: int, share: float
+) -> Any:
+    """After a rank's last pass: what is left of sums of gradients and gathers of weights, and the update.
+
+    For one rank, or for arrays of ranks: so there is no branch on what is sent.
+    """
+    there, also = usual > 0, experts > 0
+    reduce = (tail[0, 0] * usual + tail[0, 2]) * there + (tail[1, 0] * experts + tail[1, 2]) * also
+    gather = (tail[0, 1] * usual + tail[0, 2]) * there + (tail[1, 1] * experts + tail[1, 2]) * also
     seconds = update
-    reduce = gather = 0.0
-    for group in range(2):
-        size = usual if group == 0 else experts
-        if size > 0:
-            reduce += tail[group, 0] * size + tail[group, 2]
-            gather += tail[group, 1] * size + tail[group, 2]
     if zero <= 1:
         if zero == 0:
-            reduce *= 2
-        seconds += reduce - min(share * reduce, backward)
+            reduce = 2 * reduce
+        seconds = seconds + (reduce - np.minimum(share * reduce, backward))
     if zero == 1 or zero == 2:
-        seconds += gather - min(share * gather, forward)
+        seconds = seconds + (gather - np.minimum(share * gather, forward))
     return seconds
-
-
-def stage_tables(
-    sums: Any,
-    types: Any,
-    standing: Any,
-    gathered: Any,
-    masks: Any,
-    sent: Any,
-    update: Any,
-    tail: Any,
-    zero: int,
-    share: float,
-    tied: bool,
-    update_rates: Any,
-    received: float,
-    beside: float,
-) -> Any:
-    """Table of stages with one chunk: backward seconds, fixed bytes and tail seconds, [number, first unit, unit
-    behind the last]."""
-    units = types.shape[0]
-    found = np.zeros((3, units + 1, units + 1))
-    for i in range(units):
-        there = usual = experts = once = 0.0
-        bytes_standing = most = 0.0
-        mask = 0
-        for u in range(i, units):
-            mask |= types[u]
-            bytes_standing += standing[u]
-            most = max(most, gathered[u])
-            usual += sent[u, 0]
-            experts += sent[u, 1]
-            once += update[u]
-            there = usual
-            updated = once
-            if tied and i == 0 and u == units - 1:
-                there -= sent[u, 0]
-                updated -= sent[u, 0] * update_rates[0]
-            backward = sums[1, i, u + 1] + sums[2, i, u + 1]
-            fixed = bytes_standing + masks[mask] + most + beside + sums[4, i, u + 1] - sums[3, i, u + 1]
-            if i > 0:
-                fixed += received
-            found[0, i, u + 1] = backward
-            found[1, i, u + 1] = fixed
-            found[2, i, u + 1] = tail_seconds(
-                sums[0, i, u + 1], backward, there, experts, updated, tail, zero, share
-            )
-    return found
 
 
 def run_order(
