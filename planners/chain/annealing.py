@@ -21,6 +21,7 @@ STEPS, ROUNDS = 100_000, 4
 # Tasks of a usual chain: of longer ones a round has fewer steps, since each takes longer and no round can be
 # interrupted.
 USUAL_TASKS = 48
+LOOP = (anneal_kernel, "anneal")
 # Limit on products of sizes and times in the compiled loops, which count in 64 bits.
 MOST_AREA = 2**61
 # Increases of energy that are accepted now and then, at the beginning and at the end of a round.
@@ -39,7 +40,7 @@ class Annealer:
 
     def improve(self, plan: PatternPlan, ceiling: int) -> PatternPlan | None:
         """One round from the plan's allocation: a better plan, or None."""
-        loop = compiled(anneal_kernel, "anneal")
+        loop = compiled(*LOOP)
         state = self._state(plan.allocation)
         if not loop(self.tables, state, ceiling, self.steps, HOT, COLD):
             self.failed += 1
@@ -51,7 +52,7 @@ class Annealer:
 
     def load(self) -> None:
         """Load the loop, or compile it."""
-        compiled(anneal_kernel, "anneal")(self.tables, self._state([0] * self.chain.layers), 1, 0, HOT, COLD)
+        compiled(*LOOP)(self.tables, self._state([0] * self.chain.layers), 1, 0, HOT, COLD)
 
     def _plan(self, state: anneal_kernel.State, period: int) -> PatternPlan | None:
         """The state as a pattern of the true problem; None where the referee rejects it."""

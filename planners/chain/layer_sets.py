@@ -23,6 +23,11 @@ from ...instances.base.compiled import compiled
 from . import cover_kernel, window_kernel
 from .annealing import array, tables
 
+# What a walk calls.
+LOOPS = (
+    (window_kernel, "refuted"),
+    *((cover_kernel, entry) for entry in ("list_sets", "begin", "go_on")),
+)
 # A layer that is on a GPU of no set, and one that is on any GPU, as in `window_kernel`.
 UNKNOWN, OPEN = -1, -2
 

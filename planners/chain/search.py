@@ -16,16 +16,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from time import process_time
+from types import ModuleType
 
 from ...formulations.beaumont.fixed_allocation import Known
 from ...formulations.beaumont.integer_chain import IntegerChain
 from ...instances.base.clock import now
-from ...instances.base.compiled import repays_loading
+from ...instances.base.compiled import is_kept, repays_loading
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from .allocation import candidate, period_bound
-from .annealing import Annealer
-from .layer_sets import NODES_WHOLE, Facts, Partitions, facts_of, sets_of
+from .annealing import LOOP, Annealer
+from .layer_sets import LOOPS, NODES_WHOLE, Facts, Partitions, facts_of, sets_of
 from .schedule import Refuter, Schedule, best_schedule, longest_period
 from .solver import Solver
 
@@ -111,8 +112,9 @@ PATIENCE = 8
 LOWER_BY, RAISE_BY = 0.6, 1.5
 # Between which shares of the gap allocations are sought that are to give better patterns.
 IMPROVING_SHARES = (0.15, 0.9)
-# Seconds of processor time after which it is worth compiling or loading the loops of annealing, and those of walks.
-# Seconds of the clock would have them compiled for small problems wherever a machine is busy.
+# Seconds after which the loops of annealing, and those of walks, are loaded from disk; and of this process's processor,
+# after which they are compiled. Seconds of the clock would have them compiled for small problems wherever a machine is
+# busy; those of the processor, which the solvers' processes do not share, are far behind them.
 QUICK_S, BRIEF_S = 3.0, 1.0
 # After each of so many rounds in turn that found nothing, annealing rests for one more step between two rounds, ...
 ROUNDS_IN_TURN = 4
@@ -205,13 +207,18 @@ class Search:
 
     def _load_loops(self) -> None:
         """Load or compile loops once the search has taken long enough to repay that; the workers go on meanwhile."""
-        spent = process_time() - self.spent_before
-        if self.levels.facts is None and repays_loading(spent, BRIEF_S) and self.levels.suited:
+        if self.levels.facts is None and self.levels.suited and self._repays(BRIEF_S, LOOPS):
             self.levels.load(self.ceiling)
-        if self.annealer is None and repays_loading(spent, QUICK_S) and self.chain.memory is not None:
+        if self.annealer is None and self.chain.memory is not None and self._repays(QUICK_S, (LOOP,)):
             annealer = Annealer(self.problem, self.chain, self.solver.seed)
             annealer.load()
             self.annealer = annealer
+
+    def _repays(self, least_s: float, loops: Sequence[tuple[ModuleType, str]]) -> bool:
+        spent = process_time() - self.spent_before
+        return repays_loading(spent, least_s) or (
+            now() - self.started >= least_s and all(is_kept(*loop) for loop in loops)
+        )
 
     def done(self) -> bool:
         """Is nothing left to do on this grid?"""

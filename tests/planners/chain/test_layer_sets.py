@@ -276,3 +276,22 @@ def test_walks_prove_the_known_answers(known: KnownChain, monkeypatch: pytest.Mo
     assert outcome.plan is not None
     assert verify_pattern(known.problem, outcome.plan) == ()
     assert outcome.plan.period == pytest.approx(known.answers["general"], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("clock_s", "processor_s", "on_disk", "loaded"),
+    [(1.5, 0.1, True, True), (1.5, 0.1, False, False), (9.0, 1.1, False, True), (0.5, 0.1, True, False)],
+)
+def test_loops_on_disk_are_loaded_by_the_clock_and_others_made_by_the_processors_time(
+    clock_s: float, processor_s: float, on_disk: bool, loaded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Solvers run in other processes, whose time is not counted; small problems are done before loops are made."""
+    chain = integer_chain(small_chain(0), Fraction(1))
+    begun = search.Search(small_chain(0), chain, Solver(), 0, None, lambda plan, bound: None)
+    began_s, spent_s = begun.started, begun.spent_before
+    monkeypatch.setattr(search, "now", lambda: began_s + clock_s)
+    monkeypatch.setattr(search, "process_time", lambda: spent_s + processor_s)
+    monkeypatch.setattr(search, "is_kept", lambda unit, entry: on_disk)
+    begun._load_loops()
+    assert (begun.levels.facts is not None) == loaded
+    assert begun.annealer is None
