@@ -84,12 +84,12 @@ class Judge:
 
         case = self.case
         rows = [case.by_word[word] for word in (self.modules, NONE)]
-        columns = [
+        costs, plain = (
             np.stack([own.forward, own.inputs, own.weights, own.again, own.stash, own.moment, own.for_weights])
             for own in rows
-        ]
+        )
         count = -1 if self.count is None else self.count
-        return interval_sums(*columns, case.timed_layers, case.kept_layers, count)
+        return interval_sums(costs, plain, case.timed_layers, case.kept_layers, count)
 
     @cached_property
     def _facts(self) -> tuple[Any, ...]:
