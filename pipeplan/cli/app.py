@@ -156,7 +156,7 @@ def _tell_what_was_caught() -> None:
 
 
 def _say_compiling() -> None:
-    say_note("compiling once on this machine, 2 to 20 s outside every time limit; `plan warm-up` does it ahead.")
+    say_note("compiling once on this machine, some seconds outside every time limit; `plan warm-up` does it ahead.")
 
 
 def _forget_stdout() -> None:
