@@ -20,12 +20,13 @@ from pipeplan.planners.training.search import Search
 
 @pytest.fixture(scope="module", autouse=True)
 def searched() -> None:
-    """A search, and a bound that it needs for longer pipelines alone."""
-    search = Search(load_packaged("tiny-training"))
-    search.run()
-    rows = (gamma for row in range(len(search.space)) for gamma in search.space.gammas(row))
-    gamma = next(gamma for gamma in rows if gamma.degrees.pipeline > 1)
-    PathBound(LoadBound(search.loads(gamma), Judge(search.case(gamma), NONE))).seconds(math.inf, math.inf)
+    """A search, and a bound that it needs for longer pipelines alone, with machine code where plain Python would do."""
+    with machine_code.always_compiled():
+        search = Search(load_packaged("tiny-training"))
+        search.run()
+        rows = (gamma for row in range(len(search.space)) for gamma in search.space.gammas(row))
+        gamma = next(gamma for gamma in rows if gamma.degrees.pipeline > 1)
+        PathBound(LoadBound(search.loads(gamma), Judge(search.case(gamma), NONE))).seconds(math.inf, math.inf)
 
 
 def test_arguments_have_the_types_of_the_search() -> None:
