@@ -45,7 +45,7 @@ def compiled(unit: ModuleType, entry: str, *, meanwhile: bool = False) -> Callab
         return _compiled(unit, entry)
 
 
-# How often it is looked whether code is there.
+# Seconds between two looks at whether the code is there.
 LOOK_S = 0.01
 # Processes that make code which this one has not called yet.
 _makers: dict[tuple[ModuleType, str], subprocess.Popen[bytes]] = {}

@@ -21,6 +21,7 @@ STEPS, ROUNDS = 100_000, 4
 # Tasks of a usual chain: of longer ones a round has fewer steps, since each takes longer and no round can be
 # interrupted.
 USUAL_TASKS = 48
+# What a round calls.
 LOOP = (anneal_kernel, "anneal")
 # Limit on products of sizes and times in the compiled loops, which count in 64 bits.
 MOST_AREA = 2**61

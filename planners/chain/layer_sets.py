@@ -26,7 +26,9 @@ from .annealing import array, tables
 # What a walk calls.
 LOOPS = (
     (window_kernel, "refuted"),
-    *((cover_kernel, entry) for entry in ("list_sets", "begin", "go_on")),
+    (cover_kernel, "list_sets"),
+    (cover_kernel, "begin"),
+    (cover_kernel, "go_on"),
 )
 # A layer that is on a GPU of no set, and one that is on any GPU, as in `window_kernel`.
 UNKNOWN, OPEN = -1, -2

@@ -215,6 +215,7 @@ class Search:
             self.annealer = annealer
 
     def _repays(self, least_s: float, loops: Sequence[tuple[ModuleType, str]]) -> bool:
+        """Has the search taken so long that it is worth loading these loops, or making them?"""
         spent = process_time() - self.spent_before
         return repays_loading(spent, least_s) or (
             now() - self.started >= least_s and all(is_kept(*loop) for loop in loops)

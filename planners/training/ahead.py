@@ -21,24 +21,16 @@ from . import layouts_kernel, loads_kernel, paths_kernel, pipeline_kernel
 Call = tuple[ModuleType, str, tuple[Any, ...]]
 
 
-def own_call() -> Call:
-    """What the search makes itself."""
+def calls() -> tuple[Call, ...]:
+    """What the search makes itself, for layouts; and what other processes make, for loads, paths and rows."""
     import numpy as np
 
     f1, f2, f3 = (np.empty((0,) * axes) for axes in (1, 2, 3))
     i1, i2, i3 = (np.empty((0,) * axes, np.int64) for axes in (1, 2, 3))
     facts = (i1, f1, f1, f1, f2, f1, f2, 1, 1.0, True, f1, 1.0, 1.0)
-    return layouts_kernel, "climb", (i1, i3, i1, i2, f1, f3, 1, *facts, 1.0, 1, 1.0)
-
-
-def calls() -> tuple[Call, ...]:
-    """What other processes make: for loads, paths and rows."""
-    import numpy as np
-
-    f1, f2, f3 = (np.empty((0,) * axes) for axes in (1, 2, 3))
-    i1, i2, i3 = (np.empty((0,) * axes, np.int64) for axes in (1, 2, 3))
     loads = (2, i2, i2, 1, 1.0, 1.0, 1, f1, f1, f2, f1, f2, f2, f2, 1.0, 1.0, f1, 1.0, i1, 1, i2, i1, i2)
     return (
+        (layouts_kernel, "climb", (i1, i3, i1, i2, f1, f3, 1, *facts, 1.0, 1, 1.0)),
         (loads_kernel, "least_seconds", loads),
         (paths_kernel, "longest_path", (i3, i1, i2, f1, f1, f1, f1, f1, 1)),
         (pipeline_kernel, "plan_row", (1, 1, f2, f3, f3, f3, f2, f1, f1, 1.0, 1.0, 1.0, 1)),
@@ -50,14 +42,15 @@ def begin(long_rows: bool) -> None:
 
     A processor alone makes all of it where it is called.
     """
-    unit, entry, like = own_call()
-    order = (0, 2, 1) if long_rows else (0, 1, 2)
+    layouts, loads, paths, rows = range(4)
+    order = (loads, rows, paths) if long_rows else (loads, paths, rows)
     missing = [i for i in order if not is_kept(*calls()[i][:2])]
     processes = min(len(missing), (os.cpu_count() or 1) - 1)
     for first in range(processes):
         own = missing[first::processes]
         command = own_python("-m", __name__, str(os.getpid()), *map(str, own))
         make_beside(command, child_environment(), [calls()[i][:2] for i in own])
+    unit, entry, like = calls()[layouts]
     if processes and not is_kept(unit, entry):
         make(unit, entry, *like)
 

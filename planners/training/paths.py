@@ -42,7 +42,7 @@ from .judging import Judge, loop_of
 MOST_PASSES = 200_000
 # The most sorts of units that the linear program divides.
 MOST_GROUPS = 6
-# Plain Python walks through so many in a tenth of a second, where machine code is not there yet.
+# Plain Python finds a longest path through so many passes in a tenth of a second, where machine code is not there yet.
 BRIEF_PASSES = 10_000
 # The most linear programs that are solved for one bound.
 MOST_ROUNDS = 30

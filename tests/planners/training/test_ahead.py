@@ -32,7 +32,7 @@ def searched() -> None:
 def test_arguments_have_the_types_of_the_search() -> None:
     import numba  # half a second, which the reading of all tests need not wait for
 
-    for unit, entry, like in (ahead.own_call(), *ahead.calls()):
+    for unit, entry, like in ahead.calls():
         made = machine_code.dispatcher(unit, entry).signatures
         assert made == [tuple(map(numba.typeof, like))], entry
 
