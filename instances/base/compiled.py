@@ -207,8 +207,10 @@ def _twin(function: FunctionType, scope: dict[str, Any], version: str, called: b
 
 @cache
 def _kept_code() -> Any:
-    """Numba's cache of a function, to which files that cannot be read or written are as good as none: a process that was
-    ended, a full disk or a broken one must not stop all later ones."""
+    """Numba's cache of a function, to which files that cannot be read or written are as good as none.
+
+    A process that was ended, or a full disk, must not stop all later ones.
+    """
     from numba.core.caching import FunctionCache
 
     class KeptCode(FunctionCache):  # type: ignore[misc]
