@@ -211,9 +211,11 @@ def _kept_code() -> Any:
 
     A process that was ended, or a full disk, must not stop all later ones.
     """
-    from numba.core.caching import FunctionCache
+    from numba.core import caching
 
-    class KeptCode(FunctionCache):  # type: ignore[misc]
+    numbas: Any = caching.FunctionCache
+
+    class KeptCode(numbas):  # type: ignore[misc]
         def load_overload(self, sig: Any, target_context: Any) -> Any:
             try:
                 return super().load_overload(sig, target_context)
