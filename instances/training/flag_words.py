@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..base.errors import InputError, nearest, show
+from ..base.quantities import whole_number
 from .plan import LARGEST
 
 WHERE = "command line"
@@ -101,9 +102,10 @@ class Given:
             return None
         digits = text.removeprefix("-")
         negative = digits != text
-        if not (digits.isascii() and digits.isdecimal()) or len(digits) > 12:
+        number = whole_number(digits)
+        if number is None:
             raise self.wrong(name, f"is {show(text)}", "give a whole number")
-        value = -int(digits) if negative else int(digits)
+        value = -number if negative else number
         if not least <= value <= LARGEST * 1000:
             raise self.wrong(name, f"is {show(text)}", f"give a whole number from {least} on")
         return value
