@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping
@@ -18,6 +19,12 @@ MOST_CHARACTERS = 1_000_000
 PROGRAMS = (".py", ".sh")
 # What files write behind an option that is set, or is not.
 YES, NO = ("true", "yes", "1"), ("false", "no", "0")
+
+
+def is_path(text: str) -> bool:
+    """Is the text a file, or does it look like one? Words of a configuration have "=", and flags begin with dashes."""
+    looks_like_one = "=" not in text and "--" not in text and os.path.splitext(text)[1][1:].isalpha()
+    return looks_like_one or os.path.isfile(text)
 
 
 def words_of_options(text: str) -> dict[str, tuple[str, ...]]:

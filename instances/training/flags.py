@@ -6,13 +6,15 @@ configuration in our words; what these are checked for stands in `words`.
 
 from __future__ import annotations
 
+import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ..base.errors import InputError
 from ..base.json_file import parse_json, read_text
-from .flag_words import WHERE, Given, flattened, words_of_options
+from .flag_words import WHERE, Given, flattened, is_path, words_of_options
 from .flags_deepspeed import read_deepspeed
 from .flags_megatron import read_megatron
 from .flags_torchtitan import read_torchtitan
@@ -37,7 +39,8 @@ OF_DEEPSPEED = (
 )
 # Options that name a file with more of them.
 FILES = {"job.config-file": "torchtitan", "deepspeed-config": "deepspeed"}
-REMEDY = 'give a framework\'s flags, as in "--tensor-model-parallel-size 4", or the path of its .toml or .json file'
+REMEDY = 'give a framework\'s flags, as in "--tensor-model-parallel-size 4", or the path of a file with them'
+_COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +74,15 @@ def configuration_from_flags(problem: TrainingProblem, text: str) -> Read:
     problem : TrainingProblem
         What is trained on what; what the flags say of it is compared with it.
     text : str
-        Flags, the path of a torchtitan TOML or a DeepSpeed JSON file, or a DeepSpeed file's text.
+        Flags, the path of a file with flags, of a torchtitan TOML or a DeepSpeed JSON file, or a DeepSpeed file's text.
 
     Raises
     ------
     InputError
         A flag has a value that it cannot have, or the degrees do not go together: the message names the flag.
     """
-    framework, options = _options(text.strip())
-    return read_options(problem, framework, options, "--" if " --" in f" {text.strip()}" else "")
+    framework, options, prefix = _options(text.strip())
+    return read_options(problem, framework, options, prefix)
 
 
 def read_options(
@@ -106,18 +109,23 @@ def read_options(
     return Read(plan, framework, given.asked, aside, unknown, tuple(told))
 
 
-def _options(text: str) -> tuple[str, dict[str, tuple[str, ...]]]:
-    """The framework and the options of a command line or file; a file that the line names adds its options, and
-    the line's own go before them."""
+def _options(text: str) -> tuple[str, dict[str, tuple[str, ...]], str]:
+    """The framework and the options of a command line or file, and what messages put before their names."""
     if text.startswith("{"):
-        return "deepspeed", _json(text, WHERE)
-    if not text.startswith("--") and " --" not in text:
-        return _of_file(text)
+        return "deepspeed", _json(text, WHERE), ""
+    return _of_file(text) if is_path(text) else (*_of_line(text, None), "--")
+
+
+def _of_line(text: str, file: str | None) -> tuple[str, dict[str, tuple[str, ...]]]:
+    """The options of a command line; a file that it names adds its options, and the line's own go before them."""
     options = words_of_options(text)
+    if not options:
+        raise InputError(WHERE, "holds no flag", REMEDY, file)
     for name, framework in FILES.items():
         paths = options.get(name)
         if paths:
-            return framework, _of_file(paths[0])[1] | {key: words for key, words in options.items() if key != name}
+            more = {key: words for key, words in options.items() if key != name}
+            return framework, _of_file(paths[0])[1] | more
     if any(name.startswith(SECTIONS) for name in options):
         return "torchtitan", options
     if any(name in OF_DEEPSPEED for name in options):
@@ -125,13 +133,16 @@ def _options(text: str) -> tuple[str, dict[str, tuple[str, ...]]]:
     return "megatron", options
 
 
-def _of_file(path: str) -> tuple[str, dict[str, tuple[str, ...]]]:
-    if path.lower().endswith(".json"):
-        return "deepspeed", _json(read_text(path), path)
-    if not path.lower().endswith(".toml"):
-        raise InputError(WHERE, "holds no flag", REMEDY)
+def _of_file(path: str) -> tuple[str, dict[str, tuple[str, ...]], str]:
+    """The options of a JSON or TOML file, known by its ending or first character, or of a file with flags."""
+    text, ending = read_text(path), os.path.splitext(path)[1].lower()
+    first = _COMMENT.sub("", text).lstrip()[:1]
+    if ending == ".json" or (ending != ".toml" and first == "{"):
+        return "deepspeed", _json(text, path), ""
+    if ending != ".toml" and first != "[":
+        return *_of_line(_COMMENT.sub("", text), path), "--"
     try:
-        return "torchtitan", flattened(tomllib.loads(read_text(path)))
+        return "torchtitan", flattened(tomllib.loads(text)), ""
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError("content", f"is no TOML ({error})", "give a torchtitan file", path) from None
 

@@ -160,7 +160,18 @@ def test_what_is_written_can_be_verified_shown_exported_reported_and_solved_agai
 
 def test_the_page_has_the_list_what_was_judged_and_what_runs_changed(plan: Plan, tiny: str) -> None:
     Path("runs.csv").write_text("tensor,pipeline,seconds\n1,1,0.15\n2,1,0.2\n1,2,0.16\n")
-    words = ("--measured", "runs.csv", "--judge", "tensor=4", "--judge", "pipeline=4", "-o", "best.json", "--json")
+    words = (
+        "--measured",
+        "runs.csv",
+        "--judge",
+        "tensor=4",
+        "--judge",
+        "pipeline=4",
+        "--why-not",
+        "-o",
+        "best.json",
+    )
+    words = (*words, "--json")
     told = plan("configure", tiny, *SMALL, *words).json
     stored = json.loads(Path("best.json").read_text())
     assert [own["words"] for own in stored["choices"]["shortlist"]] == [own["words"] for own in told["shortlist"]]
@@ -173,6 +184,56 @@ def test_the_page_has_the_list_what_was_judged_and_what_runs_changed(plan: Plan,
     Path("best.json").write_text(json.dumps(stored))
     refused = plan("report", "best.json", "-o", "page.html")
     _is_one_sentence(refused, "choices.error is -1")
+
+
+def test_what_is_judged_alone_is_what_is_written(plan: Plan, tiny: str) -> None:
+    """Not the best configuration: the referee's ruling on the one that was named, and no claim on others."""
+    words = ("--judge", "tensor=4 micro-batch=2", "-o", "mine.json", "--problem-output", "problem.json", "--json")
+    told = plan("configure", tiny, *SMALL, *words).json
+    assert told["best"] is None
+    stored = pipeplan.load_result("mine.json")
+    assert words_of(stored.plan) == told["judged"][0]["words"]
+    assert (stored.objective, stored.verified) == (told["judged"][0]["seconds"], True)
+    assert (str(stored.found), stored.bound, stored.proof) == ("feasible", None, None)
+    assert plan("verify", "problem.json", "mine.json").code == 0
+    assert plan("report", "mine.json", "-o", "page.html").code == 0
+    again = plan("configure", tiny, *SMALL, "--judge", "mine.json", "--json").json["judged"][0]
+    assert again["words"] == told["judged"][0]["words"]
+
+
+def test_what_does_not_fit_is_written_as_rejected(plan: Plan, tiny: str) -> None:
+    words = ("--memory", "1GiB", "--judge", "tensor=1", "-o", "mine.json", "--problem-output", "problem.json")
+    assert plan("configure", tiny, *SMALL[:2], *SMALL[4:], *words).code == 1
+    stored = pipeplan.load_result("mine.json")
+    assert (str(stored.found), stored.verified, stored.objective) == ("rejected", False, None)
+    assert plan("verify", "problem.json", "mine.json").code == 3
+
+
+def test_several_judged_ones_are_not_written_into_one_file(plan: Plan, tiny: str) -> None:
+    said = plan("configure", tiny, *SMALL, "--judge", "tensor=2", "--judge", "tensor=4", "-o", "mine.json")
+    _is_one_sentence(said, "--why-not")
+    assert not Path("mine.json").exists()
+
+
+@pytest.mark.parametrize("name", ["launch", "job.conf"])
+@pytest.mark.parametrize("framework", ["megatron", "torchtitan", "deepspeed"])
+def test_every_exported_file_is_read_under_any_name(plan: Plan, tiny: str, framework: str, name: str) -> None:
+    own = (tiny, *SMALL, "--framework", framework)
+    words = plan("configure", *own, "--judge", "tensor=2 micro-batch=2", "-o", "mine.json", "--json").json
+    exported = plan("export", "mine.json", "--to", framework, "-o", name)
+    assert exported.code == 0, exported.err
+    text = Path(name).read_text("utf-8")
+    for content in (text, f"# a remark\n{text}") if framework != "deepspeed" else (text,):
+        Path(name).write_text(content, "utf-8")
+        (read,) = plan("configure", *own, "--judge", name, "--json").json["judged"]
+        assert read["words"] == words["judged"][0]["words"]
+
+
+def test_plans_of_other_kinds_are_no_configurations(plan: Plan, tiny: str) -> None:
+    Path("other.json").write_text(
+        '{"kind": "pattern", "period": 1, "allocation": [0], "starts": [0], "transfers": {}}'
+    )
+    _is_one_sentence(plan("configure", tiny, *SMALL, "--judge", "other.json"), "is of the kind pattern")
 
 
 def test_why_not_says_what_is_lost_by_part(plan: Plan, tiny: str) -> None:

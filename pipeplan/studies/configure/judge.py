@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...instances.base.errors import UsageError, show
+from ...instances.base.errors import InputError, UsageError, show
+from ...instances.base.json_file import read_json, read_text
+from ...instances.stored_results import load_plan
 from ...instances.training.fits import Fit
+from ...instances.training.flag_words import is_path
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.evaluate import ConfigurationEvaluation, evaluate_configuration
@@ -60,8 +63,11 @@ def judge(problem: TrainingProblem, text: str, memory_error: float) -> Judged:
 def read_configuration(problem: TrainingProblem, text: str) -> tuple[Configuration, str, tuple[str, ...]]:
     """The configuration in `text`, the framework by whose rules it runs, and notes on what was not understood.
 
-    `text` is words such as tensor=4, or a framework's flags or file.
+    `text` is words such as tensor=4, a framework's flags or a file with them, or the path of a result or plan of ours.
     """
+    stored = _stored(text.strip())
+    if stored is not None:
+        return stored, problem.framework, ()
     if looks_like_flags(text):
         from ...instances.training.flags import configuration_from_flags  # loads tables of flags
 
@@ -70,10 +76,22 @@ def read_configuration(problem: TrainingProblem, text: str) -> tuple[Configurati
     return configuration_from_words(problem, text), problem.framework, ()
 
 
+def _stored(path: str) -> Configuration | None:
+    """The configuration in a result or plan of ours; None where the text is no path, or that of another file."""
+    if not is_path(path) or not read_text(path).lstrip().startswith("{"):
+        return None
+    if not {"schema", "kind"} & read_json(path).keys():
+        return None
+    plan = load_plan(path)
+    if not isinstance(plan, Configuration):
+        raise InputError("plan", f"is of the kind {plan.kind}", "give a configuration of training", path)
+    return plan
+
+
 def looks_like_flags(text: str) -> bool:
     """Is the text a framework's flags or file, and not words such as tensor=4?"""
     stripped = text.strip()
-    return stripped.startswith(("--", "{")) or " --" in stripped or stripped.lower().endswith((".toml", ".json"))
+    return stripped.startswith(("--", "{")) or " --" in stripped or is_path(stripped)
 
 
 def refuse_faults(problem: TrainingProblem, plan: Configuration, text: str) -> None:

@@ -315,7 +315,8 @@ def test_flags_of_another_framework_say_so() -> None:
             "tok_embeddings, layers.0 to layers.79, norm and output.",
         ),
         ('{"zero_optimization": {"stage": 4}}', "zero_optimization.stage is 4; give a stage from 0 to 3."),
-        ("nothing.yaml", "command line holds no flag; give a framework's flags, as in "),
+        ("nothing.yaml", "nothing.yaml: file does not exist; check the path."),
+        ("", "command line holds no flag; give a framework's flags, as in "),
     ],
 )
 def test_mistakes_are_one_sentence_with_the_flag(text: str, sentence: str) -> None:
