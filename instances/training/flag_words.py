@@ -80,9 +80,12 @@ class Given:
     asked: dict[str, str] = field(default_factory=dict)
     """Options that were asked for and are there, with their words."""
     prefix: str = "--"
+    seen: set[str] = field(default_factory=set)
+    """Options that were asked for, there or not."""
 
     def words(self, name: str) -> tuple[str, ...] | None:
         """All words after the option; None where it is absent."""
+        self.seen.add(name)
         words = self.options.get(name)
         if words is not None:
             self.asked[name] = " ".join(words)

@@ -20,7 +20,7 @@ from .flags_megatron import read_megatron
 from .flags_torchtitan import read_torchtitan
 from .plan import Configuration
 from .problem import TrainingProblem
-from .said import Said
+from .said import Said, meant, tell_effects
 from .words import configuration_from_words
 
 READERS: Mapping[str, Callable[[TrainingProblem, Given], Said]] = {
@@ -53,16 +53,23 @@ class Read:
     understood: Mapping[str, str]
     """Options that decide something, with their words."""
     aside: tuple[str, ...]
-    """Names of options that are known to say nothing of a configuration: data, logs, learning rates."""
+    """Names of options that change neither memory nor time: data, logs, learning rates."""
     unknown: tuple[str, ...]
     """Names of options that were not understood."""
+    meant: Mapping[str, str]
+    """By names of these, the options that somebody may have meant."""
     told: tuple[str, ...] = ()
-    """Whole sentences: what contradicts the problem, what was assumed, what has no words here."""
+    """Whole sentences: what contradicts the problem, what was assumed, what is not modelled."""
+    hidden_share: float = 1.0
+    """Share that the options hide of the data-parallel communication that is usually hidden."""
+    why_not_hidden: str | None = None
+    """What keeps the rest from being hidden: a sentence without its end."""
 
     @property
     def notes(self) -> tuple[str, ...]:
         """All that the user should know, in sentences."""
-        missed = f"Not understood: {', '.join(self.unknown)}."
+        names = [name + (f" (perhaps {self.meant[name]})" if name in self.meant else "") for name in self.unknown]
+        missed = f"Not understood: {', '.join(names)}."
         return (*self.told, missed) if self.unknown else self.told
 
 
@@ -92,6 +99,7 @@ def read_options(
     given = Given(options, prefix=prefix)
     target = problem.replace(framework=framework)
     said = READERS[framework](target, given)
+    tell_effects(said, given)
     told = list(said.told)
     if framework != problem.framework:
         told.insert(
@@ -104,9 +112,19 @@ def read_options(
         names = {f"configuration: {key}": given.shown(name) for key, name in said.names.items()}
         raise InputError(names.get(error.field, error.field), error.problem, error.remedy) from None
     left = given.left()
-    aside = tuple(name for name in left if said.is_aside(name))
-    unknown = tuple(given.shown(name) for name in left if name not in aside)
-    return Read(plan, framework, given.asked, aside, unknown, tuple(told))
+    aside = tuple(name for name in left if said.is_harmless(name))
+    unknown = [name for name in left if name not in aside]
+    return Read(
+        plan,
+        framework,
+        given.asked,
+        aside,
+        tuple(map(given.shown, unknown)),
+        meant(given, unknown),
+        tuple(told),
+        said.hidden_share,
+        said.why_not_hidden,
+    )
 
 
 def _options(text: str) -> tuple[str, dict[str, tuple[str, ...]], str]:
