@@ -425,8 +425,8 @@ DEEPSPEED = {
     **_all(
         "memory and time",
         {
-            f"{_ZERO}.offload-optimizer.device": _OFFLOADED,
-            f"{_ZERO}.offload-param.device": _OFFLOADED,
+            f"{_ZERO}.offload-optimizer.device": (_OFFLOADED, "none"),
+            f"{_ZERO}.offload-param.device": (_OFFLOADED, "none"),
             f"{_ZERO}.zero-hpz-partition-size": ("a second copy of the weights", "1"),
             f"{_ZERO}.zero-quantized-weights": "quantized gathers of weights",
             f"{_ZERO}.zero-quantized-gradients": "quantized sums of gradients",

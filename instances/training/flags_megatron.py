@@ -317,7 +317,10 @@ def compare_model(said: Said, given: Given, problem: TrainingProblem, tensor: in
         said.tell(f"--normalization is {norm}, and the norm of the problem's model is {model.norm}.")
     positions = given.text("position-embedding-type")
     if positions is not None and (positions == "learned_absolute") != (model.positions > 0):
-        said.tell("Learned positions are on one side alone: in the flags or in the problem's model.")
+        said.tell(
+            f"Learned positions (--position-embedding-type {positions}) are on one side alone: in the flags or in the "
+            "problem's model."
+        )
     for name in ("disable-bias-linear", "num-query-groups", "max-position-embeddings"):
         given.words(name)
 

@@ -65,7 +65,7 @@ def tell_effects(said: Said, given: Given) -> None:
     for name in given.left():
         effect = said.effects.get(name)
         words = () if effect is None else given.words(name) or ()
-        if effect is not None and (not words or words[0] not in (*effect.usual, *NO, "none")):
+        if effect is not None and (not words or words[0] not in (*effect.usual, *NO)):
             shown = " ".join((given.shown(name), *words))
             changing[effect.changes].append(f"{shown[:MOST_SHOWN]} ({effect.what})")
     for sort, options in changing.items():

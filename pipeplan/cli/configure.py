@@ -226,10 +226,6 @@ def command(
         from ..planners.training.measured import save_fit
 
         save_fit(runs["fit_output"], problem, fit)
-    if problem_output is not None:
-        from ..instances.files import save
-
-        save(problem, problem_output)
     from ..studies.configure.answer import Answer
     from ..studies.configure.judge import judge as judge_one
 
@@ -240,6 +236,10 @@ def command(
             f"-o writes one configuration, and {len(judged)} are judged; give one --judge, or --why-not, which finds "
             "and writes the best one."
         )
+    if problem_output is not None:
+        from ..instances.files import save
+
+        save(problem if wanted or len(judged) > 1 else judged[0].problem, problem_output)
     begun = now()
     report = _search(problem, asked, limits, progress) if wanted else None
     unmeasured = _search(problem_before, asked_before, limits, progress) if fit is not None and wanted else None

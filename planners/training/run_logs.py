@@ -51,6 +51,7 @@ READ_FROM_LOG = (
     *("recompute-granularity", "recompute-method", "recompute-num-layers", "recompute-modules"),
     *("use-megatron-fsdp", "data-parallel-sharding-strategy", "cpu-offloading", "num-layers", "hidden-size"),
     *("num-attention-heads", "sequence-parallel", "bf16", "fp16", "fp8-format", "num-experts"),
+    *("cross-entropy-loss-fusion", "attention-dropout", "hidden-dropout"),
     *("untie-embeddings-and-output-weights", "swiglu", "multi-latent-attention", "mtp-num-layers"),
 )
 # torchtitan's option for each dimension of its device mesh.

@@ -14,12 +14,14 @@ import jsonschema
 import pytest
 
 import pipeplan
+from pipeplan.instances.files import problem_from_json
 from pipeplan.instances.schemas import read_schema
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.known_models import MODELS
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.words import configuration_from_words, words_of
+from pipeplan.studies.configure.choices import stored_answer
 
 Plan = Callable[..., Any]
 LLAMA = ("llama-3-8b", "--devices", "16xh100-80gb", "--sequence", 8192, "--batch", 64)
@@ -199,6 +201,49 @@ def test_what_is_judged_alone_is_what_is_written(plan: Plan, tiny: str) -> None:
     assert plan("report", "mine.json", "-o", "page.html").code == 0
     again = plan("configure", tiny, *SMALL, "--judge", "mine.json", "--json").json["judged"][0]
     assert again["words"] == told["judged"][0]["words"]
+
+
+OVERLAP = "--overlap-grad-reduce --overlap-param-gather"
+
+
+def test_seconds_are_those_of_the_flags(plan: Plan, tiny: str) -> None:
+    """Megatron hides data-parallel communication with two flags, and DeepSpeed with an entry; what their absence costs
+    is told."""
+
+    def judged(flags: str, *more: str) -> Any:
+        return plan("configure", tiny, *SMALL, "--judge", flags, *more, "--json").json["judged"][0]
+
+    flags = "--use-distributed-optimizer --bf16 "
+    with_both, bare = judged(flags + OVERLAP), judged(flags)
+    assert with_both["seconds"] == judged("data=4")["seconds"] < bare["seconds"]
+    assert not any("hides no" in note for note in with_both["notes"])
+    (note,) = [note for note in bare["notes"] if "hides no" in note]
+    assert f"takes {bare['seconds']:.4g} s, and {with_both['seconds']:.4g} s with 80% hidden" in note
+    half = judged(f"{flags} --overlap-grad-reduce")
+    assert with_both["seconds"] < half["seconds"] < bare["seconds"]
+    refused = plan("configure", tiny, *SMALL, "--judge", flags + "--overlap-param-gather")
+    _is_one_sentence(refused, "without --overlap-grad-reduce")
+    for text, hidden in (("true", True), ("false", False)):
+        speed = f'{{"zero_optimization": {{"stage": 2, "overlap_comm": {text}}}, "bf16": {{"enabled": true}}}}'
+        notes = judged(speed)["notes"]
+        assert any("hides no gathers of weights" in note for note in notes) == hidden
+        assert any("hides no sums of gradients" in note for note in notes) != hidden
+
+
+def test_files_keep_what_flags_hide(plan: Plan, tiny: str) -> None:
+    flags = "--use-distributed-optimizer --bf16"
+    alone = ("--judge", flags, "-o", "mine.json", "--problem-output", "problem.json", "--json")
+    bare = plan("configure", tiny, *SMALL, *alone).json["judged"][0]
+    assert pipeplan.load_result("mine.json").objective == bare["seconds"]
+    assert plan("verify", "problem.json", "mine.json").code == 0
+    narrow = ("--fix", "data=4", "--why-not", "-o", "best.json")
+    assert plan("configure", tiny, *SMALL, "--judge", flags, *narrow).code == 0
+    stored = pipeplan.load_result("best.json")
+    problem = problem_from_json(stored.problem["whole"])
+    assert isinstance(problem, TrainingProblem)
+    answer = stored_answer(problem, stored)
+    assert answer is not None
+    assert answer.judged[0].evaluation.timing.seconds == bare["seconds"]
 
 
 def test_what_does_not_fit_is_written_as_rejected(plan: Plan, tiny: str) -> None:

@@ -10,13 +10,18 @@ from problems.command_lines import LINES, Line
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.training.build import problem_of
-from pipeplan.instances.training.flags import Read, configuration_from_flags
+from pipeplan.instances.training.flag_effects import DEEPSPEED, MEGATRON, TORCHTITAN
+from pipeplan.instances.training.flag_words import Given
+from pipeplan.instances.training.flags import READERS, Read, configuration_from_flags
 from pipeplan.instances.training.plan import Configuration
 from pipeplan.instances.training.problem import TrainingProblem
+from pipeplan.instances.training.said import tell_effects
 from pipeplan.instances.training.words import configuration_from_words
 
 LLAMA = problem_of("llama-3-70b", "64xh100-80gb", batch=256, sequence=8192)
 OURS = "--bf16 --cross-entropy-loss-fusion --attention-dropout 0 --hidden-dropout 0.0 "
+# Names of Megatron's table by which Megatron-DeepSpeed means what DeepSpeed's reader asks for.
+ASKED_BY_DEEPSPEED = ("checkpoint-activations", "model-parallel-size")
 QUIET = f"--use-distributed-optimizer --sequence-parallel {OURS}"
 
 
@@ -148,6 +153,83 @@ def test_what_contradicts_or_has_no_words_is_a_sentence(flags: str, sentence: st
 def test_no_sequence_parallelism() -> None:
     notes = read(f"{OURS} --tensor-model-parallel-size 8 --use-distributed-optimizer").notes
     assert notes == ("Without --sequence-parallel here, and the problem is one with sequence parallelism.",)
+
+
+# ---- what options change that is not modelled ------------------------------------------------------------
+
+# What changes bytes, seconds or the model, and was put aside without a word.
+SILENT = (
+    *("--optimizer sgd", "--optimizer muon", "--use-precision-aware-optimizer", "--exp-avg-dtype fp8"),
+    *("--exp-avg-sq-dtype bf16", "--main-grads-dtype bf16", "--main-params-dtype fp16", "--grad-reduce-in-bf16"),
+    *("--no-gradient-accumulation-fusion", "--fp32-residual-connection", "--fp8-recipe mxfp8"),
+    *("--no-overlap-p2p-communication", "--tp-comm-overlap", "--disable-tp-comm-split-ag", "--delay-wgrad-compute"),
+    *("--data-parallel-sharding-strategy optim", "--transformer-impl local", "--no-masked-softmax-fusion"),
+    *("--add-qkv-bias", "--qk-layernorm", "--kv-channels 256", "--window-size 128,0", "--squared-relu"),
+    *("--normalization LayerNorm", "--position-embedding-type learned_absolute", "--softmax-type learnable"),
+    *("--make-vocab-size-divisible-by 128000", "--cp-comm-type a2a", "--defer-embedding-wgrad-compute"),
+    *("--microbatch-group-size-per-virtual-pipeline-stage 4", "--overlap-moe-expert-parallel-comm"),
+    *("--ddp-bucket-size 40000000000", "--ddp-num-buckets 1", "--nccl-ub", "--no-bias-swiglu-fusion"),
+    *("--no-bias-gelu-fusion", "--first-last-layers-bf16", "--use-ring-exchange-p2p", "--moe-router-dtype fp32"),
+    *("--hybrid-override-pattern M-M*", "--multi-latent-attention", "--padded-vocab-size 200000"),
+    *("--moe-router-load-balancing-type none", "--moe-router-padding-for-fp8", "--moe-apply-probs-on-input"),
+)
+
+
+@pytest.mark.parametrize("flag", SILENT)
+def test_no_flag_that_changes_something_is_silent(flag: str) -> None:
+    found = read(f"{QUIET} {flag}")
+    (note,) = found.notes
+    assert flag.split()[0] in note
+    assert not found.unknown
+
+
+@pytest.mark.parametrize("framework", ["megatron", "torchtitan", "deepspeed"])
+def test_every_effect_is_told_and_nothing_stands_twice(framework: str) -> None:
+    """A name in the table that a reader asks for would never be told."""
+    problem = LLAMA.replace(framework=framework)
+    effects = {"megatron": MEGATRON, "torchtitan": TORCHTITAN, "deepspeed": DEEPSPEED}[framework]
+    given = Given({name: ("unusual",) for name in effects if name not in ASKED_BY_DEEPSPEED})
+    said = READERS[framework](problem, given)
+    assert not given.asked
+    tell_effects(said, given)
+    text = " ".join(said.told)
+    assert [name for name in given.options if f"{given.shown(name)} unusual ("[:80] not in text] == []
+    assert not given.left()
+
+
+def test_usual_values_change_nothing() -> None:
+    usual = {name: effect.usual for name, effect in MEGATRON.items() if effect.usual}
+    assert len(usual) > 20
+    for name, values in usual.items():
+        for value in values:
+            assert read(f"{QUIET} --{name} {value}").notes == (), (name, value)
+
+
+def test_layers_with_experts_are_compared() -> None:
+    problem = problem_of("deepseek-v3", "64xh100-80gb", batch=256, sequence=4096)
+    asked = "--expert-tensor-parallel-size 1 --moe-layer-freq "
+    assert read(QUIET + asked + "'([0]*3+[1]*58)'", problem).notes == ()
+    for pattern in ("'([0]*4+[1]*57)'", "2", "'[1'", "'[1]*99999999999999'"):
+        assert "--moe-layer-freq" in read(QUIET + asked + pattern, problem).notes[0]
+
+
+def test_a_strategy_of_sharding_counts_with_its_flag_alone() -> None:
+    for name in ("use-megatron-fsdp", "use-custom-fsdp"):
+        found = read(f"{QUIET} --{name} --data-parallel-sharding-strategy optim")
+        assert found.configuration.zero == 1
+        assert found.notes == (
+            f"With --{name}, --data-parallel-sharding-strategy optim decides what is divided (zero=1).",
+        )
+    alone = read(f"{QUIET} --data-parallel-sharding-strategy optim_grads")
+    assert alone.configuration.zero == 1
+    assert "counts only with --use-megatron-fsdp" in alone.notes[0]
+
+
+def test_absent_flags_that_mean_something_else_in_megatron() -> None:
+    (precision, others) = read("--use-distributed-optimizer").notes
+    assert precision == "Without --bf16 and --fp16 Megatron trains in fp32; memory and time here are of bf16."
+    assert "--cross-entropy-loss-fusion" in others
+    assert "dropout" in others
 
 
 # ---- torchtitan ----------------------------------------------------------------------------------------
