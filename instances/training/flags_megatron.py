@@ -43,6 +43,7 @@ _LISTED = re.compile(r"\[([0-9, ]+)\](?:\*([0-9]+))?")
 BACKENDS = {"flash": True, "fused": True, "unfused": False, "local": False, "auto": None}
 
 GRADIENTS, WEIGHTS = "overlap-grad-reduce", "overlap-param-gather"
+DISPATCHER = "moe-token-dispatcher-type"
 FUSED_LOSS, DROPOUTS = "cross-entropy-loss-fusion", ("attention-dropout", "hidden-dropout")
 
 
@@ -127,6 +128,8 @@ def _absent(said: Said, given: Given, problem: TrainingProblem) -> None:
         absent.append(f"--{FUSED_LOSS} the loss is not fused")
     if not problem.dropout and None in [given.text(name) for name in DROPOUTS]:
         absent.append(" and ".join(f"--{name} 0" for name in DROPOUTS) + " there is dropout")
+    if said.words["expert"] != "1" and DISPATCHER not in given.options:
+        absent.append(f"--{DISPATCHER} alltoall tokens are gathered for the experts")
     if absent:
         said.tell(f"In Megatron without {', and without '.join(absent)}; the problem says otherwise.")
 
@@ -388,7 +391,8 @@ def _compare_attention(said: Said, given: Given, attention: Attention, described
     bias = given.flag("add-qkv-bias") or (described and not given.flag("disable-bias-linear"))
     if bias != attention.bias and (described or bias):
         said.tell(
-            "Biases of queries, keys and values are on one side alone: in the flags or in the problem's model."
+            "Biases of queries, keys and values (--add-qkv-bias, or no --disable-bias-linear) are on one side alone: "
+            "in the flags or in the problem's model."
         )
     if not attention.latent:  # whose size of a head and norms are stated otherwise
         compare(said, given, "kv-channels", attention.head_size, "the size of a head")

@@ -288,7 +288,7 @@ LINES = (
         told=(
             "Without --use-distributed-optimizer",
             "The matrix of attention is kept",
-            "Biases of queries, keys and values are on one side alone",
+            "Biases of queries, keys and values (--add-qkv-bias, or no --disable-bias-linear) are on one side alone",
             "In Megatron without --cross-entropy-loss-fusion the loss is not fused, and without --attention-dropout 0",
             TIMES_WITHOUT,
             NOT_MODELLED,

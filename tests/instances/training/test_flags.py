@@ -143,6 +143,10 @@ def test_shards_of_megatrons_own_fsdp() -> None:
             "the host's memory).",
         ),
         ("--frobnicate 7", "Not understood: --frobnicate."),
+        (
+            "--tensor-parallel-size 7",
+            "Not understood: --tensor-parallel-size (perhaps --tensor-model-parallel-size).",
+        ),
         ("--microbatches 7", "Not understood: --microbatches (perhaps --micro-batch-size)."),
     ],
 )
@@ -230,6 +234,9 @@ def test_absent_flags_that_mean_something_else_in_megatron() -> None:
     assert precision == "Without --bf16 and --fp16 Megatron trains in fp32; memory and time here are of bf16."
     assert "--cross-entropy-loss-fusion" in others
     assert "dropout" in others
+    problem = problem_of("mixtral-8x7b", "64xh100-80gb", batch=256, sequence=4096)
+    (dispatcher,) = read(f"{QUIET} --expert-model-parallel-size 4", problem).notes
+    assert dispatcher.startswith("In Megatron without --moe-token-dispatcher-type alltoall tokens are gathered")
 
 
 # ---- torchtitan ----------------------------------------------------------------------------------------
