@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -149,10 +149,6 @@ class Given:
     def left(self) -> tuple[str, ...]:
         """Options that nobody asked for."""
         return tuple(name for name in self.options if name not in self.asked)
-
-    def named(self, names: Iterable[str]) -> str:
-        """Names of options with commas between them, each as its program spells it."""
-        return ", ".join(map(self.shown, names))
 
     def shown(self, name: str) -> str:
         """The option as its program spells it: files, and options with sections, have underscores."""

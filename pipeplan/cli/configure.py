@@ -146,7 +146,8 @@ _Judge = Annotated[
     typer.Option(
         "--judge",
         metavar="WORDS",
-        help='Memory and time of one configuration: "tensor=4 pipeline=2", or a framework\'s flags; repeatable.',
+        help='Memory and time of one configuration: "tensor=4 pipeline=2", or flags or a file of a framework; '
+        "repeatable.",
     ),
 ]
 _WhyNot = Annotated[
