@@ -5,6 +5,7 @@ A *family* is one such choice without the number of chunks on a rank and without
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -318,7 +319,8 @@ class Space:
 
 
 def divisors(number: int) -> list[int]:
-    return [i for i in range(1, number + 1) if number % i == 0]
+    small = [i for i in range(1, math.isqrt(number) + 1) if number % i == 0]
+    return small + [number // i for i in reversed(small) if i * i < number]
 
 
 def configuration(gamma: Gamma, layout: tuple[int, ...], recompute: Any = NOTHING) -> Configuration:
