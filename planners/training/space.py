@@ -5,7 +5,6 @@ A *family* is one such choice without the number of chunks on a rank and without
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from ...instances.training.plan import (
     DIVIDED,
+    LARGEST,
     NOTHING,
     V_SHAPES,
     Configuration,
     Degrees,
     Recompute,
+    divisors,
     read_recompute,
 )
 from ...instances.training.problem import TrainingProblem
@@ -95,7 +96,8 @@ class Space:
                         or not self._takes(tensor=t, context=c, pipeline=p, data=d)
                     ):
                         continue
-                    sizes = [b for b in divisors(problem.batch // d) if self.scope.takes("micro-batch", b)]
+                    sizes = [b for b in divisors(problem.batch // d) if b <= LARGEST]
+                    sizes = [b for b in sizes if self.scope.takes("micro-batch", b)]
                     if measured_layers:
                         sizes = [b for b in sizes if self._is_measured(t, b)]
                     for e, s in self._experts(t, c, p, d):
@@ -316,11 +318,6 @@ class Space:
         return seconds / self.columns["pipeline"], np.zeros(
             len(self)
         ) + WORKSPACE_BYTES + self.problem.reserve_bytes
-
-
-def divisors(number: int) -> list[int]:
-    small = [i for i in range(1, math.isqrt(number) + 1) if number % i == 0]
-    return small + [number // i for i in reversed(small) if i * i < number]
 
 
 def configuration(gamma: Gamma, layout: tuple[int, ...], recompute: Any = NOTHING) -> Configuration:
