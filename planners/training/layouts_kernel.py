@@ -135,7 +135,7 @@ def fullest(order: Any, chunks: Any, rank: int, stash: Any, top: Any, for_weight
             live -= stash[j]
             if kind == 2:
                 live += for_weights[j]
-    return most
+    return float(most)
 
 
 def judge(
