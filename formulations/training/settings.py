@@ -15,11 +15,13 @@ from ...instances.training.model import Model
 from ...instances.training.plan import (
     DIVIDED,
     FULL,
+    LARGEST,
     MODULES,
     NOTHING,
     Configuration,
     Degrees,
     Recompute,
+    divisors,
     read_recompute,
 )
 from ...instances.training.problem import TrainingProblem
@@ -64,7 +66,8 @@ def settings_of(problem: TrainingProblem, scope: Scope) -> Iterator[Setting]:
 
 def _all(problem: TrainingProblem, scope: Scope) -> Iterator[Setting]:
     for degrees in _degrees(problem, scope):
-        sizes = [b for b in _divisors(problem.batch // degrees.data) if scope.takes("micro-batch", b)]
+        sizes = [b for b in divisors(problem.batch // degrees.data) if b <= LARGEST]
+        sizes = [b for b in sizes if scope.takes("micro-batch", b)]
         zeros = [zero for zero in problem.rules.states if scope.takes("zero", zero)]
         schedules = [name for name in problem.rules.schedules if scope.takes("schedule", name)]
         for b, zero, schedule in itertools.product(sizes, zeros, schedules):
@@ -73,12 +76,12 @@ def _all(problem: TrainingProblem, scope: Scope) -> Iterator[Setting]:
 
 def _degrees(problem: TrainingProblem, scope: Scope) -> Iterator[Degrees]:
     devices, units = problem.devices, len(problem.model.units)
-    for t, c, p in itertools.product(_divisors(devices), repeat=3):
+    for t, c, p in itertools.product(divisors(devices), repeat=3):
         d, rest = divmod(devices, t * c * p)
         if rest or p > units or problem.batch % d:
             continue
         ranks = t * c * d if problem.model.experts is not None else 1
-        pairs = [(e, s) for e in _divisors(ranks) for s in _divisors(ranks // e)]
+        pairs = [(e, s) for e in divisors(ranks) for s in divisors(ranks // e)]
         for (e, s), v in itertools.product(pairs, range(1, units // p + 1)):
             degrees = Degrees(t, c, p, v, d, e, s)
             if scope.takes_degrees(degrees):
@@ -88,10 +91,6 @@ def _degrees(problem: TrainingProblem, scope: Scope) -> Iterator[Degrees]:
 def _some_layout(problem: TrainingProblem, setting: Setting) -> tuple[int, ...]:
     chunks = setting.degrees.chunks
     return (len(problem.model.units) - chunks + 1, *[1] * (chunks - 1))
-
-
-def _divisors(number: int) -> list[int]:
-    return [i for i in range(1, number + 1) if number % i == 0]
 
 
 # ---- what is computed again ------------------------------------------------------------------------------

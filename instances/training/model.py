@@ -18,7 +18,8 @@ NORMS: tuple[Norm, ...] = get_args(Norm)
 
 # The largest size of any one part of a model; a larger one is a mistake.
 MOST = 10**9
-MOST_LAYERS = 10_000
+# Searches have tables with a row and a column for each layer.
+MOST_LAYERS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +245,10 @@ def _check_feed_forward(model: Model) -> None:
 
 
 def _check_own(model: Model) -> None:
+    if len(model.own) > MOST_LAYERS:
+        raise InputError(
+            "model.own", f"has {len(model.own)} layers", f"give at most {MOST_LAYERS}, each for several"
+        )
     for i, layer in enumerate(model.own):
         where = f"model.own[{i}]"
         check_text(f"{where}.name", layer.name, 200)

@@ -6,6 +6,7 @@ r, r + pipeline, ... in the order of the loop; in a V it holds r and 2 pipeline 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
@@ -189,3 +190,9 @@ def _layout(where: str, value: object) -> tuple[int, ...]:
 
 def _recomputes(where: str, value: object) -> tuple[Recompute, ...]:
     return tuple(read_recompute(f"{where}[{i}]", word) for i, word in enumerate(as_list(where, value)))
+
+
+def divisors(number: int) -> list[int]:
+    """All degrees and sizes that divide a number, in pairs: there are batches of millions."""
+    small = [i for i in range(1, math.isqrt(number) + 1) if number % i == 0]
+    return small + [number // i for i in reversed(small) if i * i < number]

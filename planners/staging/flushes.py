@@ -8,7 +8,6 @@ is divided first, until it is no better than the best plan.
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from typing import NamedTuple
 from ...instances.base.errors import UsageError
 from ...instances.registry import evaluation_of
 from ...instances.staging.problem import StagingProblem
+from ..open_items import OpenItems
 from .search import NEAR, STRICT, Found, Planned
 
 # From a limit and a number to a plan with all loads within the limit and at least so many copies of each stage, and of
@@ -56,10 +56,8 @@ def least_flushed(
         raise UsageError("--objective flush plans for at most --batch replicas; drop --exact-batches.")
     batches = problem.micro_batches
     best, value = first, flushed_value(problem, first)
-    open_intervals = [_Interval(low, fewest, low, math.inf, 0) for fewest in sorted(numbers)]
-    heapq.heapify(open_intervals)
-    while open_intervals:
-        interval = heapq.heappop(open_intervals)
+    open_intervals = OpenItems(_Interval(low, fewest, low, math.inf, 0) for fewest in sorted(numbers))
+    for interval in open_intervals:
         hear(best, min(interval.bound, value))
         if interval.bound >= value * (1 - 2 * STRICT):
             break
@@ -75,10 +73,10 @@ def least_flushed(
             more = evaluation_of(problem, found.plan).degrees - interval.fewest
             if found.load > interval.low:
                 bound = interval.low * (batches + more) / batches
-                heapq.heappush(open_intervals, _Interval(bound, interval.fewest, interval.low, found.load, more))
+                open_intervals.add(_Interval(bound, interval.fewest, interval.low, found.load, more))
         if interval.high <= highest and more > interval.more:
             bound = limit * (batches + interval.more) / batches
-            heapq.heappush(open_intervals, interval._replace(bound=bound, low=limit))
+            open_intervals.add(interval._replace(bound=bound, low=limit))
     hear(best, value)
     return best
 

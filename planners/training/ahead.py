@@ -30,7 +30,7 @@ def calls() -> tuple[Call, ...]:
     facts = (i1, f1, f1, f1, f2, f1, f2, 1, 1.0, True, f1, 1.0, 1.0)
     loads = (2, i2, i2, 1, 1.0, 1.0, 1, f1, f1, f2, f1, f2, f2, f2, 1.0, 1.0, f1, 1.0, i1, 1, i2, i1, i2)
     return (
-        (layouts_kernel, "climb", (i1, i3, i1, i2, f1, f3, 1, *facts, 1.0, 1, 1.0)),
+        (layouts_kernel, "climb", (i1, i3, i1, i2, f1, f3, 1, 1, 1, True, *facts, 1.0, 1, 1.0)),
         (loads_kernel, "least_seconds", loads),
         (paths_kernel, "longest_path", (i3, i1, i2, f1, f1, f1, f1, f1, 1)),
         (pipeline_kernel, "plan_row", (1, 1, f2, f3, f3, f3, f2, f1, f1, 1.0, 1.0, 1.0, 1)),

@@ -13,7 +13,7 @@ from ...instances.training.plan import DIVIDED
 from ...instances.training.problem import TrainingProblem
 from . import loads_kernel
 from .cases import NONE, Case
-from .judging import Judge, loop_of
+from .judging import LISTED, Judge, loop_of
 
 # Numbers of minor units are told apart up to so many combinations; beyond that only sums are compared.
 MOST_STATES = 300
@@ -91,7 +91,10 @@ def in_flight(schedule: str, p: int, v: int, m: int, units: int) -> tuple[Any, A
     """
     import numpy as np
 
-    order, _, chunks = loop_of(schedule, p, v, m)
+    if schedule == "gpipe" and m > 1:  # all micro-batches are there at once
+        together, each = in_flight(schedule, p, v, 1, units)
+        return m * together, m * each
+    order, _, chunks = loop_of(schedule, p, v, min(m, LISTED * p))
     together, each = np.zeros((p, units + 1)), np.zeros((p, units + 1))
     for r in range(p):
         kind, own = order[r, :, 0], order[r, :, 1]

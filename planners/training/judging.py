@@ -18,6 +18,9 @@ from .inner import Intervals, Pipeline
 from .intervals import interval_sums, stage_tables
 
 BY_RULE: dict[str, PassRule] = {"zb-h1": zb_h1, "zb-h2": zb_h2, "zb-v": zb_v, "dualpipe-v": dualpipe_v}
+# Of more than LISTED micro-batches for each rank so many are listed; the others repeat what LAG for each rank do. Where
+# these have not found their pace, four times as many are listed, as long as that makes no more than MOST_PASSES.
+LISTED, LAG, MOST_PASSES = 60, 12, 4_000_000
 KINDS = {"F": 0, "B": 1, "I": 2, "W": 3}
 
 
@@ -123,11 +126,22 @@ class Judge:
         delays = tuple(case.delays_of([1] * stages))
         return Pipeline(self.intervals, stages, case.micro_batches, limit_bytes, delays)
 
-    @cached_property
-    def loop(self) -> tuple[Any, ...]:
+    def _loop(self, listed: int) -> tuple[Any, ...]:
+        """The order of so many micro-batches."""
         gamma = self.case.gamma
         d = gamma.degrees
-        return loop_of(gamma.schedule, d.pipeline, d.virtual, self.case.micro_batches)
+        return loop_of(gamma.schedule, d.pipeline, d.virtual, listed)
+
+    def _listings(self) -> Iterator[int]:
+        """Numbers of micro-batches to list, one after the other until the times of those that are counted hold."""
+        m, d = self.case.micro_batches, self.case.gamma.degrees
+        lag, listed = LAG * d.pipeline, LISTED * d.pipeline
+        while listed < m:
+            yield listed + (m - listed) % lag
+            listed *= 4
+            if 2 * listed * d.chunks > MOST_PASSES:
+                return  # the time is too short at most, so no bound is wrong
+        yield m
 
     def delays(self, layout: Sequence[int]) -> Any:
         """Between chunks; layers of its own have outputs of different sizes."""
@@ -159,18 +173,26 @@ class Judge:
         """One entry for both, since each entry is compiled with all that it calls."""
         import numpy as np
 
-        own = np.asarray(layout, np.int64).copy()
-        seconds, sizes = compiled(layouts_kernel, "climb")(
-            own,
-            *self.loop,
-            self.delays(layout),
-            self.sums,
-            self.case.micro_batches,
-            *self._facts,
-            limit_bytes,
-            most_looks,
-            enough,
-        )
+        gamma = self.case.gamma
+        lag = LAG * gamma.degrees.pipeline
+        for listed in self._listings():
+            own = np.asarray(layout, np.int64).copy()
+            seconds, sizes, steady = compiled(layouts_kernel, "climb")(
+                own,
+                *self._loop(listed),
+                self.delays(layout),
+                self.sums,
+                listed,
+                (self.case.micro_batches - listed) // lag,
+                lag,
+                gamma.schedule == "gpipe",
+                *self._facts,
+                limit_bytes,
+                most_looks,
+                enough,
+            )
+            if steady:
+                break
         return float(seconds), tuple(map(float, sizes)), tuple(map(int, own))
 
     def all_layouts(self) -> Iterator[tuple[int, ...]]:

@@ -8,6 +8,8 @@ import numpy as np
 
 # What a chunk's sums are: forward, inputs with recomputation, weights, stash, fullest moment, stash for weights.
 SUMS = 6
+# Relative: ends that have moved by times that differ no more are in the steady state. Sums of doubles differ by less.
+STEADY = 1e-11
 
 
 def tail_seconds(
@@ -31,12 +33,26 @@ def tail_seconds(
 
 
 def run_order(
-    order: Any, homes: Any, chunks: Any, forward: Any, inputs: Any, weights: Any, delays: Any, m: int
+    order: Any,
+    homes: Any,
+    chunks: Any,
+    forward: Any,
+    inputs: Any,
+    weights: Any,
+    delays: Any,
+    m: int,
+    more: int,
+    lag: int,
+    apart: bool,
 ) -> Any:
     """When each rank has run its last pass: passes run in each rank's order, as soon as what they wait for is there.
 
-    `homes` has the rank of each chunk, `chunks` the chunks of each rank.
+    `homes` has the rank of each chunk, `chunks` the chunks of each rank. The order is that of m micro-batches; `more`
+    times `lag` others are counted. Says as well whether the passes are in the steady state, so that the time holds;
+    where they are not, it is too short at most.
     """
+    if apart and more > 0:
+        return all_forward_first(forward, inputs + weights, delays, m + more * lag), True
     p, places = order.shape[0], order.shape[1]
     count = homes.shape[0]
     down = np.full((count, m), -1.0)
@@ -74,12 +90,39 @@ def run_order(
                 moved = True
         if not moved:
             break
+    if more == 0:
+        return free, True
+    # By how much passes end later than those `lag` micro-batches before, in a window as long as what later passes
+    # wait for, and as far from the last micro-batch, before which the steady state ends.
+    window, least, most = 8 * p, np.inf, 0.0
+    for j in range(count):
+        for n in range(m - 2 * window, m - window):
+            for moved in (down[j, n] - down[j, n - lag], up[j, n] - up[j, n - lag]):
+                least, most = min(least, moved), max(most, moved)
+    return free + more * least, most - least <= STEADY * least
+
+
+def all_forward_first(forward: Any, backward: Any, delays: Any, m: int) -> Any:
+    """When each rank has run its last pass, where the backward passes come after all forward passes. Nothing waits for
+    a later rank but the first backward pass, so that stages in a row take turns as long as their longest pass."""
+    p = forward.shape[0]
+    over, free = np.zeros(p), np.zeros(p)
+    way = longest = 0.0
+    for k in range(p):
+        way, longest = way + forward[k] + (delays[k - 1] if k > 0 else 0.0), max(longest, forward[k])
+        over[k] = way + (m - 1) * longest
+    for last in range(p):
+        way = longest = 0.0
+        for k in range(last, -1, -1):
+            way, longest = way + backward[k] + (delays[k] if k < last else 0.0), max(longest, backward[k])
+            free[k] = max(free[k], over[last] + way + (m - 1) * longest)
     return free
 
 
-def fullest(order: Any, chunks: Any, rank: int, stash: Any, top: Any, for_weights: Any) -> float:
-    """The most that passes keep on a rank at once."""
-    live, most = 0.0, 0.0
+def fullest(order: Any, chunks: Any, rank: int, stash: Any, top: Any, for_weights: Any, kept_besides: int) -> float:
+    """The most that passes keep on a rank at once; so many micro-batches besides those of the order are kept."""
+    live = kept_besides * stash[chunks[rank, 0]]
+    most = live
     for place in range(order.shape[1]):
         kind, j = order[rank, place, 0], chunks[rank, order[rank, place, 1]]
         if kind == 0:
@@ -92,7 +135,7 @@ def fullest(order: Any, chunks: Any, rank: int, stash: Any, top: Any, for_weight
             live -= stash[j]
             if kind == 2:
                 live += for_weights[j]
-    return most
+    return float(most)
 
 
 def judge(
@@ -103,6 +146,9 @@ def judge(
     delays: Any,
     sums: Any,
     m: int,
+    more: int,
+    lag: int,
+    apart: bool,
     types: Any,
     standing: Any,
     gathered: Any,
@@ -118,8 +164,8 @@ def judge(
     beside: float,
     limit: float,
 ) -> Any:
-    """Time of a whole layout under any order (infinite where a rank is above the limit), and the bytes of each
-    rank."""
+    """Time of a whole layout under any order (infinite where a rank is above the limit), the bytes of each rank, and
+    whether the time holds, as in `run_order`."""
     p, v, count = chunks.shape[0], chunks.shape[1], homes.shape[0]
     units = types.shape[0]
     borders = np.zeros(count + 1, np.int64)
@@ -132,7 +178,7 @@ def judge(
     for r in range(p):
         usual = experts = once = forward = backward = most = 0.0
         mask, ends = 0, 0
-        held[r] = beside + fullest(order, chunks, r, own[3], own[4], own[5])
+        held[r] = beside + fullest(order, chunks, r, own[3], own[4], own[5], more * lag if apart else 0)
         if r > 0:
             held[r] += received
         for k in range(v):
@@ -154,9 +200,10 @@ def judge(
             once -= sent[units - 1, 0] * update_rates[0]
         tails[r] = tail_seconds(forward, backward, usual, experts, once, tail, zero, share)
     if held[first_of_most(held)] > limit:
-        return np.inf, held
-    finished = run_order(order, homes, chunks, own[0], own[1], own[2], delays, m) + tails
-    return finished[first_of_most(finished)], held
+        return np.inf, held, True
+    finished, steady = run_order(order, homes, chunks, own[0], own[1], own[2], delays, m, more, lag, apart)
+    finished = finished + tails
+    return finished[first_of_most(finished)], held, steady
 
 
 def first_of_most(values: Any) -> int:
@@ -176,6 +223,9 @@ def climb(
     delays: Any,
     sums: Any,
     m: int,
+    more: int,
+    lag: int,
+    apart: bool,
     types: Any,
     standing: Any,
     gathered: Any,
@@ -196,12 +246,13 @@ def climb(
     """Move units from one chunk to another, those between give and take, as long as it is faster.
 
     A layout that does not fit is improved as long as its fullest rank holds less. Ends when the time is `enough`, or
-    after so many looks: with none the layout is judged alone. Returns its time and each rank's bytes.
+    after so many looks: with none the layout is judged alone. Returns its time, each rank's bytes, and whether all
+    times hold that were compared, as in `run_order`.
     """
     count = homes.shape[0]
-    value, held = judge(
-        layout, order, homes, chunks, delays, sums, m, types, standing, gathered, masks, sent, update, tail, zero,
-        share, tied, update_rates, received, beside, limit,
+    value, held, steady = judge(
+        layout, order, homes, chunks, delays, sums, m, more, lag, apart, types, standing, gathered, masks, sent,
+        update, tail, zero, share, tied, update_rates, received, beside, limit,
     )  # fmt: skip
     fullest_rank, looks, better = first_of_most(held), 0, True
     while better and looks < most_looks and value > enough:
@@ -216,10 +267,11 @@ def climb(
                 looks += 1
                 layout[giver] -= 1
                 layout[taker] += 1
-                seconds, held_then = judge(
-                    layout, order, homes, chunks, delays, sums, m, types, standing, gathered, masks, sent, update,
-                    tail, zero, share, tied, update_rates, received, beside, limit,
+                seconds, held_then, steady_then = judge(
+                    layout, order, homes, chunks, delays, sums, m, more, lag, apart, types, standing, gathered, masks,
+                    sent, update, tail, zero, share, tied, update_rates, received, beside, limit,
                 )  # fmt: skip
+                steady = steady and steady_then
                 fullest_then = first_of_most(held_then)
                 less_full = held_then[fullest_then] < held[fullest_rank]
                 if seconds < value * (1 - 1e-12) or (value == np.inf and less_full):
@@ -227,4 +279,4 @@ def climb(
                 else:
                     layout[giver] += 1
                     layout[taker] -= 1
-    return value, held
+    return value, held, steady

@@ -29,6 +29,7 @@ from ...instances.training.frameworks import even_layout
 from ...instances.training.plan import V_SHAPES, Configuration, Degrees, Recompute, read_recompute
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Scope, read_scope
+from ..open_items import OpenItems
 from . import ahead
 from .bounds import LoadBound, Loads, Shape
 from .cases import NONE, WHOLE, Case, Gamma, Modules
@@ -53,6 +54,16 @@ COUNTS = "recomputed layers"
 CANNOT_FIT = "cannot fit"
 # Bounds by which a choice is discarded, the cheapest first.
 BOUNDS = (FAMILY, CHOICE, WORD, MEMORY, LAYOUT)
+
+
+# What entries of the list differ in: degrees, micro-batch and ZeRO stage.
+Key = tuple[Degrees, int, int]
+# A bound, a number that decides ties, the kind, and what is looked at.
+Item = tuple[float, int, str, Any]
+
+
+def key_of(gamma: Gamma) -> Key:
+    return gamma.degrees, gamma.micro_batch, gamma.zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +105,14 @@ class Found:
     plan: Configuration
     seconds: float
     bound: float
-    """No configuration of the same degrees, micro-batch and ZeRO stage that may fit is faster."""
+    """No configuration of the same degrees, micro-batch and ZeRO stage that may fit is faster; 0 until the search ends,
+    since other items may have configurations of the same."""
     sure: bool
     """Does it fit for sure?"""
+
+    @property
+    def key(self) -> Key:
+        return self.plan.degrees, self.plan.micro_batch, self.plan.zero
 
 
 @dataclass
@@ -130,15 +146,14 @@ class Report:
         return self.considered - self.unfit
 
     @property
-    def unlisted(self) -> dict[tuple[Degrees, int, int], float]:
+    def unlisted(self) -> dict[Key, float]:
         """Lower bounds of choices that are left besides the list, by degrees, micro-batch and ZeRO stage, as
         the list is; the least first."""
-        listed = {(entry.plan.degrees, entry.plan.micro_batch, entry.plan.zero) for entry in self.listed}
-        left: dict[tuple[Degrees, int, int], float] = {}
+        listed = {entry.key for entry in self.listed}
+        left: dict[Key, float] = {}
         for gamma, bound in self.unsettled:
-            key = gamma.degrees, gamma.micro_batch, gamma.zero
-            if key not in listed:
-                left.setdefault(key, bound)
+            if key_of(gamma) not in listed:
+                left.setdefault(key_of(gamma), bound)
         return left
 
     @property
@@ -197,9 +212,8 @@ class Search:
         self.rough: Found | None = None
         self.step = problem.efficiencies.step_seconds
         self.report = Report()
-        self.heap: list[tuple[float, int, str, Any]] = []
+        self.open: OpenItems[Item] = OpenItems()
         self.ticks = 0
-        self.open_bound = math.inf
         self.values: dict[Gamma, Found] = {}
         self.entries: dict[Gamma, _Entry] = {}
         self.cases: dict[Gamma, Case] = {}
@@ -208,8 +222,10 @@ class Search:
         """No layout of the other searched items is faster."""
         self.hopes: list[tuple[float, int, _Word]] = []
         """Searched items whose layouts may be better than those found, as a heap by their bounds."""
-        self.unsettled: dict[Gamma, tuple[float, str]] = {}
+        self.unsettled: dict[Gamma, str] = {}
+        """Choices without a configuration, all of whose items are closed, with the bound that closed them."""
         self.bounds: dict[Gamma, float] = {}
+        """No configuration of these choices, all of whose items are closed, is faster, if it may fit."""
         self.useful: dict[tuple[int, float], list[Modules]] = {}
 
     @cached_property
@@ -221,23 +237,21 @@ class Search:
     def run(self) -> Report:
         """Search until the list is proven or time is over; `report` is then complete."""
         ahead.begin(is_long(self.space.units, min(self.space.units, self.problem.devices)))
-        self._begin()
         try:
+            self._begin()
             if self.by_thumb:
                 self._start()
-            while self.heap:
+            for bound, _, kind, payload in self.open:
                 if self.out_of_time():
                     return self._end(finished=False)
-                bound, _, kind, payload = heapq.heappop(self.heap)
                 if bound > self.most:
-                    heapq.heappush(self.heap, (bound, 0, kind, payload))
                     break
                 self._refine(bound, kind, payload)
             self._raise_bounds()
-        except KeyboardInterrupt:
+            return self._end(finished=True)
+        except BaseException:  # an interrupt above all; whatever it is, what is known stays
             self._end(finished=False)
             raise
-        return self._end(finished=True)
 
     @property
     def most(self) -> float:
@@ -266,18 +280,17 @@ class Search:
                 heapq.heapreplace(self.hopes, (max(bound, seconds), number, word))
 
     def _begin(self) -> None:
-        """Put all families that may fit on the heap, by their bounds."""
+        """All families that may fit are open, by their bounds."""
         seconds, least_bytes = self.space.bounds
         sizes = self.space.sizes
         self.report.considered = int(sizes.sum())
         unfit = least_bytes > self.maybe
         self.report.unfit += int(sizes[unfit].sum())
-        self.heap = [
+        self.open = OpenItems(
             (float(seconds[row]) + self.step, -row, FAMILY, row)
             for row in range(len(self.space))
             if not unfit[row] and sizes[row]
-        ]
-        heapq.heapify(self.heap)
+        )
 
     def _start(self) -> None:
         """A rough plan, which tells which choices are too slow. It shortens no search for layouts: each choice that
@@ -289,7 +302,7 @@ class Search:
 
     def _push(self, bound: float, kind: str, payload: Any) -> None:
         self.ticks += 1
-        heapq.heappush(self.heap, (bound, self.ticks, kind, payload))
+        self.open.add((bound, self.ticks, kind, payload))
 
     def _refine(self, bound: float, kind: str, payload: Any) -> None:
         """Look closer at the item with the least bound: split it, bound it better, or search its layouts."""
@@ -491,15 +504,14 @@ class Search:
             entry.fits = entry.fits or by != CHOICE
             entry.by = by
         if entry.left == 0:
-            del self.entries[gamma]
+            self.bounds[gamma] = entry.bound
             self.cases.pop(gamma, None)
             self.loads_of.pop(gamma, None)
-            if gamma in self.values:
-                self.bounds[gamma] = entry.bound
-            elif not entry.fits:
+            if gamma not in self.values and entry.fits:
+                self.unsettled[gamma] = entry.by
+            elif gamma not in self.values:
                 self.report.unfit += 1
-            else:
-                self.unsettled[gamma] = entry.bound, entry.by
+            del self.entries[gamma]
 
     # ---- layouts --------------------------------------------------------------------------------------------
 
@@ -610,7 +622,7 @@ class Search:
         is_best = sure and (self.report.best is None or seconds < self.report.best.seconds)
         if is_best and not self.fits(plan):
             return
-        entry = Found(plan, seconds, min(seconds, answer.bound + self.step), sure)
+        entry = Found(plan, seconds, 0.0, sure)
         before = self.values.get(word.gamma)
         if seconds <= self.most or before is not None:
             better = before is None or (sure, -seconds) > (before.sure, -before.seconds)
@@ -624,7 +636,6 @@ class Search:
     def _tell(self, bound: float | None) -> None:
         """Tell the listener how far the search is; `bound`: of the item that was just refined."""
         if bound is not None:
-            self.open_bound = bound
             self.report.bound = max(self.report.bound, min(bound, self._solved_bound))
         if self.heard is not None:
             self.heard(self.report)
@@ -632,60 +643,64 @@ class Search:
     # ---- the end --------------------------------------------------------------------------------------------
 
     def _end(self, *, finished: bool) -> Report:
-        """Close the report: the bound, what is discarded and what is undecided."""
+        """Close the report: the bound, what is discarded and what is undecided. The search itself stays as it is, so
+        that an interrupt in here may close the report anew."""
         report = self.report
-        report.finished = finished
-        if report.best is not None and report.best is self.rough:
-            self.values.setdefault(Gamma.of(report.best.plan), report.best)
-        open_bound = min((item[0] for item in self.heap), default=math.inf)
-        bound = min(open_bound, self._solved_bound)
-        if report.best is not None:
-            bound = min(bound, report.best.seconds)
+        best = report.best
+        if best is not None and best is self.rough:
+            self.values.setdefault(Gamma.of(best.plan), best)
+        bound = min(self.open.least, self._solved_bound, math.inf if best is None else best.seconds)
         report.bound = bound if bound < math.inf else report.bound
-        report.nothing_fits = finished and bound == math.inf
-        left: Counter[str] = Counter()
-        for gamma, entry in self.entries.items():
-            if gamma in self.values:
-                self.bounds[gamma] = entry.bound
-            elif finished and entry.bound <= self.most:
-                self.unsettled[gamma] = entry.bound, LAYOUT
-            else:
-                left[CHOICE] += 1
-        if finished:
-            sizes = self.space.sizes
-            left[FAMILY] = sum(int(sizes[item[3]]) for item in self.heap if item[2] == FAMILY)
-            report.discarded.update(+left)
-        else:
-            sizes = self.space.sizes
-            report.undecided = sum(left.values()) + sum(
-                int(sizes[item[3]]) for item in self.heap if item[2] == FAMILY and item[0] <= self.most
-            )
         report.listed = self._listed()
-        report.unsettled = self._settle()
+        report.best = next((entry for entry in report.listed if best and entry.plan == best.plan), best)
+        report.unsettled, report.discarded = self._settle(finished)
+        families = [item for item in self.open.left if item[2] == FAMILY and item[0] <= self.most]
+        without = sum(gamma not in self.values for gamma in self.entries)
+        report.undecided = 0 if finished else without + sum(int(self.space.sizes[row]) for *_, row in families)
+        report.nothing_fits = finished and bound == math.inf
+        report.finished = finished
         return report
 
-    def _settle(self) -> tuple[tuple[Gamma, float], ...]:
+    def _bound(self, gamma: Gamma) -> float:
+        """No configuration of the choice that may fit is faster. What is open of it, or of other choices, counts."""
+        entry = self.entries.get(gamma)
+        return min(self.open.least, self.bounds.get(gamma, math.inf), math.inf if entry is None else entry.bound)
+
+    def _settle(self, finished: bool) -> tuple[tuple[tuple[Gamma, float], ...], Counter[str]]:
         """Choices of which no configuration is listed, with their bounds; those whose bound excludes them are
-        discarded."""
-        left = []
-        for gamma, (bound, by) in self.unsettled.items():
+        discarded, as are families."""
+        slow = {gamma: LAYOUT for gamma, entry in self.values.items() if entry.seconds > self.most}
+        begun = [gamma for gamma in self.entries if finished and gamma not in self.values]
+        begun_by = {gamma: LAYOUT if self.entries[gamma].bound <= self.most else CHOICE for gamma in begun}
+        closed = {gamma: by for gamma, by in self.unsettled.items() if gamma not in self.values}
+        left, discarded = [], Counter[str]()
+        for gamma, by in (slow | begun_by | closed).items():
+            bound = self._bound(gamma)
             if bound > self.most:
-                self.report.discarded[by] += 1
+                discarded[by] += 1
             else:
                 left.append((gamma, bound))
-        return tuple(sorted(left, key=lambda one: one[1]))
+        for bound, _, kind, row in self.open.left:
+            if kind == FAMILY and bound > self.most:
+                discarded[FAMILY] += int(self.space.sizes[row])
+        return tuple(sorted(left, key=lambda one: one[1])), discarded
 
     def _listed(self) -> tuple[Found, ...]:
         """The list: one entry for each choice of degrees, micro-batch and ZeRO stage, the fastest first."""
-        best: dict[tuple[Any, ...], Found] = {}
-        for gamma, entry in self.values.items():
-            if entry.seconds > self.most:
-                self.unsettled[gamma] = self.bounds.get(gamma, 0.0), LAYOUT
-                continue
-            key = gamma.degrees, gamma.micro_batch, gamma.zero
-            if key not in best or (entry.sure, -entry.seconds) > (best[key].sure, -best[key].seconds):
-                best[key] = entry
-        return tuple(sorted(best.values(), key=lambda entry: entry.seconds))
+        best: dict[Key, Found] = {}
+        for entry in self.values.values():
+            before = best.get(entry.key)
+            if entry.seconds <= self.most and (
+                before is None or (entry.sure, -entry.seconds) > (before.sure, -before.seconds)
+            ):
+                best[entry.key] = entry
+        bounds = dict.fromkeys(best, self.open.least)
+        for gamma in (*self.bounds, *self.entries):
+            key = key_of(gamma)
+            if key in bounds:
+                bounds[key] = min(bounds[key], self._bound(gamma))
+        settled = [replace(entry, bound=min(entry.seconds, bounds[key])) for key, entry in best.items()]
+        return tuple(sorted(settled, key=lambda entry: entry.seconds))
 
 
 def search(

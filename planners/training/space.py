@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from ...instances.training.plan import (
     DIVIDED,
+    LARGEST,
     NOTHING,
     V_SHAPES,
     Configuration,
     Degrees,
     Recompute,
+    divisors,
     read_recompute,
 )
 from ...instances.training.problem import TrainingProblem
@@ -94,7 +96,8 @@ class Space:
                         or not self._takes(tensor=t, context=c, pipeline=p, data=d)
                     ):
                         continue
-                    sizes = [b for b in divisors(problem.batch // d) if self.scope.takes("micro-batch", b)]
+                    sizes = [b for b in divisors(problem.batch // d) if b <= LARGEST]
+                    sizes = [b for b in sizes if self.scope.takes("micro-batch", b)]
                     if measured_layers:
                         sizes = [b for b in sizes if self._is_measured(t, b)]
                     for e, s in self._experts(t, c, p, d):
@@ -315,10 +318,6 @@ class Space:
         return seconds / self.columns["pipeline"], np.zeros(
             len(self)
         ) + WORKSPACE_BYTES + self.problem.reserve_bytes
-
-
-def divisors(number: int) -> list[int]:
-    return [i for i in range(1, number + 1) if number % i == 0]
 
 
 def configuration(gamma: Gamma, layout: tuple[int, ...], recompute: Any = NOTHING) -> Configuration:

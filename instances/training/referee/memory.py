@@ -17,6 +17,7 @@ from ..plan import FULL as WHOLE_LAYER
 from ..plan import Configuration, Recompute
 from ..problem import TrainingProblem
 from .shapes import FULL, HALF, Kept, Sizes, Weight, kept_by, weights_of
+from .steady import listed_for_memory
 
 # Bytes for the libraries that multiply matrices: 32 MiB for cuBLAS and 32 MiB for the layers that call it.
 WORKSPACE_BYTES = 64 * 2**20
@@ -254,17 +255,21 @@ def _attention_moment(sizes: Sizes) -> float:
 # ---- the events ------------------------------------------------------------------------------------------
 
 
-def passes_of(plan: Configuration, rank: int, micro_batches: int) -> Iterator[tuple[str, int, int]]:
-    """What a pipeline rank runs, in its order: the sort of the pass, the chunk of the rank, the micro-batch."""
+def passes_of(sizes: Sizes, rank: int) -> tuple[int, Iterator[tuple[str, int, int]]]:
+    """What a pipeline rank runs, in its order: the sort of the pass, the chunk of the rank, the micro-batch; of very
+    many micro-batches so many as are enough to see the fullest moment, and before them the number that are kept."""
+    plan = sizes.plan
     degrees = plan.degrees
-    return BY_NAME[plan.schedule](rank, degrees.pipeline, degrees.virtual, micro_batches)
+    listed, kept = listed_for_memory(plan.schedule, degrees.pipeline, plan.micro_batches(sizes.problem.batch))
+    return kept, BY_NAME[plan.schedule](rank, degrees.pipeline, degrees.virtual, listed)
 
 
 def _fullest(sizes: Sizes, rank: int, stashes: Sequence[Stash]) -> tuple[float, float]:
     """Activations and what is there besides, at the fullest moment of the rank's passes."""
     chunks = sizes.plan.chunks_of_ranks[rank]
-    live, fullest = 0.0, (0.0, 0.0)
-    for kind, number, _ in passes_of(sizes.plan, rank, sizes.plan.micro_batches(sizes.problem.batch)):
+    kept, passes = passes_of(sizes, rank)
+    live, fullest = kept * stashes[chunks[0]].bytes, (0.0, 0.0)
+    for kind, number, _ in passes:
         stash = stashes[chunks[number]]
         if kind == "F":
             live += stash.bytes
@@ -287,8 +292,9 @@ def most_kept_bytes(problem: TrainingProblem, plan: Configuration, rank: int) ->
     """What the micro-batches in flight keep on a pipeline rank at most, whatever else is there at that moment."""
     sizes = Sizes(problem, plan)
     stashes = {chunk: _stash_of_chunk(sizes, chunk) for chunk in plan.chunks_of_ranks[rank]}
-    live = most = 0.0
-    for kind, number, _ in passes_of(plan, rank, plan.micro_batches(problem.batch)):
+    kept, passes = passes_of(sizes, rank)
+    live = most = kept * stashes[plan.chunks_of_ranks[rank][0]].bytes
+    for kind, number, _ in passes:
         stash = stashes[plan.chunks_of_ranks[rank][number]]
         live += {
             "F": stash.bytes,

@@ -38,13 +38,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ...timeline.engine import run
-from ...timeline.model import Dependency, Pipeline, Stage
+from ...timeline.model import Dependency, Pipeline, Stage, check_tasks
 from ...timeline.model import Pass as StagePass
 from ...timeline.named_orders import BY_NAME
 from ..model import UnitType
 from ..plan import DIVIDED, Configuration, Degrees
 from ..plan import NOTHING as NO_RECOMPUTATION
 from ..problem import TrainingProblem
+from .steady import LISTED, ends_of_gpipe, ends_of_ranks
 from .work import (
     HALF,
     PART_NAMES,
@@ -134,21 +135,26 @@ class Iteration:
         self.delays = delays_of(problem, plan)
         self.tails = [sharding.tail(rank, self.chunks) for rank in range(plan.degrees.pipeline)]
 
-    @property
-    def pipeline(self) -> Pipeline:
-        return pipeline_of(self.plan, self.chunks, self.delays, self.plan.micro_batches(self.problem.batch))
+    def pipeline(self, micro_batches: int) -> Pipeline:
+        return pipeline_of(self.plan, self.chunks, self.delays, micro_batches)
 
     def seconds(self) -> float:
-        """Seconds of an iteration, found by simulating all passes."""
-        pipeline = self.pipeline
-        ends = [max(task.end for task in stage.tasks) for stage in run(pipeline).stages]
-        last = [max(ends[x] for x in {x for x, _ in order}) for order in pipeline.shared]
-        longest = max(end + sum(tail) for end, tail in zip(last, self.tails, strict=True))
+        """Seconds of an iteration, found by simulating passes; of very many those that repeat others are counted."""
+        longest = max(end + sum(tail) for end, tail in zip(self._last_ends(), self.tails, strict=True))
         return longest + self.problem.efficiencies.step_seconds
+
+    def _last_ends(self) -> list[float]:
+        """When each rank has run its last pass."""
+        ranks, micro_batches = self.plan.degrees.pipeline, self.plan.micro_batches(self.problem.batch)
+        if self.plan.schedule == "gpipe" and micro_batches > LISTED * ranks:
+            return ends_of_gpipe(_stages(self.chunks, divided=False), self.delays, micro_batches)
+        return ends_of_ranks(self.pipeline, ranks, micro_batches)
 
     def path(self) -> Path:
         """A longest path: from the end back, each pass to one that it waited for."""
-        pipeline = self.pipeline
+        micro_batches = self.plan.micro_batches(self.problem.batch)
+        check_tasks([micro_batches] * self.plan.degrees.chunks)
+        pipeline = self.pipeline(micro_batches)
         spans = {
             (x, task.micro_batch if task.kind == "forward" else -task.micro_batch): (task.start, task.end)
             for x, stage in enumerate(run(pipeline).stages)

@@ -51,10 +51,10 @@ def test_nothing_said_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("name", "layers", "dense", "said"),
     [
-        ("llama-3-8b", 0, None, "--layers is 0; give a whole number from 1 to 10000."),
+        ("llama-3-8b", 0, None, "--layers is 0; give a whole number from 1 to 1000."),
         ("llama-3-8b", None, 3, "No layer of llama-3-8b has experts; drop --dense-layers."),
         ("deepseek-v2", 4, 5, "--dense-layers is 5 of 4 layers; give fewer of them."),
-        ("deepseek-v2", 4, -1, "--dense-layers is -1; give a whole number from 0 to 10000."),
+        ("deepseek-v2", 4, -1, "--dense-layers is -1; give a whole number from 0 to 1000."),
         ("mixtral-8x7b", 4, 1, "Every layer of mixtral-8x7b has experts; drop --dense-layers."),
     ],
 )

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
-from pipeplan.planners.training import inner
+from pipeplan.planners.training import inner, pipeline_kernel
 from pipeplan.planners.training.inner import Pipeline, Units, Word, intervals_of, solve
 
 WORST = 1e-9
@@ -187,3 +188,31 @@ def test_bounds_alone_and_cut_offs_never_exclude_the_best(seed: int) -> None:
     assert rough.value is not None
     assert rough.bound <= truth * (1 + WORST)
     assert rough.value >= truth * (1 - WORST)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_turns_that_repeat_others_are_counted(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulation of a long batch skips turns, and ends when the one of all turns does."""
+    draw = random.Random(seed)
+    p, m = draw.randint(1, 3), draw.randint(300, 600)
+    forward, backward, tails = (np.array([draw.choice((0.1, 0.3, 0.7, 1)) for _ in range(p)]) for _ in range(3))
+    down = np.cumsum([0.0, *(draw.choice((0, 0.2, 3)) for _ in range(p - 1))])
+    short = pipeline_kernel.simulate(0, p, p, m, forward, backward, tails, down)
+    monkeypatch.setattr(pipeline_kernel, "LONG", 10**9)
+    assert short == pytest.approx(pipeline_kernel.simulate(0, p, p, m, forward, backward, tails, down), rel=1e-11)
+
+
+def test_a_batch_of_millions_takes_no_more_turns_than_one_of_thousands() -> None:
+    """Plain Python would run these turns for minutes."""
+    turns = 0
+
+    class Counted(np.ndarray):  # type: ignore[type-arg]
+        def __getitem__(self, key: Any) -> Any:
+            nonlocal turns
+            turns += 1
+            return super().__getitem__(key)
+
+    backward = np.array([2.0, 2.0]).view(Counted)
+    ones, down = np.ones(2), np.array([0.0, 0.5])
+    pipeline_kernel.simulate(0, 2, 2, 10**9, ones, backward, ones, down)
+    assert turns <= 2 * 2 * pipeline_kernel.LAG * pipeline_kernel.LONG * 2

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,7 +15,7 @@ from pipeplan import solve
 from pipeplan.instances.base.result import Stop
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.model import MeasuredTime, Model, OwnLayer
-from pipeplan.instances.training.plan import NOTHING, Degrees
+from pipeplan.instances.training.plan import NOTHING, Configuration
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.referee.verify import verify_configuration
@@ -21,7 +24,7 @@ from pipeplan.planners.training.bounds import LoadBound
 from pipeplan.planners.training.cases import Gamma
 from pipeplan.planners.training.inner import Best
 from pipeplan.planners.training.judging import Judge
-from pipeplan.planners.training.search import Found, Report, Search, Settings
+from pipeplan.planners.training.search import Found, Key, Report, Search, Settings
 
 from ...oracles.training import best_configuration, configurations
 from ...problems.asked_trainings import asked
@@ -51,6 +54,10 @@ def tiny(seed: int, own: bool = False) -> TrainingProblem:
     limit = draw.choice((held[0] * 0.9, held[len(held) // 4], held[len(held) // 2] * 1.001, held[-1] * 2))
     # Whole bytes: the search adds doubles, so that a limit met to the last fraction of a byte may count as passed.
     return problem.replace(gpu=replace(problem.gpu, memory_bytes=float(math.ceil(limit))))
+
+
+def key_of(plan: Configuration) -> Key:
+    return plan.degrees, plan.micro_batch, plan.zero
 
 
 def some(problem: TrainingProblem) -> list:
@@ -163,6 +170,83 @@ def test_the_list_has_every_choice_that_may_be_the_fastest(start: int, share: fl
         assert wanted <= listed | {*report.unlisted}, seed
 
 
+def roomy(problem: TrainingProblem, share: float) -> TrainingProblem:
+    """With a memory that a fast configuration may fit, and a slower one of the same degrees fits for sure."""
+    facts = [(evaluate_configuration(problem, plan), plan) for plan in some(problem)]
+    plans = [(key_of(plan), own.timing.seconds, own.fullest.bytes) for own, plan in facts]
+    limits = [
+        max(less * (1 + share), more * (1 - share))
+        for (key, fast, more), (other, slow, less) in itertools.product(plans, repeat=2)
+        if key == other and fast < slow < 1.2 * fast and less * (1 + share) < more * (1 + share / 2)
+    ]
+    limit = float(math.ceil(random.Random(problem.name).choice(limits))) if limits else None
+    return problem.replace(gpu=replace(problem.gpu, memory_bytes=limit))
+
+
+def least_seconds(problem: TrainingProblem, share: float) -> dict[Key, float]:
+    """The least seconds of configurations that may fit, by what entries of the list differ in."""
+    least: dict[Key, float] = {}
+    for plan in configurations(problem):
+        own = evaluate_configuration(problem, plan)
+        if problem.memory_bytes is None or own.fullest.bytes * (1 - share) <= problem.memory_bytes:
+            least[key_of(plan)] = min(least.get(key_of(plan), math.inf), own.timing.seconds)
+    return least
+
+
+def check_bounds(report: Report, least: dict[Key, float], where: object) -> None:
+    for entry in report.listed:
+        assert entry.bound <= min(entry.seconds, least[entry.key]) * (1 + CLOSE), (where, entry)
+    for key, bound in report.unlisted.items():
+        assert bound <= least.get(key, math.inf) * (1 + CLOSE), (where, key)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_configuration_of_an_entry_is_faster_than_its_bound(seed: int) -> None:
+    """Words for recomputation differ in what fits for sure: the bound is that of all that may fit."""
+    share = (0.03, 0.2, 0.0)[seed % 3]
+    problem = roomy(tiny(seed, own=seed % 7 == 6), share)
+    least, scope = least_seconds(problem, share), Scope()
+    whole = Search(problem, scope, Settings(error=0.1, memory_error=share))
+    check_bounds(whole.run(), least, seed)
+    truth = min((own.seconds for own in whole.report.listed if own.sure), default=math.inf)
+    for name in ("_layout", "_judge", "_take", "_close"):
+        for k in (1, 4, 9):
+            search = Search(problem, scope, whole.settings, by_thumb=k % 2 == 0)
+            interrupt(search, name, k)
+            with contextlib.suppress(KeyboardInterrupt):
+                search.run()
+            assert search.report.bound <= truth * (1 + CLOSE), (seed, name, k)
+            check_bounds(search.report, least, (seed, name, k))
+
+
+def interrupt(search: Search, name: str, k: int) -> None:
+    """Have the k-th call of this method of a search raise an interrupt."""
+    whole, calls = getattr(search, name), itertools.count(1)
+
+    def method(*arguments: Any, **options: Any) -> Any:
+        if next(calls) == k:
+            raise KeyboardInterrupt
+        return whole(*arguments, **options)
+
+    setattr(search, name, method)
+
+
+@pytest.mark.parametrize("name", ["_layout", "_with_memory"])
+def test_an_interrupt_inside_a_refinement_loses_no_item(name: str) -> None:
+    """The rule of thumb takes 25.1 s, and the only item left takes 20.7 s: it counts until it is dealt with."""
+    problem = problem_of("llama-3-70b", "32xh100-80gb", sequence=8192, batch=64, memory_bytes=52 * 2.0**30)
+    fixed = ["tensor=8", "context=1", "pipeline=4", "virtual=1", "micro-batch=1", "zero=1", "recompute=full:3"]
+    search = Search(problem, read_scope(fixed), Settings(memory_error=0.0, list_all=False))
+    search.rough = search.report.best = Found(search.run().listed[0].plan, 25.1, 0.0, sure=True)
+    again = Search(problem, read_scope(fixed), search.settings, by_thumb=False)
+    again.rough = again.report.best = search.rough
+    interrupt(again, name, 1)
+    with pytest.raises(KeyboardInterrupt):
+        again.run()
+    assert again.report.bound < 20.8
+    assert not again.report.finished
+
+
 def test_every_choice_is_counted_once() -> None:
     for seed in range(6):
         report = found(tiny(seed))
@@ -195,11 +279,11 @@ def test_what_no_bound_excludes_is_named_beside_the_list() -> None:
     """Whatever local moves miss, every choice is in the list, beside it, or discarded by a bound."""
     problem = random_training(6, devices=2, batch=4)
     whole = Search(problem).run()
-    interleaved = {key for own in whole.listed if (key := key_of(own))[0].virtual > 1}
+    interleaved = {own.key for own in whole.listed if own.plan.degrees.virtual > 1}
     assert interleaved, "this test looks at nothing"
     report = without_layouts(Search(problem), 2).run()
     assert report.finished
-    listed = {key_of(own) for own in report.listed}
+    listed = {own.key for own in report.listed}
     assert interleaved <= listed | {*report.unlisted}
     assert report.unlisted
     assert not listed & {*report.unlisted}
@@ -218,10 +302,6 @@ def test_nothing_fits_only_where_that_is_proven() -> None:
     assert report.best is None
     assert not report.nothing_fits
     assert report.unlisted
-
-
-def key_of(own: Found) -> tuple[Degrees, int, int]:
-    return own.plan.degrees, own.plan.micro_batch, own.plan.zero
 
 
 def test_an_update_runs_beside_the_backward_passes_of_the_ranks_before() -> None:

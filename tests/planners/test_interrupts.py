@@ -1,0 +1,88 @@
+"""Whenever an interrupt comes, no bound is above the optimum, and only what is optimal is called so.
+
+All methods that prove anything are interrupted: searches with a heap or a stack of their own, and those that ask
+solvers in other processes. The moments are lines of the searches' modules, spread over the whole run.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+from interrupted import Lines
+from oracles.truths import METHODS, Method, faults
+from problems.nasty import KINDS, nasty
+
+from pipeplan.instances.base.errors import PipeplanError
+from pipeplan.instances.base.result import Result, Stop
+from pipeplan.instances.registry import Problem
+from pipeplan.instances.staging.problem import StagingProblem
+
+ALL = [method for kind in KINDS for method in METHODS[kind]]
+OWN = [method for method in ALL if method.planner]
+"""The searches of this house, without a solver: these lose what they do not keep."""
+FIRST = {method.planner: method for method in reversed(OWN)}
+
+
+def named(method: Method) -> str:
+    return f"{method.kind}: {method.name}"
+
+
+def posed(method: Method, seed: int) -> Problem:
+    problem: Problem = nasty(method.kind, seed)
+    if isinstance(problem, StagingProblem) and method.options.get("hierarchy") in ("crude", "basic"):
+        return problem.replace(exact_batches=False)
+    return problem
+
+
+def moments(lines: int, count: int, draw: random.Random) -> Iterator[int]:
+    """One in each of so many equal parts of the run."""
+    for part in range(count):
+        yield 1 + int(lines * (part + draw.random()) / count)
+
+
+def interrupted(problem: Problem, method: Method, at: int) -> Result | None:
+    """The result of a run that is interrupted there; None: there was nothing yet, or the run was over before."""
+    lines = Lines(at)
+    try:
+        result = lines.of(lambda: method.solve(problem, None))
+    except KeyboardInterrupt:
+        return None
+    return result if lines.came else None
+
+
+def check(method: Method, seed: int, count: int) -> int:
+    """Number of results of interrupted runs."""
+    problem, whole = posed(method, seed), Lines()
+    try:
+        whole.of(lambda: method.solve(problem, None))
+    except PipeplanError:
+        return 0
+    results = 0
+    for at in moments(whole.count, count, random.Random(f"{method.name} {seed}")):
+        result = interrupted(problem, method, at)
+        if result is not None:
+            results += 1
+            assert not list(faults(problem, method, result)), (named(method), seed, at, whole.count)
+            assert result.stop != Stop.ERROR
+    return results
+
+
+@pytest.mark.parametrize("method", FIRST.values(), ids=named)
+def test_an_interrupt_leaves_no_false_bound(method: Method) -> None:
+    assert sum(check(method, seed, 3) for seed in range(2)), "this test looks at nothing"
+
+
+@pytest.mark.sweeps
+@pytest.mark.parametrize("seeds", [range(2, 5), range(5, 9), range(9, 15)], ids=str)
+@pytest.mark.parametrize("method", OWN, ids=named)
+def test_many_interrupts_leave_no_false_bound(method: Method, seeds: range) -> None:
+    for seed in seeds:
+        check(method, seed, 15)
+
+
+@pytest.mark.sweeps
+@pytest.mark.parametrize("method", [method for method in ALL if method.formulation], ids=named)
+def test_interrupted_runs_of_solvers_leave_no_false_bound(method: Method) -> None:
+    check(method, 3, 4)
