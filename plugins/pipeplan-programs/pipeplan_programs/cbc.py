@@ -47,7 +47,7 @@ class Driver:
 
 def _command(options: SolveOptions, session: Session) -> list[str]:
     command = ["cbc", program.MODEL, "-timeMode", "elapsed"]
-    left = session.seconds_left()
+    left = session.solver_seconds_left()
     if left is not None:
         command += ["-sec", f"{max(left, 0.01):.3f}"]
     if options.threads is not None and options.threads > 1:
