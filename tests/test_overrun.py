@@ -68,7 +68,7 @@ def test_one_run() -> None:
         "--cold",
         "warm",
     ]
-    said = subprocess.run(asked, capture_output=True, text=True, timeout=120)
+    said = subprocess.run(asked, capture_output=True, text=True, timeout=600)
     assert said.returncode == 0, said.stderr
     first, equi, last = said.stdout.splitlines()[0], said.stdout.splitlines()[1], said.stdout.splitlines()[-1]
     assert first.split() == ["instance", "method", "wall", "compile", "overrun", "work", "stop"]

@@ -137,7 +137,7 @@ def test_every_command_that_takes_an_instance_takes_the_table(plan: Plan, table:
         ("simulate", table, result),
         ("report", result, table, "-o", page),
         ("convert", table, "-o", problem),
-        ("sensitivity", table, "--time-limit", "20s"),
+        ("sensitivity", table, "--time-limit", "600s"),
     ):
         said = plan(*words, *FOUR)
         assert said.code == 0, (words, said)

@@ -21,7 +21,7 @@ from pipeplan.studies.memory import MemoryPoint, settled
 from pipeplan.studies.pareto.curve import Candidate
 
 Plan = Callable[..., Any]
-PATIENCE_S = 60.0
+PATIENCE_S = 600.0
 
 LEAST = {"tiny-stages": 18, "tiny-levels": 12, "tiny-chain": 200, "golden-4": 29, "tiny-graph": 13}
 """One instance of each kind, and one with levels."""
@@ -34,8 +34,8 @@ def test_the_answer_is_one_sentence_for_every_kind(plan: Plan, instance: str) ->
     assert said.code == 0
     assert said.out.startswith(f"{instance}: {least} bytes of memory per device is the least with a plan (proven")
     assert f"--memory {least} asks for it" in said.out
-    assert plan("solve", instance, "--memory", f"{least}B", "--time-limit", "20s").code == 0
-    assert plan("solve", instance, "--memory", f"{least - 1}B", "--time-limit", "20s").code in (1, 2)
+    assert plan("solve", instance, "--memory", f"{least}B", "--time-limit", "600s").code == 0
+    assert plan("solve", instance, "--memory", f"{least - 1}B", "--time-limit", "600s").code in (1, 2)
 
 
 def test_what_more_memory_is_worth_as_table_json_file_and_picture(plan: Plan, tmp_path: Path) -> None:

@@ -46,8 +46,8 @@ def execute(run: Run, problem: str, cancelled: threading.Event | None = None) ->
             _kill(process)
         if status is None and cancelled is not None and cancelled.is_set():
             return None
-        wall = wall() - started
-        return _record(run, status, process.wait(), _read(answer), _read(chatter, LONGEST_LAST_WORDS), wall, peak)
+        wall_s = wall() - started
+        return _record(run, status, process.wait(), _read(answer), _read(chatter, LONGEST_LAST_WORDS), wall_s, peak)
 
 
 def execute_job(job: Mapping[str, Any]) -> dict[str, Any]:

@@ -192,7 +192,7 @@ def test_an_even_split_is_not_compared_with_itself() -> None:
 def test_no_scope_is_read_as_the_claim_itself(name: str, proof: str) -> None:
     """What is proven comes first, and the plans that it is proven for behind it, without a colon of their own."""
     problem = load_packaged(name)
-    result = solve(problem, limits=SolveOptions(time_limit_s=20))
+    result = solve(problem, limits=SolveOptions(time_limit_s=600))
     assert result.scope
     assert result.bound is not None
     if proof == "infeasible":

@@ -79,7 +79,7 @@ def test_solvers_accept_a_valid_plan_as_it_is(known: Any, name: str) -> None:
     built = formulation.build(problem, options, native=native)
     model = built.model if native else compile_pyomo(built.model)
     values = start_values(built, plan, None if native else model.position)
-    job = submit("cp-sat" if native else "highs", model, SolveOptions(time_limit_s=30), start=values)
+    job = submit("cp-sat" if native else "highs", model, SolveOptions(time_limit_s=600), start=values)
     while job.outcome is None:
         job.poll(0.05)
     assert job.outcome.warm_start.outcome == StartOutcome.ACCEPTED

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -84,10 +83,8 @@ def test_a_crash_is_a_row_with_the_last_words(monkeypatch: pytest.MonkeyPatch, s
 def test_a_cancelled_run_is_killed_and_was_never() -> None:
     cancelled = threading.Event()
     threading.Timer(0.5, cancelled.set).start()
-    started = time.monotonic()
-    slow = Competitor("slow", planner="lns", limits={"time_limit_s": 60.0})
+    slow = Competitor("slow", planner="lns", limits={"time_limit_s": 1e6})
     assert outcome(slow, cancelled, "densenet121-inference") is None, "it searches until its limit"
-    assert time.monotonic() - started < 20
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux ends children with their parent")
