@@ -11,6 +11,8 @@ import pytest
 
 from pipeplan.instances.catalogue import load_packaged
 
+pytestmark = pytest.mark.timing
+
 SCRIPT = Path(__file__).parent.parent / "benchmarks" / "overrun.py"
 
 

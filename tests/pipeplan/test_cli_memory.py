@@ -109,6 +109,7 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(plan: Plan, tmp_path: Pa
         assert said.err.count("\n") == 1
 
 
+@pytest.mark.timing
 @pytest.mark.sweeps
 def test_an_interrupt_shows_what_is_known(tmp_path: Path) -> None:
     """The least memory of many nodes on few accelerators, in any order, is hard; a bracket is there at once."""

@@ -179,6 +179,7 @@ def points(path: Path) -> list[tuple[str, float]]:
     return [(record["method"], record["memory_bytes"]) for record in records if record.get("record") == "point"]
 
 
+@pytest.mark.timing
 @pytest.mark.sweeps
 def test_a_killed_sweep_goes_on_and_an_interrupted_one_shows_what_is_there(tmp_path: Path) -> None:
     path = tmp_path / "points.jsonl"

@@ -19,6 +19,8 @@ from signals import hear_ctrl_c, ignore_ctrl_c
 
 import pipeplan
 
+pytestmark = pytest.mark.timing
+
 PLAN = (sys.executable, "-m", "pipeplan")
 PATIENCE_S = 600.0
 

@@ -116,6 +116,7 @@ json_file._replace = replace_and_hear
     assert "nterrupt" not in done.stderr
 
 
+@pytest.mark.timing
 def test_an_interrupt_in_code_run_from_a_string_is_no_end_by_signal() -> None:
     """As dataclasses and namedtuples run it, while modules are loaded; Python would die of SIGINT at its end."""
     body = """
@@ -129,6 +130,7 @@ app.main = main
         assert (done.returncode, done.stderr) == (130, "")
 
 
+@pytest.mark.timing
 def test_an_interrupt_that_python_drops_comes_again() -> None:
     """It met a finaliser, in which nothing can be caught."""
     body = f"""

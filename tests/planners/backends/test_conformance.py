@@ -194,6 +194,7 @@ def test_a_linear_program(backend: Backend) -> None:
 # ---- limits --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.timing
 def test_a_time_limit_keeps_what_was_found(loaded: Backend, hard: MatrixModel) -> None:
     outcome = solve(loaded.name, hard, SolveOptions(time_limit_s=1.0, threads=1))
     assert outcome.stop == Stop.TIME
@@ -202,6 +203,7 @@ def test_a_time_limit_keeps_what_was_found(loaded: Backend, hard: MatrixModel) -
     assert outcome.seconds < 4
 
 
+@pytest.mark.timing
 def test_a_time_limit_without_any_solution(loaded: Backend, hopeless: MatrixModel) -> None:
     outcome = solve(loaded.name, hopeless, SolveOptions(time_limit_s=1.0, threads=1))
     assert (outcome.stop, outcome.values, outcome.objective) == (Stop.TIME, None, None)
@@ -235,6 +237,7 @@ def test_an_absolute_gap_stops(backend: Backend, hard: MatrixModel) -> None:
     assert_solution(hard, outcome.values, outcome.objective)
 
 
+@pytest.mark.timing
 def test_a_memory_limit_stops(backend: Backend, hard: MatrixModel) -> None:
     outcome = solve(backend.name, hard, SolveOptions(memory_limit_bytes=2**20, time_limit_s=600.0))
     assert outcome.stop == Stop.MEMORY
@@ -290,6 +293,7 @@ def test_what_becomes_of_a_warm_start(
     assert (result.stop, result.objective) == (Stop.PROVEN, pytest.approx(2.5))
 
 
+@pytest.mark.timing
 def test_an_accepted_start_is_the_first_incumbent(loaded: Backend, hard: MatrixModel) -> None:
     """It is told before the solver has done anything, so it cannot be lost."""
     choice = [float(j % 2) for j in range(40)]
@@ -318,6 +322,7 @@ def test_an_unknown_column_in_a_start_is_an_error(backend: Backend, knapsack: Ma
 # ---- progress, interrupts, deaths ----------------------------------------------------------------------
 
 
+@pytest.mark.timing
 @pytest.mark.sweeps
 def test_progress_comes_as_records(loaded: Backend, hard: MatrixModel) -> None:
     events: list[Any] = []
@@ -334,6 +339,7 @@ def test_progress_comes_as_records(loaded: Backend, hard: MatrixModel) -> None:
         assert bounds[-1] <= outcome.objective + 1e-6
 
 
+@pytest.mark.timing
 def test_an_interrupt_brings_home_the_incumbent(
     backend: Backend, hard: MatrixModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -351,6 +357,7 @@ def test_an_interrupt_brings_home_the_incumbent(
         assert_solution(hard, outcome.values, outcome.objective)
 
 
+@pytest.mark.timing
 def test_an_interrupt_without_any_solution(backend: Backend, hopeless: MatrixModel) -> None:
     job = submit(backend.name, hopeless, ONE_THREAD)
     job.poll(0.5)
@@ -359,6 +366,7 @@ def test_an_interrupt_without_any_solution(backend: Backend, hopeless: MatrixMod
     assert (outcome.stop, outcome.values) == (Stop.INTERRUPTED, None)
 
 
+@pytest.mark.timing
 def test_a_killed_solver_costs_neither_the_incumbent_nor_the_next_task(
     backend: Backend, hard: MatrixModel, knapsack: MatrixModel
 ) -> None:
@@ -375,6 +383,7 @@ def test_a_killed_solver_costs_neither_the_incumbent_nor_the_next_task(
     assert finish(following).stop == Stop.PROVEN
 
 
+@pytest.mark.timing
 def test_kill_ends_a_job_at_once(backend: Backend, hopeless: MatrixModel) -> None:
     job = submit(backend.name, hopeless, ONE_THREAD)
     job.poll(0.3)
@@ -382,6 +391,7 @@ def test_kill_ends_a_job_at_once(backend: Backend, hopeless: MatrixModel) -> Non
     assert finish(job, 3.0).stop == Stop.INTERRUPTED
 
 
+@pytest.mark.timing
 def test_a_busy_worker_is_not_waited_for(backend: Backend, hopeless: MatrixModel, knapsack: MatrixModel) -> None:
     busy = submit(backend.name, hopeless, ONE_THREAD)
     other = submit(backend.name, knapsack, ONE_THREAD)
@@ -391,6 +401,7 @@ def test_a_busy_worker_is_not_waited_for(backend: Backend, hopeless: MatrixModel
     busy.kill()
 
 
+@pytest.mark.timing
 @pytest.mark.sweeps
 def test_offers_reach_a_running_solver_or_are_declined(backend: Backend, hard: MatrixModel) -> None:
     """An offer better than what the solver has found so far becomes its incumbent."""

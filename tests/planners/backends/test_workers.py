@@ -32,6 +32,8 @@ from pipeplan.planners.backends import (
 )
 from pipeplan.planners.options import SolveOptions
 
+pytestmark = pytest.mark.timing
+
 ROOT = Path(__file__).resolve().parents[3]
 
 BUILDERS = '''

@@ -188,6 +188,7 @@ def test_the_gap_that_was_asked_for_ends_the_search() -> None:
     assert outcome.plan.period - outcome.bound <= 0.2 * outcome.plan.period
 
 
+@pytest.mark.timing
 def test_a_limit_leaves_a_plan_and_a_bound() -> None:
     problem = recipe.resnet_like(18, 4, seed=1, memory_bytes=1800)
     outcome = answer(problem, time_limit_s=0.2)

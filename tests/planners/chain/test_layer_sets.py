@@ -269,6 +269,7 @@ def test_long_chains_have_hopeless_sets_to_walk(monkeypatch: pytest.MonkeyPatch)
     assert course_of(problem).walk(20, 60) is None
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("walk_from_s", [0.0, math.inf], ids=["at once", "never"])
 @pytest.mark.parametrize("known", theory.golden_chains()[:7], ids=lambda known: known.name)
 def test_with_walks_and_without_the_answer_is_the_known_one(

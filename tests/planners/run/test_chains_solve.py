@@ -117,6 +117,7 @@ def test_nothing_fits_is_an_answer() -> None:
         assert (result.stop, result.found, result.plan) == (Stop.INFEASIBLE, Found.NOTHING, None)
 
 
+@pytest.mark.timing
 @pytest.mark.sweeps
 def test_a_time_limit_keeps_what_was_found() -> None:
     """On a chain out of reach: a bound in any case, and a plan that is found is verified and not below it."""

@@ -22,6 +22,8 @@ from pipeplan.planners.chain import solver as of_planners
 from pipeplan.planners.exact import attempt
 from pipeplan.planners.options import SolveOptions
 
+pytestmark = pytest.mark.timing
+
 # Problems that no bound or heuristic settles before a solver is asked; where there is nothing else, without a start.
 PROBLEMS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "ip-tarnawski": ("bert-large-training", "auto", {}),

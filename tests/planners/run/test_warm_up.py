@@ -67,6 +67,7 @@ def test_after_a_warm_up_nothing_is_compiled(tmp_path: Path) -> None:
         assert "compiling" not in done.stderr, (instance, planner)
 
 
+@pytest.mark.timing
 @pytest.mark.sweeps
 def test_a_cold_cache_costs_no_time_limit(tmp_path: Path) -> None:
     cold = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
@@ -77,6 +78,7 @@ def test_a_cold_cache_costs_no_time_limit(tmp_path: Path) -> None:
     assert '"compile"' in done.stdout
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("name", ["bert-large-stages", "gpt2-medium-stages", "resnet50-stages", "figure-4"])
 def test_a_small_problem_is_planned_without_machine_code(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With nothing on disk yet its making took a quarter of a minute, where plain loops take less than a second. Here

@@ -237,6 +237,7 @@ def test_functions_without_a_file_are_refused(files: dict[str, str]) -> None:
         pipeplan.run(pipeplan.load_plan(files["gpt-plan"]), files["gpt"], lambda: None)
 
 
+@pytest.mark.timing
 def test_a_rank_that_is_killed_ends_the_run(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     from pipeplan.models.run import launch
 
@@ -250,6 +251,7 @@ def test_a_rank_that_is_killed_ends_the_run(files: dict[str, str], monkeypatch: 
         pipeplan.run(pipeplan.load_plan(files["gpt-plan"]), files["gpt"], model("gpt"), steps=1)
 
 
+@pytest.mark.timing
 def test_ctrl_c_ends_all_processes(files: dict[str, str]) -> None:
     command = [sys.executable, "-m", "pipeplan", "run", files["gpt-plan"], files["gpt"], "--model", model("gpt")]
     process = subprocess.Popen([*command, "--steps", "10000"], stderr=subprocess.PIPE, preexec_fn=hear_ctrl_c)

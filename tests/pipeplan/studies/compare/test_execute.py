@@ -16,6 +16,8 @@ from pipeplan.studies.compare.pool import execute
 from pipeplan.studies.compare.run import Record, Status
 from pipeplan.studies.compare.suite import Competitor, Instance, Suite, competitor, expand
 
+pytestmark = pytest.mark.timing
+
 
 def outcome(
     method: Competitor | str, cancelled: threading.Event | None = None, packaged: str = "tiny-chain", **limits: Any
