@@ -66,7 +66,7 @@ def _word(value: Any) -> str:
 
 def _check_native(name: str, value: Any) -> None:
     """CBC goes on after an option that it does not know; so each is tried alone first."""
-    trial = subprocess.run(["cbc", f"-{name}", _word(value), "-quit"], capture_output=True, text=True, timeout=20)
+    trial = subprocess.run(["cbc", f"-{name}", _word(value), "-quit"], capture_output=True, text=True, timeout=60)
     if WRONG_OPTION.search(trial.stdout):
         raise InputError(
             f"native.{name}", f"with the value {value!r} is no option of CBC", "correct its name or value"
