@@ -372,7 +372,8 @@ def test_one_more_device_is_worth_what_solve_says(plan: Plan, tmp_path: Path, le
 
 def test_how_much_memory_a_table_needs(plan: Plan, table: Path) -> None:
     """Nobody has to say how much there is to be told how much is needed."""
-    said = plan("memory", table, "--devices", 4, "--bandwidth", "12GB/s", "--points", 0, "--json")
+    asked = ("memory", table, "--devices", 4, "--bandwidth", "12GB/s", "--points", 0, "--time-limit", "600s")
+    said = plan(*asked, "--json")
     assert said.code == 0, said
     least = said.json["least"]["memory_bytes"]
     assert plan("solve", table, "--devices", 4, "--bandwidth", "12GB/s", "--memory", f"{least}B").code == 0

@@ -6,8 +6,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
-from typing import NoReturn
+from types import ModuleType, SimpleNamespace
+from typing import Any, NoReturn
 
 import pytest
 
@@ -17,6 +17,7 @@ from pipeplan.instances.base.result import Stop
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.planners.contract import Board
 from pipeplan.planners.registry import all_methods
+from pipeplan.planners.run import warm_up
 
 PLAN = [sys.executable, "-m", "pipeplan"]
 
@@ -49,6 +50,24 @@ def test_who_listens_hears_once_that_something_is_compiled() -> None:
 def test_every_kind_with_compiled_methods_names_problems_that_need_the_code() -> None:
     kinds = {entry.problem_kind for entry in all_methods() if entry.compiles_on}
     assert kinds == {"placement", "chain", "staging", "graph-pipeline", "schedule", "training"}
+
+
+def test_on_a_slow_machine_a_method_runs_until_it_has_asked_for_all_its_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It asks for one function after two seconds, and for another one after four."""
+    asked, limits = [0, 0], list[float]()
+
+    def run(problem: object, **named: Any) -> SimpleNamespace:
+        seconds = named["limits"].time_limit_s
+        limits.append(seconds)
+        asked[:] = asked[0] + (seconds >= 2), (seconds >= 2) + (seconds >= 4)
+        return SimpleNamespace(stop=Stop.TIME)
+
+    monkeypatch.setattr(warm_up, "solve", run)
+    monkeypatch.setattr(warm_up, "asked_for", lambda: tuple(asked))
+    warm_up._run("lns", "tiny-chain")
+    assert limits == [0.5, 1, 2, 4, 8]
 
 
 @pytest.mark.slow
