@@ -388,5 +388,7 @@ def test_how_much_memory_a_pipedream_profile_needs(plan: Plan, tmp_path: Path) -
         "node1 -- A -- forward_compute_time=1.0, backward_compute_time=2.0, activation_size=8.0, parameter_size=4.0\n",
         encoding="utf-8",
     )
-    said = plan("memory", graph, "--devices", 1, "--bandwidth", "1GB/s", "--points", 0, "--json")
+    said = plan(
+        "memory", graph, "--devices", 1, "--bandwidth", "1GB/s", "--points", 0, "--time-limit", "600s", "--json"
+    )
     assert said.json["least"]["memory_bytes"] == 24

@@ -30,7 +30,7 @@ LEAST = {"tiny-stages": 18, "tiny-levels": 12, "tiny-chain": 200, "golden-4": 29
 @pytest.mark.parametrize("instance", LEAST)
 def test_the_answer_is_one_sentence_for_every_kind(plan: Plan, instance: str) -> None:
     least = LEAST[instance]
-    said = plan("memory", instance, "--points", 0)
+    said = plan("memory", instance, "--points", 0, "--time-limit", "600s")
     assert said.code == 0
     assert said.out.startswith(f"{instance}: {least} bytes of memory per device is the least with a plan (proven")
     assert f"--memory {least} asks for it" in said.out
@@ -68,9 +68,11 @@ def test_what_more_memory_is_worth_as_table_json_file_and_picture(plan: Plan, tm
 
 
 def test_the_cluster_and_the_method_can_be_chosen(plan: Plan) -> None:
-    more = plan("memory", "tiny-stages", "--devices", 8, "--points", 0, "--json").json
+    more = plan("memory", "tiny-stages", "--devices", 8, "--points", 0, "--time-limit", "600s", "--json").json
     assert more["least"]["memory_bytes"] <= LEAST["tiny-stages"]
-    levels = plan("memory", "tiny-levels", "--hierarchy", "basic", "--points", 2, "--json").json
+    levels = plan(
+        "memory", "tiny-levels", "--hierarchy", "basic", "--points", 2, "--time-limit", "600s", "--json"
+    ).json
     assert (levels["least"]["memory_bytes"], levels["least"]["reason"]) == (0, "memory is no matter")
     free = plan(
         "memory", "tiny-chain", "--planner", "brute-force", "--non-contiguous", "--points", 1, "--json"
