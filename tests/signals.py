@@ -18,7 +18,7 @@ def ignore_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def after_work(pid: int, seconds: float, patience_s: float = 60.0) -> None:
+def after_work(pid: int, seconds: float, patience_s: float = 600.0) -> None:
     """Wait until a process has had so much processor time, which a busy machine gives it later, or for that long."""
     stat, end = Path(f"/proc/{pid}/stat"), time.monotonic() + patience_s
     while time.monotonic() < end:

@@ -79,7 +79,7 @@ def test_a_model_alone_holds_the_best_plan(method: Method, seeds: range) -> None
             built = formulation.build(problem, options, native=False, cutoff=cutoff)
             assert isinstance(built, BuiltModel), f"{built.reason}\n{problem_to_text(problem)}"
             model = compile_pyomo(built.model)
-            outcome = solve("highs", model, SolveOptions(threads=1, time_limit_s=20))
+            outcome = solve("highs", model, SolveOptions(threads=1, time_limit_s=600))
             where = f"{method.name}, cut-off {cutoff}, truth {best}: {outcome.stop}\n{problem_to_text(problem)}"
             assert outcome.objective is not None, where
             if model.costs.any():

@@ -1,12 +1,51 @@
-"""The clock of time limits: it stands still while machine code is made, which happens once on a machine."""
+"""The clock of time limits: it stands still while machine code is made, which happens once on a machine.
+
+Whatever the product decides or tells by time reads this clock, and none beside it, so that with `PIPEPLAN_CLOCK_SPEED`
+it runs as if the machine were so many times as slow: the tests show with it that speed decides nothing.
+"""
 
 from __future__ import annotations
 
+import math
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
+
+from .errors import UsageError
+
+SPEED = "PIPEPLAN_CLOCK_SPEED"
+
+
+@cache
+def speed() -> float:
+    """Seconds of this clock in one true second, the same in every process that this one starts."""
+    told = os.environ.get(SPEED, "1")
+    try:
+        speed = float(told)
+    except ValueError:
+        speed = math.nan
+    if not 0 < speed < math.inf:
+        raise UsageError(f"{SPEED} is {told!r}, which is no number above 0; give one like 20 or 0.05, or unset it.")
+    return speed
+
+
+def wall() -> float:
+    """Seconds that go on while code is compiled; all processes of a machine share their beginning."""
+    return speed() * time.monotonic()
+
+
+def processor_seconds() -> float:
+    """Seconds that this process has worked, on all its threads."""
+    return speed() * time.process_time()
+
+
+def true_seconds(seconds: float) -> float:
+    """What others count who know nothing of this clock: solvers and the operating system."""
+    return seconds / speed()
 
 
 class _Compiling:
@@ -34,14 +73,14 @@ def when_compiling(announce: Callable[[], None]) -> None:
 def now() -> float:
     """Seconds on a clock of which only differences mean something: the time in which nothing was compiled."""
     with _compiling.lock:
-        real = time.monotonic()
+        real = wall()
         return real - _compiling.so_far(real)
 
 
 def seconds_compiling() -> float:
     """Seconds by which this clock is behind the true one since the process began."""
     with _compiling.lock:
-        return _compiling.so_far(time.monotonic())
+        return _compiling.so_far(wall())
 
 
 def stop() -> None:
@@ -50,7 +89,7 @@ def stop() -> None:
         announce, _compiling.announce = _compiling.announce, None
         _compiling.running += 1
         if _compiling.running == 1:
-            _compiling.since = time.monotonic()
+            _compiling.since = wall()
     if announce is not None:
         announce()
 
@@ -60,7 +99,7 @@ def go_on() -> None:
     with _compiling.lock:
         _compiling.running -= 1
         if not _compiling.running:
-            _compiling.seconds += time.monotonic() - _compiling.since
+            _compiling.seconds += wall() - _compiling.since
 
 
 # When the work of this thread has to end, for loops so far below a planner that nobody tells them; None: no limit.

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
+
+from . import clock
 
 
 class Stopwatch:
@@ -22,9 +23,9 @@ class Stopwatch:
         """Seconds by name, in the order in which they began."""
         self.imports: dict[str, float] = {}
         """Seconds by top-level package."""
-        self.processor_seconds_before = time.process_time()
+        self.processor_seconds_before = clock.processor_seconds()
         """Processor time of the start of Python."""
-        self.began = time.perf_counter()
+        self.began = clock.wall()
         self._thread = threading.get_ident()
         self._sought: set[str] = set()
         """Names of the modules that the other finders are looking for."""
@@ -33,7 +34,7 @@ class Stopwatch:
 
     @property
     def seconds(self) -> float:
-        return time.perf_counter() - self.began
+        return clock.wall() - self.began
 
     @contextmanager
     def counting(self, table: dict[str, float], name: str) -> Iterator[None]:
@@ -42,12 +43,12 @@ class Stopwatch:
             yield
             return
         table.setdefault(name, 0.0)
-        began = time.perf_counter()
+        began = clock.wall()
         self._inner.append(0.0)
         try:
             yield
         finally:
-            whole = time.perf_counter() - began
+            whole = clock.wall() - began
             table[name] += whole - self._inner.pop()
             self._inner[-1] += whole
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import TYPE_CHECKING
 
+from ..instances.base.clock import wall
 from ..show.console import clean, say_note
 from ..show.words import amount_or
 
@@ -17,7 +17,7 @@ class Lines:
     """A line on stderr for each run that ends: how many of all have ended, the result, its time, and the time left."""
 
     def __init__(self) -> None:
-        self.started = time.monotonic()
+        self.started = wall()
         self.reused = 0
 
     def __call__(self, progress: Progress) -> None:
@@ -47,4 +47,4 @@ class Lines:
 
     def _left(self, progress: Progress) -> str:
         done, left = progress.finished - self.reused, progress.total - progress.finished
-        return f"about {(time.monotonic() - self.started) / done * left:.0f} s left" if left else ""
+        return f"about {(wall() - self.started) / done * left:.0f} s left" if left else ""

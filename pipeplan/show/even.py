@@ -4,9 +4,8 @@ many of a network's equal blocks, which is how frameworks divide it."""
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from itertools import pairwise, takewhile
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..instances.base.errors import PipeplanError
@@ -22,8 +21,9 @@ if TYPE_CHECKING:
     from ..instances.staging.problem import StagingProblem
     from ..planners.referee import Ruling
 
-# Seconds that are allowed for the equal stages of all degrees.
-ENOUGH_S = 2.0
+# Layers of all plans of equal stages that are tried, some seconds of work: a count, so that a busy machine finds the
+# same plan.
+MOST_LAYERS = 50_000
 
 
 def even_split(problem: Problem, rules: Rules) -> Ruling | None:
@@ -84,26 +84,17 @@ def chain_plans(problem: ChainProblem) -> Iterator[PatternPlan]:
 
 
 def staging_plans(problem: StagingProblem) -> Iterator[Plan]:
-    """The best plan of equal stages, of all degrees tried within `ENOUGH_S`; where none fits, those that do not fit."""
-    from ..planners.options import SolveOptions
-    from ..planners.run.solve import solve
-
-    result = solve(problem, planner="equi", limits=SolveOptions(time_limit_s=ENOUGH_S))
-    if result.plan is not None:
-        yield result.plan
-    else:
-        yield from _tried(problem)
-
-
-def _tried(problem: StagingProblem) -> Iterator[Plan]:
-    """Equal stages that do not fit, as many as there is time for."""
+    """The best plan of equal stages, of those that are tried; where none fits, those that do not fit."""
+    from ..planners.referee import rules_of
     from ..planners.staging.equal import equal_plans, equal_trees
 
     plans: Iterator[Plan] = equal_plans(problem, "paper", True)
     if problem.levels:
         plans = equal_trees(problem, "precise", True)
-    end = time.monotonic() + ENOUGH_S
-    yield from takewhile(lambda plan: time.monotonic() < end, plans)
+    tried, rules = list(islice(plans, max(1, MOST_LAYERS // len(problem.layers)))), rules_of(problem, {})
+    fitting = (plan for plan in tried if not rules.violations(problem, plan))
+    best = min(fitting, key=lambda plan: rules.value(problem, plan), default=None)
+    yield from tried if best is None else [best]
 
 
 def staging_blocks(problem: StagingProblem) -> Iterator[Plan]:

@@ -7,13 +7,13 @@ import itertools
 import os
 import sys
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from ...formulations.contract import NativeModel
+from ...instances.base.clock import wall
 from ...instances.base.errors import InputError, PipeplanError
 from ...instances.base.result import Stop
 from ..options import Progress, SolveOptions
@@ -78,7 +78,7 @@ class Job:
     def interrupt(self) -> None:
         """Ask the solver to stop and to hand over what it has; it is killed if it does not."""
         if self._interrupted_at is None:
-            self._interrupted_at = time.monotonic()
+            self._interrupted_at = wall()
             self._worker.send(Message(self._task.number, "interrupt", None))
 
     def kill(self) -> None:
@@ -124,7 +124,7 @@ class Job:
 
     def tick(self) -> None:
         """End a worker that does not keep its limits."""
-        options, now = self._task.options, time.monotonic()
+        options, now = self._task.options, wall()
         if self.outcome is not None or self._verdict is not None:
             return
         if options.time_limit_s is not None:
@@ -176,7 +176,7 @@ class Job:
             size=model.size if isinstance(model, MatrixModel) else told.size,
             backend=self.backend,
             version=backend_named(self.backend).version(),
-            seconds=time.monotonic() - self._task.submitted,
+            seconds=wall() - self._task.submitted,
         )
         if best is not None and (answer.objective is None or best.value < answer.objective):
             answer = replace(answer, values=best.values, objective=best.value)
@@ -232,7 +232,7 @@ class _Pool:
             self._idle.clear()
         for worker in workers:
             worker.ask_to_end()
-        deadline = time.monotonic() + GOODBYE_S
+        deadline = wall() + GOODBYE_S
         for worker in workers:
             worker.end_by(deadline)
 
@@ -265,7 +265,7 @@ def submit(
     `start` gives values to columns, all or some; the outcome says what became of it.
     """
     options = options or SolveOptions()
-    submitted = time.monotonic()
+    submitted = wall()
     check(backend, model)
     _check_log_path(options.log_path)
     number = next(_numbers)

@@ -247,7 +247,7 @@ class _Search(cp_model.CpSolverSolutionCallback):
             return Stop.GAP, ""
         if self.session.stop.is_set():
             return Stop.INTERRUPTED, ""
-        left = self.session.seconds_left()
+        left = self.session.solver_seconds_left()
         if left is not None and (left < CLOCK_SLACK_S or not self.options.native):
             return Stop.TIME, ""  # the only limit that we give: its clock may be a little before ours
         if self.options.native:
@@ -273,7 +273,7 @@ def _configure(
     parameters.log_to_stdout = False
     if options.threads is not None:
         parameters.num_workers = options.threads
-    left = session.seconds_left()
+    left = session.solver_seconds_left()
     if left is not None:
         parameters.max_time_in_seconds = left
     for name, value in wanted.items():

@@ -76,7 +76,7 @@ def _configure(program: Any, options: SolveOptions, session: Session) -> None:
     program.Params.MIPGap = options.rel_gap
     program.Params.MIPGapAbs = options.abs_gap
     program.Params.Seed = options.seed % 2_000_000_000
-    left = session.seconds_left()
+    left = session.solver_seconds_left()
     if left is not None:
         program.Params.TimeLimit = left
     if options.threads is not None:

@@ -82,7 +82,7 @@ def _common_options(options: SolveOptions, session: Session) -> dict[str, Any]:
         "random_seed": options.seed % (2**31),
         "presolve_rule_off": FAULTY_RULES,
     }
-    left = session.seconds_left()
+    left = session.solver_seconds_left()
     if left is not None:
         chosen["time_limit"] = left
     if options.threads is not None:

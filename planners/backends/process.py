@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...instances.base.clock import wall
 from ...instances.base.errors import UsageError
 
 if TYPE_CHECKING:
@@ -96,8 +97,8 @@ class Worker:
                 os.killpg(self.pid, signal.SIGTERM)
 
     def end_by(self, deadline: float) -> None:
-        """Wait until the deadline (of the monotonic clock), then kill."""
-        while self.alive() and time.monotonic() < deadline:
+        """Wait until the deadline (of `wall`), then kill."""
+        while self.alive() and wall() < deadline:
             time.sleep(0.005)
         self.kill()
 

@@ -209,7 +209,7 @@ def _program_version(program: str, option: str) -> str | None:
     """The first thing that looks like a version in what the program prints about itself."""
     try:
         run = subprocess.run(
-            [program, option], capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL
+            [program, option], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

@@ -168,7 +168,7 @@ def _proto(model: MatrixModel) -> model_pb2.ModelProto:
 
 
 def _parameters(options: SolveOptions, session: Session) -> mathopt.SolveParameters:
-    left = session.seconds_left()
+    left = session.solver_seconds_left()
     parameters = mathopt.SolveParameters(
         time_limit=None if left is None else datetime.timedelta(seconds=left),
         relative_gap_tolerance=options.rel_gap,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...instances.base.clock import true_seconds, wall
 from .model import Floats, Indices, MatrixModel
 from .records import Message, Task, finite
 
@@ -49,11 +49,16 @@ class Session:
 
     @property
     def seconds(self) -> float:
-        return time.monotonic() - self.task.submitted
+        return wall() - self.task.submitted
 
     def seconds_left(self) -> float | None:
         """Seconds until the deadline, never fewer than 0; None: there is no limit."""
-        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+        return None if self.deadline is None else max(0.0, self.deadline - wall())
+
+    def solver_seconds_left(self) -> float | None:
+        """Seconds until the deadline as a solver counts them, whose clock is not ours."""
+        left = self.seconds_left()
+        return None if left is None else true_seconds(left)
 
     def out_of_time(self) -> bool:
         left = self.seconds_left()
@@ -79,7 +84,7 @@ class Session:
         """A session that tells nobody, for a subproblem of at most that many seconds."""
         left = self.seconds_left()
         limits = [limit for limit in (seconds, left) if limit is not None]
-        deadline = time.monotonic() + min(limits) if limits else None
+        deadline = wall() + min(limits) if limits else None
         return Session(self.task, lambda message: None, deadline, self.stop)
 
     # ---- offers ----------------------------------------------------------------------------------------
@@ -118,7 +123,7 @@ class Session:
             self.best_bound = bound
         if nodes is not None and nodes >= 0:
             self.nodes = nodes
-        now = time.monotonic()
+        now = wall()
         if now - self._told >= PROGRESS_INTERVAL_S:
             self._told = now
             self._tell("progress", (self.seconds, self.best_value, self.best_bound, self.nodes))

@@ -15,12 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from time import process_time
 from types import ModuleType
 
 from ...formulations.beaumont.fixed_allocation import Known
 from ...formulations.beaumont.integer_chain import IntegerChain
-from ...instances.base.clock import now
+from ...instances.base.clock import now, processor_seconds
 from ...instances.base.compiled import is_kept, repays_loading
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
@@ -169,7 +168,7 @@ class Search:
         self.schedules = 0
         self.steps = count()
         self.rng = random.Random(self.solver.seed)
-        self.started, self.spent_before = now(), process_time()
+        self.started, self.spent_before = now(), processor_seconds()
         self.annealer: Annealer | None = None
         self.annealing = False
         self.walked_s = self.annealed_s = 0.0
@@ -216,7 +215,7 @@ class Search:
 
     def _repays(self, least_s: float, loops: Sequence[tuple[ModuleType, str]]) -> bool:
         """Has the search taken so long that it is worth loading these loops, or making them?"""
-        spent = process_time() - self.spent_before
+        spent = processor_seconds() - self.spent_before
         return repays_loading(spent, least_s) or (
             now() - self.started >= least_s and all(is_kept(*loop) for loop in loops)
         )

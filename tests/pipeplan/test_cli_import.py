@@ -137,7 +137,7 @@ def test_every_command_that_takes_an_instance_takes_the_table(plan: Plan, table:
         ("simulate", table, result),
         ("report", result, table, "-o", page),
         ("convert", table, "-o", problem),
-        ("sensitivity", table, "--time-limit", "20s"),
+        ("sensitivity", table, "--time-limit", "600s"),
     ):
         said = plan(*words, *FOUR)
         assert said.code == 0, (words, said)
@@ -372,7 +372,8 @@ def test_one_more_device_is_worth_what_solve_says(plan: Plan, tmp_path: Path, le
 
 def test_how_much_memory_a_table_needs(plan: Plan, table: Path) -> None:
     """Nobody has to say how much there is to be told how much is needed."""
-    said = plan("memory", table, "--devices", 4, "--bandwidth", "12GB/s", "--points", 0, "--json")
+    asked = ("memory", table, "--devices", 4, "--bandwidth", "12GB/s", "--points", 0, "--time-limit", "600s")
+    said = plan(*asked, "--json")
     assert said.code == 0, said
     least = said.json["least"]["memory_bytes"]
     assert plan("solve", table, "--devices", 4, "--bandwidth", "12GB/s", "--memory", f"{least}B").code == 0
@@ -387,5 +388,7 @@ def test_how_much_memory_a_pipedream_profile_needs(plan: Plan, tmp_path: Path) -
         "node1 -- A -- forward_compute_time=1.0, backward_compute_time=2.0, activation_size=8.0, parameter_size=4.0\n",
         encoding="utf-8",
     )
-    said = plan("memory", graph, "--devices", 1, "--bandwidth", "1GB/s", "--points", 0, "--json")
+    said = plan(
+        "memory", graph, "--devices", 1, "--bandwidth", "1GB/s", "--points", 0, "--time-limit", "600s", "--json"
+    )
     assert said.json["least"]["memory_bytes"] == 24

@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,8 +19,10 @@ from signals import hear_ctrl_c, ignore_ctrl_c
 
 import pipeplan
 
+pytestmark = pytest.mark.timing
+
 PLAN = (sys.executable, "-m", "pipeplan")
-PATIENCE_S = 60.0
+PATIENCE_S = 600.0
 
 
 @pytest.fixture
@@ -183,21 +186,32 @@ def test_a_full_disk_leaves_the_curve_that_was_there(tmp_path: Path) -> None:
 
 
 def test_a_killed_solver_costs_itself_only(hard: Path) -> None:
-    """kill -9 of every worker: the run goes on without it, or ends and keeps the best verified plan."""
-    with started("solve", hard, *HARD, "--time-limit", "4s") as process:
+    """kill -9 of every worker that there ever is: the run ends and keeps the best verified plan."""
+    with started("solve", hard, *HARD) as process:
         wait_for_incumbent(process)
-        for worker in wait_for_children(process.pid):
-            os.kill(worker, signal.SIGKILL)
+        wait_for_children(process.pid)
+        drained = threading.Thread(target=kill_workers, args=(process,))
+        drained.start()
         out, err = process.communicate(timeout=PATIENCE_S)
+        drained.join()
     result = json.loads(out)
     assert (process.returncode, result["verified"]) == (0, True)
     assert result["messages"], "the death of a solver must be told"
     assert "Traceback" not in err
 
 
+def kill_workers(process: subprocess.Popen[str]) -> None:
+    """Kill whatever the process starts, until it ends."""
+    while process.poll() is None:
+        for worker in children(process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
+        time.sleep(0.05)
+
+
 @pytest.mark.sweeps
 def test_a_named_solver_that_is_killed_ends_the_run_with_the_best_plan(hard: Path) -> None:
-    with started("solve", hard, *HARD, "--solver", "highs", "--time-limit", "60s") as process:
+    with started("solve", hard, *HARD, "--solver", "highs") as process:
         wait_for_incumbent(process)
         for worker in wait_for_children(process.pid):
             os.kill(worker, signal.SIGKILL)

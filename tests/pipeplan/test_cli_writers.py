@@ -9,7 +9,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -80,7 +79,7 @@ def run(words: str, body: str, limit: int = resource.RLIM_INFINITY) -> subproces
         text=True,
         preexec_fn=born,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-        timeout=120,
+        timeout=600,
     )
 
 
@@ -117,12 +116,13 @@ json_file._replace = replace_and_hear
     assert "nterrupt" not in done.stderr
 
 
+@pytest.mark.timing
 def test_an_interrupt_in_code_run_from_a_string_is_no_end_by_signal() -> None:
     """As dataclasses and namedtuples run it, while modules are loaded; Python would die of SIGINT at its end."""
     body = """
 from pipeplan.cli import app
 def main(words):
-    exec(f"import os, time; os.kill(os.getpid(), {int(number)}); time.sleep(60)")
+    exec(f"import os, time; os.kill(os.getpid(), {int(number)}); time.sleep(3600)")
 app.main = main
 """
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -130,6 +130,7 @@ app.main = main
         assert (done.returncode, done.stderr) == (130, "")
 
 
+@pytest.mark.timing
 def test_an_interrupt_that_python_drops_comes_again() -> None:
     """It met a finaliser, in which nothing can be caught."""
     body = f"""
@@ -142,13 +143,11 @@ class Finalised:
 def main(words):
     with interrupt.graceful():
         Finalised()
-        time.sleep(60)
+        time.sleep(3600)
 app.main = main
 """
-    began = time.monotonic()
     done = run("instances", body)
     assert (done.returncode, done.stderr) == (130, "")
-    assert time.monotonic() - began < 30
 
 
 def test_whoever_writes_a_file_of_the_user_writes_it_whole() -> None:

@@ -49,7 +49,7 @@ def test_sequence_and_micro_batch_of_a_packaged_model(plan: Plan) -> None:
 
 
 def test_graph_pipelines_keep_their_own_micro_batch(plan: Plan) -> None:
-    said = plan("solve", "case-study", "--micro-batch", 4, "--planner", "graphpipe", "--time-limit", 20, "--json")
+    said = plan("solve", "case-study", "--micro-batch", 4, "--planner", "graphpipe", "--time-limit", 600, "--json")
     assert said.code in (0, 2)
     assert "language models" not in said.err
 

@@ -18,7 +18,7 @@ KINDS = ("tiny-chain", "golden-4", "tiny-stages", "tiny-levels", "tiny-graph", "
 
 @pytest.fixture(scope="module", params=KINDS)
 def result(request: pytest.FixtureRequest) -> pipeplan.Result:
-    return pipeplan.solve(pipeplan.load(request.param), time_limit_s=10)
+    return pipeplan.solve(pipeplan.load(request.param), time_limit_s=600)
 
 
 def test_the_page_has_ten_lines_of_code() -> None:
@@ -46,8 +46,8 @@ def test_a_packaged_profile_becomes_a_problem_of_the_kind_that_is_asked_for() ->
 
 
 def test_limits_are_named_in_solve() -> None:
-    done = pipeplan.solve("tiny-stages", time_limit_s=5, gap=0.01)
-    assert (done.options["time_limit_s"], done.options["rel_gap"]) == (5, 0.01)
+    done = pipeplan.solve("tiny-stages", time_limit_s=500, gap=0.01)
+    assert (done.options["time_limit_s"], done.options["rel_gap"]) == (500, 0.01)
     with pytest.raises(pipeplan.UsageError, match=r"say it all in pipeplan.SolveOptions"):
         pipeplan.solve("tiny-stages", limits=pipeplan.SolveOptions(), gap=0.01)
     with pytest.raises(pipeplan.InputError, match=r"^gap is 5, which is 500 %"):
@@ -129,7 +129,7 @@ def test_problems_are_generated_by_name() -> None:
 
 def test_methods_are_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     problem = pipeplan.generate("layered", seed=1, nodes=8, devices=2)
-    comparison = pipeplan.compare([problem, "tiny-chain"], ["dp", "greedy"], time_limit_s=20, jobs=1)
+    comparison = pipeplan.compare([problem, "tiny-chain"], ["dp", "greedy"], time_limit_s=600, jobs=1)
     frame = comparison.table()
     assert list(frame["method"]) == ["dp", "greedy"] * 2
     assert frame["verified"].all()

@@ -153,7 +153,7 @@ def start(tmp_path: Path) -> None:
 def asked(plan: Plan, how: str, moment: str) -> Any:
     solver = "cp-sat" if moment == "builder" else "auto"
     if how == "compare":
-        words = ("-m", f"mine@{solver}", "--time-limit", 20, "--jobs", 1, "-o", "out", "--json")
+        words = ("-m", f"mine@{solver}", "--time-limit", 600, "--jobs", 1, "-o", "out", "--json")
         return plan("compare", "tiny-chain", *words)
     if how == "proof":
         return plan("verify", "tiny-chain", "start.json", "--proof")

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ...instances.base.clock import wall
 from ...instances.base.errors import PipeplanError, UsageError
 from ...instances.base.json_file import read_json
 from ...planners.backends.process import child_environment, own_python
@@ -82,7 +83,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _wait(processes: Sequence[subprocess.Popen[bytes]], folder: Path, deadline_s: float) -> None:
     """Wait until all processes have ended well; raise where one fails, or after `deadline_s` seconds."""
-    end = time.monotonic() + deadline_s
+    end = wall() + deadline_s
     while True:
         codes = [process.poll() for process in processes]
         if any(codes):
@@ -90,7 +91,7 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]], folder: Path, deadline_s
             raise _failure([process.poll() for process in processes], folder)
         if all(code == 0 for code in codes):
             return
-        if time.monotonic() > end:
+        if wall() > end:
             running = ", ".join(str(rank) for rank, code in enumerate(codes) if code is None)
             raise RunError(
                 f"The run has not ended after {deadline_s:g} s (rank {running} still runs); give fewer --steps or a "
@@ -101,8 +102,8 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]], folder: Path, deadline_s
 
 def _settle(processes: Sequence[subprocess.Popen[bytes]]) -> None:
     """Wait a little until the other ranks end, or one of them says what the user can mend."""
-    end = time.monotonic() + GRACE_S
-    while time.monotonic() < end and any(process.poll() is None for process in processes):
+    end = wall() + GRACE_S
+    while wall() < end and any(process.poll() is None for process in processes):
         if any(process.poll() == 2 for process in processes):
             return
         time.sleep(POLL_S)

@@ -21,6 +21,7 @@ import torch
 import torch.distributed as dist
 from torch import fx
 
+from ...instances.base.clock import true_seconds
 from ...instances.base.errors import InputError, PipeplanError
 from ...instances.base.json_file import write_json, write_text_atomically
 from ..capture import Build, Captured, capture
@@ -102,7 +103,7 @@ class _Rank:
             init_method=f"file://{self.folder / STORE}",
             rank=self.rank,
             world_size=self.job.ranks,
-            timeout=timedelta(seconds=self.job.deadline_s),
+            timeout=timedelta(seconds=true_seconds(self.job.deadline_s)),
         )
         self.talk = dist.new_group(backend="gloo")
 

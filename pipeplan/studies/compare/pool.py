@@ -9,11 +9,11 @@ import signal
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import IO, Any
 
+from ...instances.base.clock import wall
 from ...instances.base.errors import UsageError
 from ...planners.backends.process import (
     LONGEST_LAST_WORDS,
@@ -37,7 +37,7 @@ CHILD = f"{__package__}.child"
 
 def execute(run: Run, problem: str, cancelled: threading.Event | None = None) -> Record | None:
     """Execute a run in a process and return its record; None where it was cancelled. `problem` is in our own format."""
-    started = time.monotonic()
+    started = wall()
     with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as chatter:
         process = _start(run, problem, answer, chatter)
         try:
@@ -46,8 +46,8 @@ def execute(run: Run, problem: str, cancelled: threading.Event | None = None) ->
             _kill(process)
         if status is None and cancelled is not None and cancelled.is_set():
             return None
-        wall = time.monotonic() - started
-        return _record(run, status, process.wait(), _read(answer), _read(chatter, LONGEST_LAST_WORDS), wall, peak)
+        wall_s = wall() - started
+        return _record(run, status, process.wait(), _read(answer), _read(chatter, LONGEST_LAST_WORDS), wall_s, peak)
 
 
 def execute_job(job: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def _watch(
         peak = bytes_resident if peak is None else max(peak, bytes_resident or 0)
         if memory_limit is not None and bytes_resident is not None and bytes_resident > memory_limit:
             return Status.MEMORY, peak
-        if time_limit is not None and time.monotonic() - started > time_limit + GRACE_S:
+        if time_limit is not None and wall() - started > time_limit + GRACE_S:
             return Status.TIME, peak
 
 

@@ -99,7 +99,7 @@ def _configure(program: Any, options: SolveOptions, session: Session) -> None:
     parameters.mip.tolerances.mipgap.set(min(options.rel_gap, 1.0))
     parameters.mip.tolerances.absmipgap.set(options.abs_gap)
     parameters.randomseed.set(options.seed % (2**31 - 1))
-    left = session.seconds_left()
+    left = session.solver_seconds_left()
     if left is not None:
         parameters.timelimit.set(left)
     if options.threads is not None:

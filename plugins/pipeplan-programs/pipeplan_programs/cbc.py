@@ -47,7 +47,7 @@ class Driver:
 
 def _command(options: SolveOptions, session: Session) -> list[str]:
     command = ["cbc", program.MODEL, "-timeMode", "elapsed"]
-    left = session.seconds_left()
+    left = session.solver_seconds_left()
     if left is not None:
         command += ["-sec", f"{max(left, 0.01):.3f}"]
     if options.threads is not None and options.threads > 1:
@@ -66,7 +66,7 @@ def _word(value: Any) -> str:
 
 def _check_native(name: str, value: Any) -> None:
     """CBC goes on after an option that it does not know; so each is tried alone first."""
-    trial = subprocess.run(["cbc", f"-{name}", _word(value), "-quit"], capture_output=True, text=True, timeout=20)
+    trial = subprocess.run(["cbc", f"-{name}", _word(value), "-quit"], capture_output=True, text=True, timeout=60)
     if WRONG_OPTION.search(trial.stdout):
         raise InputError(
             f"native.{name}", f"with the value {value!r} is no option of CBC", "correct its name or value"

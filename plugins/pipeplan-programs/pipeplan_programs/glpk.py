@@ -42,7 +42,7 @@ class Driver:
 
 def _command(options: SolveOptions, session: Session) -> list[str]:
     command = ["glpsol", "--freemps", program.MODEL, "-w", SOLUTION]
-    left = session.seconds_left()
+    left = session.solver_seconds_left()
     if left is not None:
         command += ["--tmlim", str(max(1, math.ceil(left)))]
     if options.rel_gap:

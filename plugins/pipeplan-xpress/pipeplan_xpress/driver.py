@@ -81,7 +81,7 @@ def _configure(program: Any, options: SolveOptions, session: Session) -> None:
         "mipabsstop": options.abs_gap,
         "randomseed": options.seed % (2**31),
     }
-    left = session.seconds_left()
+    left = session.solver_seconds_left()
     if left is not None:
         controls["timelimit"] = left
     if options.threads is not None:

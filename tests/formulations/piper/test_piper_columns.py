@@ -213,7 +213,7 @@ def test_a_graph_too_wide_for_columns_is_planned_by_the_compact_form() -> None:
         FORMULATION.lower_bound(wide, PAPER)
     assert FORMULATION.lower_bound(wide, COMPACT) == pytest.approx(8.5)
     result = solve(
-        wide, formulation="mip-piper", options={"variant": "compact"}, limits=SolveOptions(time_limit_s=60)
+        wide, formulation="mip-piper", options={"variant": "compact"}, limits=SolveOptions(time_limit_s=600)
     )
     assert (result.stop, result.objective) == (Stop.PROVEN, 9.0)
 

@@ -28,7 +28,7 @@ FEW = (1, 2, 3, 4)
 
 
 def solved(question: Question, solver: str = "highs", **changes: Any) -> Result:
-    limits = SolveOptions(time_limit_s=60, threads=1)
+    limits = SolveOptions(time_limit_s=600, threads=1)
     options = question.options | changes
     return pipeplan.solve(question.problem, formulation=NAME, solver=solver, options=options, limits=limits)
 

@@ -105,6 +105,7 @@ def test_what_others_call_can_be_called_from_outside_too(package: Path) -> None:
     assert compiled(_as_in_a_new_process(), "step")(4) == 8
 
 
+@pytest.mark.timing
 def test_an_interrupt_while_machine_code_runs_is_an_interrupt(package: Path) -> None:
     """Where arrays are returned, Python sees it in the middle of their making, and would call it a `SystemError`."""
     (package / "walk.py").write_text(ARRAYS)
@@ -128,6 +129,7 @@ def test_an_interrupt_while_machine_code_runs_is_an_interrupt(package: Path) -> 
         signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.timing
 def test_threads_load_numba_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that met the other's half of an import has left a lock of llvmlite closed for good."""
     import threading
@@ -160,6 +162,7 @@ def _with_all_paths() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
+@pytest.mark.timing
 def test_another_process_makes_code_that_this_one_waits_for(package: Path) -> None:
     """It is made for arguments of given types; who calls it meanwhile waits, and finds it on disk."""
     loops = _as_in_a_new_process()
@@ -172,6 +175,7 @@ def test_another_process_makes_code_that_this_one_waits_for(package: Path) -> No
     assert is_kept(loops, "walk")
 
 
+@pytest.mark.timing
 def test_the_plain_function_will_do_until_the_code_is_there(package: Path) -> None:
     """Code is found as soon as it is on disk, while the process makes other code."""
     loops = _as_in_a_new_process()
@@ -188,6 +192,7 @@ def test_the_plain_function_will_do_until_the_code_is_there(package: Path) -> No
         assert walk.__wrapped__.stats.cache_hits  # type: ignore[attr-defined]
 
 
+@pytest.mark.timing
 def test_code_that_is_made_ahead_is_waited_for(package: Path) -> None:
     """Even where the plain function would do, and where nobody calls it."""
     loops = _as_in_a_new_process()

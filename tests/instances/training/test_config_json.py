@@ -355,14 +355,13 @@ def test_odd_values_give_a_model_or_one_sentence(repository: str) -> None:
     assert all(sentence.isprintable() and sentence.count("; ") == 1 for sentence in sentences)
 
 
-def test_files_are_read_in_seconds_without_torch_and_transformers(tmp_path: Path) -> None:
+def test_files_are_read_without_torch_and_transformers(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps(V2))
     program = (
-        "import sys, time; start = time.process_time();"
+        "import sys;"
         "from pipeplan.instances.training.build import model_of;"
         f"model_of({str(path)!r});"
-        "assert time.process_time() - start < 4;"
         "assert not {'torch', 'transformers', 'numpy', 'pandas', 'networkx'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 from problems.command_lines import LINES, Line
+from yardstick import million_turns
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.training.build import problem_of
@@ -435,10 +435,11 @@ def test_files_that_are_not_there() -> None:
         read("--job.config_file nowhere.toml")
 
 
+@pytest.mark.timing
 def test_huge_texts_end_soon() -> None:
-    begun = time.process_time()
-    with pytest.raises(InputError):
-        read("--pipeline-model-parallel-layout " + "(t|)*999999" * 10)
-    with pytest.raises(InputError):
-        read("--a " * 1_000_000)
-    assert time.process_time() - begun < 8
+    with million_turns() as spent:
+        with pytest.raises(InputError):
+            read("--pipeline-model-parallel-layout " + "(t|)*999999" * 10)
+        with pytest.raises(InputError):
+            read("--a " * 1_000_000)
+        assert spent() < 20

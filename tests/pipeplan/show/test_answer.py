@@ -19,9 +19,10 @@ from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.referee import Ruling, rules_of
 from pipeplan.planners.run.solve import solve
 from pipeplan.planners.search import shares
+from pipeplan.planners.staging.equal import equal_plans
 from pipeplan.show.answer import answer, even, how_good, no_plan, optimal
 from pipeplan.show.command import command_of
-from pipeplan.show.even import equal_blocks, even_split
+from pipeplan.show.even import equal_blocks, even_split, staging_plans
 from pipeplan.show.view import view_of
 
 
@@ -134,6 +135,13 @@ def test_an_even_split_is_judged_by_the_referee(name: str, value: float | None) 
     assert (None if even is None else even.value) == value
 
 
+def test_of_equal_stages_so_many_are_tried_as_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seconds would make the plan that others are compared with one of the machine."""
+    problem = load_packaged("tiny-stages")
+    monkeypatch.setattr("pipeplan.show.even.MOST_LAYERS", 0)
+    assert list(staging_plans(problem)) == [next(equal_plans(problem, "paper", True))]
+
+
 def on_two_types(memory_bytes: float | None = None) -> PlacementProblem:
     """The six layers, numbered, on two accelerators of its own and one on which each takes twice as long."""
     problem = load_packaged("tiny-chain")
@@ -192,7 +200,7 @@ def test_an_even_split_is_not_compared_with_itself() -> None:
 def test_no_scope_is_read_as_the_claim_itself(name: str, proof: str) -> None:
     """What is proven comes first, and the plans that it is proven for behind it, without a colon of their own."""
     problem = load_packaged(name)
-    result = solve(problem, limits=SolveOptions(time_limit_s=20))
+    result = solve(problem, limits=SolveOptions(time_limit_s=600))
     assert result.scope
     assert result.bound is not None
     if proof == "infeasible":

@@ -110,7 +110,7 @@ def test_stages_say_how_many_of_their_layers_recompute(plan: Plan, table: Path) 
 def test_the_comparison_with_the_even_split_never_vanishes(plan: Plan, table: Path) -> None:
     """There may be more even splits than can be tried, or none that fits."""
     on = ("--devices", 64, "--levels", "8x450GB/s,8x50GB/s", "--memory", "80GB", "--data-parallel")
-    degrees = ("--tensor-parallel", "1,2,4,8", "--planner", "equi", "--time-limit", "10s")
+    degrees = ("--tensor-parallel", "1,2,4,8", "--planner", "equi", "--time-limit", "600s")
     many = plan("solve", "llama-3-8b", *on, *degrees)
     assert "even split" in many.out
     none = plan("solve", "memory-tight", "--planner", "dp")

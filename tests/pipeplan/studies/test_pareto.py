@@ -38,7 +38,7 @@ from pipeplan.studies.pareto.export import verdict, write_csv
 from pipeplan.studies.pareto.stored import opened
 
 EXACT, PIPEDREAM = "exact-beaumont", "pipedream-eager"
-QUICK = SolveOptions(time_limit_s=20)
+QUICK = SolveOptions(time_limit_s=600)
 
 
 def open_journal(path: Path, problem: ChainProblem, asked: Settings, resume: bool = True) -> Journal:

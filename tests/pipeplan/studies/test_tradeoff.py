@@ -18,7 +18,7 @@ from pipeplan.studies.pareto.stored import opened
 from pipeplan.studies.pareto.tradeoff import settings_of, sweep
 
 Plan = Callable[..., Any]
-ONE = SolveOptions(time_limit_s=30, threads=1)
+ONE = SolveOptions(time_limit_s=600, threads=1)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 5])

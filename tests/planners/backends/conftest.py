@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
 
-from pipeplan.planners.backends import Backend, MatrixModel, all_backends, from_rows, solve
+from pipeplan.planners.backends import Backend, MatrixModel, all_backends, client, from_rows, solve
 from pipeplan.planners.options import SolveOptions
 
 INF = float("inf")
@@ -24,8 +25,11 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 
 
 @pytest.fixture
-def loaded(backend: Backend) -> Backend:
-    """The same, in a process that has its solver already: a limit of a second may be over before that elsewhere."""
+def loaded(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> Backend:
+    """The same, in a process that has its solver already: a limit of a second may be over before that elsewhere. It is
+    waited for, however slow it is."""
+    monkeypatch.setattr(client, "LOADING_GRACE_S", math.inf)
+    monkeypatch.setattr(client, "LEAST_GRACE_S", math.inf)
     solve(backend.name, from_rows([], [], [], [], []), SolveOptions(threads=1))
     return backend
 

@@ -16,7 +16,7 @@ from pipeplan.planners.backends.cp_sat import _configure
 from pipeplan.planners.options import SolveOptions
 
 class NoLimit:
-    def seconds_left(self):
+    def solver_seconds_left(self):
         return None
 
 solver, own, wanted = cp_model.CpSolver(), *map(json.loads, sys.argv[1:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -31,6 +32,8 @@ from pipeplan.planners.backends import (
     submit,
 )
 from pipeplan.planners.options import SolveOptions
+
+pytestmark = pytest.mark.timing
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -147,22 +150,30 @@ def test_an_exception_costs_the_task_and_not_the_worker(builders: str) -> None:
 
 
 def test_a_worker_that_hangs_is_killed_after_its_limit(builders: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "LEAST_GRACE_S", 0.3)
-    solve("cp-sat", native(builders, "pick"))  # now a worker is ready, and the limit is not spent on its start
-    outcome = solve("cp-sat", native(builders, "hanging"), SolveOptions(time_limit_s=0.5))
-    assert outcome.stop == Stop.TIME
-    assert "did not keep its time limit" in outcome.message
-    assert outcome.seconds < 5
+    """It has begun, and the clock goes on to where limit and grace are over."""
+    job = submit("cp-sat", native(builders, "hanging"), SolveOptions(time_limit_s=1000.0))
+    while not job._begun:
+        job.poll(0.05)
+    late = client.wall() + 1000.0 + client.GRACE_SHARE * 1000.0 + 1.0
+    monkeypatch.setattr(client, "wall", lambda: late)
+    while job.outcome is None:
+        job.poll(0.05)
+    assert job.outcome.stop == Stop.TIME
+    assert "did not keep its time limit" in job.outcome.message
 
 
-def test_a_worker_that_still_loads_at_its_limit_is_not_waited_for(builders: str) -> None:
+def test_a_worker_that_still_loads_at_its_limit_is_not_waited_for(
+    builders: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is no failure, and the worker does the next task as if nothing had been."""
+    monkeypatch.setattr(client, "LOADING_GRACE_S", 0.0)
+    monkeypatch.setattr(client, "LEAST_GRACE_S", math.inf)
     client.end_workers()
     job = submit("cp-sat", native(builders, "pick"), SolveOptions(time_limit_s=0.0))
     while job.outcome is None:
         job.poll(0.05)
     assert (job.outcome.stop, job.outcome.message, job.outcome.values) == (Stop.TIME, "", None)
-    assert job.outcome.seconds < client.LEAST_GRACE_S
+    assert not job._begun, "it still loads"
     following = submit("cp-sat", native(builders, "pick"))
     assert following.pid == job.pid
     while following.outcome is None:
@@ -224,7 +235,7 @@ def test_the_parent_never_imports_a_solver(tmp_path: Path) -> None:
     print(solve("highs", small).objective, solve("cp-sat", small).objective, solve("scip", small).objective)
     print(sorted({"highspy", "ortools", "pyomo", "scipy"} & set(sys.modules)))
     """
-    assert script(body, tmp_path).communicate(timeout=60)[0].split("\n")[:2] == ["2.0 2.0 2.0", "[]"]
+    assert script(body, tmp_path).communicate(timeout=600)[0].split("\n")[:2] == ["2.0 2.0 2.0", "[]"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -243,7 +254,7 @@ def test_no_worker_outlives_its_parent(tmp_path: Path) -> None:
     assert all(map(is_running, family))
     parent.kill()
     parent.communicate()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 600
     while any(map(is_running, family)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(map(is_running, family))
@@ -265,7 +276,7 @@ def test_ctrl_c_returns_the_incumbent(name: str, tmp_path: Path) -> None:
     assert parent.stdout is not None
     assert parent.stdout.readline() == "found\n"
     os.killpg(parent.pid, signal.SIGINT)
-    output = parent.communicate(timeout=20)[0]
+    output = parent.communicate(timeout=600)[0]
     stop, objective, has_values = json.loads(output.splitlines()[-1])
     assert (stop, has_values) == ("interrupted", True)
     assert objective >= 0

@@ -40,7 +40,7 @@ every_method = pytest.mark.parametrize("method", METHODS)
 
 
 def solved(problem: ChainProblem, method: str, **options: Any) -> Result:
-    limits = SolveOptions(threads=1, time_limit_s=120)
+    limits = SolveOptions(threads=1, time_limit_s=600)
     return solve(problem, options=options, limits=limits, warm_start="none", **METHODS[method])
 
 

@@ -188,9 +188,10 @@ def test_the_gap_that_was_asked_for_ends_the_search() -> None:
     assert outcome.plan.period - outcome.bound <= 0.2 * outcome.plan.period
 
 
+@pytest.mark.timing
 def test_a_limit_leaves_a_plan_and_a_bound() -> None:
     problem = recipe.resnet_like(18, 4, seed=1, memory_bytes=1800)
-    outcome = answer(problem, time_limit_s=1.0)
+    outcome = answer(problem, time_limit_s=0.2)
     assert outcome.plan is not None
     assert outcome.bound is not None
     assert verify_pattern(problem, outcome.plan) == ()
@@ -209,7 +210,7 @@ def test_a_search_starts_from_the_plan_that_it_is_given() -> None:
     start = packed_pattern(problem, (0,) * 8)  # everything on one GPU
     problem = problem.replace(memory_bytes=0.7 * evaluate_pattern(problem, start).peak_bytes)
     assert verify_pattern(problem, start)
-    best = answer(problem, time_limit_s=5.0).plan
+    best = answer(problem, time_limit_s=600.0).plan
     assert best is not None
     turned = replace(best, allocation=tuple(3 - gpu for gpu in best.allocation))
     result = solve(problem, planner="exact-beaumont", warm_start=turned, limits=SolveOptions(time_limit_s=0.0))

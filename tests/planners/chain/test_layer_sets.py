@@ -5,6 +5,7 @@ The loops are run as they are written, without compiling them.
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 from collections.abc import Iterator
@@ -268,9 +269,15 @@ def test_long_chains_have_hopeless_sets_to_walk(monkeypatch: pytest.MonkeyPatch)
     assert course_of(problem).walk(20, 60) is None
 
 
+@pytest.mark.timing
+@pytest.mark.parametrize("walk_from_s", [0.0, math.inf], ids=["at once", "never"])
 @pytest.mark.parametrize("known", theory.golden_chains()[:7], ids=lambda known: known.name)
-def test_walks_prove_the_known_answers(known: KnownChain, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "BRIEF_S", 0.0)
+def test_with_walks_and_without_the_answer_is_the_known_one(
+    known: KnownChain, walk_from_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How busy a machine is may decide which it is, and nothing else: loops are loaded after some seconds."""
+    monkeypatch.setattr(search, "BRIEF_S", walk_from_s)
+    monkeypatch.setattr(search, "QUICK_S", walk_from_s)
     outcome = PLANNER.plan(Request(known.problem, limits=SolveOptions(threads=2)))
     assert outcome.stop == Stop.PROVEN
     assert outcome.plan is not None
@@ -290,7 +297,7 @@ def test_loops_on_disk_are_loaded_by_the_clock_and_others_made_by_the_processors
     begun = search.Search(small_chain(0), chain, Solver(), 0, None, lambda plan, bound: None)
     began_s, spent_s = begun.started, begun.spent_before
     monkeypatch.setattr(search, "now", lambda: began_s + clock_s)
-    monkeypatch.setattr(search, "process_time", lambda: spent_s + processor_s)
+    monkeypatch.setattr(search, "processor_seconds", lambda: spent_s + processor_s)
     monkeypatch.setattr(search, "is_kept", lambda unit, entry: on_disk)
     begun._load_loops()
     assert (begun.levels.facts is not None) == loaded

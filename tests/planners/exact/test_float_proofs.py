@@ -164,6 +164,7 @@ def test_every_backend_has_a_rule() -> None:
         assert "margins" in evidence(name, "refuted everything")
 
 
+@pytest.mark.timing
 def test_limits_of_the_backends_own_clock_are_limits() -> None:
     """The solver's clock may ring before ours: that is a limit that was hit, not an error."""
     problem = billions()

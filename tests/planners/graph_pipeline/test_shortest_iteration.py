@@ -165,6 +165,7 @@ def test_the_formulation_asks_the_program_by_itself() -> None:
     assert result.scope == planned("candle-uno-8").scope
 
 
+@pytest.mark.timing
 @pytest.mark.sweeps
 def test_a_time_limit_leaves_a_bound_and_a_plan() -> None:
     result = solve(sequential(16), planner="shortest-iteration", limits=SolveOptions(time_limit_s=4))

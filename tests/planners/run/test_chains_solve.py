@@ -79,7 +79,7 @@ def test_solvers_accept_a_valid_plan_as_it_is(known: Any, name: str) -> None:
     built = formulation.build(problem, options, native=native)
     model = built.model if native else compile_pyomo(built.model)
     values = start_values(built, plan, None if native else model.position)
-    job = submit("cp-sat" if native else "highs", model, SolveOptions(time_limit_s=30), start=values)
+    job = submit("cp-sat" if native else "highs", model, SolveOptions(time_limit_s=600), start=values)
     while job.outcome is None:
         job.poll(0.05)
     assert job.outcome.warm_start.outcome == StartOutcome.ACCEPTED
@@ -117,6 +117,7 @@ def test_nothing_fits_is_an_answer() -> None:
         assert (result.stop, result.found, result.plan) == (Stop.INFEASIBLE, Found.NOTHING, None)
 
 
+@pytest.mark.timing
 @pytest.mark.sweeps
 def test_a_time_limit_keeps_what_was_found() -> None:
     """On a chain out of reach: a bound in any case, and a plan that is found is verified and not below it."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
-from types import ModuleType
-from typing import NoReturn
+from types import ModuleType, SimpleNamespace
+from typing import Any, NoReturn
 
 import pytest
 
@@ -18,23 +17,25 @@ from pipeplan.instances.base.result import Stop
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.planners.contract import Board
 from pipeplan.planners.registry import all_methods
+from pipeplan.planners.run import warm_up
 
 PLAN = [sys.executable, "-m", "pipeplan"]
 
 
-def test_the_clock_of_limits_stands_still_while_code_is_compiled() -> None:
+def test_the_clock_of_limits_stands_still_while_code_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    true = clock.wall()
+    monkeypatch.setattr(clock, "wall", lambda: true)
     board = Board()
     clock.stop()
     clock.stop()
-    time.sleep(0.2)
+    true += 2
     clock.go_on()
-    assert board.seconds < 0.1, "what is compiled within another compilation is counted once"
-    time.sleep(0.1)
+    assert board.seconds == 0, "what is compiled within another compilation is counted once"
+    true += 1
     clock.go_on()
-    assert board.seconds < 0.1
-    assert board.compile_seconds >= 0.3
-    time.sleep(0.1)
-    assert board.seconds >= 0.1, "and now it goes on"
+    assert (board.seconds, board.compile_seconds) == (0, pytest.approx(3))
+    true += 1
+    assert board.seconds == pytest.approx(1), "and now it goes on"
 
 
 def test_who_listens_hears_once_that_something_is_compiled() -> None:
@@ -49,6 +50,24 @@ def test_who_listens_hears_once_that_something_is_compiled() -> None:
 def test_every_kind_with_compiled_methods_names_problems_that_need_the_code() -> None:
     kinds = {entry.problem_kind for entry in all_methods() if entry.compiles_on}
     assert kinds == {"placement", "chain", "staging", "graph-pipeline", "schedule", "training"}
+
+
+def test_on_a_slow_machine_a_method_runs_until_it_has_asked_for_all_its_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It asks for one function after two seconds, and for another one after four."""
+    asked, limits = [0, 0], list[float]()
+
+    def run(problem: object, **named: Any) -> SimpleNamespace:
+        seconds = named["limits"].time_limit_s
+        limits.append(seconds)
+        asked[:] = asked[0] + (seconds >= 2), (seconds >= 2) + (seconds >= 4)
+        return SimpleNamespace(stop=Stop.TIME)
+
+    monkeypatch.setattr(warm_up, "solve", run)
+    monkeypatch.setattr(warm_up, "asked_for", lambda: tuple(asked))
+    warm_up._run("lns", "tiny-chain")
+    assert limits == [0.5, 1, 2, 4, 8]
 
 
 @pytest.mark.slow
@@ -67,6 +86,7 @@ def test_after_a_warm_up_nothing_is_compiled(tmp_path: Path) -> None:
         assert "compiling" not in done.stderr, (instance, planner)
 
 
+@pytest.mark.timing
 @pytest.mark.sweeps
 def test_a_cold_cache_costs_no_time_limit(tmp_path: Path) -> None:
     cold = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
@@ -77,12 +97,16 @@ def test_a_cold_cache_costs_no_time_limit(tmp_path: Path) -> None:
     assert '"compile"' in done.stdout
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("name", ["bert-large-stages", "gpt2-medium-stages", "resnet50-stages", "figure-4"])
 def test_a_small_problem_is_planned_without_machine_code(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With nothing on disk yet its making took a quarter of a minute, where plain loops take less than a second."""
+    """With nothing on disk yet its making took a quarter of a minute, where plain loops take less than a second. Here
+    they take no time at all: a chain's search makes machine code where they take longer, as on a slow machine."""
 
     def refuse(unit: ModuleType, entry: str) -> NoReturn:
         raise AssertionError(f"{unit.__name__}.{entry} was compiled")
 
     monkeypatch.setattr("pipeplan.instances.base.compiled._compiled", refuse)
+    for seconds in ("now", "processor_seconds"):
+        monkeypatch.setattr(f"pipeplan.planners.chain.search.{seconds}", lambda: 0.0)
     assert solve(load_packaged(name)).stop == Stop.PROVEN

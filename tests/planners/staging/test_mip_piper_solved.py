@@ -11,7 +11,7 @@ from pipeplan.planners.run.solve import solve
 
 
 def test_it_proves_what_the_dynamic_program_proves() -> None:
-    limits, proofs = SolveOptions(threads=1, time_limit_s=60), 0
+    limits, proofs = SolveOptions(threads=1, time_limit_s=600), 0
     for seed in (0, 1, 2, 4):
         problem = random_staging(seed, layers=(3, 4), exact_batches=False)
         mip = solve(problem, formulation="mip-piper", limits=limits)

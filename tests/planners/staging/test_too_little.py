@@ -36,8 +36,9 @@ def test_what_would_be_enough_is_and_a_byte_less_is_not() -> None:
     assert pipeplan.solve(PROBLEM.replace(memory_bytes=17.0)).objective is None
 
 
-def test_one_amount_of_memory_is_asked_for_whatever_else_is_said() -> None:
+def test_one_amount_of_memory_is_asked_for_whatever_else_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """The largest layer alone needs 10 bytes, which is no reason to ask for 10 where 18 are needed."""
+    monkeypatch.setattr("pipeplan.planners.run.solve.ENOUGH_S", 600.0)
     messages = pipeplan.solve(PROBLEM.replace(memory_bytes=9.0)).messages
     assert [message.partition("; give ")[2] for message in messages] == ["--memory 18", ""]
     assert messages[1] == "layer 'a' alone needs 10 bytes of each device that it runs on"

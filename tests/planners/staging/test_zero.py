@@ -19,7 +19,7 @@ from pipeplan.instances.staging.problem import Configuration, DeviceType, Layer,
 from pipeplan.planners.options import SolveOptions
 
 METHODS = (("dp-piper", {}), ("mip-piper", {}), ("mip-piper", {"variant": "compact"}))
-LIMITS = SolveOptions(threads=1, time_limit_s=60)
+LIMITS = SolveOptions(threads=1, time_limit_s=600)
 
 
 def solved(problem: StagingProblem, method: str, **options: object) -> Result:

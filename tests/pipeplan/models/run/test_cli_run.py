@@ -237,6 +237,7 @@ def test_functions_without_a_file_are_refused(files: dict[str, str]) -> None:
         pipeplan.run(pipeplan.load_plan(files["gpt-plan"]), files["gpt"], lambda: None)
 
 
+@pytest.mark.timing
 def test_a_rank_that_is_killed_ends_the_run(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     from pipeplan.models.run import launch
 
@@ -250,21 +251,22 @@ def test_a_rank_that_is_killed_ends_the_run(files: dict[str, str], monkeypatch: 
         pipeplan.run(pipeplan.load_plan(files["gpt-plan"]), files["gpt"], model("gpt"), steps=1)
 
 
+@pytest.mark.timing
 def test_ctrl_c_ends_all_processes(files: dict[str, str]) -> None:
     command = [sys.executable, "-m", "pipeplan", "run", files["gpt-plan"], files["gpt"], "--model", model("gpt")]
     process = subprocess.Popen([*command, "--steps", "10000"], stderr=subprocess.PIPE, preexec_fn=hear_ctrl_c)
     try:
-        end = time.monotonic() + 120
+        end = time.monotonic() + 600
         while len(ranks := _children(process.pid)) < 2 and time.monotonic() < end:
             time.sleep(0.05)
         assert len(ranks) == 2
         process.send_signal(signal.SIGINT)
-        _, error = process.communicate(timeout=60)
+        _, error = process.communicate(timeout=600)
     finally:
         process.kill()
     assert process.returncode == 130
     assert error.decode() == "Error: interrupted before there was anything to show.\n"
-    end = time.monotonic() + 10
+    end = time.monotonic() + 600
     while any(os.path.exists(f"/proc/{rank}") for rank in ranks) and time.monotonic() < end:
         time.sleep(0.05)
     assert not [rank for rank in ranks if os.path.exists(f"/proc/{rank}")]

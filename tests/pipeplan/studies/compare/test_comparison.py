@@ -74,6 +74,7 @@ def test_interrupted_and_resumed_it_repeats_nothing(tmp_path: Path, undisturbed:
     assert all(second.records[key].wall_s == record.wall_s for key, record in first.records.items())
 
 
+@pytest.mark.timing
 @pytest.mark.sweeps
 def test_killed_with_all_its_processes_and_resumed_it_repeats_nothing(
     tmp_path: Path, undisturbed: Comparison

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -16,6 +15,8 @@ from pipeplan.studies.compare import pool as module
 from pipeplan.studies.compare.pool import execute
 from pipeplan.studies.compare.run import Record, Status
 from pipeplan.studies.compare.suite import Competitor, Instance, Suite, competitor, expand
+
+pytestmark = pytest.mark.timing
 
 
 def outcome(
@@ -84,10 +85,8 @@ def test_a_crash_is_a_row_with_the_last_words(monkeypatch: pytest.MonkeyPatch, s
 def test_a_cancelled_run_is_killed_and_was_never() -> None:
     cancelled = threading.Event()
     threading.Timer(0.5, cancelled.set).start()
-    started = time.monotonic()
-    slow = Competitor("slow", planner="lns", limits={"time_limit_s": 60.0})
+    slow = Competitor("slow", planner="lns", limits={"time_limit_s": 1e6})
     assert outcome(slow, cancelled, "densenet121-inference") is None, "it searches until its limit"
-    assert time.monotonic() - started < 20
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux ends children with their parent")

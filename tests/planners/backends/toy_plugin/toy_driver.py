@@ -15,7 +15,7 @@ STOPS = {0: Stop.PROVEN, 1: Stop.TIME, 2: Stop.INFEASIBLE, 3: Stop.UNBOUNDED}
 class Driver:
     def solve(self, model: MatrixModel, options: SolveOptions, start: Start | None, session: Session) -> Answer:
         limits = {"mip_rel_gap": options.rel_gap, **options.native}
-        left = session.seconds_left()
+        left = session.solver_seconds_left()
         if left is not None:
             limits["time_limit"] = left
         said = milp(

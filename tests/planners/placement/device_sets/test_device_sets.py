@@ -188,7 +188,7 @@ def operators(nodes: int, accelerators: int, **more: object) -> PlacementProblem
 def test_dear_transfers_are_proven_where_work_alone_says_little() -> None:
     problem = operators(250, 4, seed=8, transfers=24.0)
     found = solve(
-        problem, planner="device-sets", options=ANYWHERE, limits=SolveOptions(rel_gap=0.01, time_limit_s=60)
+        problem, planner="device-sets", options=ANYWHERE, limits=SolveOptions(rel_gap=0.01, time_limit_s=600)
     )
     spread = sum(node.accelerator_time for node in problem.nodes) / problem.accelerators
     assert found.stop in (Stop.GAP, Stop.PROVEN)
@@ -200,7 +200,7 @@ def test_dear_transfers_are_proven_where_work_alone_says_little() -> None:
 def test_the_integer_program_uses_it() -> None:
     problem = operators(200, 4, seed=2, transfers=24.0)
     found = solve(
-        problem, formulation="ip-tarnawski", options=ANYWHERE, limits=SolveOptions(rel_gap=0.01, time_limit_s=60)
+        problem, formulation="ip-tarnawski", options=ANYWHERE, limits=SolveOptions(rel_gap=0.01, time_limit_s=600)
     )
     assert found.stop in (Stop.GAP, Stop.PROVEN)
 

@@ -95,6 +95,7 @@ def test_a_warm_start_counts_where_the_search_can_read_it(warm: int | None, star
     assert outcome.claimed == (20.0 if warm is None else 10.0)
 
 
+@pytest.mark.timing
 def test_an_interrupt_ends_the_runs_of_other_threads() -> None:
     """One thread raises, the other looks whether the search has ended."""
     stopped = Event()
