@@ -97,5 +97,5 @@ COMMANDS = {
         "convert INSTANCE -o FILE.json --to published", lambda kind: KINDS[kind].write_published is not None
     ),
     "report": Command("report RESULT INSTANCE -o FILE.html", json=False),
-    "compare": Command("compare INSTANCE -m METHOD -o FILE --jobs 1 --time-limit 20"),
+    "compare": Command("compare INSTANCE -m METHOD -o FILE --jobs 1 --time-limit 600"),
 }
