@@ -16,6 +16,8 @@ import pytest
 import typer
 from page_blocks import PAGES, REASONS, ROOT, Block, blocks_of, follow, run, same
 
+from pipeplan.models.extras import EXTRA_OF
+
 QUICK = {"docs/start.md", "docs/ten-lines.md", "docs/explore.md", "docs/formats.md"}
 """Pages whose commands take seconds; the others are run with `--sweeps`."""
 
@@ -50,6 +52,14 @@ def test_what_is_not_run_has_one_of_few_reasons() -> None:
     ]
     assert set(reasons) == set(REASONS)
     assert len(reasons) <= 16
+
+
+def test_what_needs_an_extra_says_so_right_above_it() -> None:
+    needing = [(name, block) for name, path in PAGES.items() for block in blocks_of(path) if "needs" in block.marks]
+    assert needing
+    for name, block in needing:
+        extra = EXTRA_OF[block.marks["needs"]]
+        assert f"pip install -e '.[{extra}]'" in block.before.rpartition("\n\n")[2], (name, block.line)
 
 
 def test_extras_are_installed_from_the_checkout_and_exist() -> None:
