@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 
 PYPROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
-BOUND = re.compile(r"(?P<name>[\w-]+)>=(?P<version>[\w.]+)[^;]*(?P<marker>;.*)?")
+BOUND = re.compile(r"(?P<name>[\w-]+)(?:\[.*\])?>=(?P<version>[\w.]+)[^;]*(?P<marker>;.*)?")
 
 
 def constraints(pyproject: Path = PYPROJECT) -> list[str]:
