@@ -88,7 +88,7 @@ COMMANDS = {
         "explore INSTANCE RESULT -o FILE.html",
         lambda kind: KINDS[kind].pipeline is not None and kind not in OF_INFERENCE | OF_BRANCHES,
     ),
-    "export the stages": Command("export RESULT --to torch -o FILE", lambda kind: kind in OF_MODULES),
+    "export the stages": Command("export RESULT --to torch -o stages", lambda kind: kind in OF_MODULES),
     "export the problem": Command(
         "export RESULT INSTANCE --to torchtitan", lambda kind: "torchtitan" in SHOWN[kind].exports
     ),
