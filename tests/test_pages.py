@@ -1,135 +1,30 @@
-"""Whatever the pages tell a reader to type runs: every block of every page, in order, from a clean folder.
-
-Above a block a page may say, in a comment that readers of its source see:
-`<!-- file: my.py -->` the reader writes the block to that file, as the text says; `<!-- needs: torch -->` it runs where
-that package is installed; `<!-- not run: REASON -->` it is for the reader alone, for one of the few `REASONS`.
-"""
+"""Whatever the pages tell a reader to type runs: every block of every page, in order, from a clean folder."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 import json
-import os
 import re
 import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+from page_blocks import PAGES, REASONS, ROOT, Block, blocks_of, follow, run, same
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGES = {
-    path.relative_to(ROOT).as_posix(): path
-    for pattern in ("*.md", "docs/*.md", "docs/models/*.md", "notebooks/*.md", "benchmarks/*.md", "plugins/*/*.md")
-    for path in sorted(ROOT.glob(pattern))
-    if path.name != "CHANGELOG.md"
-}
-REASONS = {
-    "changes the checkout": "what it installs or writes belongs to the reader's checkout",
-    "needs other machines": "a scheduler and workers on a cluster",
-    "needs published inputs": "files of other repositories, which the reader gets first",
-    "takes hours": "a whole table of a paper",
-}
-"""Why a block is not run here; anything else is."""
+from pipeplan.models.extras import EXTRA_OF
+
 QUICK = {"docs/start.md", "docs/ten-lines.md", "docs/explore.md", "docs/formats.md"}
 """Pages whose commands take seconds; the others are run with `--sweeps`."""
-PROGRAMS = {
-    "sh": ["bash", "-euo", "pipefail", "-c"],
-    "bash": ["bash", "-euo", "pipefail", "-c"],
-    "python": [sys.executable, "-c"],
-}
-
-
-@dataclass(frozen=True)
-class Block:
-    """A fenced block, the text before it, and what the comment above it says."""
-
-    language: str
-    text: str
-    before: str
-    line: int
-    marks: dict[str, str]
-
-    @property
-    def runs(self) -> bool:
-        return self.language in (*PROGRAMS, "console") and not self.marks.keys() & {"not run", "file"}
-
-
-def blocks_of(path: Path) -> Iterator[Block]:
-    text = path.read_text("utf-8")
-    end = 0
-    for found in re.finditer(r"^```(\S*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-        before = text[end : found.start()]
-        marks = re.findall(r"<!-- ([a-z ]+): (.+?) -->\s*(?=\Z|<!--)", before)
-        words = re.sub(r"<!--.*?-->", "", before, flags=re.DOTALL).strip()
-        yield Block(found[1], found[2], words, text[: found.start()].count("\n") + 1, dict(marks))
-        end = found.end()
-
-
-def shown(blocks: list[Block], i: int) -> str | None:
-    """The block of text after this one, where the page says that it is what comes out."""
-    after = blocks[i + 1] if i + 1 < len(blocks) else None
-    return (
-        after.text
-        if after and after.language == "text" and "prints" in after.before.rpartition("\n\n")[2]
-        else None
-    )
-
-
-def run(block: Block, folder: Path) -> str:
-    """What the block prints; the terminal has 80 columns."""
-    here = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "80"}
-    program = PROGRAMS[block.language]
-    done = subprocess.run([*program, block.text], cwd=folder, env=here, capture_output=True, text=True)
-    assert done.returncode == 0, (
-        f"line {block.line}: {done.returncode}\n{block.text}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-    )
-    return done.stdout
-
-
-def sessions(block: Block) -> Iterator[tuple[str, str]]:
-    """The commands of a session at the terminal, each with what the page shows below it."""
-    for found in re.finditer(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block.text, re.MULTILINE):
-        yield found[1], found[2]
-
-
-def same(shown: str, printed: str) -> bool:
-    """Whether lines are the same; a line of three dots stands for any number of them, dots at an end for its rest."""
-    parts = [
-        re.escape(part).replace(re.escape("...\n"), ".*\n")
-        for part in re.split(r"^\.\.\.\n", shown.replace("\r", ""), flags=re.MULTILINE)
-    ]
-    lines = "".join(line.rstrip() + "\n" for line in printed.splitlines())
-    return re.fullmatch("(?:.*\n)*".join(parts), lines) is not None
 
 
 def test_dots_stand_for_what_differs_from_run_to_run() -> None:
     assert same("1 0.1 s\n...\n3 ...\n", "1 0.1 s\n2 0.1 s\n2 0.2 s\n3 0.3 s\n")
     assert not same("1 ...\n3 ...\n", "1 0.1 s\n2 0.1 s\n")
-
-
-def follow(path: Path, folder: Path, packages: set[str]) -> None:
-    """Types what the page says, in its order."""
-    blocks = list(blocks_of(path))
-    for i, block in enumerate(blocks):
-        if "file" in block.marks:
-            name = block.marks["file"]
-            assert f"`{name}`" in block.before, f"the page does not say to write {name}"
-            (folder / name).write_text(block.text, encoding="utf-8")
-        elif block.runs and block.marks.get("needs", "") in packages:
-            if block.language == "console":
-                for command, output in sessions(block):
-                    printed = run(Block("sh", command, "", block.line, {}), folder)
-                    assert same(output, printed), f"line {block.line}: {command}\n{printed}"
-            else:
-                printed, output = run(block, folder), shown(blocks, i)
-                assert output is None or same(output, printed), f"line {block.line}:\n{printed}"
 
 
 def cases() -> Iterator[Any]:
@@ -157,6 +52,14 @@ def test_what_is_not_run_has_one_of_few_reasons() -> None:
     ]
     assert set(reasons) == set(REASONS)
     assert len(reasons) <= 16
+
+
+def test_what_needs_an_extra_says_so_right_above_it() -> None:
+    needing = [(name, block) for name, path in PAGES.items() for block in blocks_of(path) if "needs" in block.marks]
+    assert needing
+    for name, block in needing:
+        extra = EXTRA_OF[block.marks["needs"]]
+        assert f"pip install -e '.[{extra}]'" in block.before.rpartition("\n\n")[2], (name, block.line)
 
 
 def test_extras_are_installed_from_the_checkout_and_exist() -> None:

@@ -5,85 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from problems.trainings import random_training
+from kind_commands import COMMANDS, SMALLEST, smallest_training
 
 import pipeplan
 from pipeplan.instances.registry import KINDS
 from pipeplan.kinds import SHOWN
 from pipeplan.planners.kinds import PLANNED
-from pipeplan.planners.registry import default_method, second_methods
 
 Plan = Callable[..., Any]
-
-SMALLEST = {
-    "placement": "tiny-chain",
-    "chain": "golden-4",
-    "staging": "tiny-stages",
-    "graph-pipeline": "tiny-graph",
-    "schedule": "v-shape-4",
-}
-"""Packaged ones. Those of trainings take the second method half a minute, so that one of two GPUs is written."""
-
-
-def always(kind: str) -> bool:
-    return True
-
-
-def has_a_second_method(kind: str) -> bool:
-    """The methods for chains share their arithmetic."""
-    return bool(second_methods(default_method(kind)))
-
-
-OF_ONE_BATCH = {"placement", "chain"}
-"""Kinds that do not say how many micro-batches there are: `plan simulate` asks for them."""
-
-OF_INFERENCE = {"placement"}
-"""Kinds whose smallest instance has no backward passes, which schedules need."""
-
-
-class Command(NamedTuple):
-    """`INSTANCE` and `RESULT` stand for those of the kind, `FILE` for what the command writes."""
-
-    words: str
-    is_able: Callable[[str], bool] = always
-    json: bool = True
-    """Does it take `--json`?"""
-
-
-COMMANDS = {
-    "solve": Command("solve INSTANCE"),
-    "solve and check": Command("solve INSTANCE --cross-check", has_a_second_method),
-    "verify": Command("verify INSTANCE RESULT"),
-    "verify the proof": Command("verify INSTANCE RESULT --proof"),
-    "show a problem": Command("show INSTANCE"),
-    "show a plan": Command("show INSTANCE RESULT"),
-    "simulate": Command(
-        "simulate INSTANCE RESULT", lambda kind: KINDS[kind].pipeline is not None and kind not in OF_ONE_BATCH
-    ),
-    "schedule": Command(
-        "schedule INSTANCE RESULT --micro-batches 2",
-        lambda kind: KINDS[kind].to_schedule is not None and kind not in OF_INFERENCE,
-    ),
-    "memory": Command("memory INSTANCE --points 2", lambda kind: PLANNED[kind].least_memory is not None),
-    "pareto": Command("pareto INSTANCE --points 2", lambda kind: SHOWN[kind].pareto is not None),
-    "sensitivity": Command("sensitivity INSTANCE", lambda kind: KINDS[kind].upgrades is not None),
-    "convert": Command("convert INSTANCE -o FILE.json --to own"),
-    "convert to a published format": Command(
-        "convert INSTANCE -o FILE.json --to published", lambda kind: KINDS[kind].write_published is not None
-    ),
-    "report": Command("report RESULT INSTANCE -o FILE.html", json=False),
-    "compare": Command("compare INSTANCE -m METHOD -o FILE --jobs 1 --time-limit 600"),
-}
 
 
 @pytest.fixture(scope="module")
 def instances(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The smallest instance of every kind, by its name or its file."""
     path = tmp_path_factory.mktemp("instances") / "training.json"
-    pipeplan.save(random_training(1, devices=2), path)
+    pipeplan.save(smallest_training(), path)
     return {**SMALLEST, "training": str(path)}
 
 
@@ -115,9 +54,7 @@ def test_a_command_answers_or_refuses(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     command = COMMANDS[name]
-    method = default_method(kind).name
-    stands_for = {"INSTANCE": instances[kind], "RESULT": results[kind], "FILE": "made", "METHOD": method}
-    words = [str(stands_for.get(word, word)).replace("FILE.", "made.") for word in command.words.split()]
+    words = command.spelled(kind, instances[kind], str(results[kind]))
     said = plan(*words, *(["--json"] if command.json else []))
     assert "Traceback" not in said.out + said.err
     if not command.is_able(kind):

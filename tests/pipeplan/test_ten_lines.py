@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas
 import pytest
-from test_pages import PAGES, blocks_of
+from page_blocks import PAGES, blocks_of
 
 import pipeplan
 from pipeplan.instances.base.kind import Displayed

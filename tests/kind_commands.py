@@ -1,0 +1,101 @@
+"""What `plan` can be asked about every kind of problem: commands, smallest instances, and which kinds have an answer.
+
+It is read by tests and by `.ci/plain.py`, which runs in an environment without pytest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from problems.trainings import random_training
+
+from pipeplan.instances.registry import KINDS
+from pipeplan.instances.training.problem import TrainingProblem
+from pipeplan.kinds import SHOWN
+from pipeplan.planners.kinds import PLANNED
+from pipeplan.planners.registry import default_method, second_methods
+
+SMALLEST = {
+    "placement": "tiny-chain",
+    "chain": "golden-4",
+    "staging": "tiny-stages",
+    "graph-pipeline": "tiny-graph",
+    "schedule": "v-shape-4",
+}
+"""Packaged ones. Those of trainings take the second method half a minute: `smallest_training` has two GPUs."""
+
+
+def smallest_training() -> TrainingProblem:
+    return random_training(1, devices=2)
+
+
+def always(kind: str) -> bool:
+    return True
+
+
+def has_a_second_method(kind: str) -> bool:
+    """The methods for chains share their arithmetic."""
+    return bool(second_methods(default_method(kind)))
+
+
+OF_ONE_BATCH = {"placement", "chain"}
+"""Kinds that do not say how many micro-batches there are: `plan simulate` asks for them."""
+
+OF_INFERENCE = {"placement"}
+"""Kinds whose smallest instance has no backward passes, which schedules and the page with sliders need."""
+
+OF_BRANCHES = {"graph-pipeline"}
+"""Kinds whose stages are no chain, which the page with sliders shows."""
+
+OF_MODULES = {"staging"}
+"""Kinds whose plans are exported with no profile of a model, which no smallest instance has: stages in a row."""
+
+
+class Command(NamedTuple):
+    """`INSTANCE` and `RESULT` stand for those of the kind, `METHOD` for its default, `FILE` for what is written."""
+
+    words: str
+    is_able: Callable[[str], bool] = always
+    json: bool = True
+    """Does it take `--json`?"""
+
+    def spelled(self, kind: str, instance: str, result: str) -> list[str]:
+        """The words for one kind."""
+        method = default_method(kind).name
+        stands_for: Mapping[str, str] = {"INSTANCE": instance, "RESULT": result, "FILE": "made", "METHOD": method}
+        return [stands_for.get(word, word).replace("FILE.", "made.") for word in self.words.split()]
+
+
+COMMANDS = {
+    "solve": Command("solve INSTANCE"),
+    "solve and check": Command("solve INSTANCE --cross-check", has_a_second_method),
+    "verify": Command("verify INSTANCE RESULT"),
+    "verify the proof": Command("verify INSTANCE RESULT --proof"),
+    "show a problem": Command("show INSTANCE"),
+    "show a plan": Command("show INSTANCE RESULT"),
+    "simulate": Command(
+        "simulate INSTANCE RESULT", lambda kind: KINDS[kind].pipeline is not None and kind not in OF_ONE_BATCH
+    ),
+    "schedule": Command(
+        "schedule INSTANCE RESULT --micro-batches 2",
+        lambda kind: KINDS[kind].to_schedule is not None and kind not in OF_INFERENCE,
+    ),
+    "memory": Command("memory INSTANCE --points 2", lambda kind: PLANNED[kind].least_memory is not None),
+    "pareto": Command("pareto INSTANCE --points 2", lambda kind: SHOWN[kind].pareto is not None),
+    "sensitivity": Command("sensitivity INSTANCE", lambda kind: KINDS[kind].upgrades is not None),
+    "explore": Command(
+        "explore INSTANCE RESULT -o FILE.html",
+        lambda kind: KINDS[kind].pipeline is not None and kind not in OF_INFERENCE | OF_BRANCHES,
+    ),
+    "export the stages": Command("export RESULT --to torch -o stages", lambda kind: kind in OF_MODULES),
+    "export the problem": Command(
+        "export RESULT INSTANCE --to torchtitan", lambda kind: "torchtitan" in SHOWN[kind].exports
+    ),
+    "convert": Command("convert INSTANCE -o FILE.json --to own"),
+    "convert to a published format": Command(
+        "convert INSTANCE -o FILE.json --to published", lambda kind: KINDS[kind].write_published is not None
+    ),
+    "report": Command("report RESULT INSTANCE -o FILE.html", json=False),
+    "compare": Command("compare INSTANCE -m METHOD -o FILE --jobs 1 --time-limit 600"),
+}
