@@ -5,7 +5,9 @@ from __future__ import annotations
 from ..base.errors import InputError, show
 from ..networks.megatron_layout import expanded
 from .flag_words import Given
-from .plan import MODULES, NONE
+from .frameworks import effective
+from .model import MODULES
+from .plan import NONE, Recompute
 from .problem import TrainingProblem
 from .said import Said, compare, compare_devices
 
@@ -137,7 +139,7 @@ def read_megatron(problem: TrainingProblem, given: Given) -> Said:
         "expert-tensor": str(expert_tensor if experts else 1),
         "micro-batch": str(given.whole(NAMES["micro-batch"], 1)),
         "zero": str(_zero(said, given)),
-        "recompute": read_recomputation(said, given),
+        "recompute": read_recomputation(said, given, problem),
     }
     if layout is not None:
         said.words["layout"] = "/".join(map(str, layout))
@@ -249,7 +251,7 @@ def _units(
 # ---- recomputation -------------------------------------------------------------------------------------
 
 
-def read_recomputation(said: Said, given: Given) -> str:
+def read_recomputation(said: Said, given: Given, problem: TrainingProblem) -> str:
     """Our word for what the options --recompute-* say."""
     granularity = given.choice("recompute-granularity", ("full", "selective"), NONE)
     method = given.choice("recompute-method", ("uniform", "block"), "")
@@ -267,7 +269,17 @@ def read_recomputation(said: Said, given: Given) -> str:
     for name in names:
         if name not in MODULES:
             raise InputError("--recompute-modules", f"holds {show(name)}", "give some of " + ", ".join(MODULES))
-    return ",".join(names) or NONE
+    return _shortest(said, Recompute(tuple(names)), problem).word
+
+
+def _shortest(said: Said, word: Recompute, problem: TrainingProblem) -> Recompute:
+    """The word without what changes nothing in this model, which Megatron puts aside as well; it refuses mla_up_proj
+    without latent attention."""
+    shortest = effective(problem.model, word)
+    if problem.model.own or shortest == word or {"mla_up_proj"} & {*word.modules} - {*problem.model.modules}:
+        return word
+    said.tell(f"--recompute-modules {' '.join(word.modules)} says no more of this model than {shortest.word}.")
+    return shortest
 
 
 def _whole_layers(said: Said, given: Given, method: str, layers: int | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .flag_words import Given
+from .frameworks import TORCHTITAN
 from .plan import FULL, NONE, V_SHAPES
 from .problem import TrainingProblem
 from .said import Said, compare, compare_devices
@@ -27,13 +28,7 @@ LAYERS_OF_CHUNK = "parallelism.pipeline-parallel-layers-per-stage"
 FIRST_LESS = "parallelism.pipeline-parallel-first-stage-less-layers"
 LAST_LESS = "parallelism.pipeline-parallel-last-stage-less-layers"
 # Our names of schedules, by torchtitan's in small letters.
-SCHEDULES = {
-    "1f1b": "1f1b",
-    "interleaved1f1b": "interleaved-1f1b",
-    "gpipe": "gpipe",
-    "zbvzerobubble": "zb-v",
-    "dualpipev": "dualpipe-v",
-}
+SCHEDULES = {theirs.lower(): ours for ours, theirs in TORCHTITAN.schedules.items()}
 EMBEDDING, HEADS = "tok_embeddings", ("output", "lm_head")
 
 # Beginnings of the names of options that say nothing of a configuration.

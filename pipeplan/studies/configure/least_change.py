@@ -8,13 +8,12 @@ from typing import Any
 
 from ...instances.base.errors import InputError
 from ...instances.training.fits import Fit, fit_of
-from ...instances.training.plan import FULL, MODULES, Configuration, Recompute
+from ...instances.training.plan import FULL, Configuration, Recompute
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.memory import RankMemory, memory_of_ranks
 from ...instances.training.referee.seconds import timing_of
 from ...instances.training.referee.verify import framework_faults, shape_faults
 from ...instances.training.words import configuration_from_words, layout_word, recompute_word, words_of
-from ...planners.training.keys import module_names
 
 # The keys that change, in words, and the configuration with that change.
 Candidate = tuple[str, Configuration]
@@ -125,17 +124,14 @@ def _free_modules(trial: _Trial) -> tuple[str, ...]:
     taken = {name for own in trial.plan.recompute for name in own.modules if own.layers is None}
     if FULL in taken:
         return ()
-    free = (name for name in module_names(trial.problem) if name not in taken)
+    free = (name for name in trial.problem.model.modules if name not in taken)
     bytes_held = trial.held(trial.plan)
     return tuple(name for name in free if trial.held(_with_modules(trial.plan, (name,))[1]) < bytes_held)
 
 
 def _with_modules(plan: Configuration, names: Sequence[str]) -> Candidate:
     recompute = tuple(
-        Recompute(tuple(name for name in MODULES if name in own.modules or name in names))
-        if FULL not in own.modules
-        else own
-        for own in plan.recompute
+        Recompute((*own.modules, *names)) if FULL not in own.modules else own for own in plan.recompute
     )
     return _recomputed(plan, recompute)
 

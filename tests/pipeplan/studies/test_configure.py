@@ -145,7 +145,7 @@ def test_no_choice_is_said_not_to_fit_where_one_is_not_excluded(answer: Answer) 
     gamma = Gamma(own.degrees, own.micro_batch, own.zero, own.schedule)
     report = replace(answer.report, best=None, listed=(), unsettled=((gamma, 1.0),), nothing_fits=False)
     open_end = Answer(answer.problem, ASKED, (), report)
-    assert next(best_in_words(open_end)).startswith("No configuration that fits was found, and 172 of 184 ")
+    assert next(best_in_words(open_end)).startswith("No configuration that fits was found, and 138 of 150 ")
     assert result_of(open_end, 1.0).stop == Stop.COMPLETED
     closed = Answer(answer.problem, ASKED, (), replace(report, unsettled=(), nothing_fits=True))
     assert next(best_in_words(closed)).startswith("No configuration of the scope fits for sure")

@@ -186,7 +186,7 @@ def test_modules_in_some_layers_have_no_words() -> None:
     case = case_of("dense, modules computed again, fp8")
     plan = replace(case.plan, recompute=(Recompute(("mlp",), 3),) * 2)
     assert sentence(case, "megatron", plan) == (
-        "mlp:3 computes modules again in some layers of a chunk, and Megatron does so in all; choose mlp, or full:3."
+        "mlp:3 computes modules again in some layers of a chunk, and megatron does so in all; choose mlp, or full:3."
     )
 
 
@@ -198,8 +198,8 @@ def test_prediction_layers_have_their_places() -> None:
     degrees = replace(case.plan.degrees, pipeline=2, virtual=3)
     early = replace(case.plan, degrees=degrees, layout=(8, 18, 18, 18, 1, 1), recompute=case.plan.recompute[:6])
     assert sentence(replace(case, devices="128xb200-180gb"), "megatron", early) == (
-        "chunk 4 holds the layers of multi-token prediction, which belong in the last chunk of a rank after the first; "
-        "move them back."
+        "megatron keeps the layers of multi-token prediction together, in the last chunk of a rank after the first; move "
+        "them into the chunk of the head."
     )
 
 
@@ -208,7 +208,7 @@ def test_fp16_and_measured_layers() -> None:
     assert "fp16" not in export(case.plan, case.problem(), to="torchtitan")
     flops = {**case.problem().gpu.flops, "fp16": 1e15}
     gpu = replace(case.problem().gpu, flops=flops)
-    assert sentence(case, "torchtitan", precision="fp16", gpu=gpu).startswith("the problem is one in fp16")
+    assert sentence(case, "torchtitan", precision="fp16", gpu=gpu).startswith("torchtitan does not train in fp16;")
     own = random_own_training(0, devices=4)
     with pytest.raises(UsageError, match=r"measured layers"):
         export(random_configuration(own, 0), own, to=own.framework)
