@@ -54,11 +54,6 @@ class Scope:
         """The scope with even layouts alone where the framework's files have no words for others."""
         return replace(self, layouts="even") if layouts == "even" else self
 
-    def narrowed(self, values: Mapping[str, str]) -> Scope:
-        """The scope with these values fixed besides; it takes nothing where another value is fixed."""
-        others = tuple(own for own in values.items() if self.fix.get(own[0], own[1]) != own[1])
-        return replace(self, fix={**self.fix, **values}, forbid=(*self.forbid, *others))
-
 
 def check_choice(key: str, value: str) -> str:
     """The value as configurations write it; unknown keys and values that cannot be are refused."""

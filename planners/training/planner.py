@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ...instances.base.result import Stop, met
 from ...instances.registry import violations_of
@@ -40,7 +40,7 @@ class ConfigurationPlanner:
 
     def _search(self, request: Request) -> Search:
         asked = scope_of(request.options)
-        scope = replace(asked.narrowed(self.fixed), layouts=self.layouts or asked.layouts)
+        scope = Scope({**asked.fix, **self.fixed}, asked.forbid, self.layouts or asked.layouts)
         share = float(request.options.get("memory_error") or 0.0)
         settings = Settings(memory_error=share, list_all=False, slack=NARROW)
 
@@ -60,7 +60,7 @@ class ConfigurationPlanner:
             return Outcome(
                 Stop.INFEASIBLE if report.nothing_fits and self.whole else stop,
                 model_size=size,
-                messages=(NOTHING_FITS,) if report.nothing_fits else (),
+                messages=(NOTHING_FITS,) if report.nothing_fits and report.considered else (),
             )
         value, bound = report.best.seconds, report.bound if self.whole else None
         if bound is not None and stop == Stop.COMPLETED and met(value, bound):

@@ -25,18 +25,22 @@ def shape_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[Viol
     degrees = plan.degrees
     ranks = degrees.tensor * degrees.context * degrees.pipeline * degrees.data
     if ranks != problem.devices:
-        yield Violation("devices", f"The degrees make {ranks} ranks, and there are {problem.devices} GPUs.")
+        yield Violation(
+            "devices",
+            f"The degrees make {ranks} ranks, and there are {problem.devices} GPUs; choose degrees that multiply to "
+            f"{problem.devices}.",
+        )
     if degrees.stage_ranks % (degrees.expert * degrees.expert_tensor):
         yield Violation(
             "experts",
             f"Experts are divided among {degrees.expert} x {degrees.expert_tensor} ranks, which do not divide the "
-            f"{degrees.stage_ranks} ranks of a stage.",
+            f"{degrees.stage_ranks} ranks of a stage; choose expert degrees whose product divides them.",
         )
     if problem.batch % (degrees.data * plan.micro_batch):
         yield Violation(
             "batch",
             f"{problem.batch} sequences are no whole number of micro-batches of {plan.micro_batch} on "
-            f"{degrees.data} data-parallel ranks.",
+            f"{degrees.data} data-parallel ranks; choose degrees or a micro-batch that divide them.",
         )
     units = len(problem.model.units)
     if len(plan.layout) != degrees.chunks or sum(plan.layout) != units:
@@ -61,10 +65,16 @@ def _schedule_faults(plan: Configuration) -> Iterator[Violation]:
     virtual = plan.degrees.virtual
     if plan.schedule in V_SHAPES:
         if virtual != 2:
-            yield Violation("schedule", f"{plan.schedule} has two chunks on each rank, and here are {virtual}.")
+            yield Violation(
+                "schedule",
+                f"{plan.schedule} has two chunks on each rank, and here are {virtual}; choose virtual=2.",
+            )
     elif (virtual > 1) != (plan.schedule == "interleaved-1f1b"):
         wanted = "one chunk" if plan.schedule != "interleaved-1f1b" else "several chunks"
-        yield Violation("schedule", f"{plan.schedule} has {wanted} on each rank, and here are {virtual}.")
+        yield Violation(
+            "schedule",
+            f"{plan.schedule} has {wanted} on each rank, and here are {virtual}; choose another schedule or number.",
+        )
 
 
 def _counts(problem: TrainingProblem, plan: Configuration) -> dict[str, str]:
