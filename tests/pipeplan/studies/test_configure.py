@@ -218,6 +218,17 @@ def test_the_nearest_miss_lacks_least_of_all_that_was_enumerated() -> None:
     assert evaluate_configuration(problem, nearest).fullest.bytes <= least
 
 
+def test_whole_layers_are_offered_where_a_framework_knows_nothing_else() -> None:
+    """torchtitan computes all layers of a chunk again or none: two of them would be a change that it cannot run."""
+    problem = problem_of("llama-3-8b", "8xh100-80gb", batch=64, sequence=8192, framework="torchtitan")
+    plan = configuration_from_words(problem, "tensor=4 zero=3 micro-batch=4")
+    held = max(rank.bytes for rank in memory_of_few(problem, plan))
+    tight = problem.replace(gpu=replace(problem.gpu, memory_bytes=0.9 * held))
+    change = least_change(tight, plan, 0.03)
+    assert change is not None
+    assert change.words == "recompute=full"
+
+
 def test_a_configuration_that_breaks_a_rule_is_refused_by_its_own_sentence() -> None:
     refused: Callable[..., Any] = judge
     with pytest.raises(UsageError, match="cannot be run: Tensor parallelism divides"):
