@@ -221,7 +221,7 @@ def test_the_nearest_miss_lacks_least_of_all_that_was_enumerated() -> None:
 def test_whole_layers_are_offered_where_a_framework_knows_nothing_else() -> None:
     """torchtitan computes all layers of a chunk again or none: two of them would be a change that it cannot run."""
     problem = problem_of("llama-3-8b", "8xh100-80gb", batch=64, sequence=8192, framework="torchtitan")
-    plan = configuration_from_words(problem, "tensor=4 zero=3 micro-batch=4")
+    plan = configuration_from_words(problem, "tensor=4 zero=3")
     held = max(rank.bytes for rank in memory_of_few(problem, plan))
     tight = problem.replace(gpu=replace(problem.gpu, memory_bytes=0.9 * held))
     change = least_change(tight, plan, 0.03)
