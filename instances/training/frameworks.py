@@ -117,7 +117,7 @@ def effective(model: Model, word: Recompute) -> Recompute:
         return word
     held = {inner for name in word.modules for inner in INSIDE.get(name, ())}
     names = tuple(name for name in word.modules if name in model.modules and name not in held)
-    return replace(word, modules=names, layers=word.layers if names else None)
+    return replace(word, modules=names)
 
 
 def fault_of_word(problem: TrainingProblem, schedule: str, word: Recompute) -> str | None:
@@ -138,12 +138,12 @@ def fault_of_word(problem: TrainingProblem, schedule: str, word: Recompute) -> s
         return "Layers with measured times have no modules; choose recompute=none or full."
     if not {*modules} <= {*framework.modules}:
         return f"{name} computes whole layers again, and here it is {word.word}; choose recompute=full or none."
+    said = effective(problem.model, replace(word, layers=None))
     if word.layers is not None:
         return (
             f"{word.word} computes modules again in some layers of a chunk, and {name} does so in all; choose "
-            f"{','.join(modules)}, or full:{word.layers}."
+            f"{said.word}, or full:{word.layers}."
         )
-    said = effective(problem.model, word)
     if said == word:
         return None
     left_out = " and ".join(module for module in modules if module not in said.modules)
