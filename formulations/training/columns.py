@@ -14,6 +14,7 @@ from typing import Any
 from ...instances.base.amounts import as_written, fits
 from ...instances.base.errors import TooLargeError
 from ...instances.registry import evaluation_of
+from ...instances.training.frameworks import uncut
 from ...instances.training.plan import DIVIDED, NOTHING, Recompute
 from ...instances.training.problem import TrainingProblem
 from .settings import Setting
@@ -271,6 +272,7 @@ class Book:
     def _intervals(self, rank: int) -> Iterator[tuple[Interval, ...]]:
         """All that a rank may have, with a unit at least for every chunk before, between and after its own."""
         own, units, chunks = self.homes[rank], self.units, self.chunks
+        refused = uncut(self.problem, self.setting.degrees)
 
         def extended(prefix: tuple[Interval, ...]) -> Iterator[tuple[Interval, ...]]:
             if len(prefix) == len(own):
@@ -283,6 +285,8 @@ class Book:
             for first in range(end + between, last + 1):
                 most = units - (chunks - j - 1)
                 for behind in range(units if j == chunks - 1 else first + 1, most + 1):
+                    if first in refused or behind in refused:
+                        continue
                     yield from extended((*prefix, (first, behind)))
 
         yield from extended(())

@@ -194,4 +194,4 @@ def _kept(question: _Question) -> Case:
     """The case of a question, kept so that all cut-offs, and backends side by side, ask the referee once."""
     fix, forbid, layouts, share = question.options
     scope = scope_of({"fix": fix, "forbid": forbid, "layouts": layouts})
-    return Case(question.problem, scope, float(share or 0.0))
+    return Case(question.problem, scope.of_framework(question.problem.rules.layouts), float(share or 0.0))

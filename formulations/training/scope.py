@@ -7,14 +7,14 @@ from typing import Any
 
 from ...instances.registry import evaluation_of
 from ...instances.training.frameworks import even_layout
-from ...instances.training.plan import FULL, Configuration
+from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Scope, scope_of
 from ..family import Family, Outside
 
 
 def family(problem: TrainingProblem, options: Mapping[str, Any]) -> Family:
-    """All configurations in the scope that fit for sure; modules are computed again in all layers or in none."""
+    """All configurations in the scope that fit for sure."""
     scope = scope_of(options)
     share = float(options.get("memory_error") or 0.0)
 
@@ -33,8 +33,6 @@ def family(problem: TrainingProblem, options: Mapping[str, Any]) -> Family:
 
 
 def _outside(problem: TrainingProblem, scope: Scope, share: float, plan: Configuration) -> Outside | None:
-    if any(own.layers is not None and own.modules != (FULL,) for own in plan.recompute):
-        return Outside("modules that only some layers compute again")
     if len(set(plan.recompute)) > 1:
         return Outside("chunks that compute different things again")
     if scope.layouts == "even" and plan.layout != even_layout(problem, plan.degrees.chunks):

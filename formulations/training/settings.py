@@ -11,12 +11,11 @@ from dataclasses import dataclass
 
 from ...instances.base.errors import TooLargeError
 from ...instances.registry import violations_of
-from ...instances.training.model import Model
+from ...instances.training.frameworks import fault_of_word
+from ...instances.training.model import MODULES
 from ...instances.training.plan import (
-    DIVIDED,
     FULL,
     LARGEST,
-    MODULES,
     NOTHING,
     Configuration,
     Degrees,
@@ -60,7 +59,8 @@ def settings_of(problem: TrainingProblem, scope: Scope) -> Iterator[Setting]:
         )
     for setting in settings:
         broken = violations_of(problem, setting.plan(_some_layout(problem, setting)))
-        if all(violation.rule == "memory" for violation in broken):
+        # Other layouts may keep the rules on these.
+        if all(violation.rule in ("memory", "layout") for violation in broken):
             yield setting
 
 
@@ -99,39 +99,19 @@ def _some_layout(problem: TrainingProblem, setting: Setting) -> tuple[int, ...]:
 def words_of(problem: TrainingProblem, scope: Scope, schedule: str) -> Iterator[Recompute]:
     """The words for recomputation that the scope takes with this schedule; a word holds for every chunk.
 
-    A fixed word may be none of `_words`: it may name as many layers as there are, or modules that no layer has.
+    A fixed word may be none of `_words`: it may name as many layers as there are.
     """
     fixed = scope.fix.get("recompute")
     for word in _words(problem) if fixed is None else (read_recompute("scope: recompute", fixed),):
-        if scope.takes_word(word) and not (word.modules and schedule in DIVIDED):
+        if scope.takes_word(word) and fault_of_word(problem, schedule, word) is None:
             yield word
 
 
 def _words(problem: TrainingProblem) -> Iterator[Recompute]:
-    """Every word for recomputation that the model allows: sets of modules, and whole layers of all or of the
-    first of a chunk."""
-    names = _modules(problem.model)
-    for size in range(len(names) + 1):
-        for chosen in itertools.combinations(names, size):
-            if not ("moe" in chosen and {"moe_act", "shared_experts"} & {*chosen}):  # these are a part of it
-                yield Recompute(chosen)
+    """Every word for recomputation: sets of modules, and whole layers of all or of the first of a chunk."""
+    for size in range(len(MODULES) + 1):
+        yield from map(Recompute, itertools.combinations(MODULES, size))
     yield Recompute((FULL,))
     layers = problem.model.layers or len(problem.model.own)
     for count in range(1, layers):
         yield Recompute((FULL,), count)
-
-
-def _modules(model: Model) -> tuple[str, ...]:
-    """Names of the modules that a layer of this model has, and that can be computed again; none for measured
-    layers."""
-    if model.own:
-        return ()
-    experts = model.experts
-    absent = {
-        "mla_up_proj": model.attention is None or not model.attention.latent,
-        "mlp": model.mlp is None,
-        "moe": experts is None,
-        "moe_act": experts is None,
-        "shared_experts": experts is None or not experts.shared_hidden,
-    }
-    return tuple(name for name in MODULES if not absent.get(name))

@@ -54,7 +54,7 @@ _OTHER_LAYERS, _OTHER_JOB, _ACTIVATION = (
     "the activation function",
 )
 
-MEGATRON = {
+MEGATRON_EFFECTS = {
     **_all(
         "memory",
         {
@@ -357,7 +357,7 @@ MEGATRON_HARMLESS = (
 )
 
 _OTHER_OPTIMIZER = ("the optimizer's states", "adam", "adamw", "Adam", "AdamW", "FusedAdam")
-TORCHTITAN = {
+TORCHTITAN_EFFECTS = {
     **_all(
         "memory",
         {
@@ -403,8 +403,8 @@ TORCHTITAN_HARMLESS = (
 )
 
 _ZERO = "zero-optimization"
-DEEPSPEED = {
-    **MEGATRON,
+DEEPSPEED_EFFECTS = {
+    **MEGATRON_EFFECTS,
     **_all(
         "memory",
         {

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from .flag_effects import DEEPSPEED, DEEPSPEED_HARMLESS
+from .flag_effects import DEEPSPEED_EFFECTS, DEEPSPEED_HARMLESS
 from .flag_words import Given
 from .flags_megatron import compare_model, compare_problem, read_recomputation
-from .plan import FULL, NONE
+from .frameworks import fault_of_word
+from .plan import FULL, NONE, read_recompute
 from .problem import TrainingProblem
 from .said import Said, compare, share_of_gradients
 from .words import as_even_as_can_be
@@ -34,7 +35,7 @@ OVERLAP = "zero-optimization.overlap-comm"
 
 def read_deepspeed(problem: TrainingProblem, given: Given) -> Said:
     """The configuration in DeepSpeed's options; what is absent is as DeepSpeed takes it: no ZeRO, one stage."""
-    said = Said(NAMES, DEEPSPEED, DEEPSPEED_HARMLESS)
+    said = Said(NAMES, DEEPSPEED_EFFECTS, DEEPSPEED_HARMLESS)
     tensor = max(_first(given, TENSOR, 1, least=0), 1)
     pipeline = 1 if given.flag("no-pipeline-parallel") else _first(given, PIPELINE, 1)
     context = _first(given, CONTEXT, 1)
@@ -50,7 +51,7 @@ def read_deepspeed(problem: TrainingProblem, given: Given) -> Said:
         "expert-tensor": str(given.whole("expert-parallel.expert-tensor-parallel-size", 1)),
         "micro-batch": str(_micro_batch(said, given, problem, data)),
         "zero": str(zero),
-        "recompute": _recomputation(said, given),
+        "recompute": _recomputation(said, given, problem),
     }
     method = given.text(NAMES["layout"]) or given.text("partition-method")
     if pipeline > 1:
@@ -122,7 +123,7 @@ def _layout(said: Said, method: str | None, problem: TrainingProblem, pipeline: 
     return as_even_as_can_be(len(problem.model.units), pipeline)
 
 
-def _recomputation(said: Said, given: Given) -> str:
+def _recomputation(said: Said, given: Given, problem: TrainingProblem) -> str:
     every = _maybe(given, (NAMES["recompute"],), least=0)
     whole = given.flag("checkpoint-activations") | given.flag("deepspeed-activation-checkpointing")
     whole |= given.flag("gradient-checkpointing")
@@ -135,7 +136,14 @@ def _recomputation(said: Said, given: Given) -> str:
             )
     if every or whole:
         return FULL
-    return read_recomputation(said, given) or NONE
+    word = read_recompute("recompute", read_recomputation(said, given, problem))
+    if fault_of_word(problem, "1f1b", word) is None:
+        return word.word
+    said.tell(
+        f"{word.word} is computed again by the program, for which DeepSpeed has no word; nothing is taken to be, so "
+        "that memory is judged too large."
+    )
+    return NONE
 
 
 def _compare(said: Said, given: Given, problem: TrainingProblem, tensor: int) -> None:

@@ -7,10 +7,11 @@ import re
 from ..base.errors import InputError, show
 from ..base.quantities import whole_number, whole_numbers
 from ..networks.megatron_layout import expanded
-from .flag_effects import MEGATRON, MEGATRON_HARMLESS
+from .flag_effects import MEGATRON_EFFECTS, MEGATRON_HARMLESS
 from .flag_words import Given
-from .model import Attention, Model
-from .plan import MODULES, NONE
+from .frameworks import effective
+from .model import MODULES, Attention, Model
+from .plan import NONE, Recompute
 from .problem import TrainingProblem
 from .said import Said, compare, compare_devices, share_of_gradients
 
@@ -49,7 +50,7 @@ FUSED_LOSS, DROPOUTS = "cross-entropy-loss-fusion", ("attention-dropout", "hidde
 
 def read_megatron(problem: TrainingProblem, given: Given) -> Said:
     """Degrees, layout and recomputation in Megatron's flags; what is absent is as Megatron takes it."""
-    said = Said(NAMES, MEGATRON, MEGATRON_HARMLESS)
+    said = Said(NAMES, MEGATRON_EFFECTS, MEGATRON_HARMLESS)
     tensor, pipeline = given.whole(NAMES["tensor"], 1), given.whole(NAMES["pipeline"], 1)
     experts = problem.model.experts is not None
     expert_tensor = given.amount(NAMES["expert-tensor"])
@@ -71,7 +72,7 @@ def read_megatron(problem: TrainingProblem, given: Given) -> Said:
         "expert-tensor": str(expert_tensor if experts else 1),
         "micro-batch": str(given.whole(NAMES["micro-batch"], 1)),
         "zero": str(zero),
-        "recompute": read_recomputation(said, given),
+        "recompute": read_recomputation(said, given, problem),
     }
     if layout is not None:
         said.words["layout"] = "/".join(map(str, layout))
@@ -223,7 +224,7 @@ def _units(
 # ---- recomputation -------------------------------------------------------------------------------------
 
 
-def read_recomputation(said: Said, given: Given) -> str:
+def read_recomputation(said: Said, given: Given, problem: TrainingProblem) -> str:
     """Our word for what the options --recompute-* say."""
     granularity = given.choice("recompute-granularity", ("full", "selective"), NONE)
     method = given.choice("recompute-method", ("uniform", "block"), "")
@@ -241,7 +242,17 @@ def read_recomputation(said: Said, given: Given) -> str:
     for name in names:
         if name not in MODULES:
             raise InputError("--recompute-modules", f"holds {show(name)}", "give some of " + ", ".join(MODULES))
-    return ",".join(names) or NONE
+    return _shortest(said, Recompute(tuple(names)), problem).word
+
+
+def _shortest(said: Said, word: Recompute, problem: TrainingProblem) -> Recompute:
+    """The word without what changes nothing in this model, which Megatron puts aside as well; it refuses mla_up_proj
+    without latent attention."""
+    shortest = effective(problem.model, word)
+    if problem.model.own or shortest == word or {"mla_up_proj"} & {*word.modules} - {*problem.model.modules}:
+        return word
+    said.tell(f"--recompute-modules {' '.join(word.modules)} says no more of this model than {shortest.word}.")
+    return shortest
 
 
 def _whole_layers(said: Said, given: Given, method: str, layers: int | None) -> str:

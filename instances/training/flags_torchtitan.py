@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from .flag_effects import TORCHTITAN, TORCHTITAN_HARMLESS
+from .flag_effects import TORCHTITAN_EFFECTS, TORCHTITAN_HARMLESS
 from .flag_words import Given
+from .frameworks import TORCHTITAN
 from .plan import FULL, NONE, V_SHAPES
 from .problem import TrainingProblem
 from .said import Said, compare, compare_devices
@@ -28,19 +29,13 @@ LAYERS_OF_CHUNK = "parallelism.pipeline-parallel-layers-per-stage"
 FIRST_LESS = "parallelism.pipeline-parallel-first-stage-less-layers"
 LAST_LESS = "parallelism.pipeline-parallel-last-stage-less-layers"
 # Our names of schedules, by torchtitan's in small letters.
-SCHEDULES = {
-    "1f1b": "1f1b",
-    "interleaved1f1b": "interleaved-1f1b",
-    "gpipe": "gpipe",
-    "zbvzerobubble": "zb-v",
-    "dualpipev": "dualpipe-v",
-}
+SCHEDULES = {theirs.lower(): ours for ours, theirs in TORCHTITAN.schedules.items()}
 EMBEDDING, HEADS = "tok_embeddings", ("output", "lm_head")
 
 
 def read_torchtitan(problem: TrainingProblem, given: Given) -> Said:
     """Degrees, layout and recomputation of torchtitan's flags; what is absent is as torchtitan takes it."""
-    said = Said(NAMES, TORCHTITAN, TORCHTITAN_HARMLESS)
+    said = Said(NAMES, TORCHTITAN_EFFECTS, TORCHTITAN_HARMLESS)
     degrees = {name: given.whole(NAMES[name], 1) for name in ("tensor", "context", "pipeline", "expert")}
     data = _data(problem, given, degrees["tensor"] * degrees["context"] * degrees["pipeline"])
     schedule = _schedule(given)

@@ -1,15 +1,22 @@
-"""What each framework can run, as data: bytes of a parameter, schedules, and rules with their reasons in words."""
+"""What each framework can run, as data: bytes of a parameter, schedules, words for recomputation, layouts, and rules
+with their reasons in words.
+
+It is the only place that says so: the search, the referee, the readers of flags and the exports ask here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
 from ..base.zero import Bytes
+from .model import INSIDE, MODULES, Model
+from .plan import DIVIDED, FULL
 
 if TYPE_CHECKING:
-    from .plan import Configuration
+    from .plan import Configuration, Degrees, Recompute
     from .problem import TrainingProblem
 
     Check = Callable[[TrainingProblem, Configuration], bool]
@@ -28,8 +35,8 @@ class StateBytes:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a configuration must obey. `reason` is a whole sentence, and `remedy` says what to change: `{heads}` and
-    `{key_value_heads}` in it stand for so many of them."""
+    """What degrees, ZeRO stage and schedule must obey, whatever the layout. `reason` is a whole sentence, and `remedy`
+    says what to change: words in braces stand for what `_counts` has of the problem and the configuration."""
 
     name: str
     kept: Check
@@ -46,8 +53,15 @@ class Framework:
     states: Mapping[int, StateBytes]
     """Bytes of a parameter, for each ZeRO stage that it can run."""
     usual_zero: int
-    schedules: tuple[str, ...]
-    """Schedules that it can run; the first one is the default without interleaving."""
+    schedules: Mapping[str, str]
+    """Schedules that it can run, with its own names for them; the first one is the default without interleaving."""
+    precisions: tuple[str, ...]
+    modules: tuple[str, ...]
+    """What it can compute again by itself, in all layers; whole layers are known to every framework."""
+    counted_layers: bool
+    """Can it compute whole layers again in the first ones of each chunk alone?"""
+    whole_prediction: bool
+    """Must all layers of multi-token prediction be in one chunk, the last one of a rank after the first?"""
     rules: tuple[Rule, ...]
     even_by: Literal["layers", "units"]
     """How it divides a model without a layout: layers alike with embedding and head beside them, or all units."""
@@ -73,10 +87,67 @@ def even_layout(problem: TrainingProblem, chunks: int) -> tuple[int, ...] | None
     return tuple(counts)
 
 
+def uncut(problem: TrainingProblem, degrees: Degrees) -> frozenset[int]:
+    """Positions in the row of units at which no chunk may end: inside of multi-token prediction, and right behind it
+    where the chunk before the last one is on the first rank."""
+    count, units = problem.model.prediction_layers, len(problem.model.units)
+    if not (problem.rules.whole_prediction and count):
+        return frozenset()
+    return frozenset(range(units - count, units - 1 + (degrees.pipeline == 2)))
+
+
+def ends_of(layout: Iterable[int]) -> tuple[int, ...]:
+    """The positions at which chunks end, but for the last one."""
+    return tuple(accumulate(layout))[:-1]
+
+
 def spread(units: int, chunks: int) -> tuple[int, ...]:
     """Units of each chunk, as even as can be: the first ones have one more where the number does not divide."""
     share, more = divmod(units, chunks)
     return tuple(share + (number < more) for number in range(chunks))
+
+
+# ---- what is computed again ----------------------------------------------------------------------------
+
+
+def effective(model: Model, word: Recompute) -> Recompute:
+    """The shortest word that says the same of this model: without modules whose recomputation changes nothing, and
+    without those that another one of the word holds."""
+    if FULL in word.modules:
+        return word
+    held = {inner for name in word.modules for inner in INSIDE.get(name, ())}
+    names = tuple(name for name in word.modules if name in model.modules and name not in held)
+    return replace(word, modules=names)
+
+
+def fault_of_word(problem: TrainingProblem, schedule: str, word: Recompute) -> str | None:
+    """Why chunks cannot compute this again, with the remedy; None: they can.
+
+    A word that says the same as a shorter one is refused, so that whoever forbids a word forbids what it says.
+    """
+    framework, name, modules = problem.rules, problem.rules.name, word.modules
+    if not modules:
+        return None
+    if schedule in DIVIDED:
+        return f"{schedule} divides backward passes, which recomputation does not; choose none."
+    if modules == (FULL,):
+        if word.layers is None or framework.counted_layers:
+            return None
+        return f"{name} computes all layers of a chunk again, not {word.word}; choose recompute=full or none."
+    if problem.model.own:
+        return "Layers with measured times have no modules; choose recompute=none or full."
+    if not {*modules} <= {*framework.modules}:
+        return f"{name} computes whole layers again, and here it is {word.word}; choose recompute=full or none."
+    said = effective(problem.model, replace(word, layers=None))
+    if word.layers is not None:
+        return (
+            f"{word.word} computes modules again in some layers of a chunk, and {name} does so in all; choose "
+            f"{said.word}, or full:{word.layers}."
+        )
+    if said == word:
+        return None
+    left_out = " and ".join(module for module in modules if module not in said.modules)
+    return f"recompute={word.word} says no more of this model without {left_out}; choose recompute={said.word}."
 
 
 # ---- bytes of a parameter ------------------------------------------------------------------------------
@@ -99,6 +170,21 @@ TORCHTITAN_STATES = {
     2: StateBytes(Bytes(2, 4), Bytes(shared=4), Bytes(shared=8)),
     3: StateBytes(Bytes(shared=4), Bytes(shared=4), Bytes(shared=8), gathered=2),
 }
+
+
+def one_name_each(problem: TrainingProblem, degrees: Degrees, zeros: Iterable[int]) -> list[int]:
+    """Of these ZeRO stages one for each that ranks can tell apart: where nothing is divided among data-parallel ranks
+    several are the same, which goes by the framework's usual name, else by the least."""
+    experts = degrees.stage_ranks // (degrees.expert * degrees.expert_tensor)
+    if degrees.context * degrees.data > 1 or (problem.model.experts is not None and experts > 1):
+        return list(zeros)
+    named: dict[tuple[float, ...], int] = {}
+    for zero in zeros:
+        state = problem.rules.states[zero]
+        held = (*(own.on(1) for own in (state.weights, state.gradients, state.optimizer)), state.gathered)
+        if held not in named or zero == problem.rules.usual_zero:
+            named[held] = zero
+    return sorted(named.values())
 
 
 # ---- rules ---------------------------------------------------------------------------------------------
@@ -224,6 +310,48 @@ def _at_most(most: int, *names: str) -> Check:
     return lambda problem, plan: all(getattr(plan.degrees, name) <= most for name in names)
 
 
+def _by_replicas_alone(problem: TrainingProblem, plan: Configuration) -> bool:
+    d = plan.degrees
+    return plan.zero > 0 or d.data == 1 or d.tensor * d.context * d.pipeline == 1
+
+
+def _context_divides_weights(problem: TrainingProblem, plan: Configuration) -> bool:
+    return plan.zero > 0 or plan.degrees.context == 1
+
+
+def _tokens_divided(problem: TrainingProblem, plan: Configuration) -> bool:
+    return bool(problem.model.own) or plan.degrees.tensor == 1 or problem.sequence_parallel
+
+
+def _one_stage_in_turn(problem: TrainingProblem, plan: Configuration) -> bool:
+    return plan.degrees.pipeline > 1 or plan.schedule == "1f1b"
+
+
+def _experts_with_tensor(problem: TrainingProblem, plan: Configuration) -> bool:
+    d = plan.degrees
+    allowed = (d.tensor,) if d.expert == 1 else (1, d.tensor)
+    return problem.model.experts is None or d.expert_tensor in allowed
+
+
+def _experts_in_shards(problem: TrainingProblem, plan: Configuration) -> bool:
+    d = plan.degrees
+    shards = d.context * d.tensor * (1 if plan.zero == 0 else d.data)
+    return problem.model.experts is None or shards % (d.expert * d.expert_tensor) == 0
+
+
+def _no_prediction(problem: TrainingProblem, plan: Configuration) -> bool:
+    return not problem.model.prediction_layers
+
+
+def _precision(problem: TrainingProblem, plan: Configuration) -> bool:
+    return problem.precision in problem.rules.precisions
+
+
+PRECISION = Rule(
+    "precision", _precision, "{framework} does not train in {precision}", "plan with {precisions} (--precision)"
+)
+
+
 def _pipelines_keep_gradients(problem: TrainingProblem, plan: Configuration) -> bool:
     return plan.degrees.pipeline == 1 or plan.zero <= 1
 
@@ -232,7 +360,11 @@ MEGATRON = Framework(
     "megatron",
     MEGATRON_STATES,
     usual_zero=1,
-    schedules=("1f1b", "interleaved-1f1b"),
+    schedules={"1f1b": "1F1B", "interleaved-1f1b": "interleaved 1F1B"},
+    precisions=("bf16", "fp16", "fp8"),
+    modules=MODULES,
+    counted_layers=True,
+    whole_prediction=True,
     rules=(
         HEADS,
         KEY_VALUES_OR_COPIES,
@@ -254,8 +386,71 @@ TORCHTITAN = Framework(
     "torchtitan",
     TORCHTITAN_STATES,
     usual_zero=3,
-    schedules=("1f1b", "interleaved-1f1b", "gpipe", "zb-v", "dualpipe-v"),
-    rules=(HEADS, KEY_VALUES, MLP, TOKENS, CONTEXT, GROUPS, CHUNKS, EXPERTS, EXPERT_SHARDS),
+    schedules={
+        "1f1b": "1F1B",
+        "interleaved-1f1b": "Interleaved1F1B",
+        "gpipe": "GPipe",
+        "zb-v": "ZBVZeroBubble",
+        "dualpipe-v": "DualPipeV",
+    },
+    precisions=("bf16", "fp8"),
+    modules=(),
+    counted_layers=False,
+    whole_prediction=False,
+    rules=(
+        PRECISION,
+        Rule(
+            "prediction",
+            _no_prediction,
+            "torchtitan's models do not predict several tokens",
+            "leave the model's layers for that out, or choose another framework",
+        ),
+        HEADS,
+        KEY_VALUES,
+        MLP,
+        Rule(
+            "sequence parallelism",
+            _tokens_divided,
+            "torchtitan divides tokens among tensor-parallel ranks, which all have them here",
+            "choose tensor=1, or switch sequence parallelism on",
+        ),
+        TOKENS,
+        CONTEXT,
+        GROUPS,
+        CHUNKS,
+        EXPERTS,
+        EXPERT_SHARDS,
+        Rule(
+            "expert tensor",
+            _experts_with_tensor,
+            "torchtitan divides an expert by the tensor degree, {tensor}, and with expert parallelism also by 1",
+            "choose expert-tensor={tensor}",
+        ),
+        Rule(
+            "one stage",
+            _one_stage_in_turn,
+            "With one stage torchtitan runs one micro-batch after the other",
+            "choose schedule=1f1b",
+        ),
+        Rule(
+            "replicas",
+            _by_replicas_alone,
+            "torchtitan combines whole replicas (zero=0) with no other parallelism",
+            "choose zero=3, or data parallelism alone",
+        ),
+        Rule(
+            "replicas",
+            _context_divides_weights,
+            "torchtitan's context-parallel ranks divide the weights",
+            "choose zero=3",
+        ),
+        Rule(
+            "experts in shards",
+            _experts_in_shards,
+            "torchtitan divides experts among ranks that divide weights as well",
+            "choose zero=3",
+        ),
+    ),
     even_by="units",
     layouts="any",
     alike=True,
@@ -265,8 +460,13 @@ DEEPSPEED = Framework(
     "deepspeed",
     DEEPSPEED_STATES,
     usual_zero=1,
-    schedules=("1f1b",),
+    schedules={"1f1b": "1F1B"},
+    precisions=("bf16", "fp16"),
+    modules=(),
+    counted_layers=False,
+    whole_prediction=False,
     rules=(
+        PRECISION,
         HEADS,
         KEY_VALUES,
         MLP,

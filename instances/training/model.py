@@ -16,6 +16,11 @@ Norm = Literal["rms", "layer"]
 UnitType = Literal["embedding", "dense", "experts", "prediction", "head", "own"]
 NORMS: tuple[Norm, ...] = get_args(Norm)
 
+# Modules that can be computed again by themselves, by Megatron's names.
+MODULES = ("core_attn", "mla_up_proj", "moe_act", "layernorm", "mlp", "shared_experts", "moe")
+# Modules that are computed again together with another one.
+INSIDE: Mapping[str, tuple[str, ...]] = {"moe": ("moe_act", "shared_experts")}
+
 # The largest size of any one part of a model; a larger one is a mistake.
 MOST = 10**9
 # Searches have tables with a row and a column for each layer.
@@ -156,6 +161,26 @@ class Model:
             "head": 1,
         }
         return tuple(name for name, count in counts.items() for _ in range(count))
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """What its layers can compute again by themselves, by Megatron's names: modules that they have, and whose
+        recomputation changes something. A norm before one product is one kernel with it, so that only norms before
+        latent attention and before experts stand alone."""
+        if self.own or self.attention is None:
+            return ()
+        units, latent, experts = self.units, self.attention.latent, self.experts
+        expert_layers = experts is not None and "experts" in units
+        there = {
+            "core_attn": True,
+            "mla_up_proj": latent,
+            "moe_act": expert_layers,
+            "layernorm": latent or (expert_layers and self.norms >= 2),
+            "mlp": "dense" in units,
+            "shared_experts": experts is not None and expert_layers and experts.shared_hidden > 0,
+            "moe": expert_layers,
+        }
+        return tuple(name for name in MODULES if there[name])
 
     @property
     def counted(self) -> Mapping[UnitType, int]:

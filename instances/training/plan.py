@@ -15,14 +15,13 @@ from ..base.checks import check_text, check_whole
 from ..base.errors import InputError, nearest, show
 from ..base.fields import as_list, read_plan, read_record
 from ..base.quantities import whole_number
+from .model import MODULES
 
 EXAMPLE = '{"kind": "configuration", "degrees": {"tensor": 4, "pipeline": 2, "data": 8}, "layout": [41, 41], ...}'
 # The largest degree, micro-batch and number of units of a chunk; larger ones are mistakes.
 LARGEST = 100_000
 MAX_CHUNKS = 10_000
 
-# Modules that can be computed again by themselves, by Megatron's names.
-MODULES = ("core_attn", "mla_up_proj", "moe_act", "layernorm", "mlp", "shared_experts", "moe")
 NONE, FULL = "none", "full"
 V_SHAPES = ("zb-v", "dualpipe-v")
 SCHEDULES = ("gpipe", "1f1b", "interleaved-1f1b", "zb-h1", "zb-h2", *V_SHAPES)
@@ -62,6 +61,11 @@ class Recompute:
     layers: int | None = None
     """Number of layers, from the first one on, that compute them again; None: all layers."""
 
+    def __post_init__(self) -> None:
+        """One set of modules has one word, in whatever order it was given."""
+        if not {*self.modules} - {*MODULES}:
+            object.__setattr__(self, "modules", tuple(name for name in MODULES if name in self.modules))
+
     @property
     def word(self) -> str:
         """The word in which users write it."""
@@ -96,7 +100,7 @@ def read_recompute(where: str, value: object) -> Recompute:
             close = nearest(name, (*MODULES, FULL, NONE))
             remedy = f'write "{close}"' if close else f"give none, full, or some of {', '.join(MODULES)}"
             raise InputError(where, f"is {show(value)}", remedy)
-    return Recompute(tuple(name for name in MODULES if name in names), layers)
+    return Recompute(tuple(names), layers)
 
 
 @dataclass(frozen=True)

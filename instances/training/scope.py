@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..base.errors import InputError, nearest, show
@@ -51,6 +51,10 @@ class Scope:
             own.modules != (FULL,) or ("recompute", FULL) not in self.forbid
         )
 
+    def of_framework(self, layouts: str) -> Scope:
+        """The scope with even layouts alone where the framework's files have no words for others."""
+        return replace(self, layouts="even") if layouts == "even" else self
+
 
 def check_choice(key: str, value: str) -> str:
     """The value as configurations write it; unknown keys and values that cannot be are refused."""
@@ -77,7 +81,12 @@ def read_scope(fix: Iterable[str] = (), forbid: Iterable[str] = (), layouts: str
     for key, value in map(_pair, fix):
         if fixed.setdefault(key, value) != value:
             raise InputError("scope", f"fixes {key} twice", "give one value, or forbid others")
-    return Scope(fixed, tuple(map(_pair, forbid)), layouts)
+    scope = Scope(fixed, tuple(map(_pair, forbid)), layouts)
+    for key, value in scope.fix.items():
+        taken = scope.takes_word(read_recompute(key, value)) if key == "recompute" else scope.takes(key, value)
+        if not taken:
+            raise InputError("scope", f"fixes {key}={value} and forbids it", "drop one of the two")
+    return scope
 
 
 def _pair(word: str) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..instances.training.frameworks import one_name_each
 from ..instances.training.problem import GIB
 from ..instances.training.words import recompute_word, words_of
 from .words import amount, percent
@@ -126,7 +127,9 @@ def _nothing(answer: Answer) -> Iterator[str]:
     """Sentences for a search without a best configuration: why there is none, and the nearest miss."""
     report, nearest = answer.report, answer.nearest
     assert report is not None, "asked of a search"
-    if not report.finished:
+    if answer.why_empty is not None:
+        yield answer.why_empty
+    elif not report.finished:
         yield "No configuration that fits was found before the search ended."
     elif not report.nothing_fits:
         left = f"{report.fit:,} of {report.considered:,} choices"
@@ -184,7 +187,19 @@ def list_in_words(answer: Answer) -> str:
         f"{percent(asked.memory_error)}, the fastest one is among {among}: {has} every choice of degrees, "
         f"micro-batch and ZeRO stage that may fit and {takes} at most {asked.ratio:.4g} times as long as the best."
     )
-    return f"{theorem} {_beside(beside)}" if beside else theorem
+    return " ".join(filter(None, (theorem, _beside(beside) if beside else "", _one_name(answer))))
+
+
+def _one_name(answer: Answer) -> str:
+    """That ZeRO stages which are the same are listed once, where the list has such an entry."""
+    stages = answer.problem.rules.states
+    for own in answer.listed:
+        if len(one_name_each(answer.problem, own.plan.degrees, stages)) < len(stages):
+            return (
+                f"With data={own.plan.degrees.data} nothing is divided among data-parallel ranks, so that stages of "
+                f"ZeRO are the same: such a choice is listed once, as zero={own.plan.zero}."
+            )
+    return ""
 
 
 def _beside(count: int) -> str:
@@ -214,6 +229,8 @@ def counted_in_words(answer: Answer) -> str:
     report = answer.report
     assert report is not None, "asked of a search"
     by = ", ".join(f"{count:,} by the bound of {name}" for name, count in report.discarded.items() if count)
+    if not report.considered:
+        return "0 choices in the scope."
     parts = [f"{report.unfit:,} cannot fit"]
     if report.unlisted and report.finished:
         parts.append(f"{len(report.unlisted):,} not excluded")

@@ -53,11 +53,13 @@ def explain(
     problem: TrainingProblem, options: Mapping[str, Any], limits: SolveOptions, proven: bool
 ) -> tuple[str, ...]:
     """The surest reason why there is no plan: the scope has no configuration, or a GPU has too little memory."""
+    from ..training.empty import why_empty
     from ..training.space import Space
 
-    space = Space(problem, scope_of(options))
-    if not len(space):
-        return ("no choice of degrees, micro-batch and ZeRO stage keeps the framework's rules in this scope",)
+    scope = scope_of(options)
+    space = Space(problem, scope)
+    if not space.sizes.sum():
+        return (why_empty(problem, scope),)
     least = float(_least(space.bounds[1]))
     if problem.memory_bytes is not None and least > problem.memory_bytes:
         have = problem.memory_bytes / GIB

@@ -8,13 +8,13 @@ from functools import cached_property
 from itertools import accumulate, combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
-from ...instances.training.frameworks import StateBytes
+from ...instances.training.frameworks import StateBytes, fault_of_word
 from ...instances.training.model import UnitType
-from ...instances.training.plan import FULL, V_SHAPES, Configuration, Degrees
+from ...instances.training.plan import FULL, V_SHAPES, Configuration, Degrees, Recompute
 from ...instances.training.problem import TrainingProblem
 from .costs import Seconds, UnitSeconds, exposed
 from .holds import GATHERED_UNITS, HALF, WITH_WORDS, WORKSPACE_BYTES, Bytes, UnitBytes, cached_gradients
-from .keys import Keys, module_names
+from .keys import Keys
 from .links import Cluster
 
 if TYPE_CHECKING:
@@ -66,16 +66,15 @@ def homes_of(schedule: str, p: int, v: int) -> tuple[int, ...]:
 
 
 def all_words(problem: TrainingProblem) -> tuple[Modules, ...]:
-    """Sets of modules that can be computed again; no set names a module whose work another of its modules holds."""
-    if problem.model.own:
-        return NONE, WHOLE
-    names = module_names(problem)
+    """Sets of modules that the framework can compute again in this model, and whole layers."""
+    names = [name for name in problem.model.modules if name in problem.rules.modules]
     words = [chosen for size in range(len(names) + 1) for chosen in combinations(names, size)]
-    return (*(word for word in words if not _says_twice(word)), WHOLE)
+    return (*(word for word in words if can_say(problem, Recompute(word))), WHOLE)
 
 
-def _says_twice(word: Modules) -> bool:
-    return "moe" in word and bool({"moe_act", "shared_experts"} & set(word))
+def can_say(problem: TrainingProblem, word: Recompute) -> bool:
+    """Can the framework compute this again, under a schedule whose backward passes are whole?"""
+    return fault_of_word(problem, "1f1b", word) is None
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...instances.base.compiled import compiled
 from ...instances.timeline.named_orders import PassRule, dualpipe_v, zb_h1, zb_h2, zb_v
+from ...instances.training.frameworks import ends_of, uncut
 from ...instances.training.plan import V_SHAPES, Configuration, Recompute
 from ...instances.training.problem import TrainingProblem
 from . import layouts_kernel
@@ -116,8 +117,10 @@ class Judge:
 
     @cached_property
     def intervals(self) -> Intervals:
-        """Stages of one chunk."""
+        """Stages of one chunk; no word runs those that end where no chunk may."""
         tables = stage_tables(self.sums, *self._facts)
+        for end in self.uncut:
+            tables[0, :, end] = tables[0, end, :] = float("inf")
         return Intervals(self.sums[0], tables[0:1], tables[1:2], self.sums[3][None], tables[2])
 
     def pipeline(self, limit_bytes: float) -> Pipeline:
@@ -125,6 +128,21 @@ class Judge:
         stages = case.gamma.degrees.pipeline
         delays = tuple(case.delays_of([1] * stages))
         return Pipeline(self.intervals, stages, case.micro_batches, limit_bytes, delays)
+
+    @cached_property
+    def uncut(self) -> frozenset[int]:
+        """Positions in the row at which no chunk may end."""
+        return uncut(self.case.problem, self.case.gamma.degrees)
+
+    def near(self, layout: Sequence[int]) -> tuple[int, ...] | None:
+        """The layout, whose chunks end earlier where they may not end there; None: there is no room for that."""
+        ends, behind = list(ends_of(layout)), sum(layout)
+        for at in reversed(range(len(ends))):
+            ends[at] = min(ends[at], behind - 1)
+            while ends[at] in self.uncut:
+                ends[at] -= 1
+            behind = ends[at]
+        return None if behind < 1 else tuple(b - a for a, b in pairwise((0, *ends, sum(layout))))
 
     def _loop(self, listed: int) -> tuple[Any, ...]:
         """The order of so many micro-batches."""
@@ -155,17 +173,22 @@ class Judge:
         return seconds, sizes
 
     def exhaust(self, limit_bytes: float) -> tuple[float, tuple[int, ...]]:
-        """The best of all layouts, one by one."""
-        return min((self.judge(layout, limit_bytes)[0], layout) for layout in self.all_layouts())
+        """The best of all layouts, one by one; infinite where there is none."""
+        values = ((self.judge(layout, limit_bytes)[0], layout) for layout in self.all_layouts())
+        return min(values, default=(float("inf"), ()))
 
     def climb(
         self, layout: Sequence[int], limit_bytes: float, most_looks: int, enough: float = 0.0
     ) -> tuple[float, tuple[int, ...]]:
         """Better layouts from this one on, by moves of single units."""
         seconds, _, better = self._climbed(layout, limit_bytes, most_looks, enough)
-        if not self.case.alike_outputs:  # messages take as long as they did in the first layout
-            seconds, _ = self.judge(better, limit_bytes)
-        return seconds, better
+        allowed = self.near(better)
+        # Moves know nothing of where chunks may not end; messages take as long as they did in the first layout.
+        if allowed is None:
+            return float("inf"), better
+        if allowed != better or not self.case.alike_outputs:
+            seconds, _ = self.judge(allowed, limit_bytes)
+        return seconds, allowed
 
     def _climbed(
         self, layout: Sequence[int], limit_bytes: float, most_looks: int, enough: float
@@ -196,9 +219,9 @@ class Judge:
         return float(seconds), tuple(map(float, sizes)), tuple(map(int, own))
 
     def all_layouts(self) -> Iterator[tuple[int, ...]]:
-        """Every way to cut the row into as many chunks as there are."""
+        """Every way to cut the row into as many chunks as there are, where it may be cut."""
         units, chunks = len(self.case.types), self.case.gamma.degrees.chunks
-        for cuts in combinations(range(1, units), chunks - 1):
+        for cuts in combinations([end for end in range(1, units) if end not in self.uncut], chunks - 1):
             yield tuple(b - a for a, b in pairwise((0, *cuts, units)))
 
 

@@ -52,23 +52,3 @@ class Keys:
         attention = problem.model.attention
         assert attention is not None, "asked of shapes alone"
         return np.maximum(1.0, attention.key_value_heads / self.tensor)
-
-
-def module_names(problem: TrainingProblem) -> tuple[str, ...]:
-    """What can be computed again in this model by itself, by Megatron's names."""
-    model = problem.model
-    if model.own:
-        return ()
-    assert model.attention is not None, "a model of shapes has attention"
-    dense = "dense" in model.units or (model.experts is None and model.prediction_layers)
-    experts = model.experts
-    there = {
-        "core_attn": True,
-        "mla_up_proj": model.attention.latent,
-        "moe_act": experts is not None,
-        "layernorm": model.attention.latent or experts is not None,
-        "mlp": bool(dense),
-        "shared_experts": experts is not None and experts.shared_hidden > 0,
-        "moe": experts is not None,
-    }
-    return tuple(name for name, holds in there.items() if holds)

@@ -60,7 +60,7 @@ class ConfigurationPlanner:
             return Outcome(
                 Stop.INFEASIBLE if report.nothing_fits and self.whole else stop,
                 model_size=size,
-                messages=(NOTHING_FITS,) if report.nothing_fits else (),
+                messages=(NOTHING_FITS,) if report.nothing_fits and report.considered else (),
             )
         value, bound = report.best.seconds, report.bound if self.whole else None
         if bound is not None and stop == Stop.COMPLETED and met(value, bound):

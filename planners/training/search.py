@@ -203,7 +203,7 @@ class Search:
     ) -> None:
         """`fits` has the last word on a plan that is better than all before; None: the sums of the search decide.
         `by_thumb`: begin with a plan by the rule of thumb, so that there is one at once."""
-        self.problem, self.scope = problem, scope or Scope()
+        self.problem, self.scope = problem, (scope or Scope()).of_framework(problem.rules.layouts)
         self.settings = settings or Settings()
         self.heard, self.out_of_time = heard, out_of_time or (lambda: False)
         self.sure, self.maybe = self.settings.limits(problem.memory_bytes)
@@ -363,9 +363,11 @@ class Search:
             words = [_Word(gamma, NONE)]
         else:
             words = [_Word(gamma, word) for word in self._useful(gamma) if word != WHOLE]
-            if WHOLE in self.space.words:
+            if WHOLE in self.space.words and self.problem.rules.counted_layers:
                 entry.left += 1
                 self._push(bound, COUNTS, _Word(gamma, WHOLE, 1))
+            elif WHOLE in self.space.words:
+                words.append(_Word(gamma, WHOLE))
         entry.left += len(words)
         case = self.case(gamma)
         for word in words:
@@ -601,8 +603,9 @@ class Search:
         starts = [even_layout(self.problem, chunks), load.layout(), load.layout(late=True), load.balanced()]
         layouts: list[tuple[int, ...]] = []
         for start in starts:
-            if start is not None and min(start) > 0 and start not in layouts:
-                layouts.append(start)
+            own = None if start is None or min(start) < 1 else judge.near(start)
+            if own is not None and own not in layouts:
+                layouts.append(own)
         return layouts
 
     def _even(self, judge: Judge, limit: float) -> Best:

@@ -5,12 +5,14 @@ A *family* is one such choice without the number of chunks on a rank and without
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from ...instances.training.frameworks import one_name_each
 from ...instances.training.plan import (
     DIVIDED,
     LARGEST,
@@ -24,7 +26,7 @@ from ...instances.training.plan import (
 )
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Scope
-from .cases import NONE, UPDATE_BYTES, CaseMaker, Gamma, Modules, all_words, gradient_bytes_of
+from .cases import NONE, UPDATE_BYTES, WHOLE, CaseMaker, Gamma, Modules, all_words, can_say, gradient_bytes_of
 from .holds import HALF, WORKSPACE_BYTES
 
 if TYPE_CHECKING:
@@ -69,14 +71,24 @@ class Space:
         return len(self.columns["tensor"])
 
     def _words(self) -> Iterator[Modules]:
-        """Words for recomputation that the scope takes: sets of modules that are computed again."""
+        """Words for recomputation that scope and framework take: sets of modules that are computed again."""
         fixed = self.scope.fix.get("recompute")
         if fixed is not None:
-            yield read_recompute("scope: recompute", fixed).modules
+            word = read_recompute("scope: recompute", fixed)
+            if self.scope.takes_word(word) and can_say(self.problem, word):
+                yield word.modules
             return
-        for word in all_words(self.problem):
-            if self.scope.takes_word(Recompute(word)):
-                yield word
+        for modules in all_words(self.problem):
+            if self.scope.takes_word(Recompute(modules)):
+                yield modules
+
+    @property
+    def leanest_word(self) -> Recompute:
+        """The word that computes most again: what is fixed, whole layers, or else as many modules as can be."""
+        fixed = self.scope.fix.get("recompute")
+        if fixed is not None:
+            return read_recompute("scope: recompute", fixed)
+        return Recompute(WHOLE if WHOLE in self.words else max(self.words, key=len))
 
     # ---- what can be run ------------------------------------------------------------------------------------
 
@@ -84,10 +96,10 @@ class Space:
         """One row for each family that the framework can run: tensor, context, pipeline, data, expert, expert
         tensor, micro-batch, ZeRO stage."""
         problem, devices, measured_layers = self.problem, self.problem.devices, self.problem.model.own
+        if not self.words:
+            return
         for t in divisors(devices):
             for c in divisors(devices // t):
-                if not self._can(Degrees(tensor=t, context=c, data=devices // (t * c))):
-                    continue
                 for p in divisors(devices // (t * c)):
                     d = devices // (t * c * p)
                     if (
@@ -101,9 +113,8 @@ class Space:
                     if measured_layers:
                         sizes = [b for b in sizes if self._is_measured(t, b)]
                     for e, s in self._experts(t, c, p, d):
-                        for b in sizes:
-                            for zero in self._zeros(t, c, p, d):
-                                yield t, c, p, d, e, s, b, zero
+                        zeros = self._zeros(Degrees(t, c, p, 1, d, e, s))
+                        yield from ((t, c, p, d, e, s, b, zero) for b in sizes for zero in zeros)
 
     def _takes(self, **degrees: int) -> bool:
         """Does the scope take all these degrees?"""
@@ -126,21 +137,19 @@ class Space:
         """Pairs of expert degree and expert tensor degree that the scope and the framework take."""
         ranks, experts = t * c * d, self.problem.model.experts
         if experts is None:
-            return [(1, 1)] if self._takes(expert=1, expert_tensor=1) else []
-        least = min(self.problem.rules.states)
+            pairs = [(1, 1)]
+        else:
+            pairs = [(e, s) for s in divisors(ranks) for e in divisors(math.gcd(ranks // s, experts.count))]
         return [
             (e, s)
-            for s in divisors(ranks)
-            for e in divisors(ranks // s)
-            if e <= experts.count
-            and self._takes(expert=e, expert_tensor=s)
-            and self._can(Degrees(t, c, p, 1, d, e, s), least)
+            for e, s in pairs
+            if self._takes(expert=e, expert_tensor=s) and self._can(Degrees(t, c, p, 1, d, e, s))
         ]
 
-    def _zeros(self, t: int, c: int, p: int, d: int) -> list[int]:
-        """ZeRO stages that the scope and the framework take with these degrees."""
-        degrees = Degrees(t, c, p, 1, d)
-        return [z for z in self.problem.rules.states if self.scope.takes("zero", z) and self._can(degrees, z)]
+    def _zeros(self, degrees: Degrees) -> list[int]:
+        """ZeRO stages that the scope and the framework take with these degrees, each configuration under one name."""
+        zeros = [z for z in self.problem.rules.states if self.scope.takes("zero", z) and self._can(degrees, z)]
+        return one_name_each(self.problem, degrees, zeros)
 
     def gammas(self, row: int) -> list[Gamma]:
         """The choices of schedule and chunks on a rank for the family in this row."""
@@ -157,12 +166,14 @@ class Space:
         """Schedules, each with a number of chunks on a rank, for p ranks and so many micro-batches."""
         key = p, batches
         if key not in self._ways_by_key:
+            size = self.problem.batch // batches  # with one data-parallel rank it makes as many micro-batches
             self._ways_by_key[key] = [
                 (schedule, v)
                 for schedule in self.problem.rules.schedules
                 if self.scope.takes("schedule", schedule)
                 for v in self._chunks(schedule, p, batches)
                 if self.scope.takes("virtual", v)
+                and self._can(Degrees(pipeline=p, virtual=v), schedule=schedule, micro_batch=size)
             ]
         return self._ways_by_key[key]
 
@@ -271,7 +282,7 @@ class Space:
             tail = update + seen * (sums + gathers)
             kept = maker.bytes[name]
             standing += count * (kept.usual[row] * each[0] + kept.experts[row] * each[1])
-            stash += count * np.minimum.reduce([kept.stash[word] for word in self.words])[row]
+            stash += count * np.minimum.reduce([kept.stash[word] for word in self.words or (NONE,)])[row]
             if name == "embedding":
                 first, first_forward, first_tail = seconds, forward, tail
             elif name != "head":

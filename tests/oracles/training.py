@@ -1,20 +1,19 @@
 """All configurations of a tiny training problem, one by one, judged by the referee.
 
-What can be computed again are sets of modules, in all layers, and whole layers, in all or in the first ones of each
-chunk; the same in every chunk. A set that names `moe` says nothing of what that has inside. Nothing is shared with the
-planners.
+What is computed again is the same in every chunk: any set of modules and whole layers, in all layers or in the first
+ones of each chunk; the referee is asked which of these a framework can run, and which layouts. Nothing is shared with
+the planners.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from fractions import Fraction
 
-from problems.trainings import modules_of
-
 from pipeplan.instances.base.amounts import as_written
+from pipeplan.instances.training.model import MODULES
 from pipeplan.instances.training.plan import DIVIDED, V_SHAPES, Configuration, Degrees, Recompute
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee.evaluate import evaluate_configuration
@@ -63,13 +62,20 @@ def configurations(problem: TrainingProblem, fixed: Fixed = NOTHING_FIXED) -> It
                 continue
             first = (units - degrees.chunks + 1, *[1] * (degrees.chunks - 1))
             probe = Configuration(degrees, b, zero, schedule, first, (Recompute(),) * degrees.chunks)
-            if any(shape_faults(problem, probe)) or any(framework_faults(problem, probe)):
+            if any(shape_faults(problem, probe)) or _refused(problem, probe) - {"layout"}:
                 continue
             for layout in _layouts(units, degrees.chunks):
+                if _refused(problem, replace(probe, layout=layout)):
+                    continue
                 for word in words:
                     if schedule in DIVIDED and word.modules:
                         continue
                     yield Configuration(degrees, b, zero, schedule, layout, (word,) * degrees.chunks)
+
+
+def _refused(problem: TrainingProblem, plan: Configuration) -> set[str]:
+    """Names of the framework's rules that the configuration breaks."""
+    return {fault.rule for fault in framework_faults(problem, plan)}
 
 
 def _degrees(problem: TrainingProblem) -> Iterator[Degrees]:
@@ -87,14 +93,16 @@ def _degrees(problem: TrainingProblem) -> Iterator[Degrees]:
 
 
 def _words(problem: TrainingProblem) -> Iterator[Recompute]:
-    modules = modules_of(problem.model)
-    for size in range(len(modules) + 1):
-        for chosen in itertools.combinations(modules, size):
-            if not ("moe" in chosen and {"moe_act", "shared_experts"} & {*chosen}):
-                yield Recompute(chosen)
-    yield Recompute(("full",))
-    for count in range(1, len(problem.model.units)):
-        yield Recompute(("full",), count)
+    units = len(problem.model.units)
+    alone = Configuration(
+        Degrees(data=problem.devices), 1, problem.rules.usual_zero, "1f1b", (units,), (Recompute(),)
+    )
+    sets = [chosen for size in range(len(MODULES) + 1) for chosen in itertools.combinations(MODULES, size)]
+    for chosen, count in itertools.product((*sets, ("full",)), (None, *range(1, units))):
+        if chosen or count is None:
+            word = Recompute(chosen, count)
+            if "recomputation" not in _refused(problem, replace(alone, recompute=(word,))):
+                yield word
 
 
 def _layouts(units: int, chunks: int) -> Iterator[tuple[int, ...]]:

@@ -8,12 +8,11 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from pipeplan.instances.training.frameworks import FRAMEWORKS
+from pipeplan.instances.training.frameworks import FRAMEWORKS, Framework, even_layout
 from pipeplan.instances.training.generators import random_levels, random_model
-from pipeplan.instances.training.model import MeasuredTime, Model, OwnLayer
+from pipeplan.instances.training.model import MODULES, MeasuredTime, Model, OwnLayer
 from pipeplan.instances.training.plan import (
     DIVIDED,
-    MODULES,
     NOTHING,
     V_SHAPES,
     Configuration,
@@ -21,6 +20,7 @@ from pipeplan.instances.training.plan import (
     Recompute,
 )
 from pipeplan.instances.training.problem import PRECISIONS, Gpu, TrainingProblem
+from pipeplan.instances.training.referee.verify import framework_faults, shape_faults
 
 OF_EXPERTS = ("moe_act", "shared_experts", "moe")
 INTERLEAVED = "interleaved-1f1b"
@@ -29,12 +29,16 @@ MOST_CHUNKS = 4
 
 
 def random_training(seed: int, *, devices: int | None = None, **changes: Any) -> TrainingProblem:
-    """The same problem for the same seed: all frameworks, with and without experts, latent attention, prediction."""
+    """The same problem for the same seed: all frameworks, with and without experts, latent attention, prediction, as
+    far as the framework trains them."""
     rng = random.Random(seed)
     count = devices or rng.choice((1, 2, 4, 6, 8))
     model = random_model(rng, rng.randint(1, 7), experts=rng.random() < 0.4, latent=rng.random() < 0.35)
     more = replace(model, prediction_layers=int(rng.random() < 0.2), positions=rng.choice((0, 0, 512)))
-    framework = tuple(FRAMEWORKS)[seed % len(FRAMEWORKS)]
+    framework = FRAMEWORKS[changes.get("framework", tuple(FRAMEWORKS)[seed % len(FRAMEWORKS)])]
+    titan = framework.name == "torchtitan"
+    if titan:
+        more = replace(more, prediction_layers=0)
     problem = TrainingProblem(
         model=more,
         gpu=random_gpu(rng),
@@ -42,16 +46,20 @@ def random_training(seed: int, *, devices: int | None = None, **changes: Any) ->
         levels=random_levels(rng, count),
         batch=count * rng.choice((1, 2, 3, 4)),
         sequence=rng.choice((32, 64, 96, 128)),
-        precision=rng.choice(PRECISIONS),
-        framework=framework,
+        precision=_known(framework, rng.choice(PRECISIONS)),
+        framework=framework.name,
         reserve_bytes=float(rng.choice((0, 10**6))),
         flash_attention=rng.random() < 0.7,
-        sequence_parallel=rng.random() < 0.7,
+        sequence_parallel=rng.random() < 0.7 or titan,
         dropout=rng.random() < 0.3,
         fp8_weight_copy=rng.random() < 0.3,
         name=f"random training {seed}",
     )
     return problem.replace(**changes)
+
+
+def _known(framework: Framework, precision: str) -> str:
+    return precision if precision in framework.precisions else "bf16"
 
 
 def random_gpu(rng: random.Random) -> Gpu:
@@ -98,7 +106,7 @@ def random_configuration(problem: TrainingProblem, seed: int) -> Configuration:
             return plan
     zero = problem.rules.usual_zero
     alone = Degrees(data=problem.devices)
-    return Configuration(alone, 1, zero, problem.rules.schedules[0], (len(problem.model.units),), (NOTHING,))
+    return Configuration(alone, 1, zero, "1f1b", (len(problem.model.units),), (NOTHING,))
 
 
 def possible_degrees(problem: TrainingProblem) -> Iterator[Degrees]:
@@ -117,7 +125,7 @@ def possible_degrees(problem: TrainingProblem) -> Iterator[Degrees]:
 
 def keeps_rules(problem: TrainingProblem, plan: Configuration) -> bool:
     """By the framework's own checks; what else makes a configuration valid is seen to when it is drawn."""
-    return all(rule.kept(problem, plan) for rule in problem.rules.rules)
+    return not any((*shape_faults(problem, plan), *framework_faults(problem, plan)))
 
 
 def _attempt(problem: TrainingProblem, rng: random.Random, degrees: Degrees) -> Configuration | None:
@@ -127,12 +135,13 @@ def _attempt(problem: TrainingProblem, rng: random.Random, degrees: Degrees) -> 
         return None
     schedule = rng.choice(schedules)
     words = random_recompute(problem, rng, degrees.chunks)
+    even = even_layout(problem, degrees.chunks) if problem.rules.layouts == "even" else None
     return Configuration(
         degrees,
         micro_batch=rng.choice(sizes),
         zero=rng.choice(tuple(problem.rules.states)),
         schedule=schedule,
-        layout=random_layout(rng, len(problem.model.units), degrees.chunks),
+        layout=even or random_layout(rng, len(problem.model.units), degrees.chunks),
         recompute=(NOTHING,) * degrees.chunks if schedule in DIVIDED else words,
     )
 
@@ -167,21 +176,25 @@ def random_word(problem: TrainingProblem, rng: random.Random) -> Recompute:
     kind = rng.choice(("none", "full", "modules")) if modules else rng.choice(("none", "full"))
     if kind == "none":
         return NOTHING
-    if kind == "full":
-        return Recompute(("full",), layers)
+    if kind == "full" or not problem.rules.modules:
+        return Recompute(("full",), layers if problem.rules.counted_layers else None)
     chosen = rng.sample(modules, rng.randint(1, len(modules)))
-    return Recompute(tuple(name for name in MODULES if name in chosen))
+    return Recompute(
+        tuple(name for name in chosen if not ("moe" in chosen and name in ("moe_act", "shared_experts")))
+    )
 
 
 def modules_of(model: Model) -> tuple[str, ...]:
-    """Modules that some layer of the model has."""
+    """Modules that some layer of the model has, and that change something."""
     if model.own:
         return ()
     assert model.attention is not None
+    there, latent = {*model.units}, model.attention.latent
     lacking = {
-        *(() if model.attention.latent else ("mla_up_proj",)),
-        *(() if model.experts is not None else OF_EXPERTS),
-        *(() if model.mlp is not None else ("mlp",)),
+        *(() if latent else ("mla_up_proj",)),
+        *(() if "experts" in there else OF_EXPERTS),
+        *(() if "dense" in there else ("mlp",)),
+        *(() if latent or ("experts" in there and model.norms > 1) else ("layernorm",)),
         *(("shared_experts",) if model.experts is not None and not model.experts.shared_hidden else ()),
     }
     return tuple(name for name in MODULES if name not in lacking)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from ...base.amounts import fits
 from ...base.errors import Violation
-from ..plan import DIVIDED, FULL, V_SHAPES, Configuration
+from ..frameworks import ends_of, even_layout, fault_of_word, uncut
+from ..plan import V_SHAPES, Configuration
 from ..problem import GIB, TrainingProblem
 from .memory import memory_of_ranks
 
@@ -24,18 +25,22 @@ def shape_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[Viol
     degrees = plan.degrees
     ranks = degrees.tensor * degrees.context * degrees.pipeline * degrees.data
     if ranks != problem.devices:
-        yield Violation("devices", f"The degrees make {ranks} ranks, and there are {problem.devices} GPUs.")
+        yield Violation(
+            "devices",
+            f"The degrees make {ranks} ranks, and there are {problem.devices} GPUs; choose degrees that multiply to "
+            f"{problem.devices}.",
+        )
     if degrees.stage_ranks % (degrees.expert * degrees.expert_tensor):
         yield Violation(
             "experts",
             f"Experts are divided among {degrees.expert} x {degrees.expert_tensor} ranks, which do not divide the "
-            f"{degrees.stage_ranks} ranks of a stage.",
+            f"{degrees.stage_ranks} ranks of a stage; choose expert degrees whose product divides them.",
         )
     if problem.batch % (degrees.data * plan.micro_batch):
         yield Violation(
             "batch",
             f"{problem.batch} sequences are no whole number of micro-batches of {plan.micro_batch} on "
-            f"{degrees.data} data-parallel ranks.",
+            f"{degrees.data} data-parallel ranks; choose degrees or a micro-batch that divide them.",
         )
     units = len(problem.model.units)
     if len(plan.layout) != degrees.chunks or sum(plan.layout) != units:
@@ -60,18 +65,30 @@ def _schedule_faults(plan: Configuration) -> Iterator[Violation]:
     virtual = plan.degrees.virtual
     if plan.schedule in V_SHAPES:
         if virtual != 2:
-            yield Violation("schedule", f"{plan.schedule} has two chunks on each rank, and here are {virtual}.")
+            yield Violation(
+                "schedule",
+                f"{plan.schedule} has two chunks on each rank, and here are {virtual}; choose virtual=2.",
+            )
     elif (virtual > 1) != (plan.schedule == "interleaved-1f1b"):
         wanted = "one chunk" if plan.schedule != "interleaved-1f1b" else "several chunks"
-        yield Violation("schedule", f"{plan.schedule} has {wanted} on each rank, and here are {virtual}.")
+        yield Violation(
+            "schedule",
+            f"{plan.schedule} has {wanted} on each rank, and here are {virtual}; choose another schedule or number.",
+        )
 
 
-def _counts(problem: TrainingProblem) -> dict[str, str]:
-    """Words for what remedies name in braces."""
-    own = problem.model.attention
-    if own is None:
-        return {}
-    return {"heads": f"{own.heads} heads", "key_value_heads": f"{own.key_value_heads} key-value heads"}
+def _counts(problem: TrainingProblem, plan: Configuration) -> dict[str, str]:
+    """Words for what reasons and remedies name in braces."""
+    framework, own = problem.rules, problem.model.attention
+    words = {
+        "framework": framework.name,
+        "precision": problem.precision,
+        "precisions": " or ".join(framework.precisions),
+        "tensor": str(plan.degrees.tensor),
+    }
+    if own is not None:
+        words |= {"heads": f"{own.heads} heads", "key_value_heads": f"{own.key_value_heads} key-value heads"}
+    return words
 
 
 def framework_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[Violation]:
@@ -83,7 +100,8 @@ def framework_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[
         yield Violation("schedule", f"{name} has no schedule {plan.schedule}; choose {known}.")
     for rule in framework.rules:
         if not rule.kept(problem, plan):
-            yield Violation(rule.name, f"{rule.reason}; {rule.remedy.format_map(_counts(problem))}.")
+            yield Violation(rule.name, f"{rule.reason}; {rule.remedy}.".format_map(_counts(problem, plan)))
+    yield from _layout_faults(problem, plan)
     if framework.alike and len(set(plan.recompute)) > 1:
         yield Violation("recomputation", f"{name} computes the same again in every chunk; choose one word for all.")
     own = problem.model.own
@@ -98,11 +116,29 @@ def framework_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[
             f"The layers were not measured at tensor={plan.degrees.tensor} and micro-batch={plan.micro_batch}; choose "
             "degrees that were.",
         )
-    if own and any(word.modules not in ((), (FULL,)) for word in plan.recompute):
-        yield Violation("own layers", "Layers with measured times have no modules; choose recompute=none or full.")
-    if any(word.modules for word in plan.recompute) and plan.schedule in DIVIDED:
+    for word in dict.fromkeys(plan.recompute):
+        why = fault_of_word(problem, plan.schedule, word)
+        if why is not None:
+            yield Violation("recomputation", why)
+
+
+def _layout_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[Violation]:
+    """Layouts that the framework has no words for; the rule is named as that of layouts that do not go together."""
+    name = problem.rules.name
+    if problem.rules.layouts == "even":
+        even = even_layout(problem, plan.degrees.chunks)
+        if plan.layout != even:
+            own, wanted = ("/".join(map(str, layout or ())) for layout in (plan.layout, even))
+            yield Violation(
+                "layout",
+                f"{name} divides layers evenly, embedding and head included, and here they are {own}; choose "
+                f"layout={wanted}.",
+            )
+    if {*ends_of(plan.layout)} & uncut(problem, plan.degrees):
         yield Violation(
-            "recomputation", f"{plan.schedule} divides backward passes, which recomputation does not; choose none."
+            "layout",
+            f"{name} keeps the layers of multi-token prediction together, in the last chunk of a rank after the "
+            "first; move them into the chunk of the head.",
         )
 
 

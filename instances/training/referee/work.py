@@ -94,7 +94,7 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 from ...base.errors import InputError
-from ..model import Attention, MeasuredTime, Mlp, OwnLayer, UnitType
+from ..model import INSIDE, Attention, MeasuredTime, Mlp, OwnLayer, UnitType
 from ..plan import FULL, Configuration
 from ..problem import TrainingProblem
 
@@ -474,10 +474,6 @@ class Shapes:
             *self._collective("tensor", 2 * HALF * h * self.tokens, (1, 2), (0, 1)),
         )
         return (Module("projection", items), *self._norms(2), *self._layer(last), *self._head())
-
-
-# Modules that are computed again together with another one.
-INSIDE = {"moe": ("moe_act", "shared_experts")}
 
 
 def computed_again(modules: tuple[Module, ...], names: tuple[str, ...]) -> tuple[Module, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
-from .configurations import checked, is_even, is_whole, ranks_in_words, refused, word_of_all
+from .configurations import checked, is_whole, ranks_in_words, word_of_all
 from .contract import Exported, ExportOptions
 
 TARGET, FILE = "deepspeed", "ds_config.json"
@@ -16,16 +16,7 @@ TARGET, FILE = "deepspeed", "ds_config.json"
 def export(problem: TrainingProblem, plan: Configuration, options: ExportOptions) -> Exported:
     """The file with the entries that the configuration decides; those of the optimizer are the user's."""
     problem = checked(TARGET, problem, plan, options)
-    if problem.precision == "fp8":
-        raise refused(TARGET, "the problem is one in fp8, for which its file has no entry; plan with bf16 or fp16")
     d = plan.degrees
-    if not is_even(problem, plan):
-        layout = "/".join(map(str, plan.layout))
-        raise refused(
-            TARGET,
-            f"its file divides layers evenly, embedding and head included, and here they are {layout}; plan with "
-            "even layouts",
-        )
     data: dict[str, Any] = {
         "train_batch_size": problem.batch,
         "train_micro_batch_size_per_gpu": plan.micro_batch,
@@ -37,7 +28,7 @@ def export(problem: TrainingProblem, plan: Configuration, options: ExportOptions
         data["tensor_parallel"] = {"autotp_size": d.tensor}
     if d.expert > 1:
         data["expert_parallel"] = {"enabled": True, "autoep_size": d.expert}
-    again = _recomputation(plan)
+    again = is_whole(word_of_all(plan))
     if d.pipeline > 1 or again:
         data["pipeline"] = {
             "stages": d.pipeline,
@@ -50,17 +41,6 @@ def export(problem: TrainingProblem, plan: Configuration, options: ExportOptions
 def _overlaps(problem: TrainingProblem, plan: Configuration) -> bool:
     """Is communication to be hidden? In pipelines and without ZeRO DeepSpeed cannot."""
     return problem.efficiencies.data_hidden > 0 and plan.zero > 0 and plan.degrees.pipeline == 1
-
-
-def _recomputation(plan: Configuration) -> bool:
-    word = word_of_all(plan)
-    if not word.modules:
-        return False
-    if not is_whole(word) or word.layers is not None:
-        raise refused(
-            TARGET, f"it computes whole layers again, and here it is {word.word}; choose recompute=full or none"
-        )
-    return True
 
 
 def _notes(problem: TrainingProblem, plan: Configuration, again: bool) -> list[str]:

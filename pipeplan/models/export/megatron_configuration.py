@@ -6,7 +6,7 @@ from itertools import groupby
 
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
-from .configurations import checked, is_even, is_whole, ranks_in_words, refused, word_of_all
+from .configurations import checked, is_even, is_whole, ranks_in_words, word_of_all
 from .contract import Exported, ExportOptions
 from .megatron import FILE
 
@@ -53,7 +53,6 @@ def _degrees(problem: TrainingProblem, plan: Configuration) -> list[str]:
 
 def _layout(problem: TrainingProblem, plan: Configuration) -> list[str]:
     """Flags of the layers and of what each chunk holds; where it is Megatron's even layout, it needs no text."""
-    _check_prediction(problem, plan)
     words = [f"--num-layers {problem.model.layers}"]
     if problem.model.prediction_layers:
         words.append(f"--mtp-num-layers {problem.model.prediction_layers}")
@@ -75,26 +74,6 @@ def _chunk(letters: str) -> str:
     texts = [letter if count == 1 else f"{letter}*{count}" for letter, count in parts]
     front = "".join(text for text in texts if text[0] in "Et")
     return ",".join(([front] if front else []) + [text for text in texts if text[0] in "mL"])
-
-
-def _check_prediction(problem: TrainingProblem, plan: Configuration) -> None:
-    """Layers of multi-token prediction are in one chunk, the last one of a rank after the first."""
-    if not problem.model.prediction_layers:
-        return
-    row = problem.model.units
-    homes = [number for number, at in enumerate(plan.intervals) if "prediction" in row[at.start : at.stop]]
-    if len(homes) > 1:
-        raise refused(
-            TARGET,
-            f"chunks {homes[0]} and {homes[-1]} divide the layers of multi-token prediction; keep them in one chunk",
-        )
-    first = plan.degrees.pipeline * (plan.degrees.virtual - 1)
-    if homes[0] < first or (plan.degrees.pipeline > 1 and homes[0] % plan.degrees.pipeline == 0):
-        raise refused(
-            TARGET,
-            f"chunk {homes[0]} holds the layers of multi-token prediction, which belong in the last chunk of a rank "
-            "after the first; move them back",
-        )
 
 
 # ---- batch, recomputation ------------------------------------------------------------------------------
@@ -122,15 +101,6 @@ def _recomputation(problem: TrainingProblem, plan: Configuration) -> list[str]:
             f"--recompute-method {method}",
             f"--recompute-num-layers {word.layers or 1}",
         ]
-    if word.layers is not None:
-        raise refused(
-            TARGET,
-            f"{word.word} computes modules again in some layers of a chunk, and Megatron does so in all; choose "
-            f"{word.word.partition(':')[0]}, or full:{word.layers}",
-        )
-    attention = problem.model.attention
-    if "mla_up_proj" in word.modules and (attention is None or not attention.latent):
-        raise refused(TARGET, "mla_up_proj is for latent attention, which the model does not have; leave it out")
     words = ["--recompute-granularity selective", f"--recompute-modules {' '.join(word.modules)}"]
     if "moe_act" in word.modules:
         words.append("--moe-grouped-gemm")  # Megatron refuses moe_act without it

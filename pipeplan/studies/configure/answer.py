@@ -87,6 +87,16 @@ class Answer(Displayed):
 
         return result_of(self, self.seconds)
 
+    @cached_property
+    def why_empty(self) -> str | None:
+        """Why nothing of the scope can be run; None where something can, or nothing was searched for."""
+        if self.report is None or self.report.considered or not self.report.finished:
+            return None
+        from ...planners.training.empty import why_empty  # loads the search, which judging does not need
+        from .search import scope_in
+
+        return why_empty(self.problem, scope_in(self.problem, self.asked))
+
     @property
     def listed(self) -> Sequence[Found]:
         """The shortlist, the fastest first."""

@@ -8,13 +8,13 @@ from typing import Any
 
 from ...instances.base.errors import InputError
 from ...instances.training.fits import Fit, fit_of
-from ...instances.training.plan import FULL, MODULES, Configuration, Recompute
+from ...instances.training.frameworks import effective
+from ...instances.training.plan import FULL, Configuration, Recompute
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.memory import RankMemory, memory_of_ranks
 from ...instances.training.referee.seconds import timing_of
 from ...instances.training.referee.verify import framework_faults, shape_faults
 from ...instances.training.words import configuration_from_words, layout_word, recompute_word, words_of
-from ...planners.training.keys import module_names
 
 # The keys that change, in words, and the configuration with that change.
 Candidate = tuple[str, Configuration]
@@ -107,14 +107,14 @@ def memory_of_few(problem: TrainingProblem, plan: Configuration) -> tuple[RankMe
 def _one_module(trial: _Trial) -> Iterator[Candidate]:
     """Recompute one more module."""
     for name in _free_modules(trial):
-        yield _with_modules(trial.plan, (name,))
+        yield _with_modules(trial, (name,))
 
 
 def _more_modules(trial: _Trial) -> Iterator[Candidate]:
     """Recompute two or more further modules, up to the first number of them that suffices."""
     free = _free_modules(trial)
     for count in range(2, len(free) + 1):
-        candidate = _with_modules(trial.plan, free[:count])
+        candidate = _with_modules(trial, free[:count])
         yield candidate
         if trial.can_run(candidate[1]) and trial.fit(candidate[1]) == "yes":
             return
@@ -125,19 +125,18 @@ def _free_modules(trial: _Trial) -> tuple[str, ...]:
     taken = {name for own in trial.plan.recompute for name in own.modules if own.layers is None}
     if FULL in taken:
         return ()
-    free = (name for name in module_names(trial.problem) if name not in taken)
+    model, known = trial.problem.model, trial.problem.rules.modules
+    free = (name for name in model.modules if name in known and name not in taken)
     bytes_held = trial.held(trial.plan)
-    return tuple(name for name in free if trial.held(_with_modules(trial.plan, (name,))[1]) < bytes_held)
+    return tuple(name for name in free if trial.held(_with_modules(trial, (name,))[1]) < bytes_held)
 
 
-def _with_modules(plan: Configuration, names: Sequence[str]) -> Candidate:
+def _with_modules(trial: _Trial, names: Sequence[str]) -> Candidate:
     recompute = tuple(
-        Recompute(tuple(name for name in MODULES if name in own.modules or name in names))
-        if FULL not in own.modules
-        else own
-        for own in plan.recompute
+        effective(trial.problem.model, Recompute((*own.modules, *names))) if FULL not in own.modules else own
+        for own in trial.plan.recompute
     )
-    return _recomputed(plan, recompute)
+    return _recomputed(trial.plan, recompute)
 
 
 def _recomputed(plan: Configuration, recompute: tuple[Recompute, ...]) -> Candidate:
@@ -146,9 +145,10 @@ def _recomputed(plan: Configuration, recompute: tuple[Recompute, ...]) -> Candid
 
 
 def _whole_layers(trial: _Trial) -> Iterator[Candidate]:
-    """Recompute whole layers, as few in each chunk as suffice, by bisection: more layers never hold more."""
+    """Recompute whole layers, as few in each chunk as suffice, by bisection: more layers never hold more. Some
+    frameworks know all of them alone."""
     plan, chunks = trial.plan, len(trial.plan.recompute)
-    most = max(plan.layout)
+    most = max(plan.layout) if trial.problem.rules.counted_layers else 1
 
     def of(count: int) -> Candidate:
         return _recomputed(plan, (Recompute((FULL,), None if count >= most else count),) * chunks)

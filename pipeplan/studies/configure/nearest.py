@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...instances.base.errors import InputError
 from ...instances.training.frameworks import even_layout
-from ...instances.training.plan import DIVIDED, FULL, NOTHING, Configuration, Recompute
+from ...instances.training.plan import DIVIDED, NOTHING, Configuration
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.verify import framework_faults, shape_faults
 from ...instances.training.words import as_even_as_can_be
@@ -42,11 +42,10 @@ def _held(problem: TrainingProblem, plan: Configuration) -> float:
 
 def _plans(problem: TrainingProblem, space: Space, row: int, asked: Asked) -> Iterator[Configuration]:
     """Configurations of one row of the space that can be run, with layouts as even as can be."""
-    free = not any(word.startswith("recompute=") for word in (*asked.fixed, *asked.forbidden))
     for gamma in space.gammas(row):
         if gamma.degrees.virtual > MOST_VIRTUAL:
             continue
-        again = Recompute((FULL,)) if free and gamma.schedule not in DIVIDED else NOTHING
+        again = NOTHING if gamma.schedule in DIVIDED else space.leanest_word
         try:
             layout = even_layout(problem, gamma.degrees.chunks) or as_even_as_can_be(
                 len(problem.model.units), gamma.degrees.chunks

@@ -10,7 +10,7 @@ from yardstick import million_turns
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.training.build import problem_of
-from pipeplan.instances.training.flag_effects import DEEPSPEED, MEGATRON, TORCHTITAN
+from pipeplan.instances.training.flag_effects import DEEPSPEED_EFFECTS, MEGATRON_EFFECTS, TORCHTITAN_EFFECTS
 from pipeplan.instances.training.flag_words import Given
 from pipeplan.instances.training.flags import READERS, Read, configuration_from_flags
 from pipeplan.instances.training.plan import Configuration
@@ -191,7 +191,9 @@ def test_no_flag_that_changes_something_is_silent(flag: str) -> None:
 def test_every_effect_is_told_and_nothing_stands_twice(framework: str) -> None:
     """A name in the table that a reader asks for would never be told."""
     problem = LLAMA.replace(framework=framework)
-    effects = {"megatron": MEGATRON, "torchtitan": TORCHTITAN, "deepspeed": DEEPSPEED}[framework]
+    effects = {"megatron": MEGATRON_EFFECTS, "torchtitan": TORCHTITAN_EFFECTS, "deepspeed": DEEPSPEED_EFFECTS}[
+        framework
+    ]
     given = Given({name: ("unusual",) for name in effects if name not in ASKED_BY_DEEPSPEED})
     said = READERS[framework](problem, given)
     assert not given.asked
@@ -202,7 +204,7 @@ def test_every_effect_is_told_and_nothing_stands_twice(framework: str) -> None:
 
 
 def test_usual_values_change_nothing() -> None:
-    usual = {name: effect.usual for name, effect in MEGATRON.items() if effect.usual}
+    usual = {name: effect.usual for name, effect in MEGATRON_EFFECTS.items() if effect.usual}
     assert len(usual) > 20
     for name, values in usual.items():
         for value in values:

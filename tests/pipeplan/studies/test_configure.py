@@ -145,7 +145,7 @@ def test_no_choice_is_said_not_to_fit_where_one_is_not_excluded(answer: Answer) 
     gamma = Gamma(own.degrees, own.micro_batch, own.zero, own.schedule)
     report = replace(answer.report, best=None, listed=(), unsettled=((gamma, 1.0),), nothing_fits=False)
     open_end = Answer(answer.problem, ASKED, (), report)
-    assert next(best_in_words(open_end)).startswith("No configuration that fits was found, and 172 of 184 ")
+    assert next(best_in_words(open_end)).startswith("No configuration that fits was found, and 138 of 150 ")
     assert result_of(open_end, 1.0).stop == Stop.COMPLETED
     closed = Answer(answer.problem, ASKED, (), replace(report, unsettled=(), nothing_fits=True))
     assert next(best_in_words(closed)).startswith("No configuration of the scope fits for sure")
@@ -216,6 +216,17 @@ def test_the_nearest_miss_lacks_least_of_all_that_was_enumerated() -> None:
     plans = [configuration_from_words(problem, own) for own in words]
     least = min(evaluate_configuration(problem, plan).fullest.bytes for plan in plans)
     assert evaluate_configuration(problem, nearest).fullest.bytes <= least
+
+
+def test_whole_layers_are_offered_where_a_framework_knows_nothing_else() -> None:
+    """torchtitan computes all layers of a chunk again or none: two of them would be a change that it cannot run."""
+    problem = problem_of("llama-3-8b", "8xh100-80gb", batch=64, sequence=8192, framework="torchtitan")
+    plan = configuration_from_words(problem, "tensor=4 zero=3")
+    held = max(rank.bytes for rank in memory_of_few(problem, plan))
+    tight = problem.replace(gpu=replace(problem.gpu, memory_bytes=0.9 * held))
+    change = least_change(tight, plan, 0.03)
+    assert change is not None
+    assert change.words == "recompute=full"
 
 
 def test_a_configuration_that_breaks_a_rule_is_refused_by_its_own_sentence() -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import random
 import tomllib
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
 from click.testing import Result as Ran
+from oracles.training import configurations
 from problems.exported_trainings import CASES, FRAMEWORKS, Case
 from problems.trainings import random_configuration, random_own_training, random_training
 from typer.testing import CliRunner
 
+from pipeplan import solve
 from pipeplan.cli.app import app
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.base.result import Found, Result, Stop
@@ -21,6 +25,7 @@ from pipeplan.instances.training.files import training_to_json
 from pipeplan.instances.training.flags import Read, configuration_from_flags
 from pipeplan.instances.training.plan import Configuration, Recompute
 from pipeplan.instances.training.problem import TrainingProblem
+from pipeplan.instances.training.referee.verify import framework_faults, shape_faults
 from pipeplan.models.export.registry import export, export_files
 
 NOT_A_FAULT = "Without --use-distributed-optimizer"
@@ -77,6 +82,55 @@ def exported_or_why(problem: TrainingProblem, plan: Configuration, to: str) -> t
         return export(plan, problem, to=to), ""
     except UsageError as error:
         return "", str(error)
+
+
+@pytest.mark.parametrize("to", FRAMEWORKS)
+def test_whatever_the_referee_accepts_is_written(to: str, tmp_path: Path) -> None:
+    """All configurations of small problems, every one but a few left out, and what is written comes back."""
+    written = 0
+    for seed in range(4):
+        problem = random_training(seed, devices=2 + 2 * (seed % 2), batch=4, framework=to)
+        experts = problem.model.experts
+        if experts is not None:
+            experts = replace(experts, dense_layers=min(1, experts.dense_layers))
+        problem = problem.replace(model=replace(problem.model, layers=2, experts=experts))
+        plans = list(islice(configurations(problem), 1_000))
+        for plan in random.Random(seed).sample(plans, min(len(plans), 30)):
+            text = export(plan, problem, to=to)
+            assert read_back(problem, text, to, tmp_path).configuration == plan, seed
+            written += 1
+    assert written > 60
+
+
+@pytest.mark.parametrize("to", FRAMEWORKS)
+def test_what_is_refused_breaks_a_rule_of_the_referee_with_a_remedy(to: str) -> None:
+    """But for measured layers: whoever gave them may run them, and only their names are unknown."""
+    refused = 0
+    for seed in range(80):
+        problem = random_training(seed)
+        plan = random_configuration(problem, seed)
+        own = problem.replace(framework=to)
+        faults = (*shape_faults(own, plan), *framework_faults(own, plan))
+        why = exported_or_why(problem, plan, to)[1]
+        assert bool(why) == bool(faults), (seed, why)
+        if why:
+            assert why.endswith(f": {faults[0]}")
+            assert "; choose " in why or "; plan with " in why or "; leave " in why or "; move " in why, why
+            refused += 1
+    assert refused > 20
+
+
+@pytest.mark.parametrize("to", FRAMEWORKS)
+def test_answers_of_a_framework_are_written_by_its_own_export(to: str) -> None:
+    """Of models with and without experts and latent attention, where much does not fit and has to be computed again."""
+    found = 0
+    for seed in range(6):
+        problem = random_training(seed, devices=2, framework=to)
+        result = solve(problem, planner="exact-configuration", options={"fix": "context=1 micro-batch=1"})
+        if result.plan is not None:
+            assert export(result.plan, problem, to=to)
+            found += 1
+    assert found >= 2
 
 
 # ---- the texts -----------------------------------------------------------------------------------------
@@ -212,7 +266,7 @@ def test_modules_in_some_layers_have_no_words() -> None:
     case = case_of("dense, modules computed again, fp8")
     plan = replace(case.plan, recompute=(Recompute(("mlp",), 3),) * 2)
     assert sentence(case, "megatron", plan) == (
-        "mlp:3 computes modules again in some layers of a chunk, and Megatron does so in all; choose mlp, or full:3."
+        "mlp:3 computes modules again in some layers of a chunk, and megatron does so in all; choose mlp, or full:3."
     )
 
 
@@ -224,8 +278,8 @@ def test_prediction_layers_have_their_places() -> None:
     degrees = replace(case.plan.degrees, pipeline=2, virtual=3)
     early = replace(case.plan, degrees=degrees, layout=(8, 18, 18, 18, 1, 1), recompute=case.plan.recompute[:6])
     assert sentence(replace(case, devices="128xb200-180gb"), "megatron", early) == (
-        "chunk 4 holds the layers of multi-token prediction, which belong in the last chunk of a rank after the first; "
-        "move them back."
+        "megatron keeps the layers of multi-token prediction together, in the last chunk of a rank after the first; "
+        "move them into the chunk of the head."
     )
 
 
@@ -234,7 +288,7 @@ def test_fp16_and_measured_layers() -> None:
     assert "fp16" not in export(case.plan, case.problem(), to="torchtitan")
     flops = {**case.problem().gpu.flops, "fp16": 1e15}
     gpu = replace(case.problem().gpu, flops=flops)
-    assert sentence(case, "torchtitan", precision="fp16", gpu=gpu).startswith("the problem is one in fp16")
+    assert sentence(case, "torchtitan", precision="fp16", gpu=gpu).startswith("torchtitan does not train in fp16;")
     own = random_own_training(0, devices=4)
     with pytest.raises(UsageError, match=r"measured layers"):
         export(random_configuration(own, 0), own, to=own.framework)
