@@ -12,9 +12,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import pyomo.environ as pyo
-
 from ...instances.staging.problem import StagingProblem
+from ..quick_pyomo import pyo
 from .candidates import Candidates, Column
 from .flush import Counts, add_flush
 from .nested import Arcs, add_levels, highest_cost

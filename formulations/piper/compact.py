@@ -14,11 +14,10 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import pyomo.environ as pyo
-
 from ...instances.base.checks import NodeId
 from ...instances.base.errors import InputError
 from ...instances.staging.problem import Configuration
+from ..quick_pyomo import pyo
 from .candidates import ROUNDING
 from .flush import add_flush, counts_of
 from .links import TRIPS

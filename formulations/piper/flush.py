@@ -49,7 +49,7 @@ def add_flush(
 
     The objective is made anew: one number times Z, which solvers of whole numbers take as it is.
     """
-    import pyomo.environ as pyo
+    from ..quick_pyomo import pyo
 
     numbers, highest = range(len(counts)), model.T.ub
     model.m = pyo.Var(bounds=(1, most))

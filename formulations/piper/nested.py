@@ -15,10 +15,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyomo.environ as pyo
-
 from ...instances.base.errors import TooLargeError
 from ...instances.staging.problem import StagingProblem
+from ..quick_pyomo import pyo
 from .candidates import MAX_COLUMNS, ROUNDING, Candidates, Column
 from .links import upper_cost
 from .stages import StageBook, positions

@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-import pyomo.environ as pyo
-
 from ...instances.placement.problem import PlacementProblem
 from ..placement_memory import memory_row
+from ..quick_pyomo import pyo
 from .bounds import worst_value
 from .groups import accelerator_takes
 

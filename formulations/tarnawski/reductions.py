@@ -7,7 +7,7 @@ T". With two load parts they hold for the total load of a device, which is at mo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -250,53 +250,104 @@ def _clique(groups: GroupProblem, conflicts: set[tuple[int, int]], pinned: Seque
 UNITS = 2**29
 
 
+# Networks of at most so many arcs are cut by plain Python: all their cuts take less time than scipy takes to load.
+FEW_ARCS = 100
+
+Arcs = list[tuple[int, int, int]]
+Cut = tuple[int, set[int]]
+
+
 class CutNetwork:
     """The network of these cuts, built once per problem; each question changes a few capacities."""
 
     def __init__(self, groups: GroupProblem) -> None:
-        import numpy as np
-        from scipy.sparse import csr_array
-
         self.groups = groups
         total = math.fsum(groups.total_times) + math.fsum(net.cost for net in groups.nets)
         self.scale = UNITS / total if total else 1.0
         self.unlimited = UNITS + 1
         n, m = groups.count, len(groups.nets)
-        self.source, self.sink = n + 2 * m, n + 2 * m + 1
-        arcs: list[tuple[int, int, int]] = []
+        source, sink = n + 2 * m, n + 2 * m + 1
+        arcs: Arcs = []
         for g in range(n):
-            arcs.append((self.source, g, 0))
-            arcs.append((g, self.sink, math.floor(groups.total_times[g] * self.scale)))
+            arcs.append((source, g, 0))
+            arcs.append((g, sink, math.floor(groups.total_times[g] * self.scale)))
         for e, net in enumerate(groups.nets):
             first, second = n + 2 * e, n + 2 * e + 1
             arcs.append((first, second, math.floor(net.cost * self.scale)))
             for g in net.pins:
                 arcs.append((g, first, self.unlimited))
                 arcs.append((second, g, self.unlimited))
-        tails, heads, capacities = (np.array(column, dtype=np.int32) for column in zip(*arcs, strict=True))
-        # Capacities are shifted by one while the pattern is made, so that no arc of capacity 0 is dropped.
-        size = self.sink + 1
-        pattern = csr_array((np.arange(1, len(arcs) + 1, dtype=np.int32), (tails, heads)), shape=(size, size))
-        pattern.sort_indices()
-        order = pattern.data - 1
-        self.place = np.empty(len(arcs), dtype=np.int64)
-        self.place[order] = np.arange(len(arcs))
-        self.capacity: Any = pattern
-        self.capacity.data = capacities[order]
+        self.cut = (_plain_cut if len(arcs) <= FEW_ARCS else _scipy_cut)(arcs, source, sink)
 
     def least_load(self, inside: Sequence[int], outside: Iterable[int]) -> tuple[float, frozenset[int]]:
         """min load(S) over S that holds all of `inside` and none of `outside`, rounded down; with one such S."""
-        from scipy.sparse.csgraph import breadth_first_order, maximum_flow
+        changed = [*(2 * g for g in inside), *(2 * g + 1 for g in outside)]
+        flow, reached = self.cut(dict.fromkeys(changed, self.unlimited))
+        return flow / self.scale, frozenset(g for g in reached if g < self.groups.count)
 
-        graph = self.capacity.copy()
-        for g in inside:
-            graph.data[self.place[2 * g]] = self.unlimited
-        for g in outside:
-            graph.data[self.place[2 * g + 1]] = self.unlimited
-        result = maximum_flow(graph, self.source, self.sink)
+
+def _plain_cut(arcs: Arcs, source: int, sink: int) -> Callable[[Mapping[int, int]], Cut]:
+    """Value of a minimum cut and the vertices on the source's side of the smallest one, where the arcs of these numbers
+    have these capacities instead: shortest augmenting paths."""
+    # Arc 2i is the i-th one, arc 2i + 1 its way back.
+    ends = [end for tail, head, _ in arcs for end in (head, tail)]
+    leaving: list[list[int]] = [[] for _ in range(1 + max(ends))]
+    for arc in range(len(ends)):
+        leaving[ends[arc ^ 1]].append(arc)
+
+    def reach(left: list[int]) -> dict[int, int]:
+        """The arc by which each vertex is reached first from the source, if any capacity is left."""
+        by = {source: -1}
+        queue = [source]
+        for vertex in queue:
+            for arc in leaving[vertex]:
+                if left[arc] and ends[arc] not in by:
+                    by[ends[arc]] = arc
+                    queue.append(ends[arc])
+        return by
+
+    def cut(changed: Mapping[int, int]) -> Cut:
+        left = [capacity for i, arc in enumerate(arcs) for capacity in (changed.get(i, arc[2]), 0)]
+        flow = 0
+        while sink in (by := reach(left)):
+            path, vertex = [], sink
+            while vertex != source:
+                path.append(by[vertex])
+                vertex = ends[by[vertex] ^ 1]
+            most = min(left[arc] for arc in path)
+            for arc in path:
+                left[arc] -= most
+                left[arc ^ 1] += most
+            flow += most
+        return flow, set(by)
+
+    return cut
+
+
+def _scipy_cut(arcs: Arcs, source: int, sink: int) -> Callable[[Mapping[int, int]], Cut]:
+    """The same by scipy, for large networks."""
+    import numpy as np
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order, maximum_flow
+
+    tails, heads, capacities = (np.array(column, dtype=np.int32) for column in zip(*arcs, strict=True))
+    size = max(source, sink) + 1
+    # Arcs are numbered from one while the pattern is made, so that none is dropped as a zero.
+    pattern: Any = csr_array((np.arange(1, len(arcs) + 1, dtype=np.int32), (tails, heads)), shape=(size, size))
+    pattern.sort_indices()
+    order = pattern.data - 1
+    place = np.empty(len(arcs), dtype=np.int64)
+    place[order] = np.arange(len(arcs))
+    pattern.data = capacities[order]
+
+    def cut(changed: Mapping[int, int]) -> Cut:
+        graph = pattern.copy()
+        graph.data[place[np.array(list(changed), np.int64)]] = list(changed.values())
+        result = maximum_flow(graph, source, sink)
         residual = graph - result.flow
         residual.data[residual.data < 0] = 0
         residual.eliminate_zeros()
-        reached = breadth_first_order(residual, self.source, return_predecessors=False)
-        chosen = frozenset(int(g) for g in reached if g < self.groups.count)
-        return result.flow_value / self.scale, chosen
+        reached = breadth_first_order(residual, source, return_predecessors=False)
+        return int(result.flow_value), {int(vertex) for vertex in reached}
+
+    return cut

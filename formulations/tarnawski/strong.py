@@ -15,10 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import pyomo.environ as pyo
-
 from ..contract import FLOAT_ROOM
 from ..placement_memory import memory_row
+from ..quick_pyomo import pyo
 from .bounds import accelerator_allowed, cpu_allowed
 from .groups import GroupProblem
 from .reductions import Reduced

@@ -19,10 +19,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import pyomo.environ as pyo
-
 from ..contract import FLOAT_ROOM
 from ..placement_memory import memory_row
+from ..quick_pyomo import pyo
 from ..tarnawski.plain import add_contiguity, add_transfers, number_rows
 from .atoms import Atoms
 from .translate import Staged

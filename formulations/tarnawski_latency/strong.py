@@ -26,7 +26,7 @@ def build(atoms: Atoms, *, cutoff: float, lower_bound: float) -> Any:
 
 class _Builder:
     def __init__(self, atoms: Atoms, cutoff: float, lower_bound: float) -> None:
-        import pyomo.environ as pyo
+        from ..quick_pyomo import pyo
 
         self.atoms, self.cutoff, self.pyo = atoms, cutoff, pyo
         self.nodes, self.stages = range(atoms.nodes), range(atoms.stages)

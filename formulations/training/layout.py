@@ -52,7 +52,7 @@ class Row:
 
 def layout_model(row: Row) -> Any:
     """The program for the bound; infeasible where no layout fits."""
-    import pyomo.environ as pyo
+    from ..quick_pyomo import pyo
 
     model = pyo.ConcreteModel("layout")
     model.K = pyo.RangeSet(0, len(row.stages) - 1)
@@ -97,7 +97,7 @@ def _total(terms: Sequence[Any]) -> Any:
 
 
 def _bound(model: Any, row: Row) -> None:
-    import pyomo.environ as pyo
+    from ..quick_pyomo import pyo
 
     model.T = pyo.Var(domain=pyo.NonNegativeReals)
     for k in range(len(row.stages)):  # (4)

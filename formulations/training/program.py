@@ -126,7 +126,7 @@ class Program:
         self.model = self._build()
 
     def _build(self) -> Any:
-        import pyomo.environ as pyo
+        from ..quick_pyomo import pyo
 
         model = self.model = pyo.ConcreteModel(NAME)
         columns = [

@@ -40,7 +40,7 @@ def at_most(carries: Any, terms: Sequence[tuple[int, Any, int]], right: int) -> 
 
 def add_rows(model: Any, equations: Mapping[str, Iterable[Any]]) -> bool:
     """A list of rows for each equation, by its name; False as soon as a row is false whatever the variables are."""
-    import pyomo.environ as pyo
+    from ..quick_pyomo import pyo
 
     for name, rows in equations.items():
         model.add_component(name, pyo.ConstraintList())

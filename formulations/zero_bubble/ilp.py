@@ -259,7 +259,7 @@ class Program:
 
     def build(self) -> bool:
         """Build the model; False: edges, windows or memory leave no order."""
-        import pyomo.environ as pyo
+        from ..quick_pyomo import pyo
 
         assert self.windows is not None, "checked"
         early, late = self.windows

@@ -290,7 +290,7 @@ class Program:
 
     def build(self) -> bool:
         """Build the model; False: paths or memory leave no order."""
-        import pyomo.environ as pyo
+        from ..quick_pyomo import pyo
 
         if not self.narrow():
             return False

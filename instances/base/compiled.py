@@ -7,7 +7,7 @@ import inspect
 import pkgutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, wraps
 from importlib import import_module
 from pathlib import Path
@@ -86,7 +86,13 @@ def is_kept(unit: ModuleType, entry: str) -> bool:
 
 def _is_on_disk(own: Any) -> bool:
     """Numba writes the code itself last, and all at once."""
-    return any(Path(own.stats.cache_path).glob(f"*.{own.py_func.__qualname__}-*.nbc"))
+    folder = own.stats.cache_path
+    return folder is not None and any(Path(folder).glob(f"*.{own.py_func.__qualname__}-*.nbc"))
+
+
+def can_be_kept(unit: ModuleType, entry: str) -> bool:
+    """Is there a folder in which code of the entry may be kept? Where there is none, each process makes its own."""
+    return dispatcher(unit, entry).stats.cache_path is not None
 
 
 def dispatcher(unit: ModuleType, entry: str) -> Any:
@@ -188,11 +194,38 @@ def _twin(function: FunctionType, scope: dict[str, Any], version: str, called: b
 
     twin = FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
     twin.__module__ = function.__module__
-    compiler: Any = numba.njit
-    if called:
-        twin.__qualname__ = f"{function.__name__}-{version}"
-        return compiler(cache=True, nogil=True, error_model="numpy")(twin)
+    twin.__qualname__ = f"{function.__name__}-{version}" + ("" if called else "-inner")
     # Only the entry is called from Python; wrappers for the others would double the time to compile.
-    twin.__qualname__ = f"{function.__name__}-{version}-inner"
-    inner = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return compiler(cache=True, nogil=True, error_model="numpy", **inner)(twin)
+    inner = {} if called else {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    compiler: Any = numba.njit(nogil=True, error_model="numpy", **inner)  # type: ignore[call-overload]
+    own = compiler(twin)
+    # Without a folder that can be written, as in a read-only container, numba raises: then nothing is kept.
+    with suppress(RuntimeError, OSError):
+        own._cache = _kept_code()(twin)
+    return own
+
+
+@cache
+def _kept_code() -> Any:
+    """Numba's cache of a function, to which files that cannot be read or written are as good as none.
+
+    A process that was ended, or a full disk, must not stop all later ones.
+    """
+    from numba.core import caching
+
+    numbas: Any = caching.FunctionCache
+
+    class KeptCode(numbas):  # type: ignore[misc]
+        def load_overload(self, sig: Any, target_context: Any) -> Any:
+            try:
+                return super().load_overload(sig, target_context)
+            except Exception:  # whatever unpickling half a file raises
+                with suppress(OSError):
+                    self.flush()
+                return None
+
+        def save_overload(self, sig: Any, data: Any) -> None:
+            with suppress(OSError):
+                super().save_overload(sig, data)
+
+    return KeptCode

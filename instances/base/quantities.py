@@ -10,6 +10,9 @@ from typing import NamedTuple
 _NUMBER = r"(?P<number>[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|\.[0-9]+(?:[eE][-+]?[0-9]+)?)"
 _QUANTITY = re.compile(_NUMBER + r"\s*(?P<unit>[A-Za-zµ/]*)")
 
+# No number of layers, devices or sequences has more digits.
+MOST_DIGITS = 12
+
 # Units of durations in seconds, and units of gaps that are amounts of time.
 SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 GAP_UNITS = ("", "ns", "us", "ms", "s")
@@ -24,6 +27,25 @@ BYTES = {
 # Names that a file may have for the unit of its sizes, where that is bytes.
 BYTE_NAMES = ("B", "byte", "bytes")
 BYTES_PER_SECOND = {"": 1.0} | {f"{unit}/s": factor for unit, factor in BYTES.items() if unit}
+
+
+def whole_number(text: str) -> int | None:
+    """The whole number that a text of ASCII digits writes; None where it is another text or has too many digits.
+
+    `int` also reads underscores, blanks and the digits of all scripts, and fails on thousands of digits; `str.isdigit`
+    is true of superscripts, on which `int` fails.
+    """
+    digits = text.lstrip("0")
+    if not (text.isascii() and text.isdecimal()) or len(digits) > MOST_DIGITS:
+        return None
+    return int(digits or "0")
+
+
+def whole_numbers(text: str) -> tuple[int, ...] | None:
+    """The whole numbers of a list like 1,2,4, with or without blanks; None where any part is none."""
+    numbers = [whole_number(part.strip()) for part in text.split(",")]
+    known = tuple(number for number in numbers if number is not None)
+    return known if len(known) == len(numbers) else None
 
 
 def parse_quantity(text: str, units: Mapping[str, float], example: str) -> float:
@@ -160,9 +182,10 @@ def levels(text: str) -> tuple[tuple[int, float], ...]:
     entries = []
     for part in text.split(","):
         count, cross, speed = part.partition("x")
-        if not cross or not count.strip().isdecimal():
+        devices = whole_number(count.strip())
+        if not cross or devices is None:
             raise ValueError(
                 f"{part!r} is not a level like 8x300GB/s; separate levels by commas, the innermost first."
             )
-        entries.append((int(count), rate(speed)))
+        entries.append((devices, rate(speed)))
     return tuple(entries)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..base.errors import InputError, show
+from ..base.quantities import whole_numbers
 from .problem import ChainProblem
 
 FIELD = "option allocation"
@@ -40,10 +41,10 @@ def is_listed(text: str) -> bool:
 
 
 def _listed(text: str) -> list[Any]:
-    parts = [part.strip() for part in text.strip("[] \t\n").split(",")]
-    if not all(part.isdigit() for part in parts):
+    numbers = whole_numbers(text.strip("[] \t\n"))
+    if numbers is None:
         raise InputError(FIELD, f"is {show(text)}", REMEDY)
-    return [int(part) for part in parts]
+    return list(numbers)
 
 
 def _from_file(path: str) -> list[Any]:
@@ -62,7 +63,7 @@ def _from_file(path: str) -> list[Any]:
     return data
 
 
-def whole_numbers(values: Sequence[Any], gpus: int | None = None) -> tuple[int, ...]:
+def _gpu_numbers(values: Sequence[Any], gpus: int | None = None) -> tuple[int, ...]:
     """The values, which must be whole numbers from 0 and, where it is given, below the number of GPUs."""
     for i, gpu in enumerate(values):
         whole = isinstance(gpu, int) and not isinstance(gpu, bool)
@@ -75,7 +76,7 @@ def whole_numbers(values: Sequence[Any], gpus: int | None = None) -> tuple[int, 
 def _checked(problem: ChainProblem, values: Sequence[Any]) -> tuple[int, ...]:
     if len(values) != problem.layers:
         raise InputError(FIELD, f"has {len(values)} entries for {problem.layers} layers", REMEDY)
-    return whole_numbers(values, problem.gpus)
+    return _gpu_numbers(values, problem.gpus)
 
 
 def canonical(allocation: Sequence[int]) -> tuple[int, ...]:
@@ -88,7 +89,7 @@ def stored_allocation(value: Any) -> tuple[int, ...] | None:
     """The allocation that a result was made for; None where it says none, or only the name of a file."""
     if value is None or (isinstance(value, str) and not is_listed(value)):
         return None
-    return whole_numbers(read_allocation(value))
+    return _gpu_numbers(read_allocation(value))
 
 
 def unknown_allocation(value: Any) -> str | None:

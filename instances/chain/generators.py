@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..base.errors import InputError
+from ..base.errors import InputError, show
 from ..base.generator import Generator, Parameter
+from ..base.quantities import whole_numbers
 from . import theory
 from .known_answers import KnownChain
 from .problem import MAX_LAYERS
@@ -47,12 +48,13 @@ def _theorem_3(numbers: str, printed_sizes: bool) -> KnownChain:
 
 
 def _whole_numbers(text: str) -> tuple[int, ...]:
-    parts = text.split(",")
-    if len(parts) > MOST_NUMBERS:
-        raise InputError("numbers", f"are {len(parts)}", f"give at most {MOST_NUMBERS}")
-    if not all(part.strip().isdecimal() for part in parts):
-        raise InputError("numbers", f"is {text!r}", f"give whole numbers like {NUMBERS}")
-    return tuple(int(part) for part in parts)
+    count = text.count(",") + 1
+    if count > MOST_NUMBERS:
+        raise InputError("numbers", f"are {count}", f"give at most {MOST_NUMBERS}")
+    numbers = whole_numbers(text)
+    if numbers is None:
+        raise InputError("numbers", f"is {show(text)}", f"give whole numbers like {NUMBERS}")
+    return numbers
 
 
 _TRIPLES = Parameter(

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..base.errors import InputError, show
 from ..base.fields import as_list, as_number, as_object, as_whole, each, join, read_plan
+from ..base.quantities import whole_number
 
 EXAMPLE = '{"kind": "pattern", "period": ..., "allocation": [...], "starts": [...], "transfers": {...}}'
 
@@ -103,7 +104,8 @@ def _transfer_row(where: str, value: object) -> Mapping[int, float]:
     row = as_object(where, value, '{"EDGE": start}')
     starts: dict[int, float] = {}
     for key, time in row.items():
-        if not (key.isascii() and key.isdecimal() and len(key) < 10):
+        edge = whole_number(key)
+        if edge is None:
             raise InputError(where, f"has the key {show(key)}, not an edge", "give the number of an edge")
-        starts[int(key)] = as_number(join(where, key), time)
+        starts[edge] = as_number(join(where, key), time)
     return starts

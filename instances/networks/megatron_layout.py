@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from ..base.checks import MAX_DEVICES
 from ..base.errors import InputError, show
+from ..base.quantities import whole_number
 
 # What each letter of a layout stands for.
 LETTERS = {
@@ -31,8 +32,8 @@ REMEDY = 'give a text like "Et*8|t*9|t*9|t*6,L", or 8,9,9,6'
 _LIST = re.compile(
     r"(?:(?:export )?(?:VLLM|SGLANG)_PP_LAYER_PARTITION=|pp_partition:)?\s*\[?\s*\d+(?:\s*,\s*\d+)*\s*\]?"
 )
-_REPEATED_GROUP = re.compile(r"\(([^()]+)\)\*(\d+)")
-_REPEATED_LETTER = re.compile(r"([^\d*()])\*(\d+)")
+_REPEATED_GROUP = re.compile(r"\(([^()]+)\)\*([0-9]+)")
+_REPEATED_LETTER = re.compile(r"([^0-9*()])\*([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def read_layout(text: str, layers: int, predictors: int = 0) -> Layout:
     """The layout in a text, of a model with so many transformer layers and layers that predict several tokens."""
     text = text.strip()
     if _LIST.fullmatch(text):
-        counts = [_count(digits) for digits in re.findall(r"\d+", text)]
+        counts = [_count(digits) for digits in re.findall(r"[0-9]+", text)]
         return _checked(_of_counts(counts, predictors), layers, predictors, len(counts))
     if "--" not in text:
         return _checked(expanded(text), layers, predictors, None)
@@ -84,9 +85,9 @@ def _repeated(match: re.Match[str]) -> str:
 
 
 def _count(digits: str) -> int:
-    """The number in digits; one that is far too large counts as one above `MAX_LETTERS`, which is refused later."""
-    significant = digits.lstrip("0")
-    return MAX_LETTERS + 1 if len(significant) > len(str(MAX_LETTERS)) else int(significant or "0")
+    """The number in digits; one with too many of them counts as one above `MAX_LETTERS`, which is refused later."""
+    number = whole_number(digits)
+    return MAX_LETTERS + 1 if number is None else number
 
 
 def _refuse_long(letters: int) -> None:
@@ -115,9 +116,10 @@ def _options(text: str) -> dict[str, str]:
 
 
 def _whole(option: str, text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text[:12]) <= MAX_DEVICES:
+    number = whole_number(text)
+    if number is None or not 1 <= number <= MAX_DEVICES:
         raise InputError(f"layout: {option}", f"is {show(text)}", f"give a whole number from 1 to {MAX_DEVICES}")
-    return int(text)
+    return number
 
 
 def _uneven_ends(options: Mapping[str, str], ranks: int, layers: int) -> list[int]:

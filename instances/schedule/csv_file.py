@@ -33,7 +33,7 @@ WHOLE = "BW"  # as older files write B
 EXAMPLE = "write a stage, F, B, I or W and a micro-batch, such as 0F0"
 PAIR_EXAMPLE = f"write a pair such as (0F1;3B0){OVERLAP}"
 
-_ACTION = re.compile(rf"(\d{{1,9}})({WHOLE}|[{PASSES}])(\d{{1,9}})")
+_ACTION = re.compile(rf"([0-9]{{1,9}})({WHOLE}|[{PASSES}])([0-9]{{1,9}})")
 _PAIR = re.compile(rf"\(([^();]*);([^();]*)\){OVERLAP}")
 _COMMUNICATION = re.compile(r"\d+(UNSHARD|RESHARD|REDUCE_GRAD|SEND_F|RECV_F|SEND_B|RECV_B)\d*")
 

@@ -18,7 +18,7 @@ PERIODIC_EXAMPLE = '{"kind": "periodic-schedule", "period": 15, "starts": {"F0":
 # Later times are refused: times are exact but shown as floats, which end at 1.8e308.
 LATEST = 10**300
 
-_RATIO = re.compile(r"-?\d{1,400}(/\d{1,400})?")
+_RATIO = re.compile(r"-?[0-9]{1,400}(/[0-9]{1,400})?")
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from ..base.fields import (
     to_record,
     write_problem,
 )
+from ..base.quantities import whole_number
 from .problem import Configuration, DeviceType, Edge, Layer, StagingLevel, StagingProblem
 
 STAGING_SCHEMA = "pipeplan.staging/1"
@@ -80,10 +81,10 @@ def _by_degree(
 
 
 def _degree(where: str, text: str) -> int:
-    # Without leading zeros, so that no two keys are the same degree.
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and text == str(int(text))):
+    degree = whole_number(text)
+    if degree is None or text != str(degree):  # without leading zeros, so that no two keys are the same degree
         raise InputError(where, f"has the key {show(text)}", "give tensor-parallel degrees as keys: whole numbers")
-    return int(text)
+    return degree
 
 
 def _way_from_json(where: str, value: object) -> Configuration:

@@ -41,6 +41,10 @@ _RINGS = "usual of NCCL tests: bus bandwidth of large messages over the data she
 _KERNELS = "usual of a kernel's start and end on a GPU"
 _COLLECTIVES = "usual of NCCL tests: 15 to 30 us for small messages inside a node"
 _NOT_OVERLAPPED = "frameworks do not overlap it unless they are told to"
+_IF_TOLD = (
+    "torchtitan overlaps it by default, Megatron with --overlap-grad-reduce and --overlap-param-gather, which exports "
+    "write; what is left was not measured"
+)
 _OVERLAPPED = "frameworks overlap it by default; what is left was not measured"
 
 
@@ -80,7 +84,7 @@ class Efficiencies:
     expert_hidden: float = _number(
         0, _SHARE, "of expert-parallel communication behind computation", _NOT_OVERLAPPED
     )
-    data_hidden: float = _number(0.8, _SHARE, "of data-parallel communication behind passes", _OVERLAPPED)
+    data_hidden: float = _number(0.8, _SHARE, "of data-parallel communication behind passes", _IF_TOLD)
     pipeline_hidden: float = _number(
         0, _SHARE, "of what stages send each other behind computation", _NOT_OVERLAPPED
     )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..base.errors import InputError, nearest, show
+from ..base.quantities import whole_number
 from .plan import LARGEST
 
 WHERE = "command line"
@@ -17,6 +19,12 @@ MOST_CHARACTERS = 1_000_000
 PROGRAMS = (".py", ".sh")
 # What files write behind an option that is set, or is not.
 YES, NO = ("true", "yes", "1"), ("false", "no", "0")
+
+
+def is_path(text: str) -> bool:
+    """Is the text a file, or does it look like one? Words of a configuration have "=", and flags begin with dashes."""
+    looks_like_one = "=" not in text and "--" not in text and os.path.splitext(text)[1][1:].isalpha()
+    return looks_like_one or os.path.isfile(text)
 
 
 def words_of_options(text: str) -> dict[str, tuple[str, ...]]:
@@ -72,9 +80,12 @@ class Given:
     asked: dict[str, str] = field(default_factory=dict)
     """Options that were asked for and are there, with their words."""
     prefix: str = "--"
+    seen: set[str] = field(default_factory=set)
+    """Options that were asked for, there or not."""
 
     def words(self, name: str) -> tuple[str, ...] | None:
         """All words after the option; None where it is absent."""
+        self.seen.add(name)
         words = self.options.get(name)
         if words is not None:
             self.asked[name] = " ".join(words)
@@ -101,9 +112,10 @@ class Given:
             return None
         digits = text.removeprefix("-")
         negative = digits != text
-        if not (digits.isascii() and digits.isdecimal()) or len(digits) > 12:
+        number = whole_number(digits)
+        if number is None:
             raise self.wrong(name, f"is {show(text)}", "give a whole number")
-        value = -int(digits) if negative else int(digits)
+        value = -number if negative else number
         if not least <= value <= LARGEST * 1000:
             raise self.wrong(name, f"is {show(text)}", f"give a whole number from {least} on")
         return value
@@ -137,10 +149,6 @@ class Given:
     def left(self) -> tuple[str, ...]:
         """Options that nobody asked for."""
         return tuple(name for name in self.options if name not in self.asked)
-
-    def named(self, names: Iterable[str]) -> str:
-        """Names of options with commas between them, each as its program spells it."""
-        return ", ".join(map(self.shown, names))
 
     def shown(self, name: str) -> str:
         """The option as its program spells it: files, and options with sections, have underscores."""

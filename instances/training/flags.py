@@ -6,19 +6,21 @@ configuration in our words; what these are checked for stands in `words`.
 
 from __future__ import annotations
 
+import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ..base.errors import InputError
 from ..base.json_file import parse_json, read_text
-from .flag_words import WHERE, Given, flattened, words_of_options
+from .flag_words import WHERE, Given, flattened, is_path, words_of_options
 from .flags_deepspeed import read_deepspeed
 from .flags_megatron import read_megatron
 from .flags_torchtitan import read_torchtitan
 from .plan import Configuration
 from .problem import TrainingProblem
-from .said import Said
+from .said import Said, meant, tell_effects
 from .words import configuration_from_words
 
 READERS: Mapping[str, Callable[[TrainingProblem, Given], Said]] = {
@@ -37,7 +39,8 @@ OF_DEEPSPEED = (
 )
 # Options that name a file with more of them.
 FILES = {"job.config-file": "torchtitan", "deepspeed-config": "deepspeed"}
-REMEDY = 'give a framework\'s flags, as in "--tensor-model-parallel-size 4", or the path of its .toml or .json file'
+REMEDY = 'give a framework\'s flags, as in "--tensor-model-parallel-size 4", or the path of a file with them'
+_COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +53,23 @@ class Read:
     understood: Mapping[str, str]
     """Options that decide something, with their words."""
     aside: tuple[str, ...]
-    """Names of options that are known to say nothing of a configuration: data, logs, learning rates."""
+    """Names of options that change neither memory nor time: data, logs, learning rates."""
     unknown: tuple[str, ...]
     """Names of options that were not understood."""
+    meant: Mapping[str, str]
+    """By names of these, the options that somebody may have meant."""
     told: tuple[str, ...] = ()
-    """Whole sentences: what contradicts the problem, what was assumed, what has no words here."""
+    """Whole sentences: what contradicts the problem, what was assumed, what is not modelled."""
+    hidden_share: float = 1.0
+    """Share that the options hide of the data-parallel communication that is usually hidden."""
+    why_not_hidden: str | None = None
+    """What keeps the rest from being hidden: a sentence without its end."""
 
     @property
     def notes(self) -> tuple[str, ...]:
         """All that the user should know, in sentences."""
-        missed = f"Not understood: {', '.join(self.unknown)}."
+        names = [name + (f" (perhaps {self.meant[name]})" if name in self.meant else "") for name in self.unknown]
+        missed = f"Not understood: {', '.join(names)}."
         return (*self.told, missed) if self.unknown else self.told
 
 
@@ -71,15 +81,15 @@ def configuration_from_flags(problem: TrainingProblem, text: str) -> Read:
     problem : TrainingProblem
         What is trained on what; what the flags say of it is compared with it.
     text : str
-        Flags, the path of a torchtitan TOML or a DeepSpeed JSON file, or a DeepSpeed file's text.
+        Flags, the path of a file with flags, of a torchtitan TOML or a DeepSpeed JSON file, or a DeepSpeed file's text.
 
     Raises
     ------
     InputError
         A flag has a value that it cannot have, or the degrees do not go together: the message names the flag.
     """
-    framework, options = _options(text.strip())
-    return read_options(problem, framework, options, "--" if " --" in f" {text.strip()}" else "")
+    framework, options, prefix = _options(text.strip())
+    return read_options(problem, framework, options, prefix)
 
 
 def read_options(
@@ -89,6 +99,7 @@ def read_options(
     given = Given(options, prefix=prefix)
     target = problem.replace(framework=framework)
     said = READERS[framework](target, given)
+    tell_effects(said, given)
     told = list(said.told)
     if framework != problem.framework:
         told.insert(
@@ -101,23 +112,38 @@ def read_options(
         names = {f"configuration: {key}": given.shown(name) for key, name in said.names.items()}
         raise InputError(names.get(error.field, error.field), error.problem, error.remedy) from None
     left = given.left()
-    aside = tuple(name for name in left if said.is_aside(name))
-    unknown = tuple(given.shown(name) for name in left if name not in aside)
-    return Read(plan, framework, given.asked, aside, unknown, tuple(told))
+    aside = tuple(name for name in left if said.is_harmless(name))
+    unknown = [name for name in left if name not in aside]
+    return Read(
+        plan,
+        framework,
+        given.asked,
+        aside,
+        tuple(map(given.shown, unknown)),
+        meant(given, unknown),
+        tuple(told),
+        said.hidden_share,
+        said.why_not_hidden,
+    )
 
 
-def _options(text: str) -> tuple[str, dict[str, tuple[str, ...]]]:
-    """The framework and the options of a command line or file; a file that the line names adds its options, and
-    the line's own go before them."""
+def _options(text: str) -> tuple[str, dict[str, tuple[str, ...]], str]:
+    """The framework and the options of a command line or file, and what messages put before their names."""
     if text.startswith("{"):
-        return "deepspeed", _json(text, WHERE)
-    if not text.startswith("--") and " --" not in text:
-        return _of_file(text)
+        return "deepspeed", _json(text, WHERE), ""
+    return _of_file(text) if is_path(text) else (*_of_line(text, None), "--")
+
+
+def _of_line(text: str, file: str | None) -> tuple[str, dict[str, tuple[str, ...]]]:
+    """The options of a command line; a file that it names adds its options, and the line's own go before them."""
     options = words_of_options(text)
+    if not options:
+        raise InputError(WHERE, "holds no flag", REMEDY, file)
     for name, framework in FILES.items():
         paths = options.get(name)
         if paths:
-            return framework, _of_file(paths[0])[1] | {key: words for key, words in options.items() if key != name}
+            more = {key: words for key, words in options.items() if key != name}
+            return framework, _of_file(paths[0])[1] | more
     if any(name.startswith(SECTIONS) for name in options):
         return "torchtitan", options
     if any(name in OF_DEEPSPEED for name in options):
@@ -125,13 +151,16 @@ def _options(text: str) -> tuple[str, dict[str, tuple[str, ...]]]:
     return "megatron", options
 
 
-def _of_file(path: str) -> tuple[str, dict[str, tuple[str, ...]]]:
-    if path.lower().endswith(".json"):
-        return "deepspeed", _json(read_text(path), path)
-    if not path.lower().endswith(".toml"):
-        raise InputError(WHERE, "holds no flag", REMEDY)
+def _of_file(path: str) -> tuple[str, dict[str, tuple[str, ...]], str]:
+    """The options of a JSON or TOML file, known by its ending or first character, or of a file with flags."""
+    text, ending = read_text(path), os.path.splitext(path)[1].lower()
+    first = _COMMENT.sub("", text).lstrip()[:1]
+    if ending == ".json" or (ending != ".toml" and first == "{"):
+        return "deepspeed", _json(text, path), ""
+    if ending != ".toml" and first != "[":
+        return *_of_line(_COMMENT.sub("", text), path), "--"
     try:
-        return "torchtitan", flattened(tomllib.loads(read_text(path)))
+        return "torchtitan", flattened(tomllib.loads(text)), ""
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError("content", f"is no TOML ({error})", "give a torchtitan file", path) from None
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from .flag_effects import DEEPSPEED, DEEPSPEED_HARMLESS
 from .flag_words import Given
-from .flags_megatron import BESIDE as MEGATRONS
 from .flags_megatron import compare_model, compare_problem, read_recomputation
 from .frameworks import fault_of_word
 from .plan import FULL, NONE, read_recompute
 from .problem import TrainingProblem
-from .said import Said, compare
+from .said import Said, compare, share_of_gradients
 from .words import as_even_as_can_be
 
 # DeepSpeed's option for each of our keys, for messages.
@@ -30,35 +30,19 @@ MICRO_BATCH = (NAMES["micro-batch"], "micro-batch-size")
 STEPS = ("gradient-accumulation-steps", "gas")
 ZERO = (NAMES["zero"], "zero-stage")
 EVEN = "uniform"
-
-# Beginnings of the names of options that say nothing of a configuration.
-BESIDE = (
-    *MEGATRONS,
-    *("deepspeed", "deepspeed-config", "deepspeed-mpi", "no-pipeline-parallel", "steps-per-print", "scheduler"),
-    *("gradient-clipping", "prescale-gradients", "wall-clock-breakdown", "dump-state", "flops-profiler"),
-    *("fp16.loss-scale*", "fp16.initial-scale-power", "fp16.hysteresis", "fp16.min-loss-scale", "fp16.auto-cast"),
-    *("fp16.consecutive-hysteresis", "comms-logger", "monitor-config", "csv-monitor", "dataloader-drop-last"),
-    *("memory-breakdown", "zero-allow-untested-optimizer", "zero-force-ds-cpu-optimizer", "data-types"),
-    *("communication-data-type", "checkpoint", "elasticity", "autotuning", "sparse-gradients", "seq-parallel"),
-    *("hostfile", "num-gpus", "num-nodes", "include", "exclude", "launcher", "force-multi", "master-addr"),
-    *("curriculum-learning", "data-efficiency", "compression-training", "amp", "train-tokens", "lr-decay-tokens"),
-    *("lr-warmup-tokens", "universal-checkpoint", "use-pin-memory", "output-dir", "mlp-type", "topk"),
-    *("moe-train-capacity-factor", "moe-eval-capacity-factor", "moe-min-capacity", "moe-loss-coeff"),
-    *("expert-parallel.preset-model", "expert-parallel.enabled", "tensor-parallel.tp", "pipeline.seed-layers"),
-    *("pipeline.pipe-partitioned", "pipeline.grad-partitioned", "zero-optimization.*", "no-query-key-layer"),
-)
-# Options that change what ranks hold, of which the model here knows nothing.
-WITH_MEMORY = ("zero-optimization.offload-optimizer.device", "zero-optimization.offload-param.device")
+OVERLAP = "zero-optimization.overlap-comm"
 
 
 def read_deepspeed(problem: TrainingProblem, given: Given) -> Said:
     """The configuration in DeepSpeed's options; what is absent is as DeepSpeed takes it: no ZeRO, one stage."""
-    said = Said(NAMES, BESIDE)
+    said = Said(NAMES, DEEPSPEED, DEEPSPEED_HARMLESS)
     tensor = max(_first(given, TENSOR, 1, least=0), 1)
     pipeline = 1 if given.flag("no-pipeline-parallel") else _first(given, PIPELINE, 1)
     context = _first(given, CONTEXT, 1)
     expert = _first(given, EXPERT, 1) if problem.model.experts is not None else 1
     data = max(problem.devices // (tensor * pipeline * context), 1)
+    zero = _zero(said, given)
+    _hidden(said, given, problem, zero, pipeline)
     said.words = {
         "tensor": str(tensor),
         "pipeline": str(pipeline),
@@ -66,7 +50,7 @@ def read_deepspeed(problem: TrainingProblem, given: Given) -> Said:
         "expert": str(expert),
         "expert-tensor": str(given.whole("expert-parallel.expert-tensor-parallel-size", 1)),
         "micro-batch": str(_micro_batch(said, given, problem, data)),
-        "zero": str(_zero(said, given)),
+        "zero": str(zero),
         "recompute": _recomputation(said, given, problem),
     }
     method = given.text(NAMES["layout"]) or given.text("partition-method")
@@ -74,6 +58,19 @@ def read_deepspeed(problem: TrainingProblem, given: Given) -> Said:
         said.words["layout"] = "/".join(map(str, _layout(said, method, problem, pipeline)))
     _compare(said, given, problem, tensor)
     return said
+
+
+def _hidden(said: Said, given: Given, problem: TrainingProblem, zero: int, pipeline: int) -> None:
+    """How much of the communication that can be hidden DeepSpeed hides: from ZeRO 1 on, and outside of pipelines."""
+    overlapped = given.flag(OVERLAP) if OVERLAP in given.options else zero == 3
+    if pipeline > 1:
+        said.hides(0, "DeepSpeed's pipelines hide no data-parallel communication")
+    elif zero == 0:
+        said.hides(0, "Without ZeRO DeepSpeed hides no sums of gradients")
+    elif not overlapped:
+        said.hides(0, f"Without {given.shown(OVERLAP)} DeepSpeed hides no sums of gradients")
+    elif zero < 3:
+        said.hides(share_of_gradients(problem, zero), f"With ZeRO {zero} DeepSpeed hides no gathers of weights")
 
 
 def _first(given: Given, names: tuple[str, ...], usual: int, least: int = 1) -> int:
@@ -128,8 +125,6 @@ def _layout(said: Said, method: str | None, problem: TrainingProblem, pipeline: 
 
 def _recomputation(said: Said, given: Given, problem: TrainingProblem) -> str:
     every = _maybe(given, (NAMES["recompute"],), least=0)
-    for name in [own for own in given.options if own.startswith("activation-checkpointing.")]:
-        given.words(name)
     whole = given.flag("checkpoint-activations") | given.flag("deepspeed-activation-checkpointing")
     whole |= given.flag("gradient-checkpointing")
     layers = given.amount("checkpoint-num-layers")
@@ -153,8 +148,10 @@ def _recomputation(said: Said, given: Given, problem: TrainingProblem) -> str:
 
 def _compare(said: Said, given: Given, problem: TrainingProblem, tensor: int) -> None:
     compare_problem(said, given, problem, tensor if given.options.get("tensor-model-parallel-size") else 1)
-    compare_model(said, given, problem)
+    compare_model(said, given, problem, tensor)
     formats = [name for name in ("bf16", "fp16") if given.flag(f"{name}.enabled")]
+    if not formats and not (given.flag("bf16") or given.flag("fp16")):
+        said.tell(f"Without bf16 and fp16 DeepSpeed trains in fp32, and the problem is one in {problem.precision}.")
     if formats and formats[0] != problem.precision:
         said.tell(f"The file asks for {formats[0]}, and the precision of the problem is {problem.precision}.")
     nodes, gpus = given.amount("num-nodes"), given.amount("num-gpus")
@@ -166,6 +163,3 @@ def _compare(said: Said, given: Given, problem: TrainingProblem, tensor: int) ->
     heads = None if attention is None else attention.key_value_heads
     compare(said, given, "num-key-value-heads", heads, "the number of key-value heads")
     compare(said, given, "max-seq-len", problem.sequence, "the sequence")
-    held = [name for name in WITH_MEMORY if given.options.get(name, ("none",)) != ("none",)]
-    if held:
-        said.tell(f"What {given.named(held)} change in memory is not part of the model here.")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from ..base.errors import InputError, show
+from ..base.quantities import whole_number, whole_numbers
 from ..networks.megatron_layout import expanded
+from .flag_effects import MEGATRON, MEGATRON_HARMLESS
 from .flag_words import Given
 from .frameworks import effective
-from .model import MODULES
+from .model import MODULES, Attention, Model
 from .plan import NONE, Recompute
 from .problem import TrainingProblem
-from .said import Said, compare, compare_devices
+from .said import Said, compare, compare_devices, share_of_gradients
 
 # Megatron's option for each of our keys, for messages.
 NAMES = {
@@ -28,97 +32,25 @@ NAMES = {
 LAYERS_OF_CHUNK = "num-layers-per-virtual-pipeline-stage"
 FIRST, LAST = "decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers"
 WITH_EMBEDDING, WITH_LOSS = "account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split"
-# ZeRO stages by the values of --data-parallel-sharding-strategy, which counts with --use-megatron-fsdp.
+GROUP = "microbatch-group-size-per-virtual-pipeline-stage"
+STRATEGY = "data-parallel-sharding-strategy"
+# ZeRO stages by the values of --data-parallel-sharding-strategy, which count with --use-megatron-fsdp.
 SHARDING = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
+# The share by which padding may lengthen the vocabulary without a word.
+MOST_PADDING = 0.01
+_LISTED = re.compile(r"\[([0-9, ]+)\](?:\*([0-9]+))?")
 # Whether the matrix of attention is never kept, by the values of --attention-backend; None: the value leaves
 # it open.
 BACKENDS = {"flash": True, "fused": True, "unfused": False, "local": False, "auto": None}
 
-# Beginnings of the names of options that say nothing of a configuration.
-BESIDE = (
-    *(
-        "lr",
-        "min-lr",
-        "decoupled",
-        "warmup",
-        "weight-decay",
-        "start-weight-decay",
-        "end-weight-decay",
-        "adam",
-        "sgd-momentum",
-    ),
-    *("optimizer", "clip-grad", "loss-scale", "initial-loss-scale", "min-loss-scale", "override-opt"),
-    *("use-checkpoint-opt", "train-iters", "train-samples", "train-data-path", "eval", "full-validation", "exit"),
-    *("save", "load", "finetune", "no-load", "no-save", "ckpt", "dist-ckpt", "use-dist-ckpt", "auto-detect-ckpt"),
-    *("no-ckpt", "async-save", "use-persistent-ckpt", "pretrained", "log", "timing", "tensorboard", "wandb"),
-    *("one-logger", "enable-one-logger", "profile", "use-pytorch-profiler", "record-memory", "memory-snapshot"),
-    *(
-        "data-path",
-        "data-impl",
-        "data-cache-path",
-        "tiktoken",
-        "data-args",
-        "per-split",
-        "split",
-        "mock-data",
-        "tokenizer",
-        "vocab-file",
-    ),
-    *("merge-file", "vocab-extra", "make-vocab-size", "legacy-tokenizer", "trust-remote-code", "num-workers"),
-    *("dataloader", "no-create-attention-mask", "no-mmap", "mmap-bin", "num-dataset", "reset", "eod-mask-loss"),
-    *("seed", "data-parallel-random-init", "te-rng-tracker", "init-method", "embedding-init", "use-cpu-init"),
-    *("distributed-timeout", "distributed-backend", "local-rank", "rank", "node-rank", "node_rank", "master"),
-    *("rdzv", "max-restarts", "tee", "manual-gc", "check-for-nan", "no-check-for-nan", "check-weight-hash"),
-    *("rerun", "result-rejected", "error-injection", "inprocess", "nccl", "enable-gloo", "disable-gloo"),
-    *("use-mcore-models", "use-legacy-models", "transformer-impl", "spec", "enable-experimental", "deterministic"),
-    *("no-bias", "no-rope-fusion", "no-masked-softmax", "apply-residual", "apply-query-key", "attention-softmax"),
-    *("no-persist-layer-norm", "no-gradient-accumulation-fusion", "accumulate-allreduce", "ddp", "overlap"),
-    *("no-overlap", "tp-comm", "disable-tp-comm", "delay-wgrad", "align-grad-reduce", "no-align", "batch-p2p"),
-    *("microbatch-group-size", "cp-comm-type", "deallocate-pipeline-outputs", "defer-embedding", "use-ring"),
-    *(
-        "grad-reduce-in",
-        "calculate-per-token",
-        "test-mode",
-        "straggler",
-        "ft",
-        "hybrid-override",
-        "first-last-layers",
-    ),
-    *("rotary", "use-rope-scaling", "use-rotary", "rope", "position-embedding", "no-position-embedding"),
-    *("max-position-embeddings", "norm-epsilon", "layernorm-epsilon", "apply-layernorm-1p", "mscale", "beta-fast"),
-    *("kv-channels", "qk-layernorm", "add-qkv-bias", "window-size", "softmax", "mtp-loss-scaling", "squared-relu"),
-    *("moe-aux-loss", "moe-z-loss", "moe-router", "moe-input-jitter", "moe-per-layer-logging", "moe-layer-freq"),
-    *("moe-shared-expert-gate", "moe-apply-probs", "bf16-main", "main-grads-dtype", "main-params-dtype"),
-    *(
-        "moe-grouped-gemm",
-        "fp8-recipe",
-        "exp-avg",
-        "use-precision-aware",
-        "no-query-key",
-        "fp32-residual",
-        "gradient-accumulation",
-    ),
-)
-# Known options that change times or memory somewhat, of which the model here knows nothing.
-WITHOUT_WORDS = (
-    *("moe-token-dispatcher-type", "moe-flex-dispatcher-backend", "moe-permute-fusion"),
-    *("moe-enable-deepep", "moe-token-drop-policy", "moe-pad-expert-input-to-capacity"),
-    *("moe-shared-expert-overlap", "cross-entropy-fusion-impl"),
-    *("fp8-margin", "fp8-interval", "fp8-amax-history-len", "fp8-amax-compute-algo"),
-    *("fp8-param-gather", "fp8-wgrad", "no-fp8-wgrad", "enable-cuda-graph", "external-cuda-graph"),
-    *("cuda-graph-impl", "cuda-graph-scope", "mla-down-proj-fusion"),
-)
-# Known options that change what ranks hold, of which the model here knows nothing.
-WITH_MEMORY = (
-    *("cpu-offloading", "cpu-offloading-num-layers", "optimizer-cpu-offload", "optimizer-offload-fraction"),
-    *("moe-expert-capacity-factor", "distribute-saved-activations", "fine-grained-activation-offloading"),
-    *("moe-layer-recompute", "use-torch-fsdp2"),
-)
+GRADIENTS, WEIGHTS = "overlap-grad-reduce", "overlap-param-gather"
+DISPATCHER = "moe-token-dispatcher-type"
+FUSED_LOSS, DROPOUTS = "cross-entropy-loss-fusion", ("attention-dropout", "hidden-dropout")
 
 
 def read_megatron(problem: TrainingProblem, given: Given) -> Said:
     """Degrees, layout and recomputation in Megatron's flags; what is absent is as Megatron takes it."""
-    said = Said(NAMES, BESIDE)
+    said = Said(NAMES, MEGATRON, MEGATRON_HARMLESS)
     tensor, pipeline = given.whole(NAMES["tensor"], 1), given.whole(NAMES["pipeline"], 1)
     experts = problem.model.experts is not None
     expert_tensor = given.amount(NAMES["expert-tensor"])
@@ -130,6 +62,7 @@ def read_megatron(problem: TrainingProblem, given: Given) -> Said:
     if expert > 1 and not experts:
         said.tell(f"--{NAMES['expert']} is {expert}, and the problem's model has no experts.")
     layout, virtual = read_layout(problem, given, pipeline)
+    zero = _zero(said, given)
     said.words = {
         "tensor": str(tensor),
         "context": str(given.whole(NAMES["context"], 1)),
@@ -138,7 +71,7 @@ def read_megatron(problem: TrainingProblem, given: Given) -> Said:
         "expert": str(expert if experts else 1),
         "expert-tensor": str(expert_tensor if experts else 1),
         "micro-batch": str(given.whole(NAMES["micro-batch"], 1)),
-        "zero": str(_zero(said, given)),
+        "zero": str(zero),
         "recompute": read_recomputation(said, given, problem),
     }
     if layout is not None:
@@ -146,20 +79,60 @@ def read_megatron(problem: TrainingProblem, given: Given) -> Said:
     data = given.amount(NAMES["data"])
     if data is not None:
         said.words["data"] = str(data)
+    compare(said, given, GROUP, pipeline, "the group of micro-batches")
     compare_problem(said, given, problem, tensor)
-    compare_model(said, given, problem)
-    _without_words(said, given)
+    compare_model(said, given, problem, tensor)
+    _absent(said, given, problem)
+    _hidden(said, given, problem, zero)
     return said
 
 
 def _zero(said: Said, given: Given) -> int:
-    strategy = given.choice("data-parallel-sharding-strategy", SHARDING, "no_shard")
-    if given.flag("use-megatron-fsdp") or given.flag("use-custom-fsdp"):
+    """ZeRO stage; a strategy counts with Megatron's own sharding alone, whose two names are one option."""
+    strategy, distributed = given.choice(STRATEGY, SHARDING, "no_shard"), given.flag("use-distributed-optimizer")
+    sharded = [name for name in ("use-megatron-fsdp", "use-custom-fsdp") if given.flag(name)]
+    if sharded:
+        said.tell(
+            f"With --{sharded[0]}, --{STRATEGY} {strategy} decides what is divided (zero={SHARDING[strategy]})."
+        )
         return SHARDING[strategy]
-    if given.flag("use-distributed-optimizer"):
+    if strategy != "no_shard":
+        said.tell(f"--{STRATEGY} counts only with --use-megatron-fsdp, which is absent.")
+    if distributed:
         return 1
     said.tell("Without --use-distributed-optimizer the optimizer is whole on every rank (zero=0).")
     return 0
+
+
+def _hidden(said: Said, given: Given, problem: TrainingProblem, zero: int) -> None:
+    """How much of the communication that can be hidden the flags hide: without them Megatron hides none of it."""
+    gradients, weights = given.flag(GRADIENTS), given.flag(WEIGHTS)
+    if weights and not gradients:
+        raise given.wrong(WEIGHTS, f"is set without --{GRADIENTS}, which Megatron refuses", "add that")
+    if weights and not zero:
+        raise given.wrong(WEIGHTS, "is set, and the optimizer is not divided", "add --use-distributed-optimizer")
+    if not gradients:
+        absent = f"--{GRADIENTS}" if not zero else f"--{GRADIENTS} and --{WEIGHTS}"
+        said.hides(0, f"Without {absent} Megatron hides no data-parallel communication")
+    elif zero and not weights:
+        said.hides(share_of_gradients(problem, zero), f"Without --{WEIGHTS} Megatron hides no gathers of weights")
+
+
+def _absent(said: Said, given: Given, problem: TrainingProblem) -> None:
+    """Tell where Megatron's default of an absent flag is not what memory and time are computed with."""
+    if not (given.flag("bf16") or given.flag("fp16")):
+        said.tell(
+            f"Without --bf16 and --fp16 Megatron trains in fp32; memory and time here are of {problem.precision}."
+        )
+    absent = []
+    if problem.fused_loss and not given.flag(FUSED_LOSS):
+        absent.append(f"--{FUSED_LOSS} the loss is not fused")
+    if not problem.dropout and None in [given.text(name) for name in DROPOUTS]:
+        absent.append(" and ".join(f"--{name} 0" for name in DROPOUTS) + " there is dropout")
+    if said.words["expert"] != "1" and DISPATCHER not in given.options:
+        absent.append(f"--{DISPATCHER} alltoall tokens are gathered for the experts")
+    if absent:
+        said.tell(f"In Megatron without {', and without '.join(absent)}; the problem says otherwise.")
 
 
 # ---- layouts -------------------------------------------------------------------------------------------
@@ -301,7 +274,8 @@ def _whole_layers(said: Said, given: Given, method: str, layers: int | None) -> 
 def compare_problem(said: Said, given: Given, problem: TrainingProblem, tensor: int) -> None:
     """Tell where the flags differ from the problem in batch, sequence, number format and the like."""
     compare(said, given, "global-batch-size", problem.batch, "the batch")
-    compare(said, given, "seq-length", problem.sequence, "the sequence")
+    for name in ("seq-length", "encoder-seq-length"):
+        compare(said, given, name, problem.sequence, "the sequence")
     compare(said, given, "world-size", problem.devices, "the number of GPUs")
     compare_devices(said, given, problem, "nnodes", "nproc-per-node")
     formats = {"bf16": given.flag("bf16"), "fp16": given.flag("fp16")}
@@ -312,7 +286,7 @@ def compare_problem(said: Said, given: Given, problem: TrainingProblem, tensor: 
     if tensor > 1 and on != problem.sequence_parallel:
         word = ("With", "without") if on else ("Without", "with")
         said.tell(f"{word[0]} --sequence-parallel here, and the problem is one {word[1]} sequence parallelism.")
-    if given.flag("cross-entropy-loss-fusion") and not problem.fused_loss:
+    if given.flag(FUSED_LOSS) and not problem.fused_loss:
         said.tell("--cross-entropy-loss-fusion is set, and the problem's loss is not fused.")
     backend = given.choice("attention-backend", BACKENDS, "auto")
     flash = True if given.flag("use-flash-attn") else BACKENDS[backend]
@@ -320,14 +294,14 @@ def compare_problem(said: Said, given: Given, problem: TrainingProblem, tensor: 
         said.tell(
             f"The matrix of attention is {'not ' if flash else ''}kept by the flags, and the problem says otherwise."
         )
-    dropout = [given.text(name) for name in ("attention-dropout", "hidden-dropout")]
+    dropout = [given.text(name) for name in DROPOUTS]
     if any(text is not None and text.strip("0.") for text in dropout) and not problem.dropout:
         said.tell("The flags ask for dropout, and the problem is one without.")
 
 
-def compare_model(said: Said, given: Given, problem: TrainingProblem) -> None:
+def compare_model(said: Said, given: Given, problem: TrainingProblem, tensor: int) -> None:
     """Tell where the command line states other shapes than the problem's model has."""
-    model, attention, experts = problem.model, problem.model.attention, problem.model.experts
+    model, experts = problem.model, problem.model.experts
     if model.own:
         return
     expert_size = None if experts is None else experts.hidden
@@ -337,7 +311,7 @@ def compare_model(said: Said, given: Given, problem: TrainingProblem) -> None:
     compare(said, given, "hidden-size", model.hidden, "the hidden size")
     compare(said, given, "ffn-hidden-size", mlp, "the hidden size of the MLP")
     compare(said, given, "mtp-num-layers", model.prediction_layers, "the number of prediction layers")
-    compare(said, given, "vocab-size", model.vocabulary, "the vocabulary")
+    _compare_vocabulary(said, given, model, tensor)
     compare(said, given, "num-experts", None if experts is None else experts.count, "the number of experts")
     compare(
         said, given, "moe-router-topk", None if experts is None else experts.per_token, "the experts of a token"
@@ -345,33 +319,106 @@ def compare_model(said: Said, given: Given, problem: TrainingProblem) -> None:
     compare(said, given, "moe-ffn-hidden-size", expert_size, "the hidden size of an expert")
     shared = None if experts is None else experts.shared_hidden
     compare(said, given, "moe-shared-expert-intermediate-size", shared, "the hidden size of shared experts")
-    if attention is not None:
-        compare(said, given, "num-attention-heads", attention.heads, "the number of heads")
-        grouped = given.flag("group-query-attention")
-        if grouped and not attention.latent:
-            compare(said, given, "num-query-groups", attention.key_value_heads, "the number of key-value heads")
-        compare(said, given, "q-lora-rank", attention.query_rank, "the rank of queries")
-        compare(said, given, "kv-lora-rank", attention.key_value_rank, "the rank of keys and values")
-        compare(said, given, "qk-head-dim", attention.head_size, "the size of a head")
-        compare(said, given, "qk-pos-emb-head-dim", attention.rope_size, "the size of positions in a head")
-        compare(said, given, "v-head-dim", attention.values, "the size of a head's values")
-        if described and given.flag("multi-latent-attention") != attention.latent:
-            said.tell("Latent attention is on one side alone: in the flags or in the problem's model.")
+    _compare_experts(said, given, model)
+    if model.attention is not None:
+        _compare_attention(said, given, model.attention, described)
     gated = (model.mlp or experts).gated  # type: ignore[union-attr]  # one of them is there
-    if given.flag("swiglu") != gated and described:
-        said.tell(f"The model's MLP is {'' if gated else 'not '}gated, and the flags say otherwise (--swiglu).")
-    if given.flag("untie-embeddings-and-output-weights") == model.tied and described:
+    _compare_switch(said, given, "swiglu", gated, described, "A gated MLP")
+    name = "untie-embeddings-and-output-weights"
+    _compare_switch(said, given, name, not model.tied, described, "A head with weights of its own")
+    norm = given.text("normalization")
+    if norm is not None and ("rms" in norm.lower()) != (model.norm == "rms"):
+        said.tell(f"--normalization is {norm}, and the norm of the problem's model is {model.norm}.")
+    positions = given.text("position-embedding-type")
+    if positions is not None and (positions == "learned_absolute") != (model.positions > 0):
         said.tell(
-            "Embedding and head share their weight on one side alone: in the flags or in the problem's model."
+            f"Learned positions (--position-embedding-type {positions}) are on one side alone: in the flags or in the "
+            "problem's model."
         )
-    for name in ("normalization", "disable-bias-linear", "num-query-groups"):
+    for name in ("disable-bias-linear", "num-query-groups", "max-position-embeddings"):
         given.words(name)
 
 
-def _without_words(said: Said, given: Given) -> None:
-    held = [name for name in WITH_MEMORY if given.words(name) is not None]
-    if held:
-        said.tell(f"What {given.named(held)} change in memory is not part of the model here.")
-    timed = [name for name in WITHOUT_WORDS if given.words(name) is not None]
-    if timed:
-        said.tell(f"What {given.named(timed)} change is part of the efficiencies here, not of a configuration.")
+def _compare_switch(said: Said, given: Given, name: str, known: bool, described: bool, what: str) -> None:
+    """Tell where a switch is set and the problem is otherwise, or is absent from flags that describe the model."""
+    if given.flag(name) != known and (described or not known):
+        said.tell(f"{what} ({given.shown(name)}) is on one side alone: in the flags or in the problem's model.")
+
+
+def _compare_vocabulary(said: Said, given: Given, model: Model, tensor: int) -> None:
+    """The vocabulary, and what it is padded to: a multiple of a number for each tensor-parallel rank."""
+    compare(said, given, "vocab-size", model.vocabulary, "the vocabulary")
+    compare(said, given, "padded-vocab-size", model.vocabulary, "the vocabulary")
+    name = "make-vocab-size-divisible-by"
+    multiple = (given.amount(name) or 1) * tensor
+    padded = -(-model.vocabulary // multiple) * multiple
+    if padded > model.vocabulary * (1 + MOST_PADDING):
+        said.tell(
+            f"{given.shown(name)} pads the vocabulary to {padded}, and that of the problem is {model.vocabulary}."
+        )
+
+
+def _compare_experts(said: Said, given: Given, model: Model) -> None:
+    """Which layers have experts."""
+    name = "moe-layer-freq"
+    pattern = given.text(name)
+    if pattern is None or model.experts is None:
+        return
+    row = [unit == "experts" for unit in model.units if unit in ("dense", "experts")]
+    if _layers_with_experts(pattern, model.layers) != row:
+        said.tell(
+            f"{given.shown(name)} {pattern} is not the row of dense layers and experts in the problem's model."
+        )
+
+
+def _layers_with_experts(pattern: str, layers: int) -> list[bool] | None:
+    """Has each layer experts? Of Megatron's two forms: a number N for every N-th layer, and a sum of lists such as
+    ([0]*3+[1]*58); None: it is neither."""
+    every = whole_number(pattern)
+    if every:
+        return [layer % every == 0 for layer in range(layers)]
+    row: list[bool] = []
+    for part in pattern.strip("'\" ").removeprefix("(").removesuffix(")").split("+"):
+        match = _LISTED.fullmatch(part.strip())
+        numbers = None if match is None else whole_numbers(match[1])
+        count = 1 if match is None or match[2] is None else whole_number(match[2])
+        if numbers is None or count is None or len(numbers) * count > layers:
+            return None
+        row += [bool(number) for number in numbers] * count
+    return row
+
+
+def _compare_attention(said: Said, given: Given, attention: Attention, described: bool) -> None:
+    compare(said, given, "num-attention-heads", attention.heads, "the number of heads")
+    grouped = given.flag("group-query-attention")
+    if grouped and not attention.latent:
+        compare(said, given, "num-query-groups", attention.key_value_heads, "the number of key-value heads")
+    compare(said, given, "q-lora-rank", attention.query_rank, "the rank of queries")
+    compare(said, given, "kv-lora-rank", attention.key_value_rank, "the rank of keys and values")
+    compare(said, given, "qk-head-dim", attention.head_size, "the size of a head")
+    compare(said, given, "qk-pos-emb-head-dim", attention.rope_size, "the size of positions in a head")
+    compare(said, given, "v-head-dim", attention.values, "the size of a head's values")
+    _compare_switch(said, given, "multi-latent-attention", attention.latent, described, "Latent attention")
+    bias = given.flag("add-qkv-bias") or (described and not given.flag("disable-bias-linear"))
+    if bias != attention.bias and (described or bias):
+        said.tell(
+            "Biases of queries, keys and values (--add-qkv-bias, or no --disable-bias-linear) are on one side alone: "
+            "in the flags or in the problem's model."
+        )
+    if not attention.latent:  # whose size of a head and norms are stated otherwise
+        compare(said, given, "kv-channels", attention.head_size, "the size of a head")
+        _compare_switch(
+            said, given, "qk-layernorm", attention.query_key_norm, described, "A norm of queries and keys"
+        )
+    window = given.words("window-size")
+    tokens = None if not window else whole_number(window[0].strip("(").partition(",")[0])
+    if window is not None and (tokens is None or attention.window not in (tokens, tokens + 1)):
+        known = "none" if attention.window is None else f"one of {attention.window} tokens"
+        said.tell(f"--window-size is {' '.join(window)}, and the window of the problem's model is {known}.")
+    softmax = given.text("softmax-type")
+    if softmax is not None and (softmax == "learnable") != attention.sinks:
+        said.tell(
+            "A learned number beside the keys (--softmax-type) is on one side alone: in the flags or the model."
+        )
+    for name in ("kv-channels", "qk-layernorm"):
+        given.words(name)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from .flag_effects import TORCHTITAN, TORCHTITAN_HARMLESS
 from .flag_words import Given
-from .frameworks import TORCHTITAN
+from .frameworks import TORCHTITAN as FRAMEWORK
 from .plan import FULL, NONE, V_SHAPES
 from .problem import TrainingProblem
 from .said import Said, compare, compare_devices
@@ -28,31 +29,13 @@ LAYERS_OF_CHUNK = "parallelism.pipeline-parallel-layers-per-stage"
 FIRST_LESS = "parallelism.pipeline-parallel-first-stage-less-layers"
 LAST_LESS = "parallelism.pipeline-parallel-last-stage-less-layers"
 # Our names of schedules, by torchtitan's in small letters.
-SCHEDULES = {theirs.lower(): ours for ours, theirs in TORCHTITAN.schedules.items()}
+SCHEDULES = {theirs.lower(): ours for ours, theirs in FRAMEWORK.schedules.items()}
 EMBEDDING, HEADS = "tok_embeddings", ("output", "lm_head")
-
-# Beginnings of the names of options that say nothing of a configuration.
-BESIDE = (
-    *("job", "profiling", "profiler", "metrics", "optimizer", "lr-scheduler", "dataloader", "checkpoint", "comm"),
-    *("validation", "debug", "fault-tolerance", "experimental", "memory-estimation", "tokenizer", "model"),
-    *("training.dataset*", "training.steps", "training.max-norm", "training.gc-freq", "training.gc-debug"),
-    *("training.mixed-precision*", "training.dtype", "training.dataloader", "training.seed"),
-    *("training.deterministic", "rdzv", "master", "tee", "role", "local-ranks-filter", "module", "config"),
-)
-# Known options that change times or memory somewhat, of which the model here knows nothing.
-WITHOUT_WORDS = (
-    *("compile.enable", "compile.components", "compile.backend", "parallelism.enable-async-tensor-parallel"),
-    *("parallelism.disable-loss-parallel", "parallelism.context-parallel-rotate-method"),
-    *("parallelism.context-parallel-load-balancer", "parallelism.enable-compiled-autograd"),
-    *("parallelism.expert-parallel-comm-backend", "parallelism.pipeline-parallel-expert-parallel-overlap"),
-    *("activation-checkpoint.early-stop", "activation-checkpoint.preserve-rng-state"),
-    "activation-checkpoint.per-op-sac-force-recompute-mm-shapes-by-fqns",
-)
 
 
 def read_torchtitan(problem: TrainingProblem, given: Given) -> Said:
     """Degrees, layout and recomputation of torchtitan's flags; what is absent is as torchtitan takes it."""
-    said = Said(NAMES, BESIDE)
+    said = Said(NAMES, TORCHTITAN, TORCHTITAN_HARMLESS)
     degrees = {name: given.whole(NAMES[name], 1) for name in ("tensor", "context", "pipeline", "expert")}
     data = _data(problem, given, degrees["tensor"] * degrees["context"] * degrees["pipeline"])
     schedule = _schedule(given)
@@ -244,8 +227,3 @@ def _compare(said: Said, given: Given, problem: TrainingProblem, tensor: int) ->
     if tensor > 1 and not problem.sequence_parallel and "parallelism.enable-sequence-parallel" not in given.options:
         said.tell("torchtitan divides tokens among tensor-parallel ranks, and the problem does not.")
     given.words("parallelism.enable-sequence-parallel")
-    if given.flag("training.enable-cpu-offload"):
-        said.tell("What training.enable_cpu_offload changes in memory is not part of the model here.")
-    timed = [name for name in WITHOUT_WORDS if given.words(name) is not None]
-    if timed:
-        said.tell(f"What {given.named(timed)} change is part of the efficiencies here, not of a configuration.")

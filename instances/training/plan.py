@@ -13,6 +13,7 @@ from typing import Any
 from ..base.checks import check_text, check_whole
 from ..base.errors import InputError, nearest, show
 from ..base.fields import as_list, read_plan, read_record
+from ..base.quantities import whole_number
 from .model import MODULES
 
 EXAMPLE = '{"kind": "configuration", "degrees": {"tensor": 4, "pipeline": 2, "data": 8}, "layout": [41, 41], ...}'
@@ -85,9 +86,9 @@ def read_recompute(where: str, value: object) -> Recompute:
     mode, colon, count = str(value).partition(":")
     layers = None
     if colon:
-        if not count.isdigit() or not 0 < int(count) <= MAX_CHUNKS:
+        layers = whole_number(count)
+        if layers is None or not 0 < layers <= MAX_CHUNKS:
             raise InputError(where, f"is {show(value)}", 'give a number of layers after the colon, as in "full:2"')
-        layers = int(count)
     if mode == NONE and not colon:
         return NOTHING
     if mode == FULL:

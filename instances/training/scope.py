@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..base.errors import InputError, nearest, show
+from ..base.quantities import whole_number
 from .plan import FULL, SCHEDULES, Degrees, Recompute, read_recompute
 
 DEGREE_KEYS = {
@@ -68,9 +69,10 @@ def check_choice(key: str, value: str) -> str:
         if value not in SCHEDULES:
             raise InputError("scope: schedule", f"is {show(value)}", "give one of " + ", ".join(SCHEDULES))
         return value
-    if not (value.isascii() and value.isdecimal()):
+    number = whole_number(value)
+    if number is None:
         raise InputError(f"scope: {key}", f"is {show(value)}", "give a whole number")
-    return str(int(value))
+    return str(number)
 
 
 def read_scope(fix: Iterable[str] = (), forbid: Iterable[str] = (), layouts: str = "any") -> Scope:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..base.errors import InputError, nearest, show
+from ..base.quantities import whole_number
 from ..networks.megatron_layout import expanded
 from .frameworks import even_layout, spread
 from .plan import (
@@ -75,9 +76,10 @@ def _whole(given: Mapping[str, str], key: str, usual: int, least: int = 1) -> in
     text = given.get(key)
     if text is None:
         return usual
-    if not (text.isascii() and text.isdecimal()) or not least <= int(text[:12]) <= LARGEST:
+    number = whole_number(text)
+    if number is None or not least <= number <= LARGEST:
         raise InputError(f"{WHERE}: {key}", f"is {show(text)}", f"give a whole number from {least} on")
-    return int(text)
+    return number
 
 
 def _degrees(problem: TrainingProblem, given: Mapping[str, str]) -> Degrees:
@@ -117,7 +119,7 @@ def _layout(problem: TrainingProblem, given: Mapping[str, str], degrees: Degrees
     if text is None:
         return _even(problem, degrees)
     if text and set(text) <= set("0123456789/"):
-        counts = [int(part[:9]) if part else 0 for part in text.split("/")]
+        counts = [_units(part) for part in text.split("/")]
     else:
         counts = _by_letters(problem, text)
     if len(counts) != degrees.chunks:
@@ -136,6 +138,14 @@ def _layout(problem: TrainingProblem, given: Mapping[str, str], degrees: Degrees
     if not all(counts):
         raise InputError(f"{WHERE}: layout", "has an empty chunk", "give each chunk at least one unit")
     return tuple(counts)
+
+
+def _units(part: str) -> int:
+    """The units of a chunk in a layout of numbers, 0 where nothing is written."""
+    number = whole_number(part or "0")
+    if number is None:
+        raise InputError(f"{WHERE}: layout", f"has a chunk of {show(part)} units", "give fewer units")
+    return number
 
 
 def _by_letters(problem: TrainingProblem, text: str) -> list[int]:

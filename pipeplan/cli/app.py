@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from ..instances.base.clock import when_compiling
 from ..instances.base.errors import PipeplanError, UsageError, did_you_mean, show
@@ -76,7 +76,22 @@ OTHER_WORDS = {
 REPORT_TO = "the project's issue tracker"
 
 
-class PlanGroup(TyperGroup):
+class _Unhurried:
+    """Has typer check what is given and nothing else: to check a number it loads pydantic, which takes longer than all
+    the rest of a short command line."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for parameter in self.get_params(ctx):  # type: ignore[attr-defined]
+            if "process_value" not in vars(parameter):
+                _check_if_given(parameter)
+        return super().parse_args(ctx, args)  # type: ignore[misc,no-any-return]
+
+
+class PlanCommand(_Unhurried, TyperCommand):
+    """A command of `plan`."""
+
+
+class PlanGroup(_Unhurried, TyperGroup):
     """Turns what a command raises into one sentence and an exit code."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -115,6 +130,23 @@ class PlanGroup(TyperGroup):
             if type(error).__module__.startswith(("typer", "click")):
                 raise  # usage errors and exits: typer prints them
             raise typer.Exit(_say_internal(error)) from None
+
+
+def _check_if_given(parameter: Any) -> None:
+    """Leave a default, or a text where a text is wanted, as it is."""
+    check = parameter.process_value
+    several = parameter.multiple or parameter.nargs != 1
+    is_text = getattr(getattr(parameter, "type_descriptor", None), "annotation", None) is str and not several
+
+    def process(ctx: Any, value: Any) -> Any:
+        source = ctx.get_parameter_source(parameter.name)
+        is_default = source is not None and source.name == "DEFAULT" and not parameter.required
+        if not (is_text if isinstance(value, str) else is_default):
+            return check(ctx, value)
+        value = () if several and value is None else value
+        return value if parameter.callback is None else parameter.callback(ctx, parameter, value)
+
+    parameter.process_value = process
 
 
 def _no_such_option(error: Any) -> str:
@@ -196,7 +228,7 @@ def _add(app: typer.Typer, commands: Mapping[str, str], loaded: Collection[str])
     for name, place in commands.items():
         module, _, function = place.partition(":")
         command = (_loaded if name in loaded else _listed)(module, function)
-        app.command(name, help=_paragraphs(command.__doc__ or ""))(command)
+        app.command(name, cls=PlanCommand, help=_paragraphs(command.__doc__ or ""))(command)
 
 
 def _group() -> None:

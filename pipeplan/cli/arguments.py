@@ -16,6 +16,7 @@ import typer
 from ..instances.base.cluster import devices_given
 from ..instances.base.errors import InputError, PipeplanError, UsageError, one_of
 from ..instances.base.json_file import STDIN
+from ..instances.base.quantities import whole_numbers
 from ..instances.base.result import Asked
 from ..instances.lookup import Cluster as Cluster
 from ..instances.lookup import holds_profile, load_with_notes
@@ -59,10 +60,10 @@ OPTIMIZERS = ("sgd", "adam", "adam-mixed")
 
 
 def _degrees(text: str) -> tuple[int, ...]:
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and len(part) < 10 for part in parts):
+    degrees = whole_numbers(text)
+    if degrees is None:
         raise typer.BadParameter(f"{text!r} is no list of degrees like 1,2,4.")
-    return tuple(map(int, parts))
+    return degrees
 
 
 def _efficiency(text: str) -> float | str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.base.errors import UsageError
+from ..instances.base.quantities import whole_numbers
 from ..show.console import out, print_json, say_note, styled
 from . import quantities
 from .arguments import CLUSTER, CLUSTER_OPTIONS, RARE, Json
@@ -218,10 +219,10 @@ def _settings(devices: list[int] | None, memory: list[str] | None, common: dict[
 
 
 def _whole_numbers(text: str) -> tuple[int, ...]:
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() for part in parts):
+    numbers = whole_numbers(text)
+    if numbers is None:
         raise UsageError(f"--seeds is {text!r}; give whole numbers joined by commas: 0,1,2.")
-    return tuple(dict.fromkeys(int(part) for part in parts))
+    return tuple(dict.fromkeys(numbers))
 
 
 def _refuse_beside_suite(*given: object) -> None:

@@ -146,7 +146,8 @@ _Judge = Annotated[
     typer.Option(
         "--judge",
         metavar="WORDS",
-        help='Memory and time of one configuration: "tensor=4 pipeline=2", or a framework\'s flags; repeatable.',
+        help='Memory and time of one configuration: "tensor=4 pipeline=2", or flags or a file of a framework; '
+        "repeatable.",
     ),
 ]
 _WhyNot = Annotated[
@@ -171,7 +172,13 @@ _CrossCheck = Annotated[
     ),
 ]
 _Output = Annotated[
-    str | None, output_file("Write the best configuration as a result.", "--output", "-o", panel=OUTPUT)
+    str | None,
+    output_file(
+        "Write the best configuration as a result; without a search, the one of --judge.",
+        "--output",
+        "-o",
+        panel=OUTPUT,
+    ),
 ]
 _ProblemOutput = Annotated[
     str | None,
@@ -220,15 +227,20 @@ def command(
         from ..planners.training.measured import save_fit
 
         save_fit(runs["fit_output"], problem, fit)
-    if problem_output is not None:
-        from ..instances.files import save
-
-        save(problem, problem_output)
     from ..studies.configure.answer import Answer
     from ..studies.configure.judge import judge as judge_one
 
     judged = tuple(judge_one(problem, text, asked.memory_error) for text in judge or ())
-    wanted = not judged or why_not or output is not None or cross_check
+    wanted = not judged or why_not or cross_check
+    if output is not None and not wanted and len(judged) > 1:
+        raise UsageError(
+            f"-o writes one configuration, and {len(judged)} are judged; give one --judge, or --why-not, which finds "
+            "and writes the best one."
+        )
+    if problem_output is not None:
+        from ..instances.files import save
+
+        save(problem if wanted or len(judged) > 1 else judged[0].problem, problem_output)
     begun = now()
     report = _search(problem, asked, limits, progress) if wanted else None
     unmeasured = _search(problem_before, asked_before, limits, progress) if fit is not None and wanted else None
@@ -268,10 +280,11 @@ def _cross_checked(answer: Answer, seconds: float, limits: Mapping[str, Any]) ->
 def _save(answer: Answer, seconds: float, time_limit_s: float | None, path: str) -> None:
     from ..instances.base.result import Stop
     from ..instances.files import save
-    from ..studies.configure.result import result_of
+    from ..studies.configure.result import result_of, result_of_judged
 
     cut_by = Stop.INTERRUPTED if time_limit_s is None else Stop.TIME
-    save(result_of(answer, seconds, cut_by), path)
+    searched = answer.report is not None
+    save(result_of(answer, seconds, cut_by) if searched else result_of_judged(answer.judged[0]), path)
 
 
 def _exit_code(answer: Answer, time_limit_s: float | None) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.base.errors import UsageError
+from ..instances.base.quantities import whole_numbers
 from ..show.console import out, print_json, say_note, styled
 from . import quantities
 from .arguments import Cluster, Json, input_file, output_file, with_cluster
@@ -21,14 +22,8 @@ Output = Annotated[str | None, output_file("The file to write: my.profile.json."
 WRITE_PROFILE = "Say where the profile goes: give -o my.profile.json, or --json."
 
 
-def _numbers_in(text: str) -> tuple[int, ...] | None:
-    """The numbers of a list like 1,2,4; None where it is none."""
-    parts = [part.strip() for part in text.split(",")]
-    return tuple(map(int, parts)) if all(part.isdecimal() and len(part) < 10 for part in parts) else None
-
-
 def _sizes(text: str) -> tuple[int, ...]:
-    sizes = _numbers_in(text)
+    sizes = whole_numbers(text)
     if sizes is None:
         raise typer.BadParameter(f"{text!r} is no list of sizes like 1,2,4.")
     return sizes
@@ -118,7 +113,7 @@ def _arguments(given: dict[str, Any]) -> dict[str, Any]:
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     """An input and its sizes, which follow the last equals sign: names of inputs may hold further ones."""
     name, _, sizes = text.rpartition("=")
-    numbers = _numbers_in(sizes)
+    numbers = whole_numbers(sizes)
     if not name or numbers is None:
         raise UsageError(f"--shape is {text!r}; name an input and its sizes, such as input=1,3,224,224.")
     return name, numbers

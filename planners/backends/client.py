@@ -249,6 +249,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.reset)
 
 
+def load_ahead(backend: str) -> None:
+    """Start a process of the backend, unless one waits already: it loads its solver while a model is made for it."""
+    _pool.give_back(_pool.take(backend))
+
+
 def submit(
     backend: str,
     model: MatrixModel | NativeModel,

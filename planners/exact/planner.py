@@ -19,6 +19,7 @@ from ...formulations.registry import find_formulation
 from ...instances.base import clock
 from ...instances.base.errors import TooLargeError, UsageError
 from ...instances.base.result import PROVEN_TOLERANCE, StartOutcome, Stop, WarmStart, relative_gap
+from ..backends.client import load_ahead
 from ..backends.registry import STANDARD
 from ..backends.trust import evidence, is_exact, second_opinion_seconds, second_opinions
 from ..contract import Board, Outcome, Request
@@ -36,6 +37,32 @@ FINE_GAP = PROVEN_TOLERANCE / 2
 
 # Plans that only rounding lets through are cut off one by one, up to so many.
 MOST_EXCLUDED = 200
+
+
+def load_solvers(problem: Any, options: Mapping[str, Any]) -> None:
+    """Let the solvers that are asked first, and those that are asked whether these are right, load themselves while the
+    start and the model are made. `options`: those of a request to the exact planner."""
+    own = dict(options)
+    entry, solver = find_formulation(own.pop("formulation")), own.pop("solver", None) or "auto"
+    assert entry is not None, "the caller has found it before"
+    formulation: Formulation = entry.load()
+    formulation.check(problem, own)
+    stages = _stages(formulation, solver, problem, own, found=False)
+    first = next((stage.solvers for stage in stages if stage.solvers), ())
+    floats = [name for name in first if not is_exact(name)]
+    seconds = second_opinions(floats[0])[:1] if floats else ()
+    for name in dict.fromkeys((*first, *seconds)):
+        load_ahead(name)
+
+
+def _stages(
+    formulation: Formulation, solver: str, problem: Any, options: Mapping[str, Any], *, found: bool
+) -> tuple[Stage, ...]:
+    """The stages of the search. Named solvers, joined by commas, are one stage; `auto` takes what the formulation
+    wants."""
+    if solver != "auto":
+        return side_by_side(*dict.fromkeys(name.strip() for name in solver.split(",")))
+    return formulation.portfolio(problem, options, found=found)
 
 
 class ExactPlanner:
@@ -158,16 +185,10 @@ class _Run:
                 break
         return Stop.GAP  # or proven: the judge says so where value and bound meet
 
-    def _stages(self) -> tuple[Stage, ...]:
-        """The stages of the search. Named solvers, joined by commas, are one stage; `auto` takes what the formulation
-        wants."""
-        if self.solver != "auto":
-            return side_by_side(*dict.fromkeys(name.strip() for name in self.solver.split(",")))
-        return self.formulation.portfolio(self.request.problem, self.options, found=self.board.plan is not None)
-
     def _close(self, gap: float) -> Stop | None:
         """Run stages until the gap is reached (None) or something else ends the run."""
-        turns = self._stages()
+        found = self.board.plan is not None
+        turns = _stages(self.formulation, self.solver, self.request.problem, self.options, found=found)
         turn = 0
         while not self._reached(gap):
             if self.request.out_of_time():

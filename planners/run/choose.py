@@ -170,9 +170,9 @@ def _choose_exact(problem: Problem, formulation: str | None, solver: str, option
 
 def _check_solver(solver: str) -> None:
     """`auto`, or installed solvers joined by commas; an unknown one is refused before any work is done."""
-    from ..backends.registry import find_backend  # loads numpy, which the tables of names do without
-
     if solver != "auto":
+        from ..backends.registry import find_backend  # loads numpy, which the tables of names do without
+
         for name in solver.split(","):
             find_backend(name.strip())
 

@@ -223,6 +223,10 @@ def _rules(problem: Problem, method: Method) -> Rules:
 def _run(method: Method, start: Start, asked: AskedStart) -> Outcome:
     """The method's answer; a failure costs the method, not the plans that it posted."""
     try:
+        if method.formulation is not None:
+            from ..exact.planner import load_solvers  # other methods do without the solver layer
+
+            load_solvers(start.request.problem, start.request.options)
         prepare(start, method, asked)
         outcome: Outcome = method.planner.load().plan(replace(start.request, warm_start=start.plan))
         if outcome.stop in (Stop.ERROR, Stop.MEMORY) and outcome.plan is None and start.request.board.plan is None:

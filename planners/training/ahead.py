@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-from ...instances.base.compiled import is_kept, make, make_beside
+from ...instances.base.compiled import can_be_kept, is_kept, make, make_beside
 from ..backends.process import child_environment, die_with_parent, own_python
 from . import layouts_kernel, loads_kernel, paths_kernel, pipeline_kernel
 
@@ -40,8 +40,10 @@ def calls() -> tuple[Call, ...]:
 def begin(long_rows: bool) -> None:
     """Make what is not on disk yet; the code for paths and rows may come later, and that for long rows before paths.
 
-    A processor alone makes all of it where it is called.
+    A processor alone makes all of it where it is called, and so does each process where nothing can be kept.
     """
+    if not can_be_kept(*calls()[0][:2]):
+        return
     layouts, loads, paths, rows = range(4)
     order = (loads, rows, paths) if long_rows else (loads, paths, rows)
     missing = [i for i in order if not is_kept(*calls()[i][:2])]

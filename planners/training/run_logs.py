@@ -16,6 +16,7 @@ from typing import Any
 
 from ...instances.base.errors import InputError, UsageError
 from ...instances.base.json_file import read_text
+from ...instances.base.quantities import whole_number
 from ...instances.training.flag_words import dashed
 from ...instances.training.flags import Read, read_options
 from ...instances.training.kind_functions import with_devices
@@ -50,6 +51,7 @@ READ_FROM_LOG = (
     *("recompute-granularity", "recompute-method", "recompute-num-layers", "recompute-modules"),
     *("use-megatron-fsdp", "data-parallel-sharding-strategy", "cpu-offloading", "num-layers", "hidden-size"),
     *("num-attention-heads", "sequence-parallel", "bf16", "fp16", "fp8-format", "num-experts"),
+    *("cross-entropy-loss-fusion", "attention-dropout", "hidden-dropout"),
     *("untie-embeddings-and-output-weights", "swiglu", "multi-latent-attention", "mtp-num-layers"),
 )
 # torchtitan's option for each dimension of its device mesh.
@@ -135,8 +137,8 @@ def _problem_of_arguments(arguments: dict[str, tuple[str, ...]], problem: Traini
     """The problem with batch, sequence, GPUs, layers and number format of the log."""
 
     def whole(name: str, usual: int) -> int:
-        text = "".join(arguments.get(name, ())[:1])
-        return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else usual
+        number = whole_number("".join(arguments.get(name, ())[:1]))
+        return usual if number is None else number
 
     changes: dict[str, Any] = {
         "batch": whole("global-batch-size", problem.batch),
@@ -167,18 +169,19 @@ def _torchtitan(path: str, lines: Sequence[str], problem: TrainingProblem) -> Me
             "content", "names neither the device mesh nor the batches", "give the log from its beginning"
         )
     degrees = dict(part.split("=") for part in mesh[1].replace("_", "-").split(", ") if part)
-    local, batch, sequence = (int(text[:9]) for text in batches.groups())
+    local, batch, sequence = (whole_number(text) or 0 for text in batches.groups())
     options = {f"parallelism.{MESH[name]}": (degree,) for name, degree in degrees.items() if name in MESH}
     options |= {
         "training.local-batch-size": (str(local),),
         "training.global-batch-size": (str(batch),),
         "activation-checkpoint.mode": (again[1] if again else "none",),
     }
-    if pipeline is not None and int(pipeline[2]) > 0:
-        ranks = max(int(degrees.get("pp", "1")), 1)
-        chunks = max(int(pipeline[3][:6]) // ranks, 1)
+    micro_batches = 0 if pipeline is None else whole_number(pipeline[2])
+    if pipeline is not None and micro_batches:
+        ranks = whole_number(degrees.get("pp", "1")) or 1
+        chunks = max((whole_number(pipeline[3]) or 0) // ranks, 1)
         options["parallelism.pipeline-parallel-schedule"] = (pipeline[1],)
-        options["parallelism.pipeline-parallel-microbatch-size"] = (str(max(local // int(pipeline[2]), 1)),)
+        options["parallelism.pipeline-parallel-microbatch-size"] = (str(max(local // micro_batches, 1)),)
         if chunks > 2:
             each = -(-(problem.model.layers + 2) // (ranks * chunks))
             options["parallelism.pipeline-parallel-layers-per-stage"] = (str(each),)

@@ -11,6 +11,7 @@ from typing import Any
 from ...instances.base.errors import InputError, PipeplanError, UsageError, nearest, show
 from ...instances.base.gpus import devices_and_gpu
 from ...instances.base.json_file import read_text
+from ...instances.base.quantities import whole_number
 from ...instances.training.build import model_of
 from ...instances.training.kind_functions import with_devices
 from ...instances.training.known_models import with_layers
@@ -110,9 +111,8 @@ def _problem(row: Mapping[str, str], problem: TrainingProblem) -> TrainingProble
 
 def _on(problem: TrainingProblem, text: str) -> TrainingProblem:
     """The problem on another number of the same GPUs, since efficiencies are those of one sort."""
-    if text.isascii() and text.isdecimal():
-        count = int(text[:9])
-    else:
+    count = whole_number(text)
+    if count is None:
         count, gpu = devices_and_gpu(text)
         if gpu.name != problem.gpu.name:
             raise InputError(
@@ -122,10 +122,10 @@ def _on(problem: TrainingProblem, text: str) -> TrainingProblem:
 
 
 def _whole(row: Mapping[str, str], name: str) -> int:
-    text = row[name]
-    if not (text.isascii() and text.isdecimal()) or len(text) > 12:
-        raise InputError(name, f"is {show(text)}", "give a whole number")
-    return int(text)
+    number = whole_number(row[name])
+    if number is None:
+        raise InputError(name, f"is {show(row[name])}", "give a whole number")
+    return number
 
 
 def _amount(row: Mapping[str, str], name: str) -> float | None:

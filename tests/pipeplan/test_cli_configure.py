@@ -14,12 +14,14 @@ import jsonschema
 import pytest
 
 import pipeplan
+from pipeplan.instances.files import problem_from_json
 from pipeplan.instances.schemas import read_schema
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.known_models import MODELS
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.words import configuration_from_words, words_of
+from pipeplan.studies.configure.choices import stored_answer
 
 Plan = Callable[..., Any]
 LLAMA = ("llama-3-8b", "--devices", "16xh100-80gb", "--sequence", 8192, "--batch", 64)
@@ -160,7 +162,18 @@ def test_what_is_written_can_be_verified_shown_exported_reported_and_solved_agai
 
 def test_the_page_has_the_list_what_was_judged_and_what_runs_changed(plan: Plan, tiny: str) -> None:
     Path("runs.csv").write_text("tensor,pipeline,seconds\n1,1,0.15\n2,1,0.2\n1,2,0.16\n")
-    words = ("--measured", "runs.csv", "--judge", "tensor=4", "--judge", "pipeline=4", "-o", "best.json", "--json")
+    words = (
+        "--measured",
+        "runs.csv",
+        "--judge",
+        "tensor=4",
+        "--judge",
+        "pipeline=4",
+        "--why-not",
+        "-o",
+        "best.json",
+    )
+    words = (*words, "--json")
     told = plan("configure", tiny, *SMALL, *words).json
     stored = json.loads(Path("best.json").read_text())
     assert [own["words"] for own in stored["choices"]["shortlist"]] == [own["words"] for own in told["shortlist"]]
@@ -173,6 +186,99 @@ def test_the_page_has_the_list_what_was_judged_and_what_runs_changed(plan: Plan,
     Path("best.json").write_text(json.dumps(stored))
     refused = plan("report", "best.json", "-o", "page.html")
     _is_one_sentence(refused, "choices.error is -1")
+
+
+def test_what_is_judged_alone_is_what_is_written(plan: Plan, tiny: str) -> None:
+    """Not the best configuration: the referee's ruling on the one that was named, and no claim on others."""
+    words = ("--judge", "tensor=4 micro-batch=2", "-o", "mine.json", "--problem-output", "problem.json", "--json")
+    told = plan("configure", tiny, *SMALL, *words).json
+    assert told["best"] is None
+    stored = pipeplan.load_result("mine.json")
+    assert words_of(stored.plan) == told["judged"][0]["words"]
+    assert (stored.objective, stored.verified) == (told["judged"][0]["seconds"], True)
+    assert (str(stored.found), stored.bound, stored.proof) == ("feasible", None, None)
+    assert plan("verify", "problem.json", "mine.json").code == 0
+    assert plan("report", "mine.json", "-o", "page.html").code == 0
+    again = plan("configure", tiny, *SMALL, "--judge", "mine.json", "--json").json["judged"][0]
+    assert again["words"] == told["judged"][0]["words"]
+
+
+OVERLAP = "--overlap-grad-reduce --overlap-param-gather"
+
+
+def test_seconds_are_those_of_the_flags(plan: Plan, tiny: str) -> None:
+    """Megatron hides data-parallel communication with two flags, and DeepSpeed with an entry; what their absence costs
+    is told."""
+
+    def judged(flags: str, *more: str) -> Any:
+        return plan("configure", tiny, *SMALL, "--judge", flags, *more, "--json").json["judged"][0]
+
+    flags = "--use-distributed-optimizer --bf16 "
+    with_both, bare = judged(flags + OVERLAP), judged(flags)
+    assert with_both["seconds"] == judged("data=4")["seconds"] < bare["seconds"]
+    assert not any("hides no" in note for note in with_both["notes"])
+    (note,) = [note for note in bare["notes"] if "hides no" in note]
+    assert f"takes {bare['seconds']:.4g} s, and {with_both['seconds']:.4g} s with 80% hidden" in note
+    half = judged(f"{flags} --overlap-grad-reduce")
+    assert with_both["seconds"] < half["seconds"] < bare["seconds"]
+    refused = plan("configure", tiny, *SMALL, "--judge", flags + "--overlap-param-gather")
+    _is_one_sentence(refused, "without --overlap-grad-reduce")
+    for text, hidden in (("true", True), ("false", False)):
+        speed = f'{{"zero_optimization": {{"stage": 2, "overlap_comm": {text}}}, "bf16": {{"enabled": true}}}}'
+        notes = judged(speed)["notes"]
+        assert any("hides no gathers of weights" in note for note in notes) == hidden
+        assert any("hides no sums of gradients" in note for note in notes) != hidden
+
+
+def test_files_keep_what_flags_hide(plan: Plan, tiny: str) -> None:
+    flags = "--use-distributed-optimizer --bf16"
+    alone = ("--judge", flags, "-o", "mine.json", "--problem-output", "problem.json", "--json")
+    bare = plan("configure", tiny, *SMALL, *alone).json["judged"][0]
+    assert pipeplan.load_result("mine.json").objective == bare["seconds"]
+    assert plan("verify", "problem.json", "mine.json").code == 0
+    narrow = ("--fix", "data=4", "--why-not", "-o", "best.json")
+    assert plan("configure", tiny, *SMALL, "--judge", flags, *narrow).code == 0
+    stored = pipeplan.load_result("best.json")
+    problem = problem_from_json(stored.problem["whole"])
+    assert isinstance(problem, TrainingProblem)
+    answer = stored_answer(problem, stored)
+    assert answer is not None
+    assert answer.judged[0].evaluation.timing.seconds == bare["seconds"]
+
+
+def test_what_does_not_fit_is_written_as_rejected(plan: Plan, tiny: str) -> None:
+    words = ("--memory", "1GiB", "--judge", "tensor=1", "-o", "mine.json", "--problem-output", "problem.json")
+    assert plan("configure", tiny, *SMALL[:2], *SMALL[4:], *words).code == 1
+    stored = pipeplan.load_result("mine.json")
+    assert (str(stored.found), stored.verified, stored.objective) == ("rejected", False, None)
+    assert plan("verify", "problem.json", "mine.json").code == 3
+
+
+def test_several_judged_ones_are_not_written_into_one_file(plan: Plan, tiny: str) -> None:
+    said = plan("configure", tiny, *SMALL, "--judge", "tensor=2", "--judge", "tensor=4", "-o", "mine.json")
+    _is_one_sentence(said, "--why-not")
+    assert not Path("mine.json").exists()
+
+
+@pytest.mark.parametrize("name", ["launch", "job.conf"])
+@pytest.mark.parametrize("framework", ["megatron", "torchtitan", "deepspeed"])
+def test_every_exported_file_is_read_under_any_name(plan: Plan, tiny: str, framework: str, name: str) -> None:
+    own = (tiny, *SMALL, "--framework", framework)
+    words = plan("configure", *own, "--judge", "tensor=2 micro-batch=2", "-o", "mine.json", "--json").json
+    exported = plan("export", "mine.json", "--to", framework, "-o", name)
+    assert exported.code == 0, exported.err
+    text = Path(name).read_text("utf-8")
+    for content in (text, f"# a remark\n{text}") if framework != "deepspeed" else (text,):
+        Path(name).write_text(content, "utf-8")
+        (read,) = plan("configure", *own, "--judge", name, "--json").json["judged"]
+        assert read["words"] == words["judged"][0]["words"]
+
+
+def test_plans_of_other_kinds_are_no_configurations(plan: Plan, tiny: str) -> None:
+    Path("other.json").write_text(
+        '{"kind": "pattern", "period": 1, "allocation": [0], "starts": [0], "transfers": {}}'
+    )
+    _is_one_sentence(plan("configure", tiny, *SMALL, "--judge", "other.json"), "is of the kind pattern")
 
 
 def test_why_not_says_what_is_lost_by_part(plan: Plan, tiny: str) -> None:

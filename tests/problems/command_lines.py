@@ -112,7 +112,9 @@ SHARED = {
     "sequence-parallel": True,
     "use-distributed-optimizer": True,
 }
-DISPATCHED = "What --moe-token-dispatcher-type change"
+NOT_FUSED = "In Megatron without --cross-entropy-loss-fusion the loss is not fused"
+NOT_MODELLED = "Memory and time are computed as without "
+TIMES_WITHOUT = "The time is computed as without "
 
 LINES = (
     Line(
@@ -144,7 +146,11 @@ LINES = (
         256,
         4096,
         "tensor=2 pipeline=8 expert=8 expert-tensor=2 data=8",
-        told=("Without --expert-tensor-parallel-size experts are divided by the tensor degree", DISPATCHED),
+        told=(
+            "Without --expert-tensor-parallel-size experts are divided by the tensor degree",
+            NOT_FUSED,
+            NOT_MODELLED,
+        ),
     ),
     Line(
         "NVIDIA/Megatron-LM tests/functional_tests/model_configs/mixtral/mixtral_8x7b_tp1pp4ep8vpp8_release.yaml",
@@ -174,7 +180,7 @@ LINES = (
         256,
         4096,
         "pipeline=4 virtual=8 expert=8",
-        told=(DISPATCHED,),
+        told=(NOT_FUSED,),
     ),
     Line(
         "NVIDIA/Megatron-LM tests/functional_tests/test_cases/core/models/gpt/"
@@ -231,7 +237,7 @@ LINES = (
         512,
         4096,
         "tensor=2 pipeline=4 virtual=2 expert=16 data=8 layout=3/2/2/2/2/2/1/3",
-        told=("--num-experts is 64, and the number of experts of the problem is 256", "What "),
+        told=("--num-experts is 64, and the number of experts of the problem is 256", TIMES_WITHOUT),
         more={"layers": 14, "dense_layers": 3},
     ),
     Line(
@@ -279,7 +285,14 @@ LINES = (
         32,
         1024,
         "pipeline=4 micro-batch=4 zero=0 layout=3/4/4/3",
-        told=("Without --use-distributed-optimizer", "The matrix of attention is kept"),
+        told=(
+            "Without --use-distributed-optimizer",
+            "The matrix of attention is kept",
+            "Biases of queries, keys and values (--add-qkv-bias, or no --disable-bias-linear) are on one side alone",
+            "In Megatron without --cross-entropy-loss-fusion the loss is not fused, and without --attention-dropout 0",
+            TIMES_WITHOUT,
+            NOT_MODELLED,
+        ),
     ),
     Line(
         "NVIDIA/Megatron-LM examples/llama/train_llama3_8b_h100_fp8.sh",
@@ -337,8 +350,7 @@ LINES = (
         128,
         8192,
         "data=8",
-        unknown=("--empty-unused-memory-level",),
-        told=("What --fp8-amax-history-len, --fp8-amax-compute-algo, --fp8-param-gather change",),
+        told=(TIMES_WITHOUT, NOT_MODELLED),
         more={"precision": "fp8"},
     ),
     Line(
@@ -371,12 +383,13 @@ LINES = (
         1536,
         2048,
         "tensor=8 pipeline=16 zero=0",
-        unknown=("--rampup-batch-size",),
         told=(
             "Without --use-distributed-optimizer",
             "The launcher starts 8 processes, and the problem has 128 GPUs.",
             "The flags ask for fp16, and the precision of the problem is bf16.",
             "Without --sequence-parallel here",
+            NOT_FUSED,
+            NOT_MODELLED,
         ),
     ),
     Line(
@@ -432,7 +445,6 @@ filter_fqns = ["output"]
 [validation]
 enabled = false
 """,
-        told=("What compile.enable, compile.components change",),
     ),
     Line(
         "pytorch/torchtitan torchtitan/models/llama3/train_configs/llama3_405b.toml",
@@ -443,7 +455,7 @@ enabled = false
         8192,
         "tensor=8 micro-batch=2 zero=3 recompute=full",
         unknown=("--training.batch_size", "--training.compile"),
-        told=("What --parallelism.enable_async_tensor_parallel change",),
+        told=(f"{TIMES_WITHOUT}this option, not modelled here: --parallelism.enable_async_tensor_parallel true",),
         more={"framework": "torchtitan", "precision": "fp8"},
         file="""
 [model]
@@ -476,7 +488,7 @@ enable_fsdp_float8_all_gather = true
         16,
         2048,
         "pipeline=2 data=2 zero=2 layout=4/4 recompute=full",
-        told=("What training.enable_cpu_offload changes in memory",),
+        told=(f"{NOT_MODELLED}this option, not modelled here: --training.enable_cpu_offload",),
         more={"framework": "torchtitan"},
     ),
     Line(

@@ -24,7 +24,7 @@ class Frame:
     """
 
     def __init__(self, facts: Facts, errata: frozenset[str] = CORRECTED) -> None:
-        import pyomo.environ as pyo
+        from ...quick_pyomo import pyo
 
         self.pyo = pyo
         self.facts = facts

@@ -6,7 +6,9 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-_NUMBERED = re.compile(r"(?P<list>[^\[]+?)(?:\.(?P<dot>\d+)|\[(?P<bracket>\d+)\]| (?P<space>\d+))(?=\.|$|@)")
+_NUMBERED = re.compile(
+    r"(?P<list>[^\[]+?)(?:\.(?P<dot>[0-9]{1,18})|\[(?P<bracket>[0-9]{1,18})\]| (?P<space>[0-9]{1,18}))(?=\.|$|@)"
+)
 
 
 def number_in(name: str) -> tuple[str, int] | None:

@@ -114,7 +114,7 @@ def efficiencies_of(text: str) -> dict[int, float]:
     return {int(degree): float(share) for degree, share in pairs}
 
 
-_BY_DEGREE = re.compile(r"(\d{1,5}):(\d*\.?\d+)")
+_BY_DEGREE = re.compile(r"([0-9]{1,5}):([0-9]*\.?[0-9]+)")
 
 
 def _check_share(share: float) -> None:

@@ -8,6 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ...instances.base.errors import UsageError, show
+from ...instances.base.quantities import whole_number
 
 if TYPE_CHECKING:
     from ...instances.networks.profile.profile import Profile
@@ -189,7 +190,8 @@ def degrees_of(job: ToExport, *, replicas: bool = True, tensor: bool = True) -> 
 def servers_of(job: ToExport, devices: int) -> tuple[int, int] | None:
     """Devices of a server and the number of servers, where the plan was made for levels and uses them all."""
     levels = job.asked.get("levels")
-    counts = [int(level.partition("x")[0]) for level in levels.split(",")] if isinstance(levels, str) else []
+    texts = levels.split(",") if isinstance(levels, str) else []
+    counts = [whole_number(text.partition("x")[0]) or 0 for text in texts]
     return (counts[0], devices // counts[0]) if prod(counts) == devices and len(counts) > 1 else None
 
 

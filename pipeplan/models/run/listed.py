@@ -32,7 +32,7 @@ from ..stages import ModelStage, stages_of
 from .orders import LOOPBACK_BYTES_PER_S, Schedule, pipeline_on
 from .passes import WHOLE, RunPass
 
-_PASS_ID = re.compile(rf"([{PASSES}])(\d{{1,9}})")
+_PASS_ID = re.compile(rf"([{PASSES}])([0-9]{{1,9}})")
 # The remedy for a result that holds no schedule of the plan's stages.
 EXPORT = "give the CSV that `plan export RESULT [PROBLEM] --to torch` writes"
 Path = str | os.PathLike[str]

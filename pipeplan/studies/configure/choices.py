@@ -30,7 +30,7 @@ from ...instances.training.referee.evaluate import evaluate_configuration
 from ...instances.training.referee.verify import framework_faults, shape_faults
 from ...instances.training.words import configuration_from_words, usual_schedule, words_of
 from .answer import Answer, Asked
-from .judge import Judged
+from .judge import Judged, with_data_hidden
 from .least_change import least_change
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def choices_of(answer: Answer) -> dict[str, Any]:
             {
                 "asked": own.asked,
                 "framework": own.problem.framework,
+                "data_hidden": own.problem.efficiencies.data_hidden,
                 "words": words_of(own.plan),
                 "seconds": own.evaluation.timing.seconds,
                 "lost": answer.lost(own),
@@ -138,6 +139,8 @@ def _judged(problem: TrainingProblem, memory_error: float, where: str, value: ob
         problem = problem.replace(framework=_text(join(where, "framework"), require(where, top, "framework")))
     except InputError as error:
         raise InputError(join(where, "framework"), error.problem, error.remedy) from None
+    if "data_hidden" in top:  # as the flags hide; files of earlier versions do not say
+        problem = with_data_hidden(problem, as_number(join(where, "data_hidden"), top["data_hidden"]))
     plan = _configuration(problem, where, top)
     evaluation = evaluate_configuration(problem, plan)
     change = None if evaluation.fit(memory_error) == "yes" else least_change(problem, plan, memory_error)

@@ -1,4 +1,7 @@
-"""What `plan configure -o` writes: a result like that of `plan solve`, which brings its problem along for exports."""
+"""What `plan configure -o` writes: a result like that of `plan solve`, which brings its problem along for exports.
+
+It holds the best configuration, or the one that `--judge` names.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from ...formulations.training.scope import family
+from ...instances.base.errors import show
 from ...instances.base.result import PROVEN_TOLERANCE, Found, Proof, Result, Stop, met
 from ...instances.registry import kind_of
 from ...instances.training.frameworks import FRAMEWORKS
@@ -21,6 +25,7 @@ from ...planners.run.solve import describe, solve
 from ...planners.training.planner import CHECKS
 from .answer import Answer, Asked
 from .choices import choices_of
+from .judge import Judged
 
 METHOD = "exact-configuration"
 # The key of a result's `problem` under which the result holds the problem itself.
@@ -34,7 +39,7 @@ def result_of(answer: Answer, seconds: float, cut_by: Stop = Stop.TIME) -> Resul
     best, options = report.best, options_of(problem, answer.asked)
     scope = family(problem, options).scope
     claim = Result(
-        problem={**describe(problem), WHOLE: kind_of(problem).write(problem)},
+        problem=_with_whole(problem),
         stop=_stop(answer, cut_by),
         found=Found.NOTHING,
         planner=METHOD,
@@ -51,6 +56,24 @@ def result_of(answer: Answer, seconds: float, cut_by: Stop = Stop.TIME) -> Resul
     )
     result = settle(claim, None if best is None else rule(problem, best.plan, IterationRules()))
     return result if answer.checked is None else with_check(result, answer.checked)
+
+
+def result_of_judged(own: Judged) -> Result:
+    """A configuration that a user named, as a result: the referee's ruling on it, and no claim on any other."""
+    problem = own.problem
+    claim = Result(
+        problem=_with_whole(problem),
+        stop=Stop.COMPLETED,
+        found=Found.NOTHING,
+        messages=(f"read from --judge {show(own.asked)}", *own.notes),
+        subject=problem,
+    )
+    return settle(claim, rule(problem, own.plan, IterationRules()))
+
+
+def _with_whole(problem: TrainingProblem) -> dict[str, Any]:
+    """The facts of the problem, and the problem itself."""
+    return {**describe(problem), WHOLE: kind_of(problem).write(problem)}
 
 
 def options_of(problem: TrainingProblem, asked: Asked) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from problems.nasty import nasty
 from problems.small import random_problem
 
 from pipeplan.formulations.contract import Refuted, near_cutoff
+from pipeplan.formulations.tarnawski import reductions
 from pipeplan.formulations.tarnawski.bounds import average_load_bound
 from pipeplan.formulations.tarnawski.groups import GroupProblem, capped, contract, merge, transitive_reduction
 from pipeplan.formulations.tarnawski.reductions import CutNetwork, absorb_free_groups, reduce_groups
@@ -118,9 +119,11 @@ def test_the_average_bound_is_a_bound(seed: int) -> None:
         assert average_load_bound(groups) <= best
 
 
+@pytest.mark.parametrize("few_arcs", [0, reductions.FEW_ARCS], ids=["scipy", "plain"])
 @pytest.mark.parametrize("seed", range(30))
-def test_least_loads_equal_enumeration(seed: int) -> None:
-    """The minimum cut is the smallest load over all sets with g and without h."""
+def test_least_loads_equal_enumeration(seed: int, few_arcs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The minimum cut is the smallest load over all sets with g and without h, by either code."""
+    monkeypatch.setattr(reductions, "FEW_ARCS", few_arcs)
     groups = contract(random_problem(seed), contiguous=False)
     network = CutNetwork(groups)
     everything = range(groups.count)
@@ -254,3 +257,14 @@ def test_a_size_that_is_rounded_to_nothing_is_not_nothing() -> None:
     groups = contract(problem, contiguous=False, objective="max-load")
     assert groups.sizes[2] == 0
     assert absorb_free_groups(groups).count == 3
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_small_and_large_networks_have_the_same_smallest_sets(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not only the same values: a model must not depend on which code reduced it."""
+    groups = contract(random_problem(seed), contiguous=False)
+    plain = CutNetwork(groups)
+    monkeypatch.setattr(reductions, "FEW_ARCS", 0)
+    by_scipy = CutNetwork(groups)
+    for g, h in itertools.permutations(range(groups.count), 2):
+        assert plain.least_load((g,), (h,)) == by_scipy.least_load((g,), (h,))

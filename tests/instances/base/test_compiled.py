@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import signal
@@ -14,7 +15,7 @@ from types import ModuleType
 import pytest
 
 from pipeplan.instances.base import compiled as machine_code
-from pipeplan.instances.base.compiled import always_compiled, compiled, is_kept, make_beside
+from pipeplan.instances.base.compiled import always_compiled, can_be_kept, compiled, is_kept, make_beside
 
 NAME = "loops_for_a_test"
 
@@ -201,3 +202,42 @@ def test_who_waits_for_a_process_that_fails_makes_the_code_itself(package: Path)
     loops = _as_in_a_new_process()
     make_beside([sys.executable, "-c", "raise SystemExit(1)"], dict(os.environ), [(loops, "walk")])
     assert compiled(loops, "walk")(5) == 20
+
+
+@pytest.mark.parametrize("ending", ["nbc", "nbi"])
+@pytest.mark.parametrize("left", [0, 20])
+def test_a_file_that_was_cut_off_is_made_anew(package: Path, ending: str, left: int) -> None:
+    """A process that was ended, or a full disk, must not stop all later ones."""
+    assert compiled(_as_in_a_new_process(), "walk")(5) == 20
+    for file in package.rglob(f"*.{ending}"):
+        file.write_bytes(file.read_bytes()[:left])
+    again = compiled(_as_in_a_new_process(), "walk")
+    assert again(5) == 20
+    assert not again.__wrapped__.stats.cache_hits  # type: ignore[attr-defined]
+    later = compiled(_as_in_a_new_process(), "walk")
+    assert later(5) == 20
+    assert later.__wrapped__.stats.cache_hits, "it was mended"  # type: ignore[attr-defined]
+
+
+def test_where_nothing_can_be_kept_code_is_made_all_the_same(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read-only installation without a home has no folder for it."""
+    from numba.core.caching import CacheImpl
+
+    monkeypatch.setattr(CacheImpl, "_locator_classes", [])
+    loops = _as_in_a_new_process()
+    assert not can_be_kept(loops, "walk")
+    assert not is_kept(loops, "walk")
+    assert compiled(loops, "walk")(5) == 20
+    assert is_kept(loops, "walk"), "in this process"
+
+
+def test_a_full_disk_stops_nothing(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from numba.core.caching import IndexDataCacheFile
+
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(IndexDataCacheFile, "save", full)
+    assert compiled(_as_in_a_new_process(), "walk")(5) == 20

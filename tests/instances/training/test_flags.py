@@ -10,13 +10,19 @@ from problems.command_lines import LINES, Line
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.training.build import problem_of
-from pipeplan.instances.training.flags import Read, configuration_from_flags
+from pipeplan.instances.training.flag_effects import DEEPSPEED, MEGATRON, TORCHTITAN
+from pipeplan.instances.training.flag_words import Given
+from pipeplan.instances.training.flags import READERS, Read, configuration_from_flags
 from pipeplan.instances.training.plan import Configuration
 from pipeplan.instances.training.problem import TrainingProblem
+from pipeplan.instances.training.said import tell_effects
 from pipeplan.instances.training.words import configuration_from_words
 
 LLAMA = problem_of("llama-3-70b", "64xh100-80gb", batch=256, sequence=8192)
-QUIET = "--use-distributed-optimizer --sequence-parallel "
+OURS = "--bf16 --cross-entropy-loss-fusion --attention-dropout 0 --hidden-dropout 0.0 "
+# Names of Megatron's table by which Megatron-DeepSpeed means what DeepSpeed's reader asks for.
+ASKED_BY_DEEPSPEED = ("checkpoint-activations", "model-parallel-size")
+QUIET = f"--use-distributed-optimizer --sequence-parallel {OURS}"
 
 
 def given(line: Line, folder: Path) -> str:
@@ -110,7 +116,8 @@ def test_embedding_and_head_that_count_as_layers() -> None:
 def test_megatrons_defaults_are_said_where_they_are_not_ours() -> None:
     """A spare command line has whole optimizers, and experts divided as all else is."""
     problem = problem_of("mixtral-8x7b", "64xh100-80gb", batch=256, sequence=4096)
-    found = read("--tensor-model-parallel-size 2 --expert-model-parallel-size 4 --sequence-parallel", problem)
+    flags = f"{OURS} --tensor-model-parallel-size 2 --expert-model-parallel-size 4 --sequence-parallel"
+    found = read(f"{flags} --moe-token-dispatcher-type alltoall", problem)
     assert (found.configuration.zero, found.configuration.degrees.expert_tensor) == (0, 2)
     assert [note.partition(" ")[0] for note in found.notes] == ["Without", "Without"]
 
@@ -130,8 +137,17 @@ def test_shards_of_megatrons_own_fsdp() -> None:
         ("--hidden-dropout 0.1", "The flags ask for dropout, and the problem is one without."),
         ("--recompute-modules mlp", "Nothing is computed again without --recompute-granularity."),
         ("--nproc-per-node 8 --nnodes 4", "The launcher starts 32 processes, and the problem has 64 GPUs."),
-        ("--cpu-offloading", "What --cpu-offloading change in memory is not part of the model here."),
-        ("--frobnicate 7 --bf16", "Not understood: --frobnicate."),
+        (
+            "--cpu-offloading --exp-avg-dtype fp32",
+            "Memory and time are computed as without this option, not modelled here: --cpu-offloading (what lies in "
+            "the host's memory).",
+        ),
+        ("--frobnicate 7", "Not understood: --frobnicate."),
+        (
+            "--tensor-parallel-size 7",
+            "Not understood: --tensor-parallel-size (perhaps --tensor-model-parallel-size).",
+        ),
+        ("--microbatches 7", "Not understood: --microbatches (perhaps --micro-batch-size)."),
     ],
 )
 def test_what_contradicts_or_has_no_words_is_a_sentence(flags: str, sentence: str) -> None:
@@ -139,8 +155,88 @@ def test_what_contradicts_or_has_no_words_is_a_sentence(flags: str, sentence: st
 
 
 def test_no_sequence_parallelism() -> None:
-    notes = read("--tensor-model-parallel-size 8 --use-distributed-optimizer").notes
+    notes = read(f"{OURS} --tensor-model-parallel-size 8 --use-distributed-optimizer").notes
     assert notes == ("Without --sequence-parallel here, and the problem is one with sequence parallelism.",)
+
+
+# ---- what options change that is not modelled ------------------------------------------------------------
+
+# What changes bytes, seconds or the model, and was put aside without a word.
+SILENT = (
+    *("--optimizer sgd", "--optimizer muon", "--use-precision-aware-optimizer", "--exp-avg-dtype fp8"),
+    *("--exp-avg-sq-dtype bf16", "--main-grads-dtype bf16", "--main-params-dtype fp16", "--grad-reduce-in-bf16"),
+    *("--no-gradient-accumulation-fusion", "--fp32-residual-connection", "--fp8-recipe mxfp8"),
+    *("--no-overlap-p2p-communication", "--tp-comm-overlap", "--disable-tp-comm-split-ag", "--delay-wgrad-compute"),
+    *("--data-parallel-sharding-strategy optim", "--transformer-impl local", "--no-masked-softmax-fusion"),
+    *("--add-qkv-bias", "--qk-layernorm", "--kv-channels 256", "--window-size 128,0", "--squared-relu"),
+    *("--normalization LayerNorm", "--position-embedding-type learned_absolute", "--softmax-type learnable"),
+    *("--make-vocab-size-divisible-by 128000", "--cp-comm-type a2a", "--defer-embedding-wgrad-compute"),
+    *("--microbatch-group-size-per-virtual-pipeline-stage 4", "--overlap-moe-expert-parallel-comm"),
+    *("--ddp-bucket-size 40000000000", "--ddp-num-buckets 1", "--nccl-ub", "--no-bias-swiglu-fusion"),
+    *("--no-bias-gelu-fusion", "--first-last-layers-bf16", "--use-ring-exchange-p2p", "--moe-router-dtype fp32"),
+    *("--hybrid-override-pattern M-M*", "--multi-latent-attention", "--padded-vocab-size 200000"),
+    *("--moe-router-load-balancing-type none", "--moe-router-padding-for-fp8", "--moe-apply-probs-on-input"),
+)
+
+
+@pytest.mark.parametrize("flag", SILENT)
+def test_no_flag_that_changes_something_is_silent(flag: str) -> None:
+    found = read(f"{QUIET} {flag}")
+    (note,) = found.notes
+    assert flag.split()[0] in note
+    assert not found.unknown
+
+
+@pytest.mark.parametrize("framework", ["megatron", "torchtitan", "deepspeed"])
+def test_every_effect_is_told_and_nothing_stands_twice(framework: str) -> None:
+    """A name in the table that a reader asks for would never be told."""
+    problem = LLAMA.replace(framework=framework)
+    effects = {"megatron": MEGATRON, "torchtitan": TORCHTITAN, "deepspeed": DEEPSPEED}[framework]
+    given = Given({name: ("unusual",) for name in effects if name not in ASKED_BY_DEEPSPEED})
+    said = READERS[framework](problem, given)
+    assert not given.asked
+    tell_effects(said, given)
+    text = " ".join(said.told)
+    assert [name for name in given.options if f"{given.shown(name)} unusual ("[:80] not in text] == []
+    assert not given.left()
+
+
+def test_usual_values_change_nothing() -> None:
+    usual = {name: effect.usual for name, effect in MEGATRON.items() if effect.usual}
+    assert len(usual) > 20
+    for name, values in usual.items():
+        for value in values:
+            assert read(f"{QUIET} --{name} {value}").notes == (), (name, value)
+
+
+def test_layers_with_experts_are_compared() -> None:
+    problem = problem_of("deepseek-v3", "64xh100-80gb", batch=256, sequence=4096)
+    asked = "--expert-tensor-parallel-size 1 --moe-layer-freq "
+    assert read(QUIET + asked + "'([0]*3+[1]*58)'", problem).notes == ()
+    for pattern in ("'([0]*4+[1]*57)'", "2", "'[1'", "'[1]*99999999999999'"):
+        assert "--moe-layer-freq" in read(QUIET + asked + pattern, problem).notes[0]
+
+
+def test_a_strategy_of_sharding_counts_with_its_flag_alone() -> None:
+    for name in ("use-megatron-fsdp", "use-custom-fsdp"):
+        found = read(f"{QUIET} --{name} --data-parallel-sharding-strategy optim")
+        assert found.configuration.zero == 1
+        assert found.notes == (
+            f"With --{name}, --data-parallel-sharding-strategy optim decides what is divided (zero=1).",
+        )
+    alone = read(f"{QUIET} --data-parallel-sharding-strategy optim_grads")
+    assert alone.configuration.zero == 1
+    assert "counts only with --use-megatron-fsdp" in alone.notes[0]
+
+
+def test_absent_flags_that_mean_something_else_in_megatron() -> None:
+    (precision, others) = read("--use-distributed-optimizer").notes
+    assert precision == "Without --bf16 and --fp16 Megatron trains in fp32; memory and time here are of bf16."
+    assert "--cross-entropy-loss-fusion" in others
+    assert "dropout" in others
+    problem = problem_of("mixtral-8x7b", "64xh100-80gb", batch=256, sequence=4096)
+    (dispatcher,) = read(f"{QUIET} --expert-model-parallel-size 4", problem).notes
+    assert dispatcher.startswith("In Megatron without --moe-token-dispatcher-type alltoall tokens are gathered")
 
 
 # ---- torchtitan ----------------------------------------------------------------------------------------
@@ -221,31 +317,31 @@ SPEED = LLAMA.replace(framework="deepspeed", sequence_parallel=False)
     ("text", "words"),
     [
         (
-            '{"train_batch_size": 256, "gradient_accumulation_steps": 2, "zero_optimization": {"stage": 3}}',
+            '{"train_batch_size": 256, "gradient_accumulation_steps": 2, "zero_optimization": {"stage": 3}, '
+            '"bf16": {"enabled": true}}',
             "micro-batch=2 zero=3",
         ),
         (
             '{"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 4, '
-            '"zero_optimization": {"stage": 2}}',
+            '"zero_optimization": {"stage": 2}, "bf16": {"enabled": true}}',
             "zero=2",
         ),
         (
             '{"train_micro_batch_size_per_gpu": "auto", "train_batch_size": 256, '
             '"tensor_parallel": {"autotp_size": 8}, "zero_optimization": {"stage": 0}, '
-            '"pipeline": {"activation_checkpoint_interval": 1}}',
+            '"pipeline": {"activation_checkpoint_interval": 1}, '
+            '"bf16": {"enabled": true}}',
             "tensor=8 micro-batch=32 zero=0 recompute=full",
         ),
         (
             "--deepspeed --zero-stage 1 --pipeline-model-parallel-size 4 --partition-method uniform "
-            "--micro-batch-size 2 --checkpoint-activations",
+            "--micro-batch-size 2 --checkpoint-activations --bf16",
             "pipeline=4 micro-batch=2 zero=1 recompute=full",
         ),
     ],
 )
 def test_deepspeed(text: str, words: str) -> None:
     found = read(text, SPEED)
-    if 'gradient_accumulation_steps": 4' in text:
-        assert found.notes == () or found.notes
     assert (found.configuration, found.notes) == (by_words(words, SPEED), ())
 
 
@@ -315,7 +411,8 @@ def test_flags_of_another_framework_say_so() -> None:
             "tok_embeddings, layers.0 to layers.79, norm and output.",
         ),
         ('{"zero_optimization": {"stage": 4}}', "zero_optimization.stage is 4; give a stage from 0 to 3."),
-        ("nothing.yaml", "command line holds no flag; give a framework's flags, as in "),
+        ("nothing.yaml", "nothing.yaml: file does not exist; check the path."),
+        ("", "command line holds no flag; give a framework's flags, as in "),
     ],
 )
 def test_mistakes_are_one_sentence_with_the_flag(text: str, sentence: str) -> None:

@@ -26,6 +26,7 @@ from pipeplan.planners.backends import (
     all_backends,
     client,
     describe,
+    from_rows,
     solve,
     submit,
 )
@@ -294,3 +295,14 @@ def test_an_unknown_or_missing_solver_is_refused(knapsack: MatrixModel, monkeypa
         UsageError, match=r"'gurobi' is not installed: pip install gurobipy .*; installed here: highs"
     ):
         submit("gurobi", knapsack)
+
+
+def test_a_process_that_was_loaded_ahead_takes_the_next_task() -> None:
+    client.end_workers()
+    client.load_ahead("highs")
+    client.load_ahead("highs")
+    (idle,) = client._pool._idle["highs"]
+    job = submit("highs", from_rows([1.0], [], [2.0], [3.0], [True]))
+    assert job.pid == idle.pid
+    while job.outcome is None:
+        job.poll(1.0)

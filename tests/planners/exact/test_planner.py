@@ -16,6 +16,7 @@ from pipeplan.planners.exact import planner
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.referee import Ruling, rule
 from pipeplan.planners.run import judge, warm_start
+from pipeplan.planners.run.choose import choose
 from pipeplan.planners.run.solve import solve
 
 LIMITS = SolveOptions(threads=1)
@@ -153,3 +154,22 @@ def test_a_more_binding_cluster_never_helps() -> None:
     }
     assert value[3, True] <= value[3, False] <= value[2, False]
     assert value[3, True] <= value[2, True] <= value[2, False]
+
+
+@pytest.mark.parametrize(
+    ("formulation", "solver", "loaded"),
+    [
+        ("ip-tarnawski", "auto", ["cp-sat"]),
+        ("ip-tarnawski", "highs", ["highs", "cp-sat"]),
+        ("ip-tarnawski", "highs,cp-sat", ["highs", "cp-sat"]),
+    ],
+)
+def test_solvers_load_while_the_model_is_made(
+    formulation: str, solver: str, loaded: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that are asked first, and the one that is asked whether a float solver is right."""
+    begun: list[str] = []
+    monkeypatch.setattr(planner, "load_ahead", begun.append)
+    problem = random_problem(1)
+    planner.load_solvers(problem, choose(problem, formulation, None, solver, {}).request_options())
+    assert begun == loaded

@@ -73,3 +73,11 @@ def test_processes_make_what_is_not_there(
     ahead.begin(long_rows)
     assert begun == beside
     assert made == (["climb"] if beside else []), "one processor makes all code where it is called"
+
+
+def test_no_process_is_begun_where_nothing_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it made would be lost."""
+    monkeypatch.setattr(ahead, "can_be_kept", lambda unit, entry: False)
+    monkeypatch.setattr(ahead, "is_kept", lambda unit, entry: False)
+    monkeypatch.setattr(ahead, "make_beside", lambda *asked: pytest.fail(f"{asked} was begun"))
+    ahead.begin(long_rows=False)

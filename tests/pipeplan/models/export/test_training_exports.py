@@ -160,7 +160,33 @@ def test_megatron_in_full() -> None:
         "--cross-entropy-loss-fusion",
         "--attention-dropout 0.0",
         "--hidden-dropout 0.0",
+        "--overlap-grad-reduce",
+        "--overlap-param-gather",
     ]
+
+
+@pytest.mark.parametrize("to", FRAMEWORKS)
+def test_what_is_hidden_is_written_or_told(to: str, tmp_path: Path) -> None:
+    """Flags hide as much as the plan counts; where a framework cannot hide it, a note says so."""
+    for case in CASES:
+        problem = case.problem()
+        if to in dict(case.refused):
+            continue
+        exported = export_files(case.plan, problem, to=to)
+        read = read_back(problem, exported.text, to, tmp_path)
+        d = case.plan.degrees
+        told = any("DeepSpeed hides no" in note for note in exported.notes)
+        assert read.hidden_share == 1 or (told or d.data * d.context == 1)
+        alone = problem.replace(efficiencies=replace(problem.efficiencies, data_hidden=0))
+        assert "overlap" not in export(case.plan, alone, to=to)
+
+
+def test_tensor_parallel_communication_is_hidden_if_the_plan_counts_on_it() -> None:
+    case = case_of("dense, interleaved")
+    problem = case.problem()
+    assert "--tp-comm-overlap" not in export(case.plan, problem, to="megatron")
+    hidden = problem.replace(efficiencies=replace(problem.efficiencies, tensor_hidden=0.5))
+    assert "--tp-comm-overlap" in export(case.plan, hidden, to="megatron")
 
 
 def test_layers_alike_need_no_layout() -> None:

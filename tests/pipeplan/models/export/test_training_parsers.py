@@ -35,13 +35,14 @@ WHOLE = (
 )
 SWITCHES = (
     *("sequence-parallel", "use-distributed-optimizer", "bf16", "fp16", "moe-grouped-gemm"),
-    "cross-entropy-loss-fusion",
+    *("cross-entropy-loss-fusion", "overlap-grad-reduce", "overlap-param-gather", "tp-comm-overlap"),
 )
 CHOICES = {
     "recompute-granularity": ["full", "selective"],
     "recompute-method": ["uniform", "block"],
     "fp8-format": ["e4m3", "hybrid"],
     "fp8-recipe": ["tensorwise", "delayed", "mxfp8", "blockwise", "custom"],
+    "moe-token-dispatcher-type": ["allgather", "alltoall", "flex"],
     "attention-backend": ["flash", "fused", "unfused", "local", "auto"],
 }
 
