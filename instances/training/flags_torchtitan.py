@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .flag_effects import TORCHTITAN_EFFECTS, TORCHTITAN_HARMLESS
 from .flag_words import Given
-from .frameworks import TORCHTITAN
+from .frameworks import TORCHTITAN as FRAMEWORK
 from .plan import FULL, NONE, V_SHAPES
 from .problem import TrainingProblem
 from .said import Said, compare, compare_devices
@@ -29,7 +29,7 @@ LAYERS_OF_CHUNK = "parallelism.pipeline-parallel-layers-per-stage"
 FIRST_LESS = "parallelism.pipeline-parallel-first-stage-less-layers"
 LAST_LESS = "parallelism.pipeline-parallel-last-stage-less-layers"
 # Our names of schedules, by torchtitan's in small letters.
-SCHEDULES = {theirs.lower(): ours for ours, theirs in TORCHTITAN.schedules.items()}
+SCHEDULES = {theirs.lower(): ours for ours, theirs in FRAMEWORK.schedules.items()}
 EMBEDDING, HEADS = "tok_embeddings", ("output", "lm_head")
 
 
