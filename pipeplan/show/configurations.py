@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..instances.base.result import met
+from ..instances.training.efficiencies import USUAL_ERROR
+from ..instances.training.fits import Margin, both_sides
 from ..instances.training.problem import GIB
 from ..instances.training.words import recompute_word, words_of
-from .words import amount, percent
+from .words import amount, percent, several
 
 if TYPE_CHECKING:
     from ..instances.training.plan import Configuration
@@ -88,7 +91,7 @@ def change_in_words(judged: Judged) -> str:
     assert limit is not None, "without a limit everything fits"
     first = full.rank * judged.plan.degrees.stage_ranks
     over = full.bytes - limit
-    error = percent(judged.memory_error)
+    error = percent(both_sides(judged.memory_error).more)
     missed = (
         f"rank {first} is over by {gib(over)}"
         if over > 0
@@ -113,7 +116,7 @@ def best_in_words(answer: Answer) -> Iterator[str]:
     yield f"{shortly(best.plan)}: {time_in_words(best)}; {memory_in_words(best)}."
     yield f"in full: {words_of(best.plan)}"
     gap = report.gap or 0.0
-    if gap <= 0:
+    if met(best.timing.seconds, report.bound):
         yield "Proven: no configuration of the scope that fits for sure is faster."
     else:
         yield (
@@ -173,7 +176,7 @@ def list_in_words(answer: Answer) -> str:
             f"The search was cut short: these {count} are what it knows, and the fastest one may be none of them."
         )
     if answer.best is None:
-        share = percent(asked.memory_error)
+        share = percent(both_sides(asked.memory_error).less)
         may = f"None of these {count} fits for sure; they fit if memory is wrong by up to {share}."
         return f"{may} {_beside(beside)}" if beside else may
     among = f"these {count}" if not beside else f"these {count} and {beside:,} that are not excluded"
@@ -181,10 +184,18 @@ def list_in_words(answer: Answer) -> str:
     takes = "takes" if not beside else "may take"
     theorem = (
         f"If no time is wrong by more than {percent(asked.error)} and no memory by more than "
-        f"{percent(asked.memory_error)}, the fastest one is among {among}: {has} every choice of degrees, "
+        f"{_margin(asked.memory_error)}, the fastest one is among {among}: {has} every choice of degrees, "
         f"micro-batch and ZeRO stage that may fit and {takes} at most {asked.ratio:.4g} times as long as the best."
     )
     return f"{theorem} {_beside(beside)}" if beside else theorem
+
+
+def _margin(error: float | Margin) -> str:
+    """The margin of memory in words: one share, or those to either side."""
+    margin = both_sides(error)
+    if margin.more == margin.less:
+        return percent(margin.more)
+    return f"{percent(margin.more)} upwards or {percent(margin.less)} downwards"
 
 
 def _beside(count: int) -> str:
@@ -204,8 +215,14 @@ def measured_in_words(answer: Answer) -> Iterator[str]:
     if answer.before is not None:
         allowed = "" if answer.before_error is None else f", for an error of {percent(answer.before_error)}"
         yield (
-            f"With these runs the shortlist has {len(answer.listed)} choices, for an error of "
-            f"{percent(answer.asked.error)}; without the fit it has {len(answer.before.listed)}{allowed}."
+            f"With these runs the shortlist has {several(len(answer.listed), 'choice')}, for an error of "
+            f"{percent(answer.asked.error)}; without the fit it has {len(answer.before.listed):,}{allowed}."
+        )
+    eps = answer.measured.eps
+    if eps is not None and eps < answer.asked.error == USUAL_ERROR:
+        yield (
+            f"The list allows for {percent(USUAL_ERROR)} and not {percent(eps)}: these runs do not show that other "
+            "configurations come as near; --error says otherwise."
         )
 
 

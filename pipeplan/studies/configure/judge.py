@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...instances.base.errors import UsageError, show
-from ...instances.training.fits import Fit
+from ...instances.training.fits import Fit, Margin
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.evaluate import ConfigurationEvaluation, evaluate_configuration
@@ -24,7 +24,7 @@ class Judged:
     """The configuration as the user wrote it."""
     problem: TrainingProblem
     evaluation: ConfigurationEvaluation
-    memory_error: float
+    memory_error: float | Margin
     change: Change | None = None
     """The least change that makes it fit; None: it fits, or nothing that was tried helps."""
     notes: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Judged:
         }
 
 
-def judge(problem: TrainingProblem, text: str, memory_error: float) -> Judged:
+def judge(problem: TrainingProblem, text: str, memory_error: float | Margin) -> Judged:
     """Judge the configuration in `text`; one that breaks a rule is refused with the rule's own sentence."""
     plan, framework, notes = read_configuration(problem, text)
     problem = problem.replace(framework=framework)
@@ -82,7 +82,7 @@ def refuse_faults(problem: TrainingProblem, plan: Configuration, text: str) -> N
         raise UsageError(f"--judge {show(text)} cannot be run: {fault}")
 
 
-def configuration_facts(evaluation: ConfigurationEvaluation, memory_error: float) -> Mapping[str, Any]:
+def configuration_facts(evaluation: ConfigurationEvaluation, memory_error: float | Margin) -> Mapping[str, Any]:
     """A configuration in the form of `pipeplan.configurations/1`."""
     facts = evaluation.to_json()
     plan = {name: value for name, value in evaluation.plan.to_json().items() if name != "kind"}
