@@ -14,7 +14,7 @@ from ..base.errors import UsageError
 from ..registry import TRAINING
 from .files import training_from_json
 from .plan import Configuration
-from .problem import Level, TrainingProblem
+from .problem import Level, TrainingProblem, check_hardware
 from .referee.memory import memory_of_ranks
 
 
@@ -23,7 +23,11 @@ def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> TrainingProble
 
 
 def adjusted(problem: TrainingProblem, cluster: Cluster) -> TrainingProblem:
-    """The problem with other GPUs of the same sort, another batch, or another memory."""
+    """The problem with other GPUs of the same sort, another batch, or another memory, that hardware can have."""
+    return check_hardware(_on_cluster(problem, cluster))
+
+
+def _on_cluster(problem: TrainingProblem, cluster: Cluster) -> TrainingProblem:
     refuse_others(TRAINING, cluster)
     if cluster.batch is not None:
         problem = problem.replace(batch=cluster.batch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ import typer
 from ..instances.base.errors import UsageError
 from ..show.console import out, print_json, say_note, styled
 from . import quantities
-from .arguments import CLUSTER, CLUSTER_OPTIONS, RARE, Json
+from .arguments import CLUSTER, CLUSTER_OPTIONS, RARE, Cluster, Json, refuse_few
 from .exits import INTERRUPTED, NO_PLAN, OK
 from .interrupt import graceful
 from .limits import limits_for, with_limits
@@ -113,6 +114,9 @@ def command(
         if quick:
             raise UsageError("--quick runs a part of a suite; name the suite with --suite, or drop --quick.")
         chosen = _own_suite(instances, method, seeds, _settings(devices, memory, common), limits)
+        for instance, setting in product(chosen.instances, chosen.settings):
+            given = {name: setting.cluster.get(name) for name in ("memory_bytes", "bandwidth", "levels")}
+            refuse_few(str(instance.source), Cluster(**given))
     if cite:
         _cite(chosen, workloads)
         return

@@ -15,7 +15,7 @@ from ..instances.base.clock import now
 from ..instances.base.errors import InputError, UsageError, one_of, show
 from ..show.console import print_json, say_note
 from . import quantities
-from .arguments import FEW, Json, output_file, writable
+from .arguments import Json, output_file, writable
 from .arguments import progress as progress_option
 from .exits import INTERRUPTED, NO_PLAN, OK, REJECTED
 from .interrupt import graceful
@@ -209,11 +209,12 @@ def command(
     asked = _asked(scope)
     if runs.get("efficiencies") is not None:
         problem, asked = _with_saved(problem, asked, scope, runs["efficiencies"])
-    problem_before, asked_before = problem, asked
+    problem_before = problem
+    asked_before: Asked | None = asked
     fit = _fitted(problem, runs["measured"]) if runs.get("measured") else None
     if fit is not None:
+        asked_before = _without_fit(asked, scope, fit)
         problem, asked = _with_fit(problem, asked, scope, fit)
-        asked_before = _without_fit(asked_before, scope, fit)
     if fit is not None and runs.get("fit_output") is not None:
         from ..planners.training.measured import save_fit
 
@@ -229,8 +230,8 @@ def command(
     wanted = not judged or why_not or output is not None or cross_check
     begun = now()
     report = _search(problem, asked, limits, progress) if wanted else None
-    compared = fit is not None and wanted and asked_before is not None
-    unmeasured = _search(problem_before, asked_before, limits, progress) if compared else None
+    compared = None if fit is None or not wanted else asked_before
+    unmeasured = None if compared is None else _search(problem_before, compared, limits, progress)
     error_before = None if fit is None or asked_before is None else asked_before.error
     answer = Answer(problem, asked, judged, report, fit, unmeasured, error_before)
     seconds = now() - begun
@@ -311,8 +312,6 @@ def _problem(model: str | None, given: Mapping[str, Any]) -> TrainingProblem:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise UsageError(f"--efficiency {name} is {show(value)}; give a number.")
     memory = facts.pop("memory_bytes", None)
-    if memory is not None and memory < FEW:
-        raise UsageError(f"--memory {memory:g} means {memory:g} bytes; write {memory:g}GB or {memory:g}GiB.")
     try:
         problem = problem_of(
             model,

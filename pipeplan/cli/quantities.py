@@ -10,6 +10,7 @@ from typing import TypeVar
 import typer
 
 from ..instances.base import quantities
+from ..instances.base.plausible import MEMORY
 
 T = TypeVar("T")
 
@@ -28,7 +29,12 @@ def _option(read: Callable[[str], T]) -> Callable[[str], T]:
 
 
 def _whole_size(text: str) -> int:
-    return math.ceil(quantities.size(text))
+    amount = quantities.size(text)
+    if 0 < amount < MEMORY.least:
+        raise ValueError(
+            f"{text!r} means {amount:g} bytes, in which no process runs; write {amount:g}GB if that is meant."
+        )
+    return math.ceil(amount)
 
 
 duration = _option(quantities.duration)
