@@ -231,7 +231,7 @@ def lower(
 
 def on_cluster(profile: Profile, cluster: Cluster) -> Lowered:
     """The problem of the kind that is asked for, or that fits what is given."""
-    if cluster.gpus is not None or is_real(sum(node.parameter_bytes for node in profile.nodes)):
+    if is_real(sum(node.parameter_bytes for node in profile.nodes)):
         check_cluster(cluster)
     options = cluster.profile or ProfileOptions()
     profile, setting = at_setting(profile, options)

@@ -15,7 +15,6 @@ import typer
 from ..instances.base.cluster import devices_given
 from ..instances.base.errors import InputError, PipeplanError, UsageError, one_of
 from ..instances.base.json_file import STDIN
-from ..instances.base.plausible import check_cluster, is_real
 from ..instances.base.result import Asked
 from ..instances.lookup import Cluster as Cluster
 from ..instances.lookup import holds_profile, load_with_notes
@@ -252,12 +251,16 @@ def refuse_few(text: str, on: Cluster) -> None:
     except PipeplanError:  # the error is shown where the instance is loaded as it was asked for
         return
     if counts_bytes(problem):
+        from ..instances.base.plausible import check_cluster
+
         check_cluster(on)
 
 
 def counts_bytes(problem: Problem) -> bool:
     """Has the problem so much memory that it counts in bytes? Schedules and small examples count in units of their
     own."""
+    from ..instances.base.plausible import is_real
+
     memory = getattr(problem, kind_of(problem).cluster.get("memory_bytes", ""), None)
     return isinstance(memory, int | float) and is_real(memory)
 

@@ -10,7 +10,6 @@ from typing import TypeVar
 import typer
 
 from ..instances.base import quantities
-from ..instances.base.plausible import MEMORY
 
 T = TypeVar("T")
 
@@ -29,6 +28,8 @@ def _option(read: Callable[[str], T]) -> Callable[[str], T]:
 
 
 def _whole_size(text: str) -> int:
+    from ..instances.base.plausible import MEMORY
+
     amount = quantities.size(text)
     if 0 < amount < MEMORY.least:
         raise ValueError(

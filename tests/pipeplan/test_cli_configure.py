@@ -444,7 +444,7 @@ REFUSED_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "more than all": ({"--memory-error": "120%"}, "--memory-error is 1.2"),
     "no layers": ({"--layers": 0}, "--layers is 0"),
     "dense layers of a dense model": ({"--dense-layers": 3}, "drop --dense-layers"),
-    "bytes for gigabytes": ({"--memory": 80}, "write 80GB or 80GiB"),
+    "bytes for gigabytes": ({"--memory": 80}, "write 80GB if you mean that"),
 }
 
 
