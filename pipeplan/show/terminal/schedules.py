@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...studies.schedule_comparison import Row, ScheduleComparison
-from ..console import columns, new_table, out, styled
+from ..console import columns, draw_table, new_table, out, styled
 from ..words import amount, memory_unit, percent
 
 # What readers call the schedules.
@@ -41,7 +41,7 @@ def draw_comparison(found: ScheduleComparison) -> None:
         cells = (amount(row.time, found.time_unit), percent(row.idle), unit.text(row.peak), _fits(row))
         style = "bold" if row is best else ""
         table.add_row(*(styled(text, style) for text in (f"  {TITLES[row.name]}", *cells)))
-    console.print(table)
+    draw_table(table)
     for row in found.rows:
         if row.why_none:
             console.print(styled(f"no {TITLES[row.name]} ({row.cut}): {row.why_none}"))
