@@ -18,6 +18,7 @@ import pyomo.environ as pyo
 
 from ...instances.base.checks import NodeId
 from ...instances.base.errors import InputError
+from ...instances.base.quantities import several
 from ...instances.staging.problem import Configuration
 from .candidates import ROUNDING
 from .flush import add_flush, counts_of
@@ -125,7 +126,7 @@ class CompactModel:
         if len(choices) > MAX_CHOICES:
             raise InputError(
                 "variant",
-                f"compact would need {len(choices)} choices, more than {MAX_CHOICES}",
+                f"compact would need {several(len(choices), 'choice')}, more than {MAX_CHOICES}",
                 "give --variant columns, which is far smaller unless the graph is wide, or coarsen the graph",
             )
         return choices

@@ -14,6 +14,7 @@ from typing import Any
 from ..base.checks import check_flag, check_text, check_whole
 from ..base.errors import InputError, did_you_mean, show
 from ..base.fields import as_list, as_object, join
+from ..base.quantities import several
 from .model import MOST, MOST_LAYERS, Attention, Experts, Mlp, Model
 
 MAX_ENTRIES = 10_000
@@ -86,7 +87,7 @@ class Config:
         value = self.value(key)
         entries = [] if value is None else as_list(join(self.where, key), value)
         if len(entries) > MAX_ENTRIES:
-            raise self.wrong(key, f"has {len(entries)} entries", f"give at most {MAX_ENTRIES}")
+            raise self.wrong(key, f"has {several(len(entries), 'entry')}", f"give at most {MAX_ENTRIES}")
         return entries
 
     def tied(self, usual: bool) -> bool:
@@ -124,7 +125,9 @@ def _check_layers(config: Config, layers: int) -> None:
         if kind not in _KINDS:
             raise config.wrong(f"layer_types[{i}]", f"is {show(kind)}", "give " + " or ".join(_KINDS))
     if kinds and len(kinds) != layers:
-        raise config.wrong("layer_types", f"has {len(kinds)} entries for {layers} layers", "give one for each")
+        raise config.wrong(
+            "layer_types", f"has {several(len(kinds), 'entry')} for {several(layers, 'layer')}", "give one for each"
+        )
 
 
 def _check_unread(config: Config, architecture: str) -> None:
@@ -211,7 +214,7 @@ def _top_of(config: Config, experts: int, key: str = "num_experts_per_tok", usua
     """Number of experts to which a token is sent."""
     count = config.whole(key, usual)
     if count > experts:
-        raise config.wrong(key, f"is {count} of {experts} experts", "give at most their count")
+        raise config.wrong(key, f"is {count} of {several(experts, 'expert')}", "give at most their count")
     return count
 
 
@@ -413,7 +416,9 @@ def _deepseek_experts(config: Config, layers: int, version: int) -> Experts | No
     size = config.whole("moe_intermediate_size")
     dense = config.whole("first_k_dense_replace", 0, 0)
     if dense > layers:
-        raise config.wrong("first_k_dense_replace", f"is {dense} of {layers} layers", "give fewer of them")
+        raise config.wrong(
+            "first_k_dense_replace", f"is {dense} of {several(layers, 'layer')}", "give fewer of them"
+        )
     return Experts(
         count,
         _top_of(config, count),

@@ -11,6 +11,7 @@ from typing import Any
 from ..base.amounts import exact_sum
 from ..base.cluster import Cluster, refuse_others
 from ..base.errors import UsageError
+from ..base.quantities import several
 from ..registry import TRAINING
 from .files import training_from_json
 from .plan import Configuration
@@ -49,7 +50,7 @@ def with_devices(problem: TrainingProblem, devices: int) -> TrainingProblem:
     if inner and devices < problem.levels[0].count:
         return problem.replace(devices=devices, levels=(replace(inner[0], count=devices),))
     raise UsageError(
-        f"--devices is {devices}, no multiple of the {group} GPUs of a group; give a multiple, or --levels."
+        f"--devices is {devices}, no multiple of the {several(group, 'GPU')} of a group; give a multiple, or --levels."
     )
 
 

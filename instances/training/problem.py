@@ -26,6 +26,7 @@ from ..base.errors import InputError, show
 from ..base.fields import plain
 from ..base.kind import Displayed
 from ..base.plausible import FLOPS, LATENCY, MEMORY, MEMORY_RATE, check_figure, check_links
+from ..base.quantities import several
 from .efficiencies import Efficiencies
 from .frameworks import FRAMEWORKS, Framework
 from .model import Model
@@ -188,6 +189,6 @@ def _check_levels(problem: TrainingProblem) -> None:
     if product != problem.devices:
         raise InputError(
             "levels",
-            f"multiply to {product} GPUs, not to {problem.devices}",
+            f"multiply to {several(product, 'GPU')}, not to {problem.devices}",
             "give counts whose product is the number of GPUs",
         )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.base.errors import UsageError
+from ..instances.base.quantities import several
 from ..show.console import out, print_json, say_note, styled
 from . import quantities
 from .arguments import CLUSTER, CLUSTER_OPTIONS, RARE, Cluster, Json, refuse_few
@@ -213,7 +214,7 @@ def _settings(devices: list[int] | None, memory: list[str] | None, common: dict[
             words = []
             if count is not None:
                 cluster["devices"] = count
-                words.append(f"{count} devices")
+                words.append(several(count, "device"))
             if text is not None:
                 cluster["memory_bytes"] = quantities.size_or_none(text)
                 words.append("no memory limit" if text == "none" else text)

@@ -132,10 +132,10 @@ def _nothing(answer: Answer) -> Iterator[str]:
     if not report.finished:
         yield "No configuration that fits was found before the search ended."
     elif not report.nothing_fits:
-        left = f"{report.fit:,} of {report.considered:,} choices"
+        left = f"{report.fit:,} of {several(report.considered, 'choice', ',')}"
         yield f"No configuration that fits was found, and {left} may have one: no bound excludes them."
     else:
-        yield f"No configuration of the scope fits for sure, out of {report.considered:,} choices."
+        yield f"No configuration of the scope fits for sure, out of {several(report.considered, 'choice', ',')}."
     if nearest is None or nearest.limit_bytes is None:
         return
     over = nearest.fullest.bytes - nearest.limit_bytes
@@ -238,7 +238,7 @@ def counted_in_words(answer: Answer) -> str:
         parts.append(f"discarded as too slow: {by}")
     if not report.finished:
         parts.append(f"{report.undecided:,} not decided")
-    return f"{report.considered:,} choices in the scope: {'; '.join(parts)}."
+    return f"{several(report.considered, 'choice', ',')} in the scope: {'; '.join(parts)}."
 
 
 def lost_in_words(answer: Answer, judged: Judged) -> str:

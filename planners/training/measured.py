@@ -15,6 +15,7 @@ from typing import Any
 from ...instances.base.errors import InputError, UsageError
 from ...instances.base.fields import as_number, as_object, check_schema, plain_fields, read_record, require
 from ...instances.base.json_file import read_json, read_text, write_json
+from ...instances.base.quantities import several
 from ...instances.training.efficiencies import ABOUT, USUAL_ERROR, Efficiencies
 from ...instances.training.fits import Margin
 from ...instances.training.problem import TrainingProblem
@@ -165,7 +166,7 @@ def _left_out(run: LeftOut) -> dict[str, Any]:
 
 def _runs(fitted: Fitted) -> str:
     count = 0 if fitted.fit is None else len(fitted.fit.runs)
-    return f"{count} run{'s' * (count != 1)}"
+    return several(count, "run")
 
 
 # ---- reading -------------------------------------------------------------------------------------------
@@ -276,7 +277,7 @@ def _on_the_runs(runs: Sequence[Run], configurations: Sequence[list[Run]]) -> It
         seconds = sorted(run.seconds for run in own)
         if seconds[-1] > seconds[0] * (1 + USUAL_ERROR):
             yield (
-                f"{len(own)} runs of one configuration took {seconds[0]:.4g} to {seconds[-1]:.4g} s "
+                f"{several(len(own), 'run')} of one configuration took {seconds[0]:.4g} to {seconds[-1]:.4g} s "
                 f"({', '.join(run.name for run in own)}): no model explains both."
             )
 

@@ -18,7 +18,7 @@ from ..configurations import (
     told,
 )
 from ..console import MAX_DEVICES_DRAWN, columns, draw_table, new_table, out, room, styled
-from ..words import percent, plain
+from ..words import is_noise, percent, plain
 
 if TYPE_CHECKING:
     from ...instances.training.referee.evaluate import ConfigurationEvaluation
@@ -82,7 +82,7 @@ def _draw_list(answer: Answer) -> None:
         layout = layout_word(own.plan)
         row = [
             f"{own.timing.seconds:.4g}",
-            percent(own.timing.seconds / least - 1) if own.timing.seconds > least else "",
+            "" if is_noise(more := own.timing.seconds / least - 1) else percent(more),
             f"{own.fullest.bytes / GIB:.1f}",
             own.fit(answer.asked.memory_error),
             *(str(getattr(own.plan.degrees, name)) for name in degrees.values()),
@@ -142,7 +142,8 @@ def _draw_time(own: ConfigurationEvaluation) -> None:
     table = new_table()
     columns(table, ",".join(("stage", *(SHORT.get(name, name) for name in parts))), left="stage")
     for number, rank in enumerate(ranks[:MAX_DEVICES_DRAWN]):
-        table.add_row(str(number), *(plain(getattr(rank, name), 3) for name in parts))
+        spent = [getattr(rank, name) for name in parts]
+        table.add_row(str(number), *("0" if is_noise(s / own.timing.seconds) else plain(s, 3) for s in spent))
     draw_table(table)
     _say_left(len(ranks))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...studies.schedule_comparison import Row, ScheduleComparison
 from ..console import columns, draw_table, new_table, out, styled
-from ..words import amount, memory_unit, percent
+from ..words import amount, is_noise, memory_unit, percent, several
 
 # What readers call the schedules.
 TITLES = {
@@ -58,7 +58,7 @@ def _fits(row: Row) -> str:
 
 def _answer(found: ScheduleComparison) -> str:
     best = found.best
-    many = f"{found.micro_batches} micro-batches"
+    many = several(found.micro_batches, "micro-batch")
     if best is None or best.time is None or best.idle is None:
         return f"no schedule of {many} fits the memory"
     others = [row for row in found.rows if row.fits and row.name == "1f1b" and row.time]
@@ -70,4 +70,4 @@ def _answer(found: ScheduleComparison) -> str:
 
 
 def _gain(time: float, other: float) -> str:
-    return "" if time >= other else f"; {percent(1 - time / other)} less than 1F1B"
+    return "" if time >= other or is_noise(1 - time / other) else f"; {percent(1 - time / other)} less than 1F1B"
