@@ -45,7 +45,7 @@ LATENCY = Figure("seconds", 0.0, 1.0, (1e-7, 1e-4), (" us", 1e-6), readable=Fals
 
 def check_figure(field: str, value: float | None, figure: Figure) -> None:
     """Refuse a figure that no hardware has, with the one that may be meant; no limit (None, infinity) and 0 may be."""
-    if value in (None, 0, math.inf) or value is None or figure.least <= value <= figure.most:
+    if value is None or value in (0, math.inf) or figure.least <= value <= figure.most:
         return
     meant = figure.meant(value)
     if meant is None:

@@ -218,6 +218,9 @@ def measured_in_words(answer: Answer) -> Iterator[str]:
             f"With these runs the shortlist has {several(len(answer.listed), 'choice')}, for an error of "
             f"{percent(answer.asked.error)}; without the fit it has {len(answer.before.listed):,}{allowed}."
         )
+    elif answer.report is not None:
+        off = percent(answer.measured.eps_before or 0)
+        yield f"Without the fit times are off by {off}: no list can allow for that."
     eps = answer.measured.eps
     if eps is not None and eps < answer.asked.error == USUAL_ERROR:
         yield (
