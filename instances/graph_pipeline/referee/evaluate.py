@@ -216,7 +216,8 @@ def _micro_batches(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Itera
         if b >= 1 and d >= 1 and b % d:
             yield Violation(
                 "micro-batch",
-                f"Stage {number} cannot split micro-batches of {b} samples evenly over {d} devices.",
+                f"Stage {number} cannot split micro-batches of {several(b, 'sample')} evenly "
+                f"over {several(d, 'device')}.",
             )
 
 

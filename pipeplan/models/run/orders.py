@@ -141,7 +141,7 @@ def _check(planned: Iterable[ModelStage], profile: Profile, micro_batches: int) 
             _check_samples(stage, name, profile)
         elif stage.replicas > micro_batches:
             raise UsageError(
-                f"{name} has {stage.replicas} replicas and there are {micro_batches} micro-batches; "
+                f"{name} has {stage.replicas} replicas for {several(micro_batches, 'micro-batch')}; "
                 f"give --micro-batches {stage.replicas} or more."
             )
 
