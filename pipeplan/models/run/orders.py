@@ -17,6 +17,7 @@ from functools import cached_property
 from ...instances.base.checks import check_positive, check_whole
 from ...instances.base.cluster import SECONDS
 from ...instances.base.errors import UsageError, show
+from ...instances.base.quantities import several
 from ...instances.networks.profile.profile import Profile, ProfileTensor
 from ...instances.registry import Plan
 from ...instances.simulate import MAX_MICRO_BATCHES
@@ -155,7 +156,8 @@ def _check_samples(stage: ModelStage, name: str, profile: Profile) -> None:
         )
     if stage.samples != profile.micro_batch:
         raise UsageError(
-            f"{name} runs {stage.samples} samples at once and the model was captured with {profile.micro_batch}; "
+            f"{name} runs {several(stage.samples, 'sample')} at once and the model was captured with "
+            f"{profile.micro_batch}; "
             "plan with micro-batches of that size, or capture the model with the other."
         )
 
