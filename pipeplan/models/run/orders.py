@@ -149,6 +149,7 @@ def _check(planned: Iterable[ModelStage], profile: Profile, micro_batches: int) 
 
 def _check_samples(stage: ModelStage, name: str, profile: Profile) -> None:
     """Refuse a stage graph whose devices divide a micro-batch."""
+    assert stage.samples is not None, "asked of stages that count samples"
     if stage.replicas > 1:
         raise UsageError(
             f"{name} divides each micro-batch over {stage.replicas} devices, and the model was captured with whole "
@@ -157,8 +158,7 @@ def _check_samples(stage: ModelStage, name: str, profile: Profile) -> None:
     if stage.samples != profile.micro_batch:
         raise UsageError(
             f"{name} runs {several(stage.samples, 'sample')} at once and the model was captured with "
-            f"{profile.micro_batch}; "
-            "plan with micro-batches of that size, or capture the model with the other."
+            f"{profile.micro_batch}; plan with micro-batches of that size, or capture the model with the other."
         )
 
 
