@@ -12,6 +12,7 @@ from .base.cluster import Cluster, devices_given, refuse_others
 from .base.errors import InputError, UsageError, show
 from .base.json_file import MAX_FILE_BYTES, check_path, parse_json, read_text
 from .base.kind import Kind, Lowered
+from .base.plausible import check_cluster, is_real
 from .foreign import refuse_foreign_file
 from .networks.profile.files import profile_from_json
 from .networks.profile.marks import looks_like_graph_txt, looks_like_table
@@ -230,6 +231,8 @@ def lower(
 
 def on_cluster(profile: Profile, cluster: Cluster) -> Lowered:
     """The problem of the kind that is asked for, or that fits what is given."""
+    if is_real(sum(node.parameter_bytes for node in profile.nodes)):
+        check_cluster(cluster)
     options = cluster.profile or ProfileOptions()
     profile, setting = at_setting(profile, options)
     if cluster.training is False and profile.training:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ...instances.base.quantities import several
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ..family import Family, Outside
@@ -45,7 +46,7 @@ def loads_decide(problem: ChainProblem) -> bool:
 
 
 def _counted(batches: int) -> str:
-    return "one batch" if batches == 1 else f"{batches} batches"
+    return "one batch" if batches == 1 else several(batches, "batch")
 
 
 def _asking(problem: ChainProblem, batches: int) -> str | None:

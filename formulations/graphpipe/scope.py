@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...instances.base.quantities import several
 from ...instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ..family import Family, Outside
@@ -65,7 +66,7 @@ def freer(options: Mapping[str, Any], mixable: bool) -> list[str]:
 
 
 def _samples(number: int) -> str:
-    return "1 sample" if number == 1 else f"{number} samples"
+    return several(number, "sample")
 
 
 def _groups_count(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> bool:
@@ -101,7 +102,7 @@ def _stages(problem: GraphPipelineProblem, options: Mapping[str, Any], plan: Sta
     sets = None if options["family"] == "convex" else set(stage_sets(problem, options["family"]))
     for stage in plan.stages:
         if stage.devices not in degrees(problem, stage.micro_batch, options["degrees"]):
-            return Outside(f"a stage on {stage.devices} devices", "--degrees divisors")
+            return Outside(f"a stage on {several(stage.devices, 'device')}", "--degrees divisors")
         if _one_by_one(options) and stage.k > 1:
             return Outside(f"k = {stage.k}", f"--k {stage.k}" if stage.k.bit_count() == 1 else None)
         k = _needed_k(stage, max(groups))

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from ...instances.base.checks import NodeId
 from ...instances.base.errors import InputError
+from ...instances.base.quantities import several
 from ...instances.staging.problem import Configuration
 from ..quick_pyomo import pyo
 from .candidates import ROUNDING
@@ -124,7 +125,7 @@ class CompactModel:
         if len(choices) > MAX_CHOICES:
             raise InputError(
                 "variant",
-                f"compact would need {len(choices)} choices, more than {MAX_CHOICES}",
+                f"compact would need {several(len(choices), 'choice')}, more than {MAX_CHOICES}",
                 "give --variant columns, which is far smaller unless the graph is wide, or coarsen the graph",
             )
         return choices

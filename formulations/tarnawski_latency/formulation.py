@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from ...instances.base.errors import InputError
+from ...instances.base.quantities import several
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ..contract import (
@@ -87,7 +88,7 @@ FORMULATION = TarnawskiLatency()
 def family(problem: PlacementProblem, options: Options) -> Family:
     """The family of all plans that the referee accepts with so many pieces."""
     pieces = options["subgraphs_per_device"]
-    counted = "one piece" if pieces == 1 else f"at most {pieces} pieces"
+    counted = "one piece" if pieces == 1 else f"at most {several(pieces, 'piece')}"
     wider = f"--subgraphs-per-device {2 * pieces}" if pieces < len(problem.nodes) else None
     return Family(f"placements of {counted} per accelerator", wider)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...instances.base.errors import InputError, UsageError
+from ...instances.base.quantities import several
 from ...instances.placement.plan import Device, PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ...instances.registry import stage_order_of
@@ -84,7 +85,7 @@ def family(problem: PlacementProblem, options: Options) -> Family:
     scope = f"{PLACEMENTS[FORMULATION.contiguity(options)]}, of latency at most {limit!r}"
     if not options["non_contiguous"]:
         return Family(scope, "--non-contiguous")
-    counted = "one piece" if pieces == 1 else f"at most {pieces} pieces"
+    counted = "one piece" if pieces == 1 else f"at most {several(pieces, 'piece')}"
     wider = f"--subgraphs-per-device {2 * pieces}" if pieces < len(problem.nodes) else None
     return Family(f"{scope}, with {counted} per accelerator", wider)
 

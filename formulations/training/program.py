@@ -29,6 +29,7 @@ from functools import cached_property
 from typing import Any
 
 from ...instances.base.errors import TooLargeError
+from ...instances.base.quantities import several
 from ...instances.timeline.named_orders import BY_NAME
 from ...instances.training.plan import Configuration, Recompute
 from ..contract import Values
@@ -168,7 +169,7 @@ class Program:
         for q, block in enumerate(self.blocks):
             degrees = " ".join(f"{name}={number}" for name, number in asdict(block.setting.degrees).items())
             how = f"{block.setting.schedule}, computed again: {block.word.word}"
-            yield f"block {q}: {degrees}, {how}, {block.micro_batches} micro-batches"
+            yield f"block {q}: {degrees}, {how}, {several(block.micro_batches, 'micro-batch')}"
             for r, own in enumerate(block.ranks):
                 for a, column in enumerate(own):
                     units = ", ".join(f"{first} to {behind - 1}" for first, behind in column.intervals)

@@ -13,6 +13,7 @@ from functools import partial
 
 from ...instances.base.amounts import as_written
 from ...instances.base.errors import TooLargeError
+from ...instances.base.quantities import several
 from ...instances.registry import evaluation_of
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
@@ -81,7 +82,9 @@ def native_model(
     pairs = sum(len(row.terms) for row in rows)
     if pairs > MOST_PAIRS:
         raise TooLargeError(
-            "micro_batches", f"give {pairs} orders, too many for {NAME}", "choose --planner exact-schedule"
+            "micro_batches",
+            f"give {several(pairs, 'order')}, too many for {NAME}",
+            "choose --planner exact-schedule",
         )
     data = plain_data(finite, windows, rows, objective, least, grid.limit, grid.factor, grid.loss)
     if start is not None:

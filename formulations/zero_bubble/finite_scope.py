@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...instances.base.quantities import several
 from ...instances.schedule.problem import ScheduleProblem
 from ...instances.schedule.rules import PERIOD
 from ..family import Family
@@ -15,4 +16,4 @@ def family(problem: ScheduleProblem, options: Mapping[str, Any]) -> Family:
     """All schedules of the given micro-batches; those of the steady state where none are given or periods count."""
     if problem.micro_batches is None or options.get("objective") == PERIOD:
         return of_periods(problem, options)
-    return Family(f"all schedules of {problem.micro_batches} micro-batches")
+    return Family(f"all schedules of {several(problem.micro_batches, 'micro-batch')}")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Sequence, Sized
 
 from .errors import InputError, show
+from .quantities import several
 
 # Ids are whole numbers and texts; 1 and "1" are two ids.
 NodeId = int | str
@@ -85,7 +86,7 @@ def check_known(what: str, value: object, known: Collection[str]) -> None:
 def check_size(field: str, entries: Sized, most: int) -> None:
     """Refuse too many entries."""
     if len(entries) > most:
-        raise InputError(field, f"has {len(entries)} entries", f"give at most {most}")
+        raise InputError(field, f"has {several(len(entries), 'entry')}", f"give at most {most}")
 
 
 def check_labels(name: object, time_unit: object) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from .checks import check_amount
 from .errors import InputError, show
 from .fields import as_tuple, read_record
+from .quantities import several
 
 MAX_CURVE_POINTS = 10_000
 
@@ -47,11 +48,13 @@ def check_curve(where: str, curve: TimeCurve) -> None:
     if len(samples) != len(seconds):
         raise InputError(
             f"{where}.seconds",
-            f"has {len(seconds)} entries for {len(samples)} numbers of samples",
+            f"has {several(len(seconds), 'entry')} for {len(samples)} numbers of samples",
             "give one for each",
         )
     if len(samples) > MAX_CURVE_POINTS:
-        raise InputError(f"{where}.samples", f"has {len(samples)} entries", f"give at most {MAX_CURVE_POINTS}")
+        raise InputError(
+            f"{where}.samples", f"has {several(len(samples), 'entry')}", f"give at most {MAX_CURVE_POINTS}"
+        )
     for i, value in enumerate(samples):
         check_amount(f"{where}.samples[{i}]", value)
         if not value:

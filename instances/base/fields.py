@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from .checks import NodeId, check_id
 from .errors import InputError, nearest, show
+from .quantities import several
 
 Read = TypeVar("Read")
 Record = TypeVar("Record")
@@ -124,7 +125,7 @@ def as_entries(where: str, value: object, count: int, remedy: str) -> list[Any]:
     """The value if it is a JSON list of so many entries."""
     entries = as_list(where, value)
     if len(entries) != count:
-        raise InputError(where, f"has {len(entries)} entries", remedy)
+        raise InputError(where, f"has {several(len(entries), 'entry')}", remedy)
     return entries
 
 

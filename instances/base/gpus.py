@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from .checks import MAX_DEVICES
 from .errors import InputError, UsageError, show, unknown_name
+from .quantities import several
 
 MIB = 2**20
 _G, _T = 1e9, 1e12
@@ -74,7 +75,7 @@ class KnownGpu:
         if count is None:
             raise InputError(
                 "devices",
-                f"are {devices} {self.name}, which do not fill nodes of {self.node} GPUs",
+                f"are {devices} {self.name}, which do not fill nodes of {several(self.node, 'GPU')}",
                 f"give a multiple of {self.node}, or say with --levels which GPUs are linked how",
             )
         return count

@@ -149,6 +149,25 @@ def with_unit(value: float | None, unit: str | None, digits: int | None = None) 
     return f"{number} {unit or ''}".rstrip()
 
 
+def several(count: float, noun: str, style: str = "") -> str:
+    """1 layer, 2 layers; 1 micro-batch, 2 micro-batches; 1 entry, 2 entries. The style "," sets thousands apart."""
+    return f"{count:{style}} {noun if count == 1 else plural(noun)}"
+
+
+def plural(noun: str) -> str:
+    if noun.endswith(("ch", "sh", "s", "x")):
+        return f"{noun}es"
+    return f"{noun[:-1]}ies" if noun[-1] == "y" and noun[-2] not in "aeiou" else f"{noun}s"
+
+
+def singular(nouns: str) -> str:
+    """The noun whose `plural` this is."""
+    for end, one in (("ies", "y"), ("ches", "ch"), ("shes", "sh"), ("sses", "ss"), ("xes", "x"), ("s", "")):
+        if nouns.endswith(end):
+            return nouns.removesuffix(end) + one
+    return nouns
+
+
 def _short(number: float) -> str:
     return str(int(number)) if number == int(number) and number < 1e15 else repr(number)
 

@@ -9,6 +9,7 @@ from typing import Any
 from ..base.cluster import SECONDS, Cluster, changes, per_unit
 from ..base.errors import UsageError, Violation, refuse_broken, show
 from ..base.fields import facts_of
+from ..base.quantities import several
 from ..registry import CHAIN
 from ..timeline.model import Pipeline, check_tasks, given
 from .files import FIELDS, chain_from_json
@@ -51,7 +52,7 @@ def facts(problem: ChainProblem) -> dict[str, Any]:
 
 
 def size(problem: ChainProblem) -> str:
-    return f"{problem.layers} layers"
+    return several(problem.layers, "layer")
 
 
 def pipeline(problem: ChainProblem, plan: PatternPlan, micro_batches: int | None, schedule: str) -> Pipeline:

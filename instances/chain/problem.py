@@ -25,6 +25,7 @@ from ..base.checks import (
 )
 from ..base.errors import InputError, show
 from ..base.kind import Displayed
+from ..base.quantities import several
 
 MemoryMode = Literal["reserved", "inputs", "weights", "strict"]
 Duplex = Literal["half", "full"]
@@ -196,12 +197,14 @@ def _check_lengths(problem: ChainProblem) -> None:
     for field in ("backward", "weights"):
         count = len(getattr(problem, field))
         if count != layers:
-            raise InputError(field, f"has {count} entries for {layers} layers", f"give {layers}")
+            raise InputError(
+                field, f"has {several(count, 'entry')} for {several(layers, 'layer')}", f"give {layers}"
+            )
     count = len(problem.activations)
     if count != 2 * layers + 1:
         raise InputError(
             "activations",
-            f"has {count} entries for {layers} layers",
+            f"has {several(count, 'entry')} for {several(layers, 'layer')}",
             f"give {2 * layers + 1} (a_0..a_{2 * layers}) or the first {layers + 1}, to be mirrored",
         )
 
@@ -221,7 +224,7 @@ def _check_transfers(problem: ChainProblem) -> None:
     if problem.transfer_times is not None and len(problem.transfer_times) != problem.tasks - 1:
         raise InputError(
             "transfer_times",
-            f"has {len(problem.transfer_times)} entries for {problem.layers} layers",
+            f"has {len(problem.transfer_times)} entries for {several(problem.layers, 'layer')}",
             f"give {problem.tasks - 1}, one for each edge",
         )
     for i, time in enumerate(problem.transfer_times or problem.edge_times):

@@ -22,6 +22,7 @@ from ..base.cluster import Cluster, per_unit
 from ..base.curve import TimeCurve
 from ..base.errors import UsageError
 from ..base.kind import Lowered
+from ..base.quantities import several
 from ..networks.profile.options import ProfileOptions, about_copies, copies_of, require_cluster, without_limit
 from ..networks.profile.profile import Profile, Time
 from .problem import GraphPipelineProblem, Link, Operator
@@ -77,6 +78,6 @@ def _curve(profile: Profile, time: Time) -> TimeCurve:
 def _notes(profile: Profile, cluster: Cluster, options: ProfileOptions, mini_batch: int) -> Iterator[str]:
     yield from about_copies(profile, options)
     if cluster.batch is None:
-        yield f"a mini-batch has {mini_batch} samples, one micro-batch for each device; --batch gives more"
+        yield f"a mini-batch has {several(mini_batch, 'sample')}, one micro-batch for each device; --batch gives more"
     if not profile.has_curves:
         yield "lost: times are taken to grow in proportion to the samples, so small micro-batches look as fast as large"

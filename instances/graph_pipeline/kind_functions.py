@@ -8,6 +8,7 @@ from typing import Any
 from ..base.cluster import Cluster, changes
 from ..base.errors import UsageError, refuse_broken
 from ..base.fields import facts_of
+from ..base.quantities import several
 from ..registry import GRAPH_PIPELINE
 from ..timeline.model import Pipeline, check_tasks
 from .files import graph_pipeline_from_json
@@ -27,7 +28,7 @@ def facts(problem: GraphPipelineProblem) -> dict[str, Any]:
 
 
 def size(problem: GraphPipelineProblem) -> str:
-    return f"{len(problem.operators)} operators, {len(problem.edges)} edges"
+    return f"{several(len(problem.operators), 'operator')}, {several(len(problem.edges), 'edge')}"
 
 
 def pipeline(

@@ -12,6 +12,7 @@ from itertools import chain, pairwise
 from ..base.amounts import Amount, exact_sum
 from ..base.errors import UsageError, refuse_broken
 from ..base.graph import adjacency, topological_order
+from ..base.quantities import several
 from ..schedule.from_plan import LoweredSchedule, schedule_of
 from ..schedule.lowering_options import ScheduleOptions
 from ..schedule.planned_work import PlannedWork, evenly, holders_of, joints_of, notes_on, parts_of, repeated, spread
@@ -81,7 +82,7 @@ def _read(problem: GraphPipelineProblem, stage: GraphStage) -> Amount:
 
 def _notes(plan: StageGraphPlan) -> Iterator[str]:
     sizes = sorted({stage.micro_batch for stage in plan.stages})
-    yield f"a micro-batch is one of {sizes[-1]} sample{'' if sizes[-1] == 1 else 's'}"
+    yield f"a micro-batch is one of {several(sizes[-1], 'sample')}"
     if len(sizes) > 1:
         yield f"stages with micro-batches of {' or '.join(map(str, sizes[:-1]))} run several passes in a row for it"
     if any(stage.devices > 1 for stage in plan.stages):

@@ -12,6 +12,7 @@ from ..base.checks import NodeId
 from ..base.cluster import Cluster, changes
 from ..base.errors import show
 from ..base.fields import facts_of
+from ..base.quantities import several
 from ..registry import PLACEMENT
 from .files import placement_from_json
 from .plan import PlacementPlan
@@ -32,7 +33,7 @@ def facts(problem: PlacementProblem) -> dict[str, Any]:
 
 
 def size(problem: PlacementProblem) -> str:
-    return f"{len(problem.nodes)} nodes, {len(problem.edges)} edges"
+    return f"{several(len(problem.nodes), 'node')}, {several(len(problem.edges), 'edge')}"
 
 
 def pipeline(problem: PlacementProblem, plan: PlacementPlan, micro_batches: int | None, schedule: str) -> Pipeline:

@@ -39,6 +39,7 @@ from ..base.checks import (
 from ..base.errors import InputError, UsageError, show
 from ..base.graph import Graph, check_acyclic, check_ends
 from ..base.kind import Displayed
+from ..base.quantities import several
 
 MAX_NODES = 1_000_000
 MAX_EDGES = 10_000_000
@@ -331,7 +332,7 @@ def _check_cluster(problem: PlacementProblem) -> None:
     if len(problem.levels) > 1 and problem.other_types:
         raise InputError(
             "other_types",
-            f"has {len(problem.other_types)} entries and there are {len(problem.levels)} levels",
+            f"has {several(len(problem.other_types), 'entry')} and there are {several(len(problem.levels), 'level')}",
             "give at most one level where there are other types",
         )
     if problem.accelerators + problem.cpus + sum(other.count for other in problem.other_types) == 0:
@@ -358,7 +359,9 @@ def _check_other_times(where: str, times: object, other_types: int) -> None:
         raise InputError(where, f"is {show(times)}, not a tuple", "give a time or None for each of `other_types`")
     if len(times) != other_types:
         raise InputError(
-            where, f"has {len(times)} entries", f"give one for each of the {other_types} entries of `other_types`"
+            where,
+            f"has {len(times)} entries",
+            f"give one for each of the {several(other_types, 'entry')} of `other_types`",
         )
     for t, time in enumerate(times):
         check_limit(f"{where}[{t}]", time)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from ..base.amounts import as_written
 from ..base.checks import NodeId
 from ..base.graph import Graph
+from ..base.quantities import several
 from ..schedule.planned_work import Holder, Joint, Part, PlannedWork
 from .plan import Device, PlacementPlan
 from .problem import PlacementProblem
@@ -176,6 +177,6 @@ def _holder(problem: PlacementProblem, device: Device) -> Holder:
 
 def _notes(busy: Sequence[Device], parts: Sequence[Part]) -> Iterator[str]:
     if len(parts) > len(busy):
-        yield f"{len(busy)} devices run {len(parts)} pieces, because their nodes form no chain of stages"
+        yield f"{len(busy)} devices run {several(len(parts), 'piece')}, because their nodes form no chain of stages"
     if any(device.replicas > 1 for device in busy):
         yield "replicas that take turns count as one device that is so much faster"

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..base.cluster import Cluster, refuse_others
 from ..base.fields import facts_of
+from ..base.quantities import several
 from ..registry import SCHEDULE
 from .each_device import with_memory
 from .files import schedule_from_json
@@ -35,5 +36,5 @@ def facts(problem: ScheduleProblem) -> dict[str, Any]:
 
 def size(problem: ScheduleProblem) -> str:
     if problem.micro_batches in (None, 1):
-        return f"{len(problem.blocks)} blocks of one micro-batch"
-    return f"{len(problem.blocks)} blocks of {problem.micro_batches} micro-batches"
+        return f"{several(len(problem.blocks), 'block')} of one micro-batch"
+    return f"{several(len(problem.blocks), 'block')} of {several(problem.micro_batches, 'micro-batch')}"

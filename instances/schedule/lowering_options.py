@@ -8,6 +8,7 @@ from fractions import Fraction
 from ..base.amounts import as_written
 from ..base.checks import check_flag, check_whole
 from ..base.errors import InputError, UsageError, show
+from ..base.quantities import several
 from .pipelines import LOOP, V_SHAPE, device_of
 from .problem import MAX_MICRO_BATCHES
 
@@ -51,7 +52,7 @@ class ScheduleOptions:
         if len(self.split_backward) != stages:
             count = len(self.split_backward)
             raise InputError(
-                "split_backward", f"has {count} shares for {stages} stages", "give one, or one for each"
+                "split_backward", f"has {count} shares for {several(stages, 'stage')}", "give one, or one for each"
             )
         return as_written(self.split_backward[stage])
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..base.checks import MAX_DEVICES, check_whole
 from ..base.errors import InputError, show
+from ..base.quantities import several
 from .problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 
 
@@ -79,7 +80,9 @@ def divided_pipeline(
     if layout not in LAYOUTS:
         raise InputError("layout", f"is {show(layout)}", f"give one of {', '.join(LAYOUTS)}")
     if len(stages) % virtual:
-        raise InputError("virtual", f"is {virtual} for {len(stages)} stages", "give a divisor of their number")
+        raise InputError(
+            "virtual", f"is {virtual} for {several(len(stages), 'stage')}", "give a divisor of their number"
+        )
     count = len(stages) // virtual
     places = [device_of(i, count, layout) for i in range(len(stages))]
     blocks: list[Block] = []

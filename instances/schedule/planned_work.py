@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from ..base.amounts import Amount, as_written
 from ..base.errors import UsageError
+from ..base.quantities import several, singular
 from ..timeline.model import Pipeline
 from .lowering_options import ScheduleOptions
 
@@ -99,9 +100,9 @@ def evenly(
         places = list(range(len(members)))
     length, rest = divmod(len(places), chunks)
     if not length:
-        content = f"1 {what.removesuffix('s')}" if len(members) == 1 else f"{len(members)} {what}"
         raise UsageError(
-            f"{stage} has {content}, too few for {chunks} chunks; choose another number of chunks, or another plan."
+            f"{stage} has {several(len(members), singular(what))}, too few for {chunks} chunks; "
+            "choose another number of chunks, or another plan."
         )
     firsts = (places[number * length + min(number, rest)] for number in range(1, chunks))
     borders = [0, *firsts, len(members)]

@@ -30,6 +30,7 @@ from ..base.checks import (
 from ..base.errors import InputError, nearest, show
 from ..base.graph import adjacency, find_cycle, heights_of, topological_order
 from ..base.kind import Displayed
+from ..base.quantities import several
 
 BlockKind = Literal["F", "B", "I", "W", "X"]
 BLOCK_KINDS: tuple[BlockKind, ...] = get_args(BlockKind)
@@ -243,7 +244,7 @@ def _check(problem: ScheduleProblem) -> None:
         if problem.micro_batches * len(problem.blocks) > MAX_STARTS:
             raise InputError(
                 "micro_batches",
-                f"is {problem.micro_batches} for {len(problem.blocks)} blocks",
+                f"is {problem.micro_batches} for {several(len(problem.blocks), 'block')}",
                 f"give at most {MAX_STARTS // len(problem.blocks)}",
             )
     if problem.leaks and problem.micro_batches is None:

@@ -10,6 +10,7 @@ from typing import Any
 from ..base.cluster import SECONDS, Cluster, per_unit, refuse_others
 from ..base.errors import InputError, UsageError, refuse_broken, show, unknown_choice
 from ..base.fields import facts_of
+from ..base.quantities import several
 from ..registry import STAGING
 from ..timeline.model import Pipeline, check_tasks
 from .files import staging_from_json, staging_from_published
@@ -57,7 +58,9 @@ def _levels(problem: StagingProblem, cluster: Cluster) -> dict[str, Any]:
     levels = tuple(StagingLevel(count, _per_unit(problem, rate, "--levels")) for count, rate in cluster.levels)
     devices = math.prod(level.devices for level in levels)
     if levels and cluster.devices not in (None, devices):
-        raise InputError("levels", f"make {devices} devices, not {cluster.devices}", _fitting_levels(cluster))
+        raise InputError(
+            "levels", f"make {several(devices, 'device')}, not {cluster.devices}", _fitting_levels(cluster)
+        )
     return {"levels": levels, **({"devices": devices} if levels and cluster.devices is None else {})}
 
 
@@ -105,7 +108,7 @@ def facts(problem: StagingProblem) -> dict[str, Any]:
 
 
 def size(problem: StagingProblem) -> str:
-    return f"{len(problem.layers)} layers, {len(problem.edges)} edges"
+    return f"{several(len(problem.layers), 'layer')}, {several(len(problem.edges), 'edge')}"
 
 
 def pipeline(

@@ -31,6 +31,7 @@ from ..base.checks import (
 from ..base.errors import InputError, show
 from ..base.graph import Graph, check_acyclic, check_ends
 from ..base.kind import Displayed
+from ..base.quantities import several
 from ..base.zero import check_zero, share_of
 
 MAX_LAYERS = 100_000
@@ -266,7 +267,7 @@ def _check_levels(problem: StagingProblem) -> None:
     if problem.levels and total != problem.devices:
         raise InputError(
             "levels",
-            f"make {total} devices, not {problem.devices}",
+            f"make {several(total, 'device')}, not {problem.devices}",
             "let the devices of all levels multiply to `devices`",
         )
 
@@ -285,7 +286,7 @@ def _check_device_types(problem: StagingProblem) -> None:
     if total != problem.devices:
         raise InputError(
             "device_types",
-            f"make {total} devices, not {problem.devices}",
+            f"make {several(total, 'device')}, not {problem.devices}",
             "let the devices of all types sum to `devices`",
         )
     if problem.memory_bytes is not None:

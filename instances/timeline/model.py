@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from ..base.errors import InputError, UsageError, unknown_choice
+from ..base.quantities import several
 from . import SCHEDULES
 
 # The order in which a stage runs its passes: +j is the forward pass of micro-batch j, -j its backward pass.
@@ -126,7 +127,7 @@ def check_tasks(micro_batches: Iterable[int]) -> None:
     count = 2 * sum(micro_batches)
     if count > MAX_TASKS:
         raise UsageError(
-            f"An iteration of this plan has {count} passes; at most {MAX_TASKS} can be listed one by one."
+            f"An iteration of this plan has {several(count, 'pass')}; at most {MAX_TASKS} can be listed one by one."
         )
 
 

@@ -16,7 +16,7 @@ from ..base.quantities import levels as levels_of_text
 from .efficiencies import Efficiencies, check_name, usual_of
 from .known_models import MODELS, known_model, with_layers
 from .model import Model
-from .problem import USUAL_RESERVE, Gpu, Level, TrainingProblem
+from .problem import USUAL_RESERVE, Gpu, Level, TrainingProblem, check_hardware
 
 if TYPE_CHECKING:
     from ..networks.profile.profile import Profile
@@ -55,7 +55,7 @@ def problem_of(
     shapes = with_layers(model_of(model), layers, dense_layers)
     memory = gpu.memory_bytes if memory_bytes is None else memory_bytes
     card = Gpu(gpu.name, memory, gpu.flops, gpu.memory_rate)
-    return TrainingProblem(
+    problem = TrainingProblem(
         model=shapes,
         gpu=card,
         devices=number,
@@ -69,6 +69,7 @@ def problem_of(
         name=f"{shapes.name}-{number}x{gpu.name}" if name is None else name,
         **flags,
     )
+    return check_hardware(problem)
 
 
 def _efficiencies(given: Efficiencies | Mapping[str, float] | None, gpu: str) -> Efficiencies:

@@ -2,24 +2,43 @@
 
 A file leaves out what is usual for its architecture, so each reader knows the usual values. What only changes numbers
 (activations, scales of positions, drop-out, quantisation) is passed over; what changes shapes in a way that a row of
-units cannot say is refused.
+units cannot say is refused, and so is what changes them in other architectures and was not read for this one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..base.checks import check_flag, check_text, check_whole
 from ..base.errors import InputError, did_you_mean, show
 from ..base.fields import as_list, as_object, join
+from ..base.quantities import several
 from .model import MOST, MOST_LAYERS, Attention, Experts, Mlp, Model
 
 MAX_ENTRIES = 10_000
 # The largest values of fields, where they are not those of a model's parts.
 _LARGEST = {"num_hidden_layers": MOST_LAYERS, "n_layer": MOST_LAYERS, "num_nextn_predict_layers": 100}
 # Fields that an error about an unknown architecture shows.
+# Fields that change shapes wherever they are read. They belong to few architectures each.
+_SHAPES = (
+    *("n_routed_experts", "num_experts", "num_local_experts", "n_shared_experts", "first_k_dense_replace"),
+    *("moe_intermediate_size", "shared_expert_intermediate_size", "mlp_only_layers", "num_nextn_predict_layers"),
+    *("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"),
+    *("qk_layernorm", "use_qk_norm", "multi_query", "word_embed_proj_dim", "n_inner", "ffn_dim"),
+)
+# Sizes that say nothing in some architectures, and are none below 1 in any.
+_SIZES = (
+    "hidden_size",
+    "intermediate_size",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "vocab_size",
+)
+# What layers can attend to.
+_KINDS = ("full_attention", "sliding_attention")
 _TOLD = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
 
 
@@ -31,10 +50,17 @@ class Config:
     where: str = ""
     outer: Mapping[str, Any] | None = None
     """The file around a nested text model."""
+    asked: set[str] = field(default_factory=set)
+    """Names of the fields that a reader has asked for."""
+
+    def value(self, key: str) -> Any:
+        """The value of that name; None where it is null or absent."""
+        self.asked.add(key)
+        return self.data.get(key)
 
     def whole(self, key: str, usual: int | None = None, least: int = 1) -> int:
         """The whole number of that name; null says as little as an absent key."""
-        value = self.data.get(key)
+        value = self.value(key)
         if value is None:
             if usual is None:
                 problem = "is null" if key in self.data else "is missing"
@@ -45,12 +71,12 @@ class Config:
 
     def maybe(self, key: str, usual: int | None = None, least: int = 1) -> int | None:
         """The whole number of that name; None where it is null, or absent without a usual value."""
-        if self.data.get(key) is None and (key in self.data or usual is None):
+        if self.value(key) is None and (key in self.data or usual is None):
             return None
         return self.whole(key, usual, least)
 
     def flag(self, key: str, usual: bool) -> bool:
-        value = self.data.get(key)
+        value = self.value(key)
         if value is None:
             return usual
         check_flag(join(self.where, key), value)
@@ -58,10 +84,10 @@ class Config:
 
     def entries(self, key: str) -> list[Any]:
         """The list of that name; where it is absent, an empty one."""
-        value = self.data.get(key)
+        value = self.value(key)
         entries = [] if value is None else as_list(join(self.where, key), value)
         if len(entries) > MAX_ENTRIES:
-            raise self.wrong(key, f"has {len(entries)} entries", f"give at most {MAX_ENTRIES}")
+            raise self.wrong(key, f"has {several(len(entries), 'entry')}", f"give at most {MAX_ENTRIES}")
         return entries
 
     def tied(self, usual: bool) -> bool:
@@ -85,7 +111,37 @@ def model_from_config(data: object, name: str = "model") -> Model:
     reader = READERS.get(architecture)
     if reader is None:
         raise _unknown(config, architecture)
-    return reader(config, name)
+    model = reader(config, name)
+    _check_layers(config, model.layers)
+    _check_unread(config, architecture)
+    return model
+
+
+def _check_layers(config: Config, layers: int) -> None:
+    """Refuse windows that no model has, whether or not the architecture uses them."""
+    config.maybe("sliding_window")
+    kinds = config.entries("layer_types")
+    for i, kind in enumerate(kinds):
+        if kind not in _KINDS:
+            raise config.wrong(f"layer_types[{i}]", f"is {show(kind)}", "give " + " or ".join(_KINDS))
+    if kinds and len(kinds) != layers:
+        raise config.wrong(
+            "layer_types", f"has {several(len(kinds), 'entry')} for {several(layers, 'layer')}", "give one for each"
+        )
+
+
+def _check_unread(config: Config, architecture: str) -> None:
+    """Refuse fields that say another shape than the one that was read, and sizes that no model has."""
+    for key in _SIZES:
+        config.maybe(key)
+    for key in _SHAPES:
+        value = config.data.get(key)
+        if value and key not in config.asked:
+            raise config.wrong(
+                key,
+                f"is {show(value)}, which models of the type {architecture} do not have",
+                "give the model_type that the model has, or drop the field",
+            )
 
 
 def _text_model(top: Mapping[str, Any]) -> tuple[Config, str]:
@@ -147,13 +203,8 @@ def _share(config: Config, hidden: int, heads: int, key: str = "num_attention_he
 def _window(config: Config, layers: int, usual: int | None, share: float) -> dict[str, Any]:
     """A sliding window in a share of the layers, which follows from `layer_types` where the file has it."""
     window = config.maybe("sliding_window", usual)
+    _check_layers(config, layers)
     kinds = config.entries("layer_types")
-    for i, kind in enumerate(kinds):
-        if kind not in ("full_attention", "sliding_attention"):
-            remedy = "give full_attention or sliding_attention"
-            raise config.wrong(f"layer_types[{i}]", f"is {show(kind)}", remedy)
-    if kinds and len(kinds) != layers:
-        raise config.wrong("layer_types", f"has {len(kinds)} entries for {layers} layers", "give one for each")
     if kinds:
         share = kinds.count("sliding_attention") / layers
     return {} if window is None or not share else {"window": window, "windowed_share": share}
@@ -163,7 +214,7 @@ def _top_of(config: Config, experts: int, key: str = "num_experts_per_tok", usua
     """Number of experts to which a token is sent."""
     count = config.whole(key, usual)
     if count > experts:
-        raise config.wrong(key, f"is {count} of {experts} experts", "give at most their count")
+        raise config.wrong(key, f"is {count} of {several(experts, 'expert')}", "give at most their count")
     return count
 
 
@@ -358,13 +409,16 @@ def _deepseek(version: int) -> Reader:
 
 def _deepseek_experts(config: Config, layers: int, version: int) -> Experts | None:
     count = config.maybe("n_routed_experts")
-    if count is None:
+    if count is None:  # then these say nothing
+        config.asked.update(("moe_intermediate_size", "first_k_dense_replace", "n_shared_experts"))
         return None
     _every_layer(config, "moe_layer_freq")
     size = config.whole("moe_intermediate_size")
     dense = config.whole("first_k_dense_replace", 0, 0)
     if dense > layers:
-        raise config.wrong("first_k_dense_replace", f"is {dense} of {layers} layers", "give fewer of them")
+        raise config.wrong(
+            "first_k_dense_replace", f"is {dense} of {several(layers, 'layer')}", "give fewer of them"
+        )
     return Experts(
         count,
         _top_of(config, count),

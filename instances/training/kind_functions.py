@@ -11,10 +11,11 @@ from typing import Any
 from ..base.amounts import exact_sum
 from ..base.cluster import Cluster, refuse_others
 from ..base.errors import UsageError
+from ..base.quantities import several
 from ..registry import TRAINING
 from .files import training_from_json
 from .plan import Configuration
-from .problem import Level, TrainingProblem
+from .problem import Level, TrainingProblem, check_hardware
 from .referee.memory import memory_of_ranks
 
 
@@ -23,7 +24,11 @@ def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> TrainingProble
 
 
 def adjusted(problem: TrainingProblem, cluster: Cluster) -> TrainingProblem:
-    """The problem with other GPUs of the same sort, another batch, or another memory."""
+    """The problem with other GPUs of the same sort, another batch, or another memory, that hardware can have."""
+    return check_hardware(_on_cluster(problem, cluster))
+
+
+def _on_cluster(problem: TrainingProblem, cluster: Cluster) -> TrainingProblem:
     refuse_others(TRAINING, cluster)
     if cluster.batch is not None:
         problem = problem.replace(batch=cluster.batch)
@@ -45,7 +50,7 @@ def with_devices(problem: TrainingProblem, devices: int) -> TrainingProblem:
     if inner and devices < problem.levels[0].count:
         return problem.replace(devices=devices, levels=(replace(inner[0], count=devices),))
     raise UsageError(
-        f"--devices is {devices}, no multiple of the {group} GPUs of a group; give a multiple, or --levels."
+        f"--devices is {devices}, no multiple of the {several(group, 'GPU')} of a group; give a multiple, or --levels."
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..base.checks import check_whole
 from ..base.errors import InputError, UsageError, named
+from ..base.quantities import several
 from .model import MOST_LAYERS, Attention, Experts, Mlp, Model
 
 
@@ -142,7 +143,7 @@ def with_layers(model: Model, layers: int | None = None, dense_layers: int | Non
     dense = min(model.experts.dense_layers, count) if dense_layers is None else dense_layers
     check_whole("--dense-layers", dense, MOST_LAYERS, 0)
     if dense > count:
-        raise InputError("--dense-layers", f"is {dense} of {count} layers", "give fewer of them")
+        raise InputError("--dense-layers", f"is {dense} of {several(count, 'layer')}", "give fewer of them")
     if dense and model.mlp is None:
         raise UsageError(f"Every layer of {model.name} has experts; drop --dense-layers.")
     return replace(model, layers=count, experts=replace(model.experts, dense_layers=dense))

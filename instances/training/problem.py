@@ -25,6 +25,8 @@ from ..base.checks import (
 from ..base.errors import InputError, show
 from ..base.fields import plain
 from ..base.kind import Displayed
+from ..base.plausible import FLOPS, LATENCY, MEMORY, MEMORY_RATE, check_figure, check_links
+from ..base.quantities import several
 from .efficiencies import Efficiencies
 from .frameworks import FRAMEWORKS, Framework
 from .model import Model
@@ -122,6 +124,26 @@ class TrainingProblem(Displayed):
         return digest(facts)
 
 
+def check_hardware(problem: TrainingProblem) -> TrainingProblem:
+    """The problem, if its figures are such as hardware has; GPUs of unknown names may be anything."""
+    from ..base.gpus import GPUS  # the table of GPUs is read where a problem comes in
+
+    gpu = problem.gpu
+    if gpu.name not in GPUS:
+        return problem
+    check_figure("memory_bytes", gpu.memory_bytes, MEMORY)
+    check_figure("reserve_bytes", problem.reserve_bytes, MEMORY)
+    check_figure("memory_rate", gpu.memory_rate, MEMORY_RATE)
+    for name, rate in gpu.flops.items():
+        check_figure(f"flops.{name}", rate, FLOPS)
+    check_links("levels", (level.bandwidth for level in problem.levels))
+    for level in problem.levels:
+        check_figure("latency_seconds", level.latency_seconds, LATENCY)
+    for name in ("launch_seconds", "collective_seconds"):
+        check_figure(f"efficiencies.{name}", getattr(problem.efficiencies, name), LATENCY)
+    return problem
+
+
 def _check(problem: TrainingProblem) -> None:
     check_labels(problem.name, "s")
     if not isinstance(problem.model, Model):
@@ -167,6 +189,6 @@ def _check_levels(problem: TrainingProblem) -> None:
     if product != problem.devices:
         raise InputError(
             "levels",
-            f"multiply to {product} GPUs, not to {problem.devices}",
+            f"multiply to {several(product, 'GPU')}, not to {problem.devices}",
             "give counts whose product is the number of GPUs",
         )

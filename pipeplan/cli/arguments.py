@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -237,40 +236,34 @@ def load_asked(text: str, on: Cluster) -> tuple[Problem, Asked]:
 
 def load_lowered(text: str, on: Cluster) -> tuple[Lowered, Asked]:
     """The problem with what is known of the profile that it was made of, and what was asked for."""
-    for note in _without_unit(text, on):  # before loading, which may fail for the very reason that the note gives
-        say_note(note)
+    refuse_few(text, on)  # before loading, which may fail for the very same reason
     lowered = load_with_notes(text, on)
     for note in lowered.notes:
         say_note(note)
     return lowered, Asked("-" if text == STDIN else text, on.to_json(), lowered.notes)
 
 
-# Bytes: nobody means a device for a network to have less memory; only small examples count in single bytes.
-FEW = 1e6
-
-
-def _without_unit(text: str, on: Cluster) -> Iterator[str]:
-    """Notes on numbers without a unit, which count bytes, where hardly anybody can mean so few of them."""
-    amounts = {
-        "--memory": (on.memory_bytes, "bytes", "GB"),
-        "--bandwidth": (on.bandwidth, "bytes a second", "GB/s"),
-    }
-    for flag, (amount, meant, unit) in amounts.items():
-        if amount is not None and amount < FEW and (holds_profile(text) or _has_much(text, on)):
-            yield (
-                f"{flag} {amount:g} means {amount:g} {meant}; "
-                f"write {amount:g}{unit} or {amount:g}{unit.replace('GB', 'GiB')} if that is meant"
-            )
-
-
-def _has_much(text: str, on: Cluster) -> bool:
-    """Has the instance itself so much memory that a few bytes cannot be meant?"""
+def refuse_few(text: str, on: Cluster) -> None:
+    """Refuse a memory or links that no hardware has, where the instance itself counts in bytes."""
+    if (on.memory_bytes, on.bandwidth, on.levels) == (None, None, None) or holds_profile(text):
+        return  # what makes a problem of a profile looks at the profile's own sizes
     try:
         problem = load_with_notes(text, replace(on, memory_bytes=None)).problem
     except PipeplanError:  # the error is shown where the instance is loaded as it was asked for
-        return False
+        return
+    if counts_bytes(problem):
+        from ..instances.base.plausible import check_cluster
+
+        check_cluster(on)
+
+
+def counts_bytes(problem: Problem) -> bool:
+    """Has the problem so much memory that it counts in bytes? Schedules and small examples count in units of their
+    own."""
+    from ..instances.base.plausible import is_real
+
     memory = getattr(problem, kind_of(problem).cluster.get("memory_bytes", ""), None)
-    return isinstance(memory, int | float) and FEW <= memory < math.inf  # schedules count in units of their own
+    return isinstance(memory, int | float) and is_real(memory)
 
 
 def load_for(plan: str, text: str, on: Cluster) -> Problem:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..instances.base.errors import UsageError
-from ..instances.base.quantities import whole_numbers
+from ..instances.base.quantities import several, whole_numbers
 from ..show.console import out, print_json, say_note, styled
 from . import quantities
-from .arguments import CLUSTER, CLUSTER_OPTIONS, RARE, Json
+from .arguments import CLUSTER, CLUSTER_OPTIONS, RARE, Cluster, Json, refuse_few
 from .exits import INTERRUPTED, NO_PLAN, OK
 from .interrupt import graceful
 from .limits import limits_for, with_limits
@@ -114,6 +115,9 @@ def command(
         if quick:
             raise UsageError("--quick runs a part of a suite; name the suite with --suite, or drop --quick.")
         chosen = _own_suite(instances, method, seeds, _settings(devices, memory, common), limits)
+        for instance, setting in product(chosen.instances, chosen.settings):
+            given = {name: setting.cluster.get(name) for name in ("memory_bytes", "bandwidth", "levels")}
+            refuse_few(str(instance.source), Cluster(**given))
     if cite:
         _cite(chosen, workloads)
         return
@@ -210,7 +214,7 @@ def _settings(devices: list[int] | None, memory: list[str] | None, common: dict[
             words = []
             if count is not None:
                 cluster["devices"] = count
-                words.append(f"{count} devices")
+                words.append(several(count, "device"))
             if text is not None:
                 cluster["memory_bytes"] = quantities.size_or_none(text)
                 words.append("no memory limit" if text == "none" else text)

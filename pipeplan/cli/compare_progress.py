@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..instances.base.clock import wall
+from ..instances.base.quantities import several
 from ..show.console import clean, say_note
 from ..show.words import amount_or
 
@@ -25,7 +26,7 @@ class Lines:
             say_note(remark)
         if progress.record is None:
             self.reused = progress.finished
-            words = f"{progress.total} runs, {progress.finished} of them done before"
+            words = f"{several(progress.total, 'run')}, {progress.finished} of them done before"
         else:
             words = f"[{progress.finished}/{progress.total}] {self._facts(progress)}"
         sys.stderr.write(clean(words) + "\n")

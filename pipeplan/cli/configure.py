@@ -15,7 +15,7 @@ from ..instances.base.clock import now
 from ..instances.base.errors import InputError, UsageError, one_of, show
 from ..show.console import print_json, say_note
 from . import quantities
-from .arguments import FEW, Json, output_file, writable
+from .arguments import Json, output_file, writable
 from .arguments import progress as progress_option
 from .exits import INTERRUPTED, NO_PLAN, OK, REJECTED
 from .interrupt import graceful
@@ -25,15 +25,13 @@ from .signatures import flag_of, option, shared
 
 if TYPE_CHECKING:
     from ..instances.training.problem import TrainingProblem
-    from ..planners.training.measured import Fitted, Saved
+    from ..planners.training.measured import Fitted, LeftOut, Saved
     from ..planners.training.search import Report
     from ..studies.configure.answer import Answer, Asked
 
 FRAMEWORKS, PRECISIONS = ("megatron", "torchtitan", "deepspeed"), ("bf16", "fp16", "fp8")
 MODEL, CLUSTER, SCOPE, RUNS = "Model and batch", "Cluster", "Scope", "Measured runs"
 OUTPUT = "Output"
-# The largest error that is taken from a fit: errors must be below 1.
-MOST_ERROR = 0.9
 
 _model, _cluster, _scope, _runs = (
     partial(option, rich_help_panel=panel) for panel in (MODEL, CLUSTER, SCOPE, RUNS)
@@ -218,11 +216,12 @@ def command(
     asked = _asked(scope)
     if runs.get("efficiencies") is not None:
         problem, asked = _with_saved(problem, asked, scope, runs["efficiencies"])
-    problem_before, asked_before = problem, asked
+    problem_before = problem
+    asked_before: Asked | None = asked
     fit = _fitted(problem, runs["measured"]) if runs.get("measured") else None
     if fit is not None:
+        asked_before = _without_fit(asked, scope, fit)
         problem, asked = _with_fit(problem, asked, scope, fit)
-        asked_before = _without_fit(asked_before, scope, fit)
     if fit is not None and runs.get("fit_output") is not None:
         from ..planners.training.measured import save_fit
 
@@ -243,8 +242,9 @@ def command(
         save(problem if wanted or len(judged) > 1 else judged[0].problem, problem_output)
     begun = now()
     report = _search(problem, asked, limits, progress) if wanted else None
-    unmeasured = _search(problem_before, asked_before, limits, progress) if fit is not None and wanted else None
-    error_before = None if fit is None else asked_before.error
+    compared = None if fit is None or not wanted else asked_before
+    unmeasured = None if compared is None else _search(problem_before, compared, limits, progress)
+    error_before = None if fit is None or asked_before is None else asked_before.error
     answer = Answer(problem, asked, judged, report, fit, unmeasured, error_before)
     seconds = now() - begun
     if cross_check:
@@ -325,8 +325,6 @@ def _problem(model: str | None, given: Mapping[str, Any]) -> TrainingProblem:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise UsageError(f"--efficiency {name} is {show(value)}; give a number.")
     memory = facts.pop("memory_bytes", None)
-    if memory is not None and memory < FEW:
-        raise UsageError(f"--memory {memory:g} means {memory:g} bytes; write {memory:g}GB or {memory:g}GiB.")
     try:
         problem = problem_of(
             model,
@@ -381,23 +379,42 @@ def _fitted(problem: TrainingProblem, paths: list[str]) -> Fitted:
 def _with_fit(
     problem: TrainingProblem, asked: Asked, scope: Mapping[str, Any], fit: Fitted | Saved
 ) -> tuple[TrainingProblem, Asked]:
-    """The fitted efficiencies, and the errors on runs left out where the user names none."""
-    from ..planners.training.measured import Saved, with_fit
+    """The fitted efficiencies, and the errors of the runs where the user names none.
 
-    error, memory = (fit.error, fit.memory_error) if isinstance(fit, Saved) else (fit.eps, fit.memory_eps)
-    if error is not None and "error" not in scope:
-        asked = replace(asked, error=min(error, MOST_ERROR))
-    if memory is not None and "memory_error" not in scope:  # a few right peaks are no reason for less than usual
-        asked = replace(asked, memory_error=min(max(asked.memory_error, memory), MOST_ERROR))
+    The errors are never below the usual ones: a few runs say nothing of configurations that are unlike them.
+    """
+    from ..instances.training.fits import Margin, both_sides
+    from ..planners.training.measured import with_fit
+
+    if fit.eps is not None and "error" not in scope:
+        asked = replace(asked, error=max(asked.error, _below_one(fit.eps, "time", fit.worst_run, "--error")))
+    if fit.memory_margin is not None and "memory_error" not in scope:
+        usual, own = both_sides(asked.memory_error), fit.memory_margin
+        _below_one(max(own.more, own.less), "peak", fit.worst_peak, "--memory-error")
+        asked = replace(asked, memory_error=Margin(max(usual.more, own.more), max(usual.less, own.less)))
     return with_fit(problem, fit), asked
 
 
-def _without_fit(asked: Asked, scope: Mapping[str, Any], fit: Fitted) -> Asked:
-    """What was asked, with the error that a list without the fit allows for: that of all runs, if more than usual."""
+def _below_one(error: float, what: str, run: LeftOut | None, flag: str) -> float:
+    """The error of a fit; one that is as large as the amounts themselves is refused, for no list can allow for it."""
+    if error >= 1:
+        whose = "a run" if run is None else run.name
+        raise UsageError(
+            f"The {what} of {whose} is off by {100 * error:.3g} % of its prediction, and a list can allow "
+            f"for less than 100 %; drop runs that contradict others or are of another model, or give {flag}."
+        )
+    return error
+
+
+def _without_fit(asked: Asked, scope: Mapping[str, Any], fit: Fitted) -> Asked | None:
+    """What was asked, with the error that a list without the fit allows for: that of all runs, if more than usual.
+
+    None: no list can allow for so large an error.
+    """
     error = fit.eps_before
     if error is None or "error" in scope:
         return asked
-    return replace(asked, error=min(max(asked.error, error), MOST_ERROR))
+    return None if error >= 1 else replace(asked, error=max(asked.error, error))
 
 
 def _with_saved(

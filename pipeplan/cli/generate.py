@@ -11,6 +11,7 @@ import typer
 
 from ..instances.base.errors import UsageError
 from ..instances.base.generator import Parameter
+from ..instances.base.quantities import several
 from ..instances.chain.known_answers import KnownChain
 from ..instances.networks.profile.packaged import packaged_profile_names
 from ..instances.networks.profile.profile import Profile
@@ -103,7 +104,7 @@ def command(
         return
     save(problem, output)
     facts = {"name": problem.name, "hash": problem.hash, **(known_facts(known) if known else {})}
-    size, gpus = kind_of(problem).size(problem), f", {known.problem.gpus} GPUs" if known else ""
+    size, gpus = kind_of(problem).size(problem), f", {several(known.problem.gpus, 'GPU')}" if known else ""
     said = remarks(known) if known else []
     tell(json, {"file": output, "problem": facts}, f"{output}: {size}{gpus}", *said)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.base.errors import UsageError
-from ..instances.base.quantities import whole_numbers
+from ..instances.base.quantities import several, whole_numbers
 from ..show.console import out, print_json, say_note, styled
 from . import quantities
 from .arguments import Cluster, Json, input_file, output_file, with_cluster
@@ -164,7 +164,7 @@ def table(
         raise UsageError("Name the table, or give --template for an example.")
     check_output(output, json)
     profile = read_table(file, micro_batch=micro_batch, **arguments)
-    hand_over(profile, output, json, f"a profile of {len(profile.nodes)} layers")
+    hand_over(profile, output, json, f"a profile of {several(len(profile.nodes), 'layer')}")
 
 
 @with_arguments("inference")
@@ -325,7 +325,7 @@ def _summary(profile: Profile) -> str:
     size = sum(size for node in profile.nodes for name, size in node.parameters.items() if name not in copies)
     passes = "forward and backward passes" if profile.training else "inference"
     return (
-        f"a profile of {len(profile.nodes)} nodes with {quantities.in_bytes(size)} of parameters, {passes}, "
+        f"a profile of {several(len(profile.nodes), 'node')} with {quantities.in_bytes(size)} of parameters, {passes}, "
         f"{profile.source.get('times', 'times of unknown origin')}"
     )
 

@@ -11,7 +11,7 @@ import typer
 from ..instances.base.errors import unknown_name
 from ..instances.base.packaged import Packaged
 from ..instances.networks.profile.packaged import load_packaged_profile, packaged_profile_names, setting_of
-from ..show.console import out, print_json, print_table, say_note, styled, styled_lines
+from ..show.console import out, print_json, print_table, room, say_note, styled, styled_lines
 from ..show.words import amount, size
 from .arguments import Json
 from .signatures import flag_of
@@ -103,7 +103,7 @@ WIDE = 120
 
 def _print_instances(rows: Sequence[Mapping[str, Any]]) -> None:
     """Numbers in columns, and what each instance is made of."""
-    if out().width >= WIDE:
+    if room(out()) >= WIDE:
         print_table(rows)
         return
     print_table([{key: value for key, value in row.items() if key != "made of"} for row in rows])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.base.errors import UsageError
+from ..instances.base.plausible import MEMORY, check_figure
 from ..instances.lookup import holds_profile
 from ..kinds import SHOWN, shown_kind
 from ..show.command import command_of_curve
@@ -20,6 +21,7 @@ from .arguments import (
     PROFILE_OPTIONS,
     Cluster,
     Json,
+    counts_bytes,
     drawable,
     input_file,
     load_asked,
@@ -150,6 +152,9 @@ def command(
     typed = {"points": points, **own}
     if "memory" in own:
         own["memory"] = [quantities.size(text) for text in own["memory"]]
+        if counts_bytes(problem):
+            for memory in own["memory"]:
+                check_figure("--memory", memory, MEMORY)
     asked = _asked(problem, points, own, limits)
     ready = study.curve(problem, asked, output, resume)
     answer = _answer(problem, ready, progress, json)

@@ -28,7 +28,14 @@ def _option(read: Callable[[str], T]) -> Callable[[str], T]:
 
 
 def _whole_size(text: str) -> int:
-    return math.ceil(quantities.size(text))
+    from ..instances.base.plausible import MEMORY
+
+    amount = quantities.size(text)
+    if 0 < amount < MEMORY.least:
+        raise ValueError(
+            f"{text!r} means {amount:g} bytes, in which no process runs; write {amount:g}GB if that is meant."
+        )
+    return math.ceil(amount)
 
 
 duration = _option(quantities.duration)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.base.errors import one_of
+from ..instances.base.plausible import LINK, check_figure
 from ..show.console import print_json, say_note
 from . import quantities
 from .arguments import Json, input_file, output_file, readable
@@ -111,6 +112,7 @@ def command(
     for name, choices in (("engine", ENGINES), ("device", DEVICES), ("compare", COMPARISONS)):
         if name in way:
             one_of(f"--{name}", way[name], choices)
+    check_figure("--bandwidth", way["bandwidth"], LINK)
     from ..instances.lowering import load_profile
     from ..models.run.run import run
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.base.errors import UsageError, one_of
+from ..instances.base.plausible import MEMORY, check_figure
 from ..instances.base.result import Asked
 from ..show.console import print_json, say_note
 from ..show.words import amount, memory_unit, percent
@@ -20,6 +21,7 @@ from .arguments import (
     Json,
     Picture,
     Verbose,
+    counts_bytes,
     load_for,
     output_file,
     with_cluster,
@@ -142,6 +144,8 @@ def command(
     if "memory" in blocks and on != Cluster():
         on = replace(on, memory_bytes=blocks["memory"])
     problem = load_for(plan, instance, on)
+    if "memory" in blocks and counts_bytes(problem):
+        check_figure("--memory", blocks["memory"], MEMORY)
     case = read_case(problem, plan, {})
     for violation in case.violations()[:1]:
         say_note(f"the plan breaks a rule of the problem: {violation}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.base.errors import PipeplanError, UsageError
+from ..instances.base.plausible import MEMORY, check_figure
 from ..instances.lookup import holds_profile
 from ..instances.registry import kind_of
 from ..show.console import clean, out, print_json, say_note
@@ -20,6 +21,7 @@ from .arguments import (
     Cluster,
     InstanceArgument,
     Json,
+    counts_bytes,
     load_instance,
     with_cluster,
     with_micro_batch,
@@ -102,6 +104,8 @@ def command(
     on, own = with_micro_batch(instance, on, own)
     problem, questions = _asked(instance, on)
     _check_steps(more_memory, more_bandwidth)
+    if counts_bytes(problem):
+        check_figure("--more-memory", more_memory, MEMORY)
     method: dict[str, Any] = {"formulation": formulation, "planner": planner, "solver": solver, "options": own}
     batch_grows = kind_of(problem).batch_grows and on.batch is None and holds_profile(instance)
     if batch_grows:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..instances.base.cluster import Cluster
 from ..instances.base.errors import InputError, UsageError
 from ..instances.base.kind import Lowered
+from ..instances.base.quantities import several
 from ..instances.base.result import Found, Result, Stop
 from ..instances.lowering import on_cluster
 from ..instances.networks.megatron_layout import Layout, read_layout
@@ -40,7 +41,7 @@ def plan_of_layout(text: str, profile: Profile, cluster: Cluster) -> tuple[Lower
     if len(layout.stages) % ranks:
         raise InputError(
             "layout",
-            f"has {len(layout.stages)} stages for {ranks} ranks",
+            f"has {several(len(layout.stages), 'stage')} for {several(ranks, 'rank')}",
             "give as many --devices as it has ranks",
         )
     lowered = on_cluster(profile, _of_a_fitting_kind(cluster, len(layout.stages) > ranks))
@@ -112,7 +113,7 @@ def _placement(profile: Profile, problem: PlacementProblem, held: Held) -> Place
     if max(rank_of.values()) >= problem.accelerators:
         raise InputError(
             "layout",
-            f"has {max(rank_of.values()) + 1} ranks for {problem.accelerators} devices",
+            f"has {several(max(rank_of.values()) + 1, 'rank')} for {several(problem.accelerators, 'device')}",
             "give as many --devices as it has ranks",
         )
     homes = {

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..instances.base.errors import InputError, UsageError, show
 from ..instances.base.graph import topological_order
+from ..instances.base.quantities import several
 from ..instances.networks.profile.module_names import runs_backward
 from ..instances.placement.from_profile import BACKWARD_SUFFIX
 
@@ -315,7 +316,9 @@ def _of_pattern(plan: PatternPlan, profile: Profile | None) -> PlanStages:
     order = by_depth(profile.topological_order, profile.successors)
     layers = cut_into_groups(order, profile.successors)
     if len(layers) != len(plan.allocation):
-        raise _another_model(f"has {len(plan.allocation)} layers where the profile makes {len(layers)}", profile)
+        raise _another_model(
+            f"has {several(len(plan.allocation), 'layer')} where the profile makes {len(layers)}", profile
+        )
     owner = [0] * len(profile.nodes)
     for layer, gpu in zip(layers, plan.allocation, strict=True):
         for i in layer.members:

@@ -30,7 +30,7 @@ from ..studies.compare.table import (
 )
 from .latex import HEAD
 from .latex import table as latex_table
-from .words import Times, amount_or, measured
+from .words import Times, amount_or, measured, several
 
 if TYPE_CHECKING:
     import pandas
@@ -127,7 +127,7 @@ def told_otherwise(comparison: Comparison) -> list[str]:
 def state(comparison: Comparison) -> str:
     """How many runs have finished, and remarks on the instances."""
     total, done = len(comparison.expanded.runs), len(comparison.records)
-    return " ".join((f"{done} of {total} runs finished.", *map(clean, comparison.expanded.remarks())))
+    return " ".join((f"{done} of {several(total, 'run')} finished.", *map(clean, comparison.expanded.remarks())))
 
 
 PROVEN = "proven"

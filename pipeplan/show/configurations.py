@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..instances.base.result import met
+from ..instances.training.efficiencies import USUAL_ERROR
+from ..instances.training.fits import Margin, both_sides
 from ..instances.training.frameworks import one_name_each
 from ..instances.training.problem import GIB
 from ..instances.training.words import recompute_word, words_of
-from .words import amount, percent
+from .words import amount, percent, several
 
 if TYPE_CHECKING:
     from ..instances.training.plan import Configuration
@@ -89,7 +92,7 @@ def change_in_words(judged: Judged) -> str:
     assert limit is not None, "without a limit everything fits"
     first = full.rank * judged.plan.degrees.stage_ranks
     over = full.bytes - limit
-    error = percent(judged.memory_error)
+    error = percent(both_sides(judged.memory_error).more)
     missed = (
         f"rank {first} is over by {gib(over)}"
         if over > 0
@@ -114,7 +117,7 @@ def best_in_words(answer: Answer) -> Iterator[str]:
     yield f"{shortly(best.plan)}: {time_in_words(best)}; {memory_in_words(best)}."
     yield f"in full: {words_of(best.plan)}"
     gap = report.gap or 0.0
-    if gap <= 0:
+    if met(best.timing.seconds, report.bound):
         yield "Proven: no configuration of the scope that fits for sure is faster."
     else:
         yield (
@@ -132,10 +135,10 @@ def _nothing(answer: Answer) -> Iterator[str]:
     elif not report.finished:
         yield "No configuration that fits was found before the search ended."
     elif not report.nothing_fits:
-        left = f"{report.fit:,} of {report.considered:,} choices"
+        left = f"{report.fit:,} of {several(report.considered, 'choice', ',')}"
         yield f"No configuration that fits was found, and {left} may have one: no bound excludes them."
     else:
-        yield f"No configuration of the scope fits for sure, out of {report.considered:,} choices."
+        yield f"No configuration of the scope fits for sure, out of {several(report.considered, 'choice', ',')}."
     if nearest is None or nearest.limit_bytes is None:
         return
     over = nearest.fullest.bytes - nearest.limit_bytes
@@ -176,7 +179,7 @@ def list_in_words(answer: Answer) -> str:
             f"The search was cut short: these {count} are what it knows, and the fastest one may be none of them."
         )
     if answer.best is None:
-        share = percent(asked.memory_error)
+        share = percent(both_sides(asked.memory_error).less)
         may = f"None of these {count} fits for sure; they fit if memory is wrong by up to {share}."
         return f"{may} {_beside(beside)}" if beside else may
     among = f"these {count}" if not beside else f"these {count} and {beside:,} that are not excluded"
@@ -184,7 +187,7 @@ def list_in_words(answer: Answer) -> str:
     takes = "takes" if not beside else "may take"
     theorem = (
         f"If no time is wrong by more than {percent(asked.error)} and no memory by more than "
-        f"{percent(asked.memory_error)}, the fastest one is among {among}: {has} every choice of degrees, "
+        f"{_margin(asked.memory_error)}, the fastest one is among {among}: {has} every choice of degrees, "
         f"micro-batch and ZeRO stage that may fit and {takes} at most {asked.ratio:.4g} times as long as the best."
     )
     return " ".join(filter(None, (theorem, _beside(beside) if beside else "", _one_name(answer))))
@@ -200,6 +203,14 @@ def _one_name(answer: Answer) -> str:
                 f"ZeRO are the same: such a choice is listed once, as zero={own.plan.zero}."
             )
     return ""
+
+
+def _margin(error: float | Margin) -> str:
+    """The margin of memory in words: one share, or those to either side."""
+    margin = both_sides(error)
+    if margin.more == margin.less:
+        return percent(margin.more)
+    return f"{percent(margin.more)} upwards or {percent(margin.less)} downwards"
 
 
 def _beside(count: int) -> str:
@@ -219,8 +230,17 @@ def measured_in_words(answer: Answer) -> Iterator[str]:
     if answer.before is not None:
         allowed = "" if answer.before_error is None else f", for an error of {percent(answer.before_error)}"
         yield (
-            f"With these runs the shortlist has {len(answer.listed)} choices, for an error of "
-            f"{percent(answer.asked.error)}; without the fit it has {len(answer.before.listed)}{allowed}."
+            f"With these runs the shortlist has {several(len(answer.listed), 'choice')}, for an error of "
+            f"{percent(answer.asked.error)}; without the fit it has {len(answer.before.listed):,}{allowed}."
+        )
+    elif answer.report is not None:
+        off = percent(answer.measured.eps_before or 0)
+        yield f"Without the fit times are off by {off}: no list can allow for that."
+    eps = answer.measured.eps
+    if eps is not None and eps < answer.asked.error == USUAL_ERROR:
+        yield (
+            f"The list allows for {percent(USUAL_ERROR)} and not {percent(eps)}: these runs do not show that other "
+            "configurations come as near; --error says otherwise."
         )
 
 
@@ -238,7 +258,7 @@ def counted_in_words(answer: Answer) -> str:
         parts.append(f"discarded as too slow: {by}")
     if not report.finished:
         parts.append(f"{report.undecided:,} not decided")
-    return f"{report.considered:,} choices in the scope: {'; '.join(parts)}."
+    return f"{several(report.considered, 'choice', ',')} in the scope: {'; '.join(parts)}."
 
 
 def lost_in_words(answer: Answer, judged: Judged) -> str:

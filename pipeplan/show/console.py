@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .words import MICROSECOND, is_visible
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
     from rich.text import Text
 
 
@@ -123,16 +126,13 @@ def number(value: float | None, missing: str = "-") -> str:
 
 def print_table(rows: Iterable[Mapping[str, Any]]) -> None:
     """One row per mapping, one column per key of the first."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     rows = list(rows)
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table = new_table(padding=1)
     for i, key in enumerate(rows[0] if rows else ()):
         table.add_column(str(key).replace("_", " "), overflow="fold", no_wrap=i == 0)
     for row in rows:
         table.add_row(*(styled(_cell(value)) for value in row.values()))
-    out().print(table)
+    draw_table(table)
 
 
 def _cell(value: Any) -> str:
@@ -146,6 +146,9 @@ def _cell(value: Any) -> str:
         return ", ".join(map(_cell, value)) or "-"
     return str(value)
 
+
+# More characters than any table has in a line.
+WIDEST = 1_000_000
 
 # ---- bars and tables, of which all drawings are made ---------------------------------------------------------
 
@@ -162,12 +165,60 @@ def bar(value: float, largest: float, width: int = BAR_WIDTH) -> str:
     return full * filled + empty * (width - filled)
 
 
-def new_table() -> Table:
-    """A table without a frame, in what the terminal can draw."""
+def room(console: Console) -> int:
+    """Characters that a line of a table may have: a file or a pipe has room for all, unless COLUMNS says otherwise."""
+    return console.width if console.is_terminal or "COLUMNS" in os.environ else WIDEST
+
+
+def draw_table(table: Table, labels: int = 1) -> None:
+    """Print a table of which nothing is cut off.
+
+    Where there is too little room it comes in parts below each other, each time behind the first `labels` columns.
+    """
+    from rich.measure import Measurement
+
+    console = out()
+    options = console.options.update(width=WIDEST)
+    console.width = max(console.width, min(room(console), Measurement.get(console, options, table).maximum))
+    widths = [_least_width(console, options, column) for column in table.columns]
+    gap = (table.box is not None) + sum(table.padding[1::2])  # padding is above, right, below and left
+    for block in _blocks(widths, gap, labels, console.width):
+        part = copy(table)
+        part.columns = [replace(table.columns[i], _index=place) for place, i in enumerate(block)]
+        for i, column in zip(block, part.columns, strict=True):
+            column.overflow, column.no_wrap = "fold", column.no_wrap and widths[i] <= console.width
+        console.print(part)
+        table.title = None
+
+
+def _least_width(console: Console, options: Any, column: Column) -> int:
+    """Characters that a column needs: all of a line where it must not be wrapped, else the longest word."""
+    from rich.measure import Measurement
+
+    sizes = [Measurement.get(console, options, cell) for cell in (column.header, *column.cells)]
+    return max(size.maximum if column.no_wrap else size.minimum for size in sizes)
+
+
+def _blocks(widths: Sequence[int], gap: int, labels: int, width: int) -> Iterator[list[int]]:
+    """Columns that fit beside each other, each time behind the first `labels`."""
+    first = list(range(min(labels, len(widths))))
+    block = first
+    for i in range(len(first), len(widths)):
+        if len(block) > len(first) and sum(widths[j] + gap for j in (*block, i)) - gap > width:
+            yield block
+            block = first
+        block = [*block, i]
+    yield block
+
+
+def new_table(padding: int = 0) -> Table:
+    """A table without a frame, in what the terminal can draw; `padding` adds blanks between columns."""
     from rich.box import ASCII2, SIMPLE_HEAD
     from rich.table import Table
 
-    return Table(box=SIMPLE_HEAD if can_draw("─") else ASCII2, show_edge=False, padding=0)
+    return Table(
+        box=SIMPLE_HEAD if can_draw("─") else ASCII2, show_edge=False, pad_edge=False, padding=(0, padding)
+    )
 
 
 def columns(table: Table, titles: str, left: str = "") -> None:

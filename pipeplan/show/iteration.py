@@ -11,7 +11,7 @@ from ..instances.base.errors import PipeplanError
 from ..instances.base.fields import plain_fields
 from ..instances.base.kind import Samples
 from ..instances.registry import Plan, Problem, kind_of
-from .words import amount, percent, several
+from .words import amount, percent, several, singular
 
 if TYPE_CHECKING:
     from ..instances.timeline.timeline import Simulation
@@ -79,7 +79,7 @@ class Iteration:
         rates_in_words = (f"{_in_digits(rate)} {what}/s" for rate, what in rates if rate is not None)
         facts = ", ".join([amount(self.time, self.time_unit), *rates_in_words])
         return (
-            f"one iteration of {several(self.count, self.counted.removesuffix('s'))}{usual}: {facts}; "
+            f"one iteration of {several(self.count, singular(self.counted))}{usual}: {facts}; "
             f"devices of the plan idle {percent(self.idle)} of it"
         )
 

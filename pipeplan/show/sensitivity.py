@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ..instances.base.result import PROVEN_TOLERANCE, Result, Stop
 from ..instances.registry import Problem, kind_of
 from ..studies.sensitivity import Sensitivity, Worth
-from .words import amount, memory_unit
+from .words import amount, memory_unit, several, singular
 
 # Nouns for what fields count, where the noun is not the field's own name.
 NOUNS = {"gpus": "GPUs", "accelerators": "accelerators", "cpus": "CPUs", "micro_batches": "micro-batches"}
@@ -37,7 +37,7 @@ def devices(problem: Problem) -> str:
     """Number of the devices, with the noun that the problem has for them."""
     field, count = _counted(problem)
     noun = NOUNS.get(field, field)
-    return f"{count} {noun[:-1] if count == 1 else noun}"
+    return several(count, singular(noun))
 
 
 def _counted(problem: Problem) -> tuple[str, int]:
@@ -139,5 +139,5 @@ def _listed(names: Sequence[str]) -> str:
 
 def _verb(names: Sequence[str], verb: str) -> str:
     """The verb in the number of its subject: plural for several changes, and for one change that reads `10 devices`."""
-    several = len(names) > 1 or (DEVICES.fullmatch(names[0]) and not names[0].startswith("1 "))
-    return f"each {verb}" if len(names) > 1 and verb == "make" else verb if several else f"{verb}s"
+    is_plural = len(names) > 1 or (DEVICES.fullmatch(names[0]) and not names[0].startswith("1 "))
+    return f"each {verb}" if len(names) > 1 and verb == "make" else verb if is_plural else f"{verb}s"

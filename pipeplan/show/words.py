@@ -9,6 +9,8 @@ from decimal import Decimal
 
 from ..instances.base.cluster import SECONDS
 from ..instances.base.quantities import BYTE_NAMES, in_thousands
+from ..instances.base.quantities import several as several
+from ..instances.base.quantities import singular as singular
 
 # Units of a thousand each, as bandwidths and data sheets have them.
 BYTES = ("B", "kB", "MB", "GB", "TB")
@@ -16,6 +18,8 @@ BYTES = ("B", "kB", "MB", "GB", "TB")
 BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 # Larger numbers are written with a power of ten.
 LONGEST_WHOLE = 1e10
+# Shares below this are what rounded numbers leave over.
+NOISE = 1e-9
 # How the unit `us`, as files and options spell it, is written for readers.
 MICROSECOND = "µs"
 
@@ -141,16 +145,16 @@ def measured(what: str, unit: str | None) -> str:
     return f"{what} ({unit})" if unit else what
 
 
-def several(count: int, what: str) -> str:
-    """1 layer, 2 layers."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
-
-
 def plain(value: float, digits: int = 5) -> str:
     """A value with so many digits, and all its zeros instead of a power of ten: for columns that are compared."""
     return f"{Decimal(f'{value:.{digits}g}'):f}"
 
 
 def percent(share: float) -> str:
-    """0.1234 as `12.3 %`."""
-    return f"{plain(100 * share, 3)} %"
+    """0.1234 as `12.3 %`; what sums of rounded numbers leave over is nothing."""
+    return f"{plain(0.0 if is_noise(share) else 100 * share, 3)} %"
+
+
+def is_noise(share: float) -> bool:
+    """Is the share of a whole so small that only rounding makes it differ from nothing?"""
+    return abs(share) < NOISE

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...instances.base.amounts import as_written
 from ...instances.base.errors import show
+from ...instances.base.quantities import several
 from ...instances.least_memory import at_least, option
 from ...instances.staging.problem import Layer, StagingProblem
 from ..options import SolveOptions
@@ -19,7 +20,7 @@ def explain(
 ) -> tuple[str, ...]:
     """The surest reason why there is no plan; nothing where it is none of these."""
     if problem.exact_batches and problem.micro_batches > problem.devices:
-        most = f"{problem.devices} devices give {problem.devices} at most"
+        most = f"{several(problem.devices, 'device')} give {problem.devices} at most"
         return (
             f"data-parallel degrees must sum to exactly {problem.micro_batches}, and {most}; plan for at most N micro-"
             "batches or give more devices",

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...instances.base.amounts import as_written, common_unit
 from ...instances.base.errors import show
+from ...instances.base.quantities import several
 from ...instances.base.result import Stop
 from ...instances.least_memory import SmallestMemory
 from ...instances.staging.each_device import BASIC, held, with_memory
@@ -71,7 +72,7 @@ def _floor(problem: StagingProblem, unit: Fraction) -> Floor:
     together = sum((_least_together(problem, layer) for layer in problem.layers), Fraction(0))
     share = whole(together / problem.devices, unit)
     if share > least:
-        return Floor(share, f"an even share of all layers on {problem.devices} devices")
+        return Floor(share, f"an even share of all layers on {several(problem.devices, 'device')}")
     return Floor(least, f"layer {show(largest.id)} alone")
 
 

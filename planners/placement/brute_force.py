@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from ...instances.base.errors import InputError
+from ...instances.base.quantities import several
 from ...instances.base.result import Stop
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
@@ -38,7 +39,7 @@ def _refuse_large(problem: PlacementProblem) -> None:
     if plan_count(groups, problem.accelerators, problem.cpus) > MAX_PLANS:
         raise InputError(
             "nodes",
-            f"make {groups} groups on {devices} devices, more than brute force can try",
+            f"make {several(groups, 'group')} on {several(devices, 'device')}, more than brute force can try",
             f"give a problem of at most {MAX_PLANS} plans, say 12 groups on 4 devices, or use the planner exact",
         )
 

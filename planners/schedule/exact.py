@@ -18,6 +18,7 @@ from ...instances.base.clock import now
 from ...instances.base.compiled import repays_loading
 from ...instances.base.errors import TooLargeError, UsageError
 from ...instances.base.kind import load_address
+from ...instances.base.quantities import several
 from ...instances.base.result import StartOutcome, Stop, WarmStart, met
 from ...instances.registry import evaluation_of, violations_of
 from ...instances.schedule.plan import SchedulePlan
@@ -230,7 +231,9 @@ class _Run:
     def _ask(self, seconds: float | None) -> bool:
         """Ask the model for a plan below the best one. False: it cannot be asked, or asking again would not help."""
         if self.runs > MOST_RUNS:
-            self.messages.append(f"not proven: {self.runs} blocks of all micro-batches are too many for a model")
+            self.messages.append(
+                f"not proven: {several(self.runs, 'block')} of all micro-batches are too many for a model"
+            )
             return False
         # Two different values of plans differ by more: they are whole numbers of steps, or fractions of them with
         # denominators of at most the number of devices.

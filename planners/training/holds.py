@@ -125,6 +125,8 @@ class Bytes:
 
     def _kept(self, name: UnitType) -> _Sum:
         kept = _Sum()
+        if name in ("embedding", "prediction") and self.problem.dropout:
+            kept.add(self.hidden / HALF)  # the mask of what is read from the table
         if name in ("dense", "experts"):
             self._kept_by_layer(kept, name == "experts")
         if name == "prediction":

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ...instances.base.errors import InputError, UsageError
-from ...instances.base.fields import as_number, as_object, check_schema, read_record, require
+from ...instances.base.fields import as_number, as_object, check_schema, plain_fields, read_record, require
 from ...instances.base.json_file import read_json, read_text, write_json
-from ...instances.training.efficiencies import ABOUT, Efficiencies
+from ...instances.base.quantities import several
+from ...instances.training.efficiencies import ABOUT, USUAL_ERROR, Efficiencies
+from ...instances.training.fits import Margin
 from ...instances.training.problem import TrainingProblem
-from ...instances.training.referee.memory import memory_of_ranks
 from ...instances.training.referee.seconds import timing_of
+from ...instances.training.words import words_of
 from .fit import Fit, Run, fit
 from .run_logs import run_of_log
 from .run_tables import runs_of_table
@@ -61,6 +63,8 @@ class Fitted:
     """Peaks in bytes; nothing of memory is fitted, so that all are left out."""
     told: tuple[str, ...]
     """Sentences on how the runs were read."""
+    compared: tuple[str, ...] = ()
+    """Sentences on how far the runs vary, and whether they agree."""
 
     @property
     def efficiencies(self) -> Efficiencies:
@@ -68,8 +72,22 @@ class Fitted:
 
     @property
     def eps(self) -> float | None:
-        """The greatest error of a time on runs left out; None: there were none."""
-        return max((abs(run.error) for run in self.seconds), default=None)
+        """The greatest error of a time, on runs left out and on those of the fit; None: no run has a time.
+
+        Runs of one configuration that contradict each other show up in the second, however few they are.
+        """
+        return None if self.worst_run is None else abs(self.worst_run.error)
+
+    @property
+    def worst_run(self) -> LeftOut | None:
+        """The run with the greatest error of its time."""
+        seen = () if self.fit is None else self.fit.runs
+        fitted = (LeftOut(run.name, run.predicted_seconds, run.measured_seconds) for run in seen)
+        return max((*self.seconds, *fitted), key=lambda run: abs(run.error), default=None)
+
+    @property
+    def worst_peak(self) -> LeftOut | None:
+        return max(self.memory, key=lambda run: abs(run.error), default=None)
 
     @property
     def eps_before(self) -> float | None:
@@ -83,7 +101,13 @@ class Fitted:
     @property
     def memory_eps(self) -> float | None:
         """The greatest error of a peak; None: none was measured."""
-        return max((abs(run.error) for run in self.memory), default=None)
+        return None if self.worst_peak is None else abs(self.worst_peak.error)
+
+    @property
+    def memory_margin(self) -> Margin | None:
+        """By which shares peaks were above and below their predictions, at most; None: none was measured."""
+        errors = [run.error for run in self.memory]
+        return Margin(max(0.0, *errors), max(0.0, *(-error for error in errors))) if errors else None
 
     @property
     def changes(self) -> Mapping[str, tuple[float, float]]:
@@ -100,7 +124,7 @@ class Fitted:
 
     def sentences(self) -> tuple[str, ...]:
         """All of it in words: what moved and by whom, and the errors with their numbers."""
-        lines = [*self.told]
+        lines = [*self.told, *self.compared]
         for name, (before, after) in self.changes.items():
             said = self.said(name)
             by = f"; {len(said)} of {_runs(self)} depend on it, {said[0][0]} most" if said else ""
@@ -108,17 +132,17 @@ class Fitted:
         silent = [name for name in ABOUT if not self.said(name)] if self.fit is not None else []
         if silent:
             lines.append(f"No run depends on {', '.join(silent)}.")
-        if self.eps is not None:
+        if self.seconds:
             worst = max(self.seconds, key=lambda run: abs(run.error))
             lines.append(
-                f"Times of {self.left_out} runs that were left out are off by {self.eps:.1%} at most ({worst.name}); "
-                f"without the fit the same runs are off by {self.eps_before or 0:.1%}."
+                f"Times of {self.left_out} runs that were left out are off by {abs(worst.error):.1%} at most "
+                f"({worst.name}); without the fit the same runs are off by {self.eps_before or 0:.1%}."
             )
-        if self.memory_eps is not None:
-            worst = max(self.memory, key=lambda run: abs(run.error))
+        if self.worst_peak is not None:
+            several = "1 run is" if len(self.memory) == 1 else f"{len(self.memory)} runs are"
             lines.append(
-                f"Peaks of {len(self.memory)} runs are off by {self.memory_eps:.1%} at most ({worst.name}); nothing of "
-                "them is fitted."
+                f"The peak of {several} off by {abs(self.worst_peak.error):.1%} at most ({self.worst_peak.name}); "
+                "nothing of them is fitted."
             )
         return tuple(lines)
 
@@ -131,6 +155,7 @@ class Fitted:
             "error_before": self.eps_before,
             "left_out": [_left_out(run) for run in self.seconds],
             "memory_error": self.memory_eps,
+            "memory_margin": None if self.memory_margin is None else plain_fields(self.memory_margin),
             "memory": [_left_out(run) for run in self.memory],
         }
 
@@ -141,7 +166,7 @@ def _left_out(run: LeftOut) -> dict[str, Any]:
 
 def _runs(fitted: Fitted) -> str:
     count = 0 if fitted.fit is None else len(fitted.fit.runs)
-    return f"{count} run{'s' * (count != 1)}"
+    return several(count, "run")
 
 
 # ---- reading -------------------------------------------------------------------------------------------
@@ -165,7 +190,14 @@ def measured_runs(path: str | os.PathLike[str], problem: TrainingProblem) -> tup
     path = str(path)
     header = read_text(path).partition("\n")[0]
     names = {name.strip() for name in next(csv.reader([header]), [])}
-    return runs_of_table(path, problem) if {"seconds", "peak_gib"} & names else (run_of_log(path, problem),)
+    if {"seconds", "peak_gib"} & names:
+        return runs_of_table(path, problem)
+    run = run_of_log(path, problem)
+    try:
+        run.check_plausible(by_hand=False)
+    except InputError as error:
+        raise error.in_file(path) from None
+    return (run,)
 
 
 # ---- fitting -------------------------------------------------------------------------------------------
@@ -193,7 +225,8 @@ def fitted(
     """
     known = problem.efficiencies
     timed = [Run(own.problem, own.plan, own.seconds, own.name) for own in runs if own.seconds is not None]
-    groups = _groups(timed, share)
+    alike = _alike(timed)
+    groups = _groups(alike, share)
     turns = len(groups) if len(groups) > 1 else 0
     answer = fit(timed, known=known) if timed else None
     left: list[LeftOut] = []
@@ -203,20 +236,24 @@ def fitted(
         others = [run for other in groups if other is not group for run in other]
         own = fit(others, known=known).efficiencies
         left += [LeftOut(run.name, _seconds(run, own), run.seconds) for run in group]
-    peaks = tuple(LeftOut(own.name, _peak(own), own.peak_bytes) for own in runs if own.peak_bytes is not None)
+    peaks = [LeftOut(own.name, own.predicted_peak(), own.peak_bytes) for own in runs if own.peak_bytes is not None]
     told = tuple(dict.fromkeys(sentence for own in runs for sentence in own.told))
     untouched = tuple(LeftOut(run.name, _seconds(run, known), run.seconds) for run in timed)
-    return Fitted(known, answer, tuple(left), untouched, peaks, told)
+    return Fitted(known, answer, tuple(left), untouched, tuple(peaks), told, tuple(_on_the_runs(timed, alike)))
 
 
-def _groups(runs: Sequence[Run], share: float | None) -> list[list[Run]]:
-    """Groups of runs that are left out together: each run is in one, with all runs of the same configuration."""
-    if share is not None and not 0 < share < 1:
-        raise UsageError(f"The share of runs that are left out is {share:g}; give one between 0 and 1.")
+def _alike(runs: Sequence[Run]) -> list[list[Run]]:
+    """The runs by configuration."""
     alike: dict[object, list[Run]] = {}
     for run in runs:
         alike.setdefault((run.problem.replace(efficiencies=Efficiencies()).hash, run.plan), []).append(run)
-    configurations = list(alike.values())
+    return list(alike.values())
+
+
+def _groups(configurations: Sequence[list[Run]], share: float | None) -> list[list[Run]]:
+    """Groups of runs that are left out together: each run is in one, with all runs of the same configuration."""
+    if share is not None and not 0 < share < 1:
+        raise UsageError(f"The share of runs that are left out is {share:g}; give one between 0 and 1.")
     turns = min(len(configurations), MOST_TURNS if share is None else max(round(1 / share), 2))
     return [[run for part in configurations[number::turns] for run in part] for number in range(turns)]
 
@@ -225,10 +262,36 @@ def _seconds(run: Run, efficiencies: Efficiencies) -> float:
     return timing_of(run.problem.replace(efficiencies=efficiencies), run.plan).seconds
 
 
-def _peak(run: MeasuredRun) -> float:
-    """Bytes allocated on the fullest rank, without the reserve, which no framework counts."""
-    ranks = memory_of_ranks(run.problem, run.plan)
-    return max(sum(size for part, size in rank.parts.items() if part != "reserve") for rank in ranks)
+def _on_the_runs(runs: Sequence[Run], configurations: Sequence[list[Run]]) -> Iterator[str]:
+    """How many runs there are and in what they differ, and which of them contradict each other."""
+    if len(runs) < 2:
+        return
+    differences = [
+        f"{name} ({values[0]} to {values[-1]})" if all(value.isdecimal() for value in values) else name
+        for name, values in _values(runs).items()
+        if len(values) > 1
+    ]
+    differ = f"which differ in {', '.join(differences)}" if differences else "which do not differ"
+    yield f"{len(runs)} runs were given, {differ}."
+    for own in configurations:
+        seconds = sorted(run.seconds for run in own)
+        if seconds[-1] > seconds[0] * (1 + USUAL_ERROR):
+            yield (
+                f"{several(len(own), 'run')} of one configuration took {seconds[0]:.4g} to {seconds[-1]:.4g} s "
+                f"({', '.join(run.name for run in own)}): no model explains both."
+            )
+
+
+def _values(runs: Sequence[Run]) -> Mapping[str, list[str]]:
+    """By name of a fact, its different values among the runs, numbers in their order."""
+    values: dict[str, set[str]] = {}
+    for run in runs:
+        facts = {name: str(getattr(run.problem, name)) for name in ("devices", "sequence", "batch", "precision")}
+        facts |= {"model": run.problem.model.name, "layers": str(run.problem.model.layers)}
+        facts |= dict(word.split("=", 1) for word in words_of(run.plan).split() if not word.startswith("layout="))
+        for name, value in facts.items():
+            values.setdefault(name, set()).add(value)
+    return {name: sorted(own, key=lambda value: (len(value), value)) for name, own in values.items()}
 
 
 # ---- saved and given again -----------------------------------------------------------------------------
@@ -239,12 +302,21 @@ class Saved:
     """A fit from a file."""
 
     efficiencies: Efficiencies
-    error: float | None
-    """The greatest error of a time on runs left out; None: there were none."""
+    eps: float | None
+    """The greatest error of a time; None: no run has one."""
     left_out: int
     """Number of runs that were left out."""
-    memory_error: float | None
+    memory_margin: Margin | None
+    """By which shares peaks were above and below their predictions; None: none was measured."""
     gpu: str | None
+
+    @property
+    def worst_run(self) -> None:
+        """A saved fit does not name its runs."""
+
+    @property
+    def worst_peak(self) -> None:
+        """A saved fit does not name its runs."""
 
 
 def save_fit(path: str | os.PathLike[str], problem: TrainingProblem, own: Fitted) -> None:
@@ -259,6 +331,7 @@ def save_fit(path: str | os.PathLike[str], problem: TrainingProblem, own: Fitted
             "error": own.eps,
             "runs_left_out": own.left_out,
             "memory_error": own.memory_eps,
+            "memory_margin": None if own.memory_margin is None else plain_fields(own.memory_margin),
             "measured": own.to_json(),
         },
     )
@@ -271,8 +344,8 @@ def saved_fit(path: str | os.PathLike[str], problem: TrainingProblem | None = No
         top = as_object("", data, f'{{"schema": "{SCHEMA}", "efficiencies": {{...}}}}')
         check_schema(top, (SCHEMA,))
         own = read_record(Efficiencies, "efficiencies", require("", top, "efficiencies"))
-        shares = [top.get(name) for name in ("error", "memory_error")]
-        error, memory = (None if own is None else as_number("error", own) for own in shares)
+        error = None if top.get("error") is None else as_number("error", top["error"])
+        memory = _saved_margin(top)
         gpu = top.get("gpu")
         if problem is not None and gpu not in (None, problem.gpu.name):
             raise InputError(
@@ -282,6 +355,17 @@ def saved_fit(path: str | os.PathLike[str], problem: TrainingProblem | None = No
     except InputError as error_:
         raise error_.in_file(str(path)) from None
     return Saved(own, error, count if isinstance(count, int) else 0, memory, gpu)
+
+
+def _saved_margin(top: Mapping[str, Any]) -> Margin | None:
+    """The margin of memory; files without one have an error to both sides."""
+    if top.get("memory_margin") is not None:
+        own: Margin = read_record(Margin, "memory_margin", top["memory_margin"])
+        return own
+    if top.get("memory_error") is None:
+        return None
+    share = as_number("memory_error", top["memory_error"])
+    return Margin(share, share)
 
 
 def with_fit(problem: TrainingProblem, own: Fitted | Saved) -> TrainingProblem:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ...instances.base.quantities import several
 from ...instances.base.result import Stop, met
 from ...instances.registry import violations_of
 from ...instances.training.plan import Configuration
@@ -77,7 +78,7 @@ class ConfigurationPlanner:
 
 
 def _messages(report: Report) -> tuple[str, ...]:
-    messages = [f"{report.considered} choices of degrees, of which {report.unfit} cannot fit"]
+    messages = [f"{several(report.considered, 'choice')} of degrees, of which {report.unfit} cannot fit"]
     if report.undecided:
         messages.append(f"{report.undecided} choices are not discarded yet")
     return tuple(messages)

@@ -34,6 +34,8 @@ COLUMNS = (
 )
 KNOWN = ("name", *OF_PROBLEM, *OF_CONFIGURATION, *MEASURED)
 MOST_ROWS = 10_000
+# Larger numbers are no seconds and no GiB of anything, and overflow where they are multiplied.
+MOST_AMOUNT = 1e30
 
 
 def template() -> str:
@@ -95,7 +97,9 @@ def _run(row: Mapping[str, str], where: str, problem: TrainingProblem) -> Measur
     if seconds is None and peak is None:
         raise InputError("seconds", "is empty, and so is peak_gib", "give what was measured")
     name = row.get("name") or where
-    return MeasuredRun(of_run, plan, seconds, None if peak is None else peak * GIB, name)
+    run = MeasuredRun(of_run, plan, seconds, None if peak is None else peak * GIB, name)
+    run.check_plausible(by_hand=True)
+    return run
 
 
 def _problem(row: Mapping[str, str], problem: TrainingProblem) -> TrainingProblem:
@@ -136,6 +140,6 @@ def _amount(row: Mapping[str, str], name: str) -> float | None:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not 0 < value < math.inf:
-        raise InputError(name, f"is {show(text)}", "give a number above 0")
+    if not 0 < value < MOST_AMOUNT:
+        raise InputError(name, f"is {show(text)}", f"give a number above 0 and below {MOST_AMOUNT:g}")
     return value

@@ -25,6 +25,7 @@ from typing import Any
 
 from ...instances.base.errors import InputError
 from ...instances.training.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
+from ...instances.training.fits import Margin, both_sides
 from ...instances.training.frameworks import even_layout
 from ...instances.training.plan import V_SHAPES, Configuration, Degrees, Recompute, read_recompute
 from ...instances.training.problem import TrainingProblem
@@ -72,16 +73,16 @@ class Settings:
 
     error: float = USUAL_ERROR
     """Share by which predicted times may be wrong."""
-    memory_error: float = USUAL_MEMORY_ERROR
-    """Share by which predicted bytes may be wrong."""
+    memory_error: float | Margin = USUAL_MEMORY_ERROR
+    """Share by which predicted bytes may be wrong, or the shares to either side."""
     list_all: bool = True
     """Prove every entry of the list, not only the best configuration?"""
     slack: float = 0.0
     """Share of the memory by which limits are moved: sums of doubles decide nothing that is nearer to a limit."""
 
     def __post_init__(self) -> None:
-        for name in ("error", "memory_error"):
-            value = getattr(self, name)
+        margin = both_sides(self.memory_error)
+        for name, value in (("error", self.error), ("memory_error", margin.more), ("memory_error", margin.less)):
             if not 0 <= value < 1:
                 raise InputError(name, f"is {value:g}", "give a share from 0 to less than 1, 0.05 for 5 %")
 
@@ -95,7 +96,8 @@ class Settings:
         if memory_bytes is None:
             return math.inf, math.inf
         limit = memory_bytes * (1 + self.slack)
-        return limit / (1 + self.memory_error), limit / (1 - self.memory_error)
+        margin = both_sides(self.memory_error)
+        return limit / (1 + margin.more), limit / (1 - margin.less)
 
 
 @dataclass(frozen=True, slots=True)

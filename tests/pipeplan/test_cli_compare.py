@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from pipeplan.show.terminal.comparison import _blocks
-
 Plan = Callable[..., Any]
 
 
@@ -155,17 +153,6 @@ def test_what_makes_no_sense_is_a_sentence_and_exit_code_2(
     assert said.code == 2
     assert words in said.err
     assert "Traceback" not in said.err
-
-
-def test_methods_that_do_not_fit_side_by_side_stand_below_each_other() -> None:
-    head = ["instance", "A", "B", "C"]
-    rows = [
-        ["BERT-24 layers, inference (ms)", "17.7899 proven", "17.7899 (< 0.01 %)", "18.2"],
-        ["  published", "17.79", "", ""],
-    ]
-    assert list(_blocks(head, rows, 1, 120)) == [[0, 1, 2, 3]]
-    assert list(_blocks(head, rows, 1, 60)) == [[0, 1], [0, 2, 3]]
-    assert list(_blocks(head, rows, 1, 10)) == [[0, 1], [0, 2], [0, 3]]
 
 
 @pytest.mark.sweeps

@@ -335,6 +335,35 @@ def test_runs_change_the_efficiencies_and_can_be_saved(plan: Plan, tiny: str) ->
     _is_one_sentence(plan("configure", tiny, *SMALL, "--measured", "wrong.csv"), "row 2")
 
 
+@pytest.mark.parametrize(
+    ("rows", "words", "sentence"),
+    [
+        ("1,0.15\n1,0.3\n1,0.07\n", (), "give --error"),
+        ("1,0.15,90\n", (), "give --memory-error"),
+    ],
+)
+def test_errors_for_which_no_list_can_allow_are_refused(
+    plan: Plan, tiny: str, rows: str, words: tuple[str, ...], sentence: str
+) -> None:
+    """An error of 340 % is not told as one of 90 %, and the remedy that is named works."""
+    columns = "tensor,seconds,peak_gib" if rows.count(",") == 2 else "tensor,seconds"
+    Path("runs.csv").write_text(f"{columns}\n{rows}")
+    asked = ("configure", tiny, *SMALL, "--fix", "tensor=1", "--measured", "runs.csv", *words)
+    _is_one_sentence(plan(*asked), sentence)
+    told = plan(*asked, *("--error", "20%", "--memory-error", "10%", "--json"))
+    assert told.code == 0, told.err
+    assert told.json["scope"]["error"] == 0.2
+
+
+def test_few_good_runs_are_no_reason_for_a_smaller_error_than_usual(plan: Plan, tiny: str) -> None:
+    usual = plan("configure", tiny, *SMALL, "--judge", "tensor=1", "--json").json["judged"][0]["seconds"]
+    Path("runs.csv").write_text(f"tensor,seconds\n1,{usual}\n")
+    said = plan("configure", tiny, *SMALL, "--fix", "tensor=1", "--measured", "runs.csv")
+    assert "The list allows for 5 % and not 0 %" in in_one_line(said.out)
+    told = plan("configure", tiny, *SMALL, "--fix", "tensor=1", "--measured", "runs.csv", "--json").json
+    assert (told["scope"]["error"], told["measured"]["error"]) == (0.05, 0.0)
+
+
 # ---- the least change ----------------------------------------------------------------------------------
 
 
@@ -521,7 +550,7 @@ REFUSED_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "more than all": ({"--memory-error": "120%"}, "--memory-error is 1.2"),
     "no layers": ({"--layers": 0}, "--layers is 0"),
     "dense layers of a dense model": ({"--dense-layers": 3}, "drop --dense-layers"),
-    "bytes for gigabytes": ({"--memory": 80}, "write 80GB or 80GiB"),
+    "bytes for gigabytes": ({"--memory": 80}, "write 80GB if you mean that"),
 }
 
 

@@ -232,21 +232,12 @@ def test_the_parameters_of_a_table_may_be_counted(plan: Plan, tmp_path: Path) ->
     assert said.json["objective"] == pytest.approx(3 + 2 * 2 * 5 / 12)
 
 
-def test_numbers_without_a_unit_are_bytes_and_said_to_be(plan: Plan, table: Path) -> None:
-    said = plan("solve", table, "--devices", 4, "--memory", 40, "--bandwidth", 12)
-    assert "Note: --memory 40 means 40 bytes; write 40GB or 40GiB if that is meant" in said.err
-    assert "Note: --bandwidth 12 means 12 bytes a second; write 12GB/s or 12GiB/s" in said.err
-    assert " means " not in plan("solve", table, *FOUR).err
-
-
-@pytest.mark.parametrize(
-    "name", ["bert-large-training", "bert-large-stages", "case-study", "resnet18-training-chain"]
-)
-def test_a_few_bytes_for_a_network_are_asked_about_for_all_kinds(plan: Plan, name: str, tmp_path: Path) -> None:
-    """And not for the small examples, which count few."""
-    note = "Note: --memory 80 means 80 bytes; write 80GB or 80GiB if that is meant"
-    assert note in plan("convert", name, "-o", tmp_path / "out.json", "--memory", 80).err
-    assert "means" not in plan("convert", "tiny-stages", "-o", tmp_path / "out.json", "--memory", 30).err
+def test_numbers_without_a_unit_are_asked_back(plan: Plan, table: Path) -> None:
+    few = plan("solve", table, "--devices", 4, "--memory", 40, "--bandwidth", "12GB/s")
+    assert (few.code, few.err.count("write 40GB if you mean that")) == (2, 1)
+    slow = plan("solve", table, "--devices", 4, "--memory", "40GB", "--bandwidth", 12)
+    assert (slow.code, slow.err.count("write 12GB/s if you mean that")) == (2, 1)
+    assert " if you mean " not in plan("solve", table, *FOUR).err
 
 
 @pytest.mark.parametrize(

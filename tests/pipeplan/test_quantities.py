@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 
 from pipeplan.cli import quantities
-from pipeplan.instances.base.quantities import written_bytes
+from pipeplan.instances.base.quantities import plural, several, singular, written_bytes
+from pipeplan.show.words import percent
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(
@@ -75,6 +79,38 @@ def test_a_unit_in_other_letters_is_guessed_and_not_taken(read: Any, text: str, 
 @pytest.mark.parametrize("amount", [1.0, 40e9, 2.0**33, 1.5e9, 123456789.0, 0.5, 3.0e11, 1e15 / 3])
 def test_bytes_are_written_as_they_are_read(amount: float) -> None:
     assert quantities.size(written_bytes(amount)) == amount
+
+
+@pytest.mark.parametrize(
+    ("one", "many"),
+    [
+        ("layer", "layers"),
+        ("micro-batch", "micro-batches"),
+        ("entry", "entries"),
+        ("pass", "passes"),
+        ("GPU", "GPUs"),
+    ],
+)
+def test_nouns_agree_with_their_number(one: str, many: str) -> None:
+    assert [several(count, one) for count in (0, 1, 2)] == [f"0 {many}", f"1 {one}", f"2 {many}"]
+    assert (plural(one), singular(many)) == (many, one)
+    assert several(28_292, "choice", ",") == "28,292 choices"
+
+
+def test_no_sentence_is_written_with_a_plural_of_its_own() -> None:
+    """A noun behind a number comes from `several`."""
+    own = re.compile(r"removesuffix\([\"']s[\"']\)|[\"']s[\"'] \* \(|else [\"']s[\"']\}")
+    folders = (
+        ROOT / name for name in ("pipeplan/cli", "pipeplan/show", "pipeplan/studies", "instances", "planners")
+    )
+    files = [path for folder in folders for path in folder.rglob("*.py")]
+    assert len(files) > 300
+    assert [str(path) for path in files if own.search(path.read_text("utf-8"))] == []
+
+
+def test_what_rounding_leaves_over_is_nothing() -> None:
+    assert percent(1.78e-16) == percent(-1e-12) == "0 %"
+    assert percent(5e-7) == "0.00005 %"
 
 
 def test_bytes_are_written_in_the_unit_in_which_they_are_shortest() -> None:

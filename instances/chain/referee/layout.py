@@ -16,6 +16,7 @@ from functools import cached_property
 
 from ...base.amounts import as_written
 from ...base.errors import PipeplanError, show
+from ...base.quantities import several
 from ..names import plain, task_name
 from ..plan import PatternPlan
 from ..problem import ChainProblem
@@ -221,14 +222,14 @@ def shape_faults(problem: ChainProblem, plan: PatternPlan) -> Iterator[str]:
     if not _is_finite(plan.period) or plan.period <= 0:
         yield f"The period is {show(plan.period)}, not a positive number."
     if len(plan.allocation) != problem.layers:
-        yield f"The allocation has {len(plan.allocation)} entries for {problem.layers} layers."
+        yield f"The allocation has {several(len(plan.allocation), 'entry')} for {several(problem.layers, 'layer')}."
     if not plan.starts:
         yield "The plan has no row of starts."
     if len(plan.transfers) != len(plan.starts):
-        yield f"The plan has {len(plan.starts)} rows of starts and {len(plan.transfers)} of transfers."
+        yield f"The plan has {several(len(plan.starts), 'row')} of starts and {len(plan.transfers)} of transfers."
     for r, row in enumerate(plan.starts):
         if len(row) != problem.tasks:
-            yield f"Row {r} of the starts has {len(row)} entries for {problem.tasks} tasks."
+            yield f"Row {r} of the starts has {several(len(row), 'entry')} for {problem.tasks} tasks."
     times = [time for row in (*plan.starts, *(row.values() for row in plan.transfers)) for time in row]
     odd = next((time for time in times if not _is_finite(time)), None)
     if odd is not None:

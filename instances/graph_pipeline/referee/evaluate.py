@@ -11,7 +11,7 @@ from ...base.amounts import as_written, in_digits
 from ...base.errors import PipeplanError, Violation, show
 from ...base.fields import plain_fields
 from ...base.graph import adjacency, find_cycle, heights_of, topological_order
-from ...base.quantities import of_limit
+from ...base.quantities import of_limit, several
 from ...timeline.engine import DeadlockError
 from ...timeline.iteration import iteration_time
 from ..plan import GraphStage, StageGraphPlan
@@ -199,7 +199,8 @@ def _devices(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[Vi
     used = sum(stage.devices for stage in plan.stages)
     if used != problem.devices:
         yield Violation(
-            "devices", f"The stages have {used} devices, not exactly the {problem.devices} of the problem."
+            "devices",
+            f"The stages have {several(used, 'device')}, not exactly the {problem.devices} of the problem.",
         )
 
 
@@ -209,12 +210,14 @@ def _micro_batches(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Itera
         if b >= 1 and problem.mini_batch % b:
             yield Violation(
                 "micro-batch",
-                f"The micro-batch of stage {number}, {b} samples, does not divide the mini-batch of "
+                f"The micro-batch of stage {number}, {several(b, 'sample')}, does not divide the mini-batch of "
                 f"{problem.mini_batch}.",
             )
         if b >= 1 and d >= 1 and b % d:
             yield Violation(
-                "micro-batch", f"Stage {number} cannot split micro-batches of {b} samples evenly over {d} devices."
+                "micro-batch",
+                f"Stage {number} cannot split micro-batches of {several(b, 'sample')} evenly "
+                f"over {several(d, 'device')}.",
             )
 
 
@@ -235,7 +238,7 @@ def _in_flight(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[
         if stage.in_flight % stage.micro_batch or stage.in_flight > problem.mini_batch:
             yield Violation(
                 "in-flight",
-                f"Stage {number} holds {stage.in_flight} samples in flight; give whole micro-batches of "
+                f"Stage {number} holds {several(stage.in_flight, 'sample')} in flight; give whole micro-batches of "
                 f"{stage.micro_batch}, at most the mini-batch of {problem.mini_batch}.",
             )
         elif stage.in_flight < needed:

@@ -15,6 +15,7 @@ from typing import Any
 from ...base.checks import MAX_ID_CHARACTERS
 from ...base.errors import InputError, UsageError, show
 from ...base.json_file import MAX_FILE_BYTES, read_bytes, read_text
+from ...base.quantities import several
 from .header import letters
 from .marks import PACKAGES, SUFFIXES
 from .parquet_pages import unpacked_bytes
@@ -93,7 +94,7 @@ def _filled_rows(rows: Iterable[Sequence[Any]]) -> Iterator[Row]:
 
 
 def _too_wide(row: int, columns: int) -> InputError:
-    return InputError(f"row {row}", f"has {columns} columns", f"give at most {MAX_COLUMNS}")
+    return InputError(f"row {row}", f"has {several(columns, 'column')}", f"give at most {MAX_COLUMNS}")
 
 
 def _too_many_cells(rows: int, columns: int) -> InputError:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ...base.checks import MAX_DEVICES
 from ...base.errors import show
+from ...base.quantities import several
 from ..plan import Device, DeviceGroup, PlacementPlan
 from ..problem import Level, PlacementProblem
 
@@ -94,7 +95,7 @@ def replication_faults(problem: PlacementProblem, plan: PlacementPlan) -> Iterat
         if not 1 <= unit.replicas <= MAX_DEVICES:
             yield f"{in_words(unit)} has {show(unit.replicas)} replicas; there are from 1 to {MAX_DEVICES}."
         elif unit.replicas > 1 and isinstance(unit, Device) and unit.type == "cpu":
-            yield f"{in_words(unit)} has {unit.replicas} replicas; a CPU has only one."
+            yield f"{in_words(unit)} has {several(unit.replicas, 'replica')}; a CPU has only one."
         elif unit.replicas > 1 and level_facts(problem, level_of(unit)).sync_bandwidth is None:
             yield (
                 f"{in_words(unit)} has {unit.replicas} replicas, but the problem has no bandwidth to synchronise them "
@@ -153,4 +154,4 @@ def capacity_faults(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[
         limit = level_facts(problem, level).devices
         if count > limit:
             where = "The cluster" if parent is None else in_words(tree.units[parent])
-            yield f"{where} holds {count} devices of level {level}, but has room for {limit}."
+            yield f"{where} holds {several(count, 'device')} of level {level}, but has room for {limit}."

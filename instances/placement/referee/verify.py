@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from ...base.amounts import as_written, exact_sum, fits, in_digits
 from ...base.checks import check_known
 from ...base.errors import Violation, show
-from ...base.quantities import of_limit
+from ...base.quantities import of_limit, several
 from ..plan import Device, PlacementPlan
 from ..problem import NodeId, PlacementProblem, refuse_other_kinds
 from .assignment import DEVICE_TYPES, other_type_of
@@ -173,7 +173,7 @@ def _colocation(problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[
             "colocation",
             f"Nodes {show(first.id)} and {show(problem.nodes[other].id)} of colour {show(first.color)} are on "
             f"{show(plan.devices[owner[placed[0]]].name)} and {show(plan.devices[owner[other]].name)}; the "
-            f"{len(placed)} nodes of this colour are on {devices} devices and must share one.",
+            f"{several(len(placed), 'node')} of this colour are on {several(devices, 'device')} and must share one.",
         )
 
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from ...base.amounts import in_digits
 from ...base.errors import show
+from ...base.quantities import several
 from ..plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from ..problem import MAX_STARTS, ScheduleProblem
 
@@ -60,7 +61,7 @@ def _faults(problem: ScheduleProblem, plan: SchedulePlan) -> Iterator[str]:
         return
     for name, starts in plan.starts.items():
         if len(starts) != problem.micro_batches:
-            yield f"Block {show(name)} has {len(starts)} starts for {problem.micro_batches} micro-batches."
+            yield f"Block {show(name)} has {len(starts)} starts for {several(problem.micro_batches, 'micro-batch')}."
         elif starts and min(starts) < 0:
             yield f"Block {show(name)} starts at {in_digits(min(starts))}, before 0."
 

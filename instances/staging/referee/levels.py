@@ -28,6 +28,7 @@ from ...base.amounts import as_written
 from ...base.checks import NodeId
 from ...base.errors import Violation, show
 from ...base.fields import plain_fields
+from ...base.quantities import several
 from ..leveled_plan import LeveledPlan, LeveledStage
 from ..plan import PlannedStage
 from ..problem import Layer, StagingProblem
@@ -252,7 +253,7 @@ def _devices(problem: StagingProblem, stages: Sequence[LeveledStage], level: int
     if used > there:
         yield Violation(
             "devices",
-            f"The stages from layer {show(stages[0].nodes[0])} on use {used} devices of level {level}, "
+            f"The stages from layer {show(stages[0].nodes[0])} on use {several(used, 'device')} of level {level}, "
             f"where only {there} are joined.",
         )
     for stage in stages:
@@ -263,7 +264,7 @@ def _devices(problem: StagingProblem, stages: Sequence[LeveledStage], level: int
 def _replication(problem: StagingProblem, stages: Sequence[LeveledStage], level: int) -> Iterator[Violation]:
     for stage in stages:
         if stage.data_parallel > 1 and not problem.replication:
-            what = f"{_called(stage, level)} has {stage.data_parallel} replicas"
+            what = f"{_called(stage, level)} has {several(stage.data_parallel, 'replica')}"
             yield Violation("replication", f"{what}; the problem allows none.")
         yield from _replication(problem, stage.children, level - 1)
 

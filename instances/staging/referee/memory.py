@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from ...base.amounts import as_written, in_digits
 from ...base.errors import Violation
-from ...base.quantities import of_limit
+from ...base.quantities import of_limit, several
 from ...base.zero import GATHERED_UNITS
 from ..problem import Configuration, StagingProblem
 
@@ -33,6 +33,6 @@ def too_many_bytes(where: str, held: Fraction, in_flight: int, limit: float) -> 
     more = held - as_written(limit)
     return Violation(
         "memory",
-        f"A device of {where} holds {in_digits(held)} bytes with {in_flight} micro-batches in flight, "
+        f"A device of {where} holds {in_digits(held)} bytes with {several(in_flight, 'micro-batch')} in flight, "
         f"{in_digits(more)} more than its memory of {in_digits(limit)} bytes{of_limit(float(held), limit)}.",
     )

@@ -17,6 +17,7 @@ from ...base.amounts import as_written
 from ...base.checks import NodeId, check_known
 from ...base.errors import PipeplanError, Violation, show
 from ...base.fields import plain_fields
+from ...base.quantities import several
 from ..plan import PlannedStage, StagedPlan
 from ..problem import Configuration, DeviceType, StagingProblem
 from .memory import held_bytes, too_many_bytes
@@ -218,7 +219,7 @@ def _unreadable(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation
         if node_id not in problem.index:
             yield Violation("assignment", f"The plan names the unknown layer {show(node_id)}.")
         elif count > 1:
-            yield Violation("assignment", f"Layer {show(node_id)} is in {count} stages.")
+            yield Violation("assignment", f"Layer {show(node_id)} is in {several(count, 'stage')}.")
     for layer in problem.layers:
         if layer.id not in counts:
             yield Violation("assignment", f"Layer {show(layer.id)} is in no stage.")
@@ -244,13 +245,13 @@ def _unreadable(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation
 def _devices(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
     used = sum(stage.data_parallel * stage.tensor_parallel for stage in plan.stages)
     if used > problem.devices:
-        yield Violation("devices", f"The plan uses {used} devices, the problem has {problem.devices}.")
+        yield Violation("devices", f"The plan uses {several(used, 'device')}, the problem has {problem.devices}.")
     for kind in problem.device_types:
         used = sum(s.data_parallel * s.tensor_parallel for s in plan.stages if s.device_type == kind.name)
         if used > kind.devices:
             yield Violation(
                 "devices",
-                f"The plan uses {used} devices of type {show(kind.name)}, the problem has {kind.devices}.",
+                f"The plan uses {several(used, 'device')} of type {show(kind.name)}, the problem has {kind.devices}.",
             )
 
 
@@ -258,7 +259,7 @@ def _batches(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
     degrees, batches = sum(stage.data_parallel for stage in plan.stages), problem.micro_batches
     if degrees > batches:
         yield Violation(
-            "batches", f"The data-parallel degrees sum to {degrees}, a batch has {batches} micro-batches."
+            "batches", f"The data-parallel degrees sum to {degrees}, a batch has {several(batches, 'micro-batch')}."
         )
     elif problem.exact_batches and degrees < batches:
         yield Violation("batches", f"The data-parallel degrees sum to {degrees} and must sum to exactly {batches}.")
@@ -268,7 +269,8 @@ def _replication(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violatio
     for number, stage in enumerate(plan.stages):
         if stage.data_parallel > 1 and not problem.replication:
             yield Violation(
-                "replication", f"Stage {number} has {stage.data_parallel} replicas; the problem allows none."
+                "replication",
+                f"Stage {number} has {several(stage.data_parallel, 'replica')}; the problem allows none.",
             )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...base.fields import plain_fields
-from ..fits import Fit, fit_of
+from ..fits import Fit, Margin, fit_of
 from ..plan import Configuration
 from ..problem import GIB, TrainingProblem
 from .memory import RankMemory, memory_of_ranks
@@ -28,8 +28,8 @@ class ConfigurationEvaluation:
     def fullest(self) -> RankMemory:
         return max(self.memory, key=lambda rank: rank.bytes)
 
-    def fit(self, error: float) -> Fit:
-        """Whether the fullest rank fits, where its bytes may be misjudged by the share `error`."""
+    def fit(self, error: float | Margin) -> Fit:
+        """Whether the fullest rank fits, where its bytes may be misjudged by the share or margin `error`."""
         return fit_of(self.fullest.bytes, self.limit_bytes, error)
 
     @property

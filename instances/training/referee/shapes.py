@@ -82,6 +82,11 @@ class Sizes:
         return HALF * self.tokens_between * self.model.hidden
 
     @property
+    def dropout_mask(self) -> float:
+        """Bytes of the mask of one dropout between products: one for each number; none without dropout."""
+        return self.hidden_bytes / HALF if self.problem.dropout else 0.0
+
+    @property
     def key_value_heads(self) -> float:
         """Key-value heads on one rank; where tensor ranks outnumber them, each rank has a copy of one."""
         attention = self.model.attention
@@ -208,6 +213,8 @@ def _experts(sizes: Sizes, own: Experts) -> Iterator[Weight]:
 
 def kept_by(sizes: Sizes, unit: str) -> Iterator[Kept]:
     """The tensors that one micro-batch leaves in a unit, where nothing is computed again."""
+    if unit in ("embedding", "prediction"):
+        yield Kept(sizes.dropout_mask)  # both read the table, and drop of what they read
     if unit in ("dense", "experts"):
         yield from _kept_by_layer(sizes, unit)
     elif unit == "head":
@@ -234,14 +241,13 @@ def _kept_by_layer(sizes: Sizes, unit: str) -> Iterator[Kept]:
     model, own = sizes.model, sizes.model.attention
     assert own is not None, "layers with shapes have attention"
     u = sizes.hidden_bytes
-    mask = u / HALF if sizes.problem.dropout else 0.0
     yield Kept(u, layer_input=True)
     # A norm before one product is one kernel with it, which keeps its output; only a norm that several products read
     # stands alone and can be computed again.
     yield Kept(u, ("layernorm",) if own.latent else (), "attention", for_weights=True)
     yield from (_kept_by_latent if own.latent else _kept_by_grouped)(sizes, own)
     yield from _kept_by_core(sizes, own)
-    yield Kept(mask, part="attention")
+    yield Kept(sizes.dropout_mask, part="attention")
     # A parallel block has one norm; further norms, after attention and MLP, keep their inputs.
     if model.norms >= 2:
         drops = ("layernorm",) if unit == "experts" else ("mlp",)
@@ -255,7 +261,7 @@ def _kept_by_layer(sizes: Sizes, unit: str) -> Iterator[Kept]:
     else:
         assert model.mlp is not None, "a dense layer has an MLP"
         yield from _kept_by_mlp(sizes, model.mlp, ("mlp",))
-    yield Kept(mask, part="feed-forward")
+    yield Kept(sizes.dropout_mask, part="feed-forward")
 
 
 def _kept_by_grouped(sizes: Sizes, own: Attention) -> Iterator[Kept]:

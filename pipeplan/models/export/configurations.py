@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...instances.base.errors import UsageError
+from ...instances.base.quantities import several
 from ...instances.training.frameworks import even_layout
 from ...instances.training.plan import FULL, Configuration, Recompute
 from ...instances.training.problem import TrainingProblem
@@ -50,7 +51,7 @@ def ranks_in_words(problem: TrainingProblem, plan: Configuration) -> str:
     """A note on what a launcher has to be told."""
     count, size = plan.micro_batches(problem.batch), plan.micro_batch
     return (
-        f"start it on {problem.devices} GPU{'s' * (problem.devices != 1)}: the data-parallel degree is "
+        f"start it on {several(problem.devices, 'GPU')}: the data-parallel degree is "
         f"{plan.degrees.data}, with {count} micro-batch{'es' * (count != 1)} of {size} "
         f"sequence{'s' * (size != 1)} each"
     )

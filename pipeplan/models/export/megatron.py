@@ -7,6 +7,7 @@ the loss; `|` ends a stage, `t*8` is eight layers. With p ranks stage i is on ra
 from __future__ import annotations
 
 from ...instances.base.errors import show
+from ...instances.base.quantities import several
 from ...planners.staging.equal import RECOMPUTATION
 from .contract import Exported, ToExport, check_one_stage_per_rank, degrees_of, servers_of, usual_notes
 from .parts import StageOfLayers, layers_by_stage
@@ -34,7 +35,7 @@ def export(job: ToExport) -> Exported:
     notes += [*about, *left_out]
     devices = replicas * tensor * job.plan.ranks
     if devices > 1:
-        notes.append(f"start it on {devices} devices: {_launch(job, devices)}")
+        notes.append(f"start it on {several(devices, 'device')}: {_launch(job, devices)}")
     notes.append("flags of the model's shapes and of data come beside the text")
     if any(stage.predictors for stage in stages):
         notes.append(f"give --mtp-num-layers {sum(stage.predictors for stage in stages)} as well")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...instances.base.errors import InputError, UsageError
+from ...instances.base.quantities import several
 from ...instances.schedule.csv_file import csv_stages, schedule_to_csv
 from ...instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
@@ -31,5 +32,7 @@ def _finite(problem: ScheduleProblem, plan: AnySchedule) -> SchedulePlan:
         )
     count = max(map(len, plan.starts.values()), default=0)
     if problem.micro_batches not in (None, count):
-        raise InputError("plan", f"runs {count} micro-batches, not {problem.micro_batches}", "schedule that many")
+        raise InputError(
+            "plan", f"runs {several(count, 'micro-batch')}, not {problem.micro_batches}", "schedule that many"
+        )
     return plan

@@ -11,6 +11,7 @@ from itertools import accumulate
 
 from ...instances.base.errors import show
 from ...instances.base.gpus import GPUS
+from ...instances.base.quantities import several
 from .contract import Exported, ToExport, degrees_of, usual_notes
 from .parts import layers_by_stage
 
@@ -76,7 +77,7 @@ def _counts(job: ToExport, *, tensor: bool = True) -> tuple[list[int], tuple[str
     if degree > 1:
         notes.append(f"stages are {degree} devices each: give that tensor-parallel size as well")
     if replicas > 1:
-        notes.append(f"start a server for each of the {replicas} replicas")
+        notes.append(f"start a server for each of the {several(replicas, 'replica')}")
     notes += _about_gpus(job)
     if job.plan.training:
         notes.append(TRAINED)

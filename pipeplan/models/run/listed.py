@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from ...instances.base.errors import InputError, UsageError
 from ...instances.base.json_file import holds_json, read_text
+from ...instances.base.quantities import several
 from ...instances.networks.profile.profile import Profile
 from ...instances.registry import Plan
 from ...instances.schedule.csv_file import (
@@ -129,8 +130,8 @@ def _cut(planned: tuple[ModelStage, ...], table: Table, path: str) -> tuple[Mode
         length, left = divmod(len(stage.nodes), chunks)
         if left or not length:
             raise UsageError(
-                f"{stage.device.capitalize()} has {len(stage.nodes)} nodes, which {chunks} chunks cannot share evenly; "
-                "give a schedule with fewer stages."
+                f"{stage.device.capitalize()} has {several(len(stage.nodes), 'node')}, which {chunks} chunks cannot "
+                "share evenly; give a schedule with fewer stages."
             )
         for number in range(chunks):
             rank = rank_of.get(len(pieces), stage.rank)

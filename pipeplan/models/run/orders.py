@@ -17,6 +17,7 @@ from functools import cached_property
 from ...instances.base.checks import check_positive, check_whole
 from ...instances.base.cluster import SECONDS
 from ...instances.base.errors import UsageError, show
+from ...instances.base.quantities import several
 from ...instances.networks.profile.profile import Profile, ProfileTensor
 from ...instances.registry import Plan
 from ...instances.simulate import MAX_MICRO_BATCHES
@@ -141,13 +142,14 @@ def _check(planned: Iterable[ModelStage], profile: Profile, micro_batches: int) 
             _check_samples(stage, name, profile)
         elif stage.replicas > micro_batches:
             raise UsageError(
-                f"{name} has {stage.replicas} replicas and there are {micro_batches} micro-batches; "
+                f"{name} has {stage.replicas} replicas for {several(micro_batches, 'micro-batch')}; "
                 f"give --micro-batches {stage.replicas} or more."
             )
 
 
 def _check_samples(stage: ModelStage, name: str, profile: Profile) -> None:
     """Refuse a stage graph whose devices divide a micro-batch."""
+    assert stage.samples is not None, "asked of stages that count samples"
     if stage.replicas > 1:
         raise UsageError(
             f"{name} divides each micro-batch over {stage.replicas} devices, and the model was captured with whole "
@@ -155,8 +157,8 @@ def _check_samples(stage: ModelStage, name: str, profile: Profile) -> None:
         )
     if stage.samples != profile.micro_batch:
         raise UsageError(
-            f"{name} runs {stage.samples} samples at once and the model was captured with {profile.micro_batch}; "
-            "plan with micro-batches of that size, or capture the model with the other."
+            f"{name} runs {several(stage.samples, 'sample')} at once and the model was captured with "
+            f"{profile.micro_batch}; plan with micro-batches of that size, or capture the model with the other."
         )
 
 

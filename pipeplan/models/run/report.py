@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ...instances.base.cluster import SECONDS
+from ...instances.base.quantities import several
 from ...instances.networks.profile.profile import Profile, ProfileNode
 from ...instances.timeline.timeline import Simulation
 from .orders import Schedule
@@ -374,7 +375,10 @@ def in_context(profile: Profile, schedule: Schedule, case: CaseReport) -> tuple[
             )
     predicted = sum(times.forward_predicted + times.backward_predicted for times in case.stages)
     measured = sum(times.forward_measured + times.backward_measured for times in case.stages)
-    source = {**profile.source, "times": f"measured: in a run of {len(schedule.stages)} stages, by stage"}
+    source = {
+        **profile.source,
+        "times": f"measured: in a run of {several(len(schedule.stages), 'stage')}, by stage",
+    }
     changed = profile.replace(nodes=tuple(nodes[node.id] for node in profile.nodes), source=source)
     return changed, measured / predicted if predicted else 1.0
 

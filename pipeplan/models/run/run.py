@@ -10,6 +10,7 @@ from typing import Any
 
 from ...instances.base.checks import check_positive, check_whole
 from ...instances.base.errors import UsageError, show, unknown_choice, wrong_argument
+from ...instances.base.quantities import several
 from ...instances.lookup import plan_of
 from ...instances.lowering import load_profile, lower
 from ...instances.networks.profile.profile import Profile
@@ -167,7 +168,9 @@ def _check_job(job: Job) -> None:
 
         count = torch.cuda.device_count()
         if count < job.ranks:
-            raise UsageError(f"The plan needs {job.ranks} GPUs and there are {count}; give --device cpu.")
+            raise UsageError(
+                f"The plan needs {several(job.ranks, 'GPU')} and there are {count}; give --device cpu."
+            )
 
 
 def _schedules(

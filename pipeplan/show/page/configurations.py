@@ -16,7 +16,7 @@ from ...instances.training.words import recompute_word
 from ...studies.configure.least_change import memory_of_few
 from ...studies.configure.loss import BUBBLE, IMBALANCE, PARTS, by_part
 from ..configurations import LETTERS, counted_in_words, list_in_words, lost_in_words, shortly, told
-from ..words import amount, plain
+from ..words import amount, plain, several
 from .bars import Bar, bars
 from .markup import Node, tag
 from .page import section, table
@@ -256,7 +256,7 @@ def _memory_bars(judged: Judged) -> Element:
     ]
     words = f"Memory of each rank, by stage: {shortly(judged.plan)}"
     left = len(own.memory) - len(shown)
-    more = tag("p", {"class": "note"}, f"... and {left} more stages.") if left else None
+    more = tag("p", {"class": "note"}, f"... and {several(left, 'more stage')}.") if left else None
     return tag("div", None, bars(rows, words, "memory", "GiB"), more)
 
 

@@ -164,7 +164,7 @@ def _check(pipeline: Pipeline) -> None:
     """Refuse what the sliders cannot say: many stages, branches, replicas, groups of devices, inference."""
     count, reason = len(pipeline.stages), None
     if count > MOST_STAGES:
-        reason = f"it has {count} stages"
+        reason = f"it has {several(count, 'stage')}"
     elif pipeline.shared or {(d.source, d.target) for d in pipeline.dependencies} != {
         (x, x + 1) for x in range(count - 1)
     }:

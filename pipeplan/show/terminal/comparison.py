@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from string import ascii_uppercase
 from typing import TYPE_CHECKING
 
-from ..console import clean, out, styled
+from ..console import clean, draw_table, out, styled
 
 if TYPE_CHECKING:
     from ...studies.compare.comparison import Comparison
@@ -23,14 +22,14 @@ def draw(comparison: Comparison) -> None:
         return
     head, rows = case_cells(frame)
     short, key = _shortened(head, rows, set(frame["method"]), out().width)
-    _tables("values, recomputed by the referee", short, rows, len(head) - frame["method"].nunique())
+    _draw_table("values, recomputed by the referee", short, rows, len(head) - frame["method"].nunique())
     if any("%" in cell for row in rows for cell in row):
         out().print(styled(LOSS, "dim"))
     if about(comparison):
         out().print(styled(about(comparison), "dim"))
     if key:
         out().print(styled(key))
-    _tables("methods, ratios to the best of each case", *method_cells(frame), 1)
+    _draw_table("methods, ratios to the best of each case", *method_cells(frame), 1)
     for claim in told_otherwise(comparison):
         out().print(styled(f"claims: {claim}", "bold red"), soft_wrap=True)
     for method, status, message in faults(frame):
@@ -51,38 +50,19 @@ def _shortened(head: list[str], rows: list[list[str]], methods: set[str], width:
     return [letters.get(name, name) for name in head], key
 
 
-def _tables(title: str, head: list[str], rows: list[list[str]], labels: int) -> None:
-    """Print one table, or several below each other where it is too wide."""
-    for columns in _blocks(head, rows, labels, out().width):
-        _table(title, [head[i] for i in columns], [[row[i] for i in columns] for row in rows])
-        title = ""
-
-
-def _blocks(head: list[str], rows: list[list[str]], labels: int, width: int) -> Iterator[list[int]]:
-    """Columns that fit beside each other, each time behind the first `labels`, so that no number is broken."""
-    sizes = [GAP + max(len(head[i]), *(len(row[i]) for row in rows)) for i in range(len(head))]
-    first = list(range(labels))
-    block = first
-    for i in range(labels, len(head)):
-        if len(block) > labels and sum(sizes[j] for j in (*block, i)) > width:
-            yield block
-            block = first
-        block = [*block, i]
-    yield block
-
-
-def _table(title: str, head: list[str], rows: list[list[str]]) -> None:
+def _draw_table(title: str, head: list[str], rows: list[list[str]], labels: int) -> None:
+    """Print a table whose first columns, `labels`, say what each row is about."""
     from rich.table import Table
 
     table = Table(
-        title=styled(title, "bold") if title else None,
+        title=styled(title, "bold"),
         title_justify="left",
         box=None,
         header_style="bold",
         padding=(0, GAP, 0, 0),
     )
     for name in head:
-        table.add_column(clean(name), overflow="fold")
+        table.add_column(clean(name), no_wrap=True)
     for row in rows:
         table.add_row(*map(styled, row))
-    out().print(table)
+    draw_table(table, labels)

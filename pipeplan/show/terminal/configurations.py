@@ -17,8 +17,8 @@ from ..configurations import (
     measured_in_words,
     told,
 )
-from ..console import MAX_DEVICES_DRAWN, columns, new_table, out, styled
-from ..words import percent, plain
+from ..console import MAX_DEVICES_DRAWN, columns, draw_table, new_table, out, room, styled
+from ..words import is_noise, percent, plain
 
 if TYPE_CHECKING:
     from ...instances.training.referee.evaluate import ConfigurationEvaluation
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # Short titles of columns for a terminal.
 SHORT = {"gradients": "grads", "activations": "acts", "recomputation": "again"}
 
-# The most characters of a layout in a table.
+# The most characters of a layout in a table, where room is limited.
 LONGEST = 18
 
 
@@ -82,18 +82,18 @@ def _draw_list(answer: Answer) -> None:
         layout = layout_word(own.plan)
         row = [
             f"{own.timing.seconds:.4g}",
-            percent(own.timing.seconds / least - 1) if own.timing.seconds > least else "",
+            "" if is_noise(more := own.timing.seconds / least - 1) else percent(more),
             f"{own.fullest.bytes / GIB:.1f}",
             own.fit(answer.asked.memory_error),
             *(str(getattr(own.plan.degrees, name)) for name in degrees.values()),
             str(own.plan.micro_batch),
             str(own.plan.zero),
             recompute_word(own.plan),
-            layout if len(layout) <= LONGEST else layout[: LONGEST - 3] + "...",
+            layout if len(layout) <= LONGEST or room(console) > console.width else layout[: LONGEST - 3] + "...",
         ]
         best = answer.best is not None and own.plan == answer.best.plan
         table.add_row(*(styled(cell, "bold" if best else "") for cell in row))
-    console.print(table)
+    draw_table(table)
     left = len(answer.listed) - len(shown)
     if left:
         console.print(styled(f"... and {left} more; --json has all of them"))
@@ -132,7 +132,7 @@ def _draw_memory(own: ConfigurationEvaluation) -> None:
         style = "bold" if rank is own.fullest else ""
         row = [str(rank.rank), _ranks(rank.rank, each), *cells, f"{rank.bytes / GIB:.2f}", *used]
         table.add_row(*(styled(cell, style) for cell in row))
-    out().print(table)
+    draw_table(table)
     _say_left(len(own.memory))
 
 
@@ -142,8 +142,9 @@ def _draw_time(own: ConfigurationEvaluation) -> None:
     table = new_table()
     columns(table, ",".join(("stage", *(SHORT.get(name, name) for name in parts))), left="stage")
     for number, rank in enumerate(ranks[:MAX_DEVICES_DRAWN]):
-        table.add_row(str(number), *(plain(getattr(rank, name), 3) for name in parts))
-    out().print(table)
+        spent = [getattr(rank, name) for name in parts]
+        table.add_row(str(number), *("0" if is_noise(s / own.timing.seconds) else plain(s, 3) for s in spent))
+    draw_table(table)
     _say_left(len(ranks))
 
 

@@ -10,7 +10,7 @@ from ...instances.base.result import Result
 from ...instances.registry import Plan, Problem
 from ...planners.referee import rules_of
 from ..answer import answer, options_of, run_facts
-from ..console import out, styled
+from ..console import draw_table, out, styled
 from ..iteration import describe_iteration
 from ..view import About, PlanView, module_of
 from ..words import amount, several
@@ -98,7 +98,7 @@ def _block(title: str, facts: Mapping[str, Any]) -> None:
     table = Table.grid(padding=(0, 2))
     for name, value in facts.items():
         table.add_row(styled(f"  {name}"), styled(value))
-    out().print(table)
+    draw_table(table)
 
 
 def say_proof_check(check: ProofCheck) -> None:

@@ -29,7 +29,7 @@ def draw_chains(curve: Curve) -> None:
         [memory.text(level), *(cell for method in methods for cell in _period(points.get(method), method, times))]
         for level, points in by_memory(curve)
     ]
-    what = f"{problem.layers} layers, {problem.gpus} GPUs; period per batch"
+    what = f"{several(problem.layers, 'layer')}, {several(problem.gpus, 'GPU')}; period per batch"
     sentences = _ends_in_memory(curve, memory, "pattern", "period ", lambda ends: "not proven")
     _draw(curve, what, times, titles, rows, f"{LEGEND}; 2x: repeats itself after 2 batches", sentences)
 
@@ -80,7 +80,7 @@ def draw_schedules(curve: Curve) -> None:
     """Print the best value in each memory, the share of time that devices idle, and what the ends of the curve are."""
     problem, count = curve.problem, curve.problem.micro_batches
     sizes = f"{several(len(problem.devices), 'device')}, {several(len(problem.blocks), 'block')}"
-    batches = "" if count is None else f", {count} micro-batches"
+    batches = "" if count is None else f", {several(count, 'micro-batch')}"
     what = f"{sizes}{batches}; {curve.settings.options['objective']}"
     legend = "*: proven; %: gap to the bound; -: no schedule, or no named rule made for this shape and memory"
     _draw_in_memory(curve, what, memory_unit(problem.memory_unit), "best rule", "schedule", legend, idle=True)
@@ -99,7 +99,7 @@ def draw_trainings(curve: Curve) -> None:
         used = "" if point.need is None else f"{point.need:g}"
         rows.append([f"{point.limit:g}", *value, used, more, _seconds(point)])
     titles = ("GPUs", "value", "gap", "bound", "used", "GPU time", "seconds")
-    what = f"{problem.model.name}, {len(problem.model.units)} units; time of an iteration"
+    what = f"{problem.model.name}, {several(len(problem.model.units), 'unit')}; time of an iteration"
     legend = f"{LEGEND}; GPU time: more than with the fewest GPUs"
     _draw(curve, what, times, titles, rows, legend, ())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..console import BAR_WIDTH, MAX_DEVICES_DRAWN, bar, can_draw, new_table, out, styled
+from ..console import BAR_WIDTH, MAX_DEVICES_DRAWN, bar, can_draw, draw_table, new_table, out, room, styled
 from ..view import COUNT, PlanView, Row, Table
 
 if TYPE_CHECKING:
@@ -44,11 +44,11 @@ def draw(view: PlanView, unrolled: bool = False, briefly: bool = False) -> None:
     console = out()
     for table in view.tables:
         if table.rows:
-            console.print(_drawn(view, table, console.width))
+            draw_table(_drawn(view, table, room(console)))
         if len(table.rows) > MAX_DEVICES_DRAWN:
             console.print(styled(f"... and {len(table.rows) - MAX_DEVICES_DRAWN} more {table.what}s"))
     sentences = () if briefly else view.sentences
-    in_full = list(_in_full(view, console.width))
+    in_full = list(_in_full(view, room(console)))
     for sentence in filter(None, [view.legend, "full names:" if in_full else "", *in_full, *sentences]):
         console.print(styled(sentence))
     for line in _over_time(view, unrolled) if view.timelines else ():

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...instances.base.amounts import exact_sum
 from ...instances.networks.profile.profile import Profile
-from ..console import out, styled
+from ..console import draw_table, new_table, out, styled
 from ..words import Times, amount, percent, several, size
 
 # The most nodes that the table shows.
@@ -59,13 +59,10 @@ def _row(profile: Profile, i: int) -> dict[str, Any]:
 
 def draw_profile(profile: Profile) -> None:
     """Print the sums in sentences, and a line for each node."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     report, console = profile_report(profile), out()
     for sentence in _sentences(profile, report["profile"]):
         console.print(styled(sentence))
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table = new_table(padding=1)
     times = Times.of((row[side] for row in report["nodes"] for side in ("forward", "backward")), profile.time_unit)
     passes = ("forward", "backward") if profile.training else ("forward",)
     kept = ("saved",) if profile.training else ()
@@ -77,7 +74,7 @@ def draw_profile(profile: Profile) -> None:
         share = "-" if row["share"] is None else percent(row["share"])
         sizes = (size(row[f"{what}_bytes"]) for what in ("parameter", *kept))
         table.add_row(*map(styled, (row["id"], *costs, share, *sizes)))
-    console.print(table)
+    draw_table(table)
     if len(report["nodes"]) > SHOWN_NODES:
         left = several(len(report["nodes"]) - SHOWN_NODES, "more node")
         console.print(styled(f"... and {left}; --json has all of them"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..console import clean, new_table, out, styled
+from ..console import clean, draw_table, new_table, out, styled
 from ..views import run as view_of_run
 from .gantt import gantt
 
@@ -35,5 +35,5 @@ def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         drawn.add_row(*map(clean, row))
     console = out()
     console.print()
-    console.print(drawn)
+    draw_table(drawn)
     console.print()

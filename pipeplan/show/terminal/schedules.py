@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...studies.schedule_comparison import Row, ScheduleComparison
-from ..console import columns, new_table, out, styled
-from ..words import amount, memory_unit, percent
+from ..console import columns, draw_table, new_table, out, styled
+from ..words import amount, is_noise, memory_unit, percent, several
 
 # What readers call the schedules.
 TITLES = {
@@ -41,7 +41,7 @@ def draw_comparison(found: ScheduleComparison) -> None:
         cells = (amount(row.time, found.time_unit), percent(row.idle), unit.text(row.peak), _fits(row))
         style = "bold" if row is best else ""
         table.add_row(*(styled(text, style) for text in (f"  {TITLES[row.name]}", *cells)))
-    console.print(table)
+    draw_table(table)
     for row in found.rows:
         if row.why_none:
             console.print(styled(f"no {TITLES[row.name]} ({row.cut}): {row.why_none}"))
@@ -58,7 +58,7 @@ def _fits(row: Row) -> str:
 
 def _answer(found: ScheduleComparison) -> str:
     best = found.best
-    many = f"{found.micro_batches} micro-batches"
+    many = several(found.micro_batches, "micro-batch")
     if best is None or best.time is None or best.idle is None:
         return f"no schedule of {many} fits the memory"
     others = [row for row in found.rows if row.fits and row.name == "1f1b" and row.time]
@@ -70,4 +70,4 @@ def _answer(found: ScheduleComparison) -> str:
 
 
 def _gain(time: float, other: float) -> str:
-    return "" if time >= other else f"; {percent(1 - time / other)} less than 1F1B"
+    return "" if time >= other or is_noise(1 - time / other) else f"; {percent(1 - time / other)} less than 1F1B"

@@ -88,7 +88,7 @@ def view(problem: ChainProblem, plan: PatternPlan, rules: Rules) -> PlanView:
     """Allocation, load and memory of each GPU, the timelines, and the overruns of transfer buffers."""
     evaluation: PatternEvaluation = rules.evaluation(problem, plan)
     batches, unit = evaluation.batches_per_period, problem.time_unit
-    period = amount(evaluation.period, unit, 6) + (f" for {batches} batches" if batches > 1 else "")
+    period = amount(evaluation.period, unit, 6) + (f" for {several(batches, 'batch')}" if batches > 1 else "")
     return PlanView(
         name=problem.name,
         value=f"{amount(evaluation.period_per_batch, unit)} per batch",

@@ -123,7 +123,7 @@ def schedule(problem: PlacementProblem, plan: PlacementPlan, evaluation: Latency
     for piece in evaluation.pieces:
         mark = MARKS[count[piece.device] % len(MARKS)]
         count[piece.device] += 1
-        label = str(piece.nodes[0]) if len(piece.nodes) == 1 else f"{len(piece.nodes)} nodes"
+        label = str(piece.nodes[0]) if len(piece.nodes) == 1 else several(len(piece.nodes), "node")
         title = f"{several(len(piece.nodes), 'node')} from {piece.nodes[0]}"
         back = any(problem.nodes[problem.index[node]].backward for node in piece.nodes)
         bars.append(Bar(piece.device, piece.start, piece.finish, mark, label, title, int(back)))

@@ -38,7 +38,7 @@ def _cluster_facts(problem: PlacementProblem) -> dict[str, str]:
     """Other types and levels, where there are any."""
     types = [f"{other.count} {other.name} {with_memory(other.memory_bytes)}" for other in problem.other_types]
     levels = [
-        f"{level.devices} devices, transfers x {level.transfer_factor:g}, "
+        f"{several(level.devices, 'device')}, transfers x {level.transfer_factor:g}, "
         + (
             "no replicas"
             if level.sync_bandwidth is None
@@ -187,7 +187,7 @@ def _group_rows(plan: PlacementPlan, evaluation: PlacementEvaluation) -> tuple[R
 
 
 def _remarks(busy: list[str], devices: int, is_chain: bool) -> list[str]:
-    idle = [f"idle: {devices - len(busy)} of {devices} devices"] if devices > len(busy) else []
+    idle = [f"idle: {devices - len(busy)} of {several(devices, 'device')}"] if devices > len(busy) else []
     shown = [*busy[:MOST_TOLD], *(["..."] if len(busy) > MOST_TOLD else [])]
     stages = " -> ".join(shown) if is_chain else "none, the devices depend on each other in a circle"
     return [*idle, f"stages: {stages}"]

@@ -27,7 +27,7 @@ def headline(report: RunReport) -> str:
     count = len(report.plan.ranks)
     where = "GPUs" if report.device == "cuda" else "processes"
     return (
-        f"{report.name} on {count} {where}, {report.micro_batches} micro-batches, "
+        f"{report.name} on {count} {where}, {several(report.micro_batches, 'micro-batch')}, "
         f"{several(len(report.plan.iterations), 'iteration')} with the passes in {report.plan.schedule} order"
     )
 

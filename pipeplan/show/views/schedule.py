@@ -170,7 +170,7 @@ def _limits(evaluation: ScheduleEvaluation, value: Fraction, rules: Rules, unit:
             f"{work}; the slowest takes {amount(float(value), unit)} from its first pass to its last, "
             f"of which it idles {share_idle}"
         )
-    who = f"{len(names)} devices" if len(names) > 2 else " and ".join(names)
+    who = several(len(names), "device") if len(names) > 2 else " and ".join(names)
     verb, limit_verb = ("is", "limits") if len(names) == 1 else ("are", "limit")
     if share >= ALWAYS:
         return f"{who} {limit_verb} it and {verb} always busy; {idle}"

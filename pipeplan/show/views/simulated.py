@@ -66,7 +66,9 @@ def first_micro_batches(problem: Problem, plan: Plan) -> tuple[tuple[Timeline, .
         simulation = simulate(problem, plan, micro_batches=count)
     except PipeplanError:
         return (), ()
-    return (timeline_of(simulation, "micro-batches", f"{count} micro-batches, simulated"),), memory_of(simulation)
+    return (timeline_of(simulation, "micro-batches", f"{several(count, 'micro-batch')}, simulated"),), memory_of(
+        simulation
+    )
 
 
 def _stages(plan: Plan) -> int:

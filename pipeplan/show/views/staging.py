@@ -54,7 +54,10 @@ def facts(problem: StagingProblem) -> dict[str, Any]:
         facts[kind.name] = (
             f"{several(kind.devices, 'device')} of speed {kind.speed:g} {with_memory(kind.memory_bytes)}"
         )
-    levels = [f"{level.devices} devices, {rate(level.bandwidth, problem.time_unit)}" for level in problem.levels]
+    levels = [
+        f"{several(level.devices, 'device')}, {rate(level.bandwidth, problem.time_unit)}"
+        for level in problem.levels
+    ]
     return facts | {f"level {number_}": text for number_, text in enumerate(levels, start=1)}
 
 
@@ -126,7 +129,7 @@ def _slots(
     problem: StagingProblem, evaluation: StagedEvaluation | LeveledEvaluation, rules: Rules
 ) -> tuple[str, ...]:
     """A sentence on the slots of a batch, where flushes are part of the value."""
-    batch = f"a batch of {problem.micro_batches} micro-batches takes {evaluation.slots} slots"
+    batch = f"a batch of {several(problem.micro_batches, 'micro-batch')} takes {evaluation.slots} slots"
     return (batch,) if rules.objective == FLUSH else ()
 
 

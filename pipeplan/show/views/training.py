@@ -40,7 +40,7 @@ def facts(problem: TrainingProblem) -> dict[str, Any]:
     return {
         "model": f"{problem.model.name}, {several(len(problem.model.units), 'unit')}",
         "cluster": f"{problem.devices} {problem.gpu.name} {with_memory(problem.memory_bytes)}, links of {links}",
-        "batch": f"{problem.batch} sequences of {problem.sequence} tokens in {problem.precision}",
+        "batch": f"{several(problem.batch, 'sequence')} of {several(problem.sequence, 'token')} in {problem.precision}",
         "framework": problem.framework,
     }
 
@@ -159,7 +159,7 @@ def _timeline(problem: TrainingProblem, plan: Configuration, own: ConfigurationE
 
 
 def _micro_batches(count: int) -> str:
-    return "1 micro-batch" if count == 1 else f"{count} micro-batches"
+    return several(count, "micro-batch")
 
 
 def _bars(plan: Configuration, simulation: Simulation) -> Iterator[Bar]:

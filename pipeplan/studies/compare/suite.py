@@ -12,6 +12,7 @@ from typing import Any
 from ...formulations.plugins import is_address
 from ...formulations.registry import FORMULATIONS, Entry
 from ...instances.base.errors import UsageError, did_you_mean
+from ...instances.base.quantities import several
 from ...instances.lookup import Cluster, load_with_notes
 from ...instances.networks.profile.options import PROFILE_FIELDS, ProfileOptions
 from ...instances.registry import Problem
@@ -280,7 +281,7 @@ def _refuse_idle(
         if instance.label not in busy_instances and instance.label not in left_out:
             raise UsageError(f"No method of the comparison plans {instance.label}; add one of its kind.")
     if len(runs) > MOST_RUNS:
-        raise UsageError(f"The comparison has {len(runs)} runs; compare at most {MOST_RUNS} at once.")
+        raise UsageError(f"The comparison has {several(len(runs), 'run')}; compare at most {MOST_RUNS} at once.")
 
 
 def _refuse_twins(suite: Suite) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...instances.base.kind import Displayed
 from ...instances.training.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
-from ...instances.training.fits import fit_of
+from ...instances.training.fits import Margin, fit_of, plain_margin
 from ...instances.training.kind_functions import facts
 from ...instances.training.problem import GIB, TrainingProblem
 from ...instances.training.referee.evaluate import ConfigurationEvaluation, evaluate_configuration
@@ -35,7 +35,8 @@ class Asked:
     """What narrows the scope, and by which shares the model may be wrong."""
 
     error: float = USUAL_ERROR
-    memory_error: float = USUAL_MEMORY_ERROR
+    memory_error: float | Margin = USUAL_MEMORY_ERROR
+    """A share to both sides, or how much more and how much less a rank may hold than predicted."""
     fixed: tuple[str, ...] = ()
     forbidden: tuple[str, ...] = ()
 
@@ -48,7 +49,7 @@ class Asked:
         return {
             "framework": problem.framework,
             "error": self.error,
-            "memory_error": self.memory_error,
+            **plain_margin(self.memory_error),
             "fix": list(self.fixed),
             "forbid": list(self.forbidden),
         }
@@ -166,7 +167,7 @@ def _not_excluded(report: Report) -> list[dict[str, Any]]:
     ]
 
 
-def _brief(problem: TrainingProblem, own: Found, memory_error: float) -> Mapping[str, Any]:
+def _brief(problem: TrainingProblem, own: Found, memory_error: float | Margin) -> Mapping[str, Any]:
     """A configuration of the list in JSON: its time is the search's own, and its memory is the referee's."""
     plan = {name: value for name, value in own.plan.to_json().items() if name != "kind"}
     memory = memory_of_few(problem, own.plan)

@@ -24,6 +24,7 @@ from ...instances.base.fields import (
     require,
 )
 from ...instances.base.result import Result, Stop
+from ...instances.training.fits import Margin, plain_margin
 from ...instances.training.plan import Configuration, Degrees
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.evaluate import evaluate_configuration
@@ -50,7 +51,7 @@ def choices_of(answer: Answer) -> dict[str, Any]:
     assert report is not None, "asked of a search"
     return {
         "error": asked.error,
-        "memory_error": asked.memory_error,
+        **plain_margin(asked.memory_error),
         "fix": list(asked.fixed),
         "forbid": list(asked.forbidden),
         "finished": report.finished,
@@ -90,7 +91,7 @@ def stored_answer(problem: TrainingProblem, result: Result) -> Answer | None:
     from ...planners.training.search import Found, Report  # the search, which pages of other kinds do without
 
     where, top = "choices", result.choices
-    asked = Asked(_share(top, "error"), _share(top, "memory_error"), _texts(top, "fix"), _texts(top, "forbid"))
+    asked = Asked(_share(top, "error"), _memory_error(top), _texts(top, "fix"), _texts(top, "forbid"))
     listed = _entries(top, "shortlist", MOST_LISTED, partial(_listed, problem))
     judged = _entries(top, "judged", MOST_JUDGED, partial(_judged, problem, asked.memory_error))
     counted = as_object(f"{where}.discarded", require(where, top, "discarded"))
@@ -132,7 +133,12 @@ def _not_excluded(where: str, value: object) -> tuple[Gamma, float]:
     return gamma, as_number(join(where, "bound"), require(where, top, "bound"))
 
 
-def _judged(problem: TrainingProblem, memory_error: float, where: str, value: object) -> Judged:
+def _memory_error(top: Mapping[str, Any]) -> float | Margin:
+    more = _share(top, "memory_error")
+    return Margin(more, _share(top, "memory_error_below")) if "memory_error_below" in top else more
+
+
+def _judged(problem: TrainingProblem, memory_error: float | Margin, where: str, value: object) -> Judged:
     """A judged configuration, with the referee's numbers and the least change computed anew."""
     top = as_object(where, value)
     try:

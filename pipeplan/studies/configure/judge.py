@@ -10,7 +10,7 @@ from ...instances.base.errors import InputError, UsageError, show
 from ...instances.base.json_file import read_json, read_text
 from ...instances.base.result import PROVEN_TOLERANCE
 from ...instances.stored_results import load_plan
-from ...instances.training.fits import Fit
+from ...instances.training.fits import Fit, Margin
 from ...instances.training.flag_words import is_path
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
@@ -32,7 +32,7 @@ class Judged:
     """The configuration as the user wrote it."""
     problem: TrainingProblem
     evaluation: ConfigurationEvaluation
-    memory_error: float
+    memory_error: float | Margin
     change: Change | None = None
     """The least change that makes it fit; None: it fits, or nothing that was tried helps."""
     notes: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class Judged:
         }
 
 
-def judge(problem: TrainingProblem, text: str, memory_error: float) -> Judged:
+def judge(problem: TrainingProblem, text: str, memory_error: float | Margin) -> Judged:
     """Judge the configuration in `text`; one that breaks a rule is refused with the rule's own sentence.
 
     `text` is words such as tensor=4, a framework's flags or a file with them, or the path of a result or plan of ours.
@@ -117,7 +117,7 @@ def refuse_faults(problem: TrainingProblem, plan: Configuration, text: str) -> N
         raise UsageError(f"--judge {show(text)} cannot be run: {fault}")
 
 
-def configuration_facts(evaluation: ConfigurationEvaluation, memory_error: float) -> Mapping[str, Any]:
+def configuration_facts(evaluation: ConfigurationEvaluation, memory_error: float | Margin) -> Mapping[str, Any]:
     """A configuration in the form of `pipeplan.configurations/1`."""
     facts = evaluation.to_json()
     plan = {name: value for name, value in evaluation.plan.to_json().items() if name != "kind"}

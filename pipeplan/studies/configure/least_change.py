@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...instances.base.errors import InputError
-from ...instances.training.fits import Fit, fit_of
+from ...instances.training.fits import Fit, Margin, fit_of
 from ...instances.training.frameworks import effective
 from ...instances.training.plan import FULL, Configuration, Recompute
 from ...instances.training.problem import TrainingProblem
@@ -46,7 +46,7 @@ class Change:
         }
 
 
-def least_change(problem: TrainingProblem, plan: Configuration, memory_error: float) -> Change | None:
+def least_change(problem: TrainingProblem, plan: Configuration, memory_error: float | Margin) -> Change | None:
     """The fastest change that fits for sure, or else that may fit; None where nothing that was tried helps.
 
     Degrees stay as they are where anything else suffices.
@@ -64,7 +64,7 @@ def least_change(problem: TrainingProblem, plan: Configuration, memory_error: fl
 class _Trial:
     """Measures candidates on as few micro-batches as fill the pipeline; a change is judged on all micro-batches."""
 
-    def __init__(self, problem: TrainingProblem, plan: Configuration, memory_error: float) -> None:
+    def __init__(self, problem: TrainingProblem, plan: Configuration, memory_error: float | Margin) -> None:
         self.problem, self.plan, self.memory_error = problem, plan, memory_error
         self.weighed: dict[Configuration, float] = {}
 

@@ -13,6 +13,7 @@ from ...formulations.training.scope import family
 from ...instances.base.errors import show
 from ...instances.base.result import PROVEN_TOLERANCE, Found, Proof, Result, Stop, met
 from ...instances.registry import kind_of
+from ...instances.training.fits import both_sides
 from ...instances.training.frameworks import FRAMEWORKS
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.rules import IterationRules
@@ -82,7 +83,7 @@ def options_of(problem: TrainingProblem, asked: Asked) -> dict[str, Any]:
         "fix": " ".join(asked.fixed) or None,
         "forbid": " ".join(asked.forbidden) or None,
         "layouts": FRAMEWORKS[problem.framework].layouts,
-        "memory_error": asked.memory_error,
+        "memory_error": both_sides(asked.memory_error).more,  # whether the best one fits for sure asks no more
     }
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from ...instances.base.errors import PipeplanError, UsageError
 from ...instances.base.kind import Later
+from ...instances.base.quantities import several
 from ...instances.base.result import Result, Stop
 from ...instances.registry import kind_of
 from ...instances.training.kind_functions import with_devices
@@ -129,7 +130,7 @@ class Trainings(Sweep):
         count = int(limit)
         if count not in self.results:
             problem = with_devices(self.problem, count)
-            watch = self.watcher(f"on {count} GPUs")
+            watch = self.watcher(f"on {several(count, 'GPU')}")
             result = solve(problem, limits=self.settings.limits, on_progress=watch)
             if result.stop == Stop.INTERRUPTED:
                 raise KeyboardInterrupt

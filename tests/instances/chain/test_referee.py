@@ -406,7 +406,7 @@ def test_batches_of_a_pattern_keep_their_order() -> None:
         ({"allocation": (0, 0)}, "2 entries for 3 layers"),
         ({"starts": ()}, "no row of starts"),
         ({"starts": ((0, 1),)}, "2 entries for 6 tasks"),
-        ({"transfers": ()}, "1 rows of starts and 0 of transfers"),
+        ({"transfers": ()}, "1 row of starts and 0 of transfers"),
         ({"transfers": ({2: math.inf},)}, "not a finite number"),
         ({"period": 1e-9}, "periods, more than the 10000"),
     ],

@@ -208,7 +208,7 @@ MUTATIONS: dict[str, tuple[set[str], str, Callable[[StageGraphPlan], StageGraphP
     "a device too many": ({"devices"}, "5 devices", lambda p: changed(p, 0, devices=2)),
     "uneven mini-batch": ({"micro-batch"}, "6 samples, does not divide the mini-batch of 16",
                           lambda p: changed(p, 1, micro_batch=6)),
-    "uneven split": ({"micro-batch"}, "1 samples evenly over 2", lambda p: changed(p, 1, micro_batch=1, in_flight=4)),
+    "uneven split": ({"micro-batch"}, "1 sample evenly over 2", lambda p: changed(p, 1, micro_batch=1, in_flight=4)),
     "too few in flight": ({"in-flight"}, "2 fewer than the 6", lambda p: changed(p, 0, in_flight=4)),
     "half a micro-batch": ({"in-flight"}, "whole micro-batches of 2", lambda p: changed(p, 0, in_flight=7)),
     "more than there is": ({"in-flight", "memory"}, "at most the mini-batch of 16",

@@ -312,6 +312,6 @@ def test_memory_is_met_to_the_last_digit_and_said_in_all_digits() -> None:
     assert verify_stages(problem, plan) == ()
     (violation,) = verify_stages(problem.replace(memory_bytes=0.299999999999), plan)
     assert violation.message == (
-        "A device of stage 0 holds 0.3 bytes with 1 micro-batches in flight, 0.000000000001 more than its memory of "
+        "A device of stage 0 holds 0.3 bytes with 1 micro-batch in flight, 0.000000000001 more than its memory of "
         "0.299999999999 bytes."
     )

@@ -341,6 +341,58 @@ ODD: tuple[Any, ...] = (
 )
 
 
+LLAMA_3 = PUBLISHED["meta-llama/Meta-Llama-3-8B"].config
+UNREAD = {
+    "n_routed_experts": 64,
+    "num_experts": 8,
+    "num_local_experts": 8,
+    "first_k_dense_replace": 1,
+    "kv_lora_rank": 512,
+    "num_nextn_predict_layers": 1,
+    "use_qk_norm": True,
+}
+
+
+@pytest.mark.parametrize("field", UNREAD)
+def test_fields_that_change_shapes_elsewhere_are_not_passed_over(field: str) -> None:
+    with pytest.raises(
+        InputError, match=f"{field} is .*, which models of the type llama do not have; give the model"
+    ):
+        model_from_config({**LLAMA_3, field: UNREAD[field]})
+    for nothing in (None, 0, False):
+        assert model_from_config({**LLAMA_3, field: nothing}) == model_from_config(LLAMA_3)
+
+
+@pytest.mark.parametrize("repository", PUBLISHED)
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("layer_types", ["full_attention"], r"layer_types has 1 entries for \d+ layers; give one for each"),
+        ("layer_types", ["linear_attention"], r"layer_types\[0\] is 'linear_attention'; give full_attention or"),
+        ("layer_types", "full_attention", "layer_types is .full_attention., not a list"),
+        ("sliding_window", -5, "sliding_window is -5; give"),
+        ("sliding_window", "4096", "sliding_window is '4096'"),
+        ("sliding_window", 1.5, "sliding_window is 1.5"),
+    ],
+)
+def test_windows_are_checked_in_every_architecture(
+    repository: str, field: str, value: object, message: str
+) -> None:
+    config = PUBLISHED[repository].config
+    with pytest.raises(InputError, match=message):
+        model_from_config({**config, "num_hidden_layers": 4, "n_layer": 4, field: value})
+
+
+@pytest.mark.parametrize("repository", PUBLISHED)
+def test_sizes_that_no_model_has_are_refused(repository: str) -> None:
+    config = PUBLISHED[repository].config
+    for field, value in config.items():
+        if isinstance(value, int) and not isinstance(value, bool):
+            for odd in (-1, "8", 2.5, True):
+                with pytest.raises(InputError, match=field):
+                    model_from_config({**config, field: odd})
+
+
 @pytest.mark.parametrize("repository", PUBLISHED)
 def test_odd_values_give_a_model_or_one_sentence(repository: str) -> None:
     """Every field of every file in turn, with values of every type."""

@@ -60,6 +60,17 @@ def test_a_dense_layer_keeps_what_the_formula_says() -> None:
     assert stash_bytes(own, plan, 1, Recompute()) == by_hand
 
 
+@pytest.mark.parametrize(
+    ("changes", "shared"), [({}, 2), ({"sequence_parallel": False}, 1)], ids=["divided tokens", "whole tokens"]
+)
+def test_dropout_behind_the_embedding_keeps_a_byte_of_each_number(changes: dict[str, Any], shared: int) -> None:
+    """As Megatron's LanguageModelEmbedding does; sequence parallelism divides tokens among tensor-parallel ranks."""
+    for dropout in (False, True):
+        own = problem(dropout=dropout, **changes)
+        plan = configuration_from_words(own, "tensor=2 pipeline=2")
+        assert stash_bytes(own, plan, 0, Recompute()) == dropout * S * H / shared
+
+
 def test_a_whole_layer_that_is_computed_again_keeps_its_input() -> None:
     own = problem()
     plan = configuration_from_words(own, "tensor=2 pipeline=2")

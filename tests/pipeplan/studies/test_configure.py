@@ -45,6 +45,19 @@ def nobody(record: object) -> None:
     pass
 
 
+def test_a_difference_below_rounding_is_no_difference() -> None:
+    """No sentence says that nothing is 0.0000000000000178 % faster, and one choice is one choice."""
+    problem = tiny()
+    fixed = ("tensor=1", "context=1", "pipeline=1", "micro-batch=1", "zero=1", "recompute=none")
+    asked = replace(ASKED, fixed=fixed)
+    report = search_configurations(problem, asked, None, nobody)
+    assert report.best is not None
+    report = replace(report, bound=report.best.seconds * (1 - 2e-16))
+    answer = Answer(problem, asked, report=report)
+    assert list(best_in_words(answer))[-1] == "Proven: no configuration of the scope that fits for sure is faster."
+    assert counted_in_words(answer).startswith("1 choice in the scope")
+
+
 # ---- losses ------------------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from pipeplan.instances.base.errors import InputError, PipeplanError, UsageError
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.efficiencies import Efficiencies
+from pipeplan.instances.training.fits import fit_of
 from pipeplan.instances.training.problem import GIB, TrainingProblem
 from pipeplan.instances.training.referee.seconds import timing_of
 from pipeplan.instances.training.words import configuration_from_words
@@ -111,9 +113,18 @@ def test_runs_on_another_number_of_the_same_gpus(tmp_path: Path) -> None:
         ("layers,seconds", "x,1.0", "row 2: layers is 'x'; give a whole number."),
         ("precision,seconds", "fp4,1.0", "row 2: precision is 'fp4'"),
         ("recompute,seconds", "everything,1.0", "row 2: configuration: recompute is 'everything'"),
-        ("tensor,seconds", "2,fast", "row 2: seconds is 'fast'; give a number above 0."),
-        ("tensor,seconds", "2,-1", "row 2: seconds is '-1'; give a number above 0."),
-        ("tensor,seconds", "2,nan", "row 2: seconds is 'nan'; give a number above 0."),
+        ("tensor,seconds", "2,fast", "row 2: seconds is 'fast'; give a number above 0 and below 1e+30."),
+        ("tensor,seconds", "2,-1", "row 2: seconds is '-1'; give a number above 0 and below 1e+30."),
+        ("tensor,seconds", "2,nan", "row 2: seconds is 'nan'; give a number above 0 and below 1e+30."),
+        ("tensor,seconds", "2,inf", "row 2: seconds is 'inf'; give a number above 0 and below 1e+30."),
+        ("tensor,seconds", "2,1e300", "row 2: seconds is '1e300'; give a number above 0 and below 1e+30."),
+        ("tensor,seconds", "2,1e20", "row 2: seconds is 1e+20, and this configuration is predicted to take"),
+        ("tensor,seconds", "2,1e-300", "row 2: seconds is 1e-300, and this configuration is predicted to take"),
+        ("tensor,peak_gib", "2,1e300", "row 2: peak_gib is '1e300'; give a number above 0 and below 1e+30."),
+        ("tensor,peak_gib", "2,1e20", "row 2: peak_gib is 1e+20, and this configuration is predicted to take"),
+        ("tensor,peak_gib", "2,1e-300", "row 2: peak_gib is 1e-300, and this configuration is predicted to take"),
+        ("tensor,peak_gib", "2,nan", "row 2: peak_gib is 'nan'; give a number above 0 and below 1e+30."),
+        ("tensor,peak_gib", "2,-3", "row 2: peak_gib is '-3'; give a number above 0 and below 1e+30."),
         ("tensor,seconds", "2,", "row 2: seconds is empty, and so is peak_gib; give what was measured."),
         ("tensor,seconds", "2,1,7", "row 2 has more cells than there are columns; drop them."),
         ("tensr,seconds", "2,1.0", "content has the column 'tensr'; write \"tensor\"."),
@@ -127,6 +138,29 @@ def test_mistakes_are_one_sentence_with_the_row(tmp_path: Path, header: str, row
         measured_runs(path, llama())
     assert str(found.value).startswith(f"{path}: {sentence}")
     assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        ("2,2500,", "these look like milliseconds; divide the column by 1000."),
+        ("2,2500000,", "these look like microseconds; divide the column by 1000000."),
+        ("2,,40000", "these look like MiB; divide the column by 1024."),
+        ("2,,40000000000", "these look like bytes; divide the column by 1073741824."),
+        ("2,2500000000000,", "give what was measured, or a model, a batch and GPUs that are those of the run."),
+    ],
+)
+def test_amounts_in_another_unit_are_asked_back(tmp_path: Path, row: str, sentence: str) -> None:
+    with pytest.raises(InputError, match="row 2: ") as found:
+        measured_runs(table(tmp_path, row, header="tensor,seconds,peak_gib"), llama())
+    assert str(found.value).endswith(sentence)
+
+
+def test_a_log_of_another_model_is_asked_back(tmp_path: Path) -> None:
+    text = re.sub(r"\(ms\): \d+", "(ms): 90000000", MEGATRON)
+    with pytest.raises(InputError, match=r"seconds is 90000, and this configuration is predicted to take") as found:
+        measured_runs(log(tmp_path, text), llama())
+    assert found.value.file == str(tmp_path / "train.log")
 
 
 # ---- logs ----------------------------------------------------------------------------------------------
@@ -301,7 +335,9 @@ def test_equal_configurations_are_left_out_together() -> None:
 
 def test_a_single_run_leaves_nothing_out() -> None:
     own = fitted(short(), made_up(short(), "tensor=4"))
-    assert (own.eps, own.left_out) == (None, 0)
+    assert own.left_out == 0
+    assert own.eps is not None
+    assert own.eps < 0.02
     assert own.fit is not None
     assert own.fit.worst < 0.02
 
@@ -325,6 +361,36 @@ def test_physical_bounds_hold_whatever_was_measured() -> None:
     assert own.eps > 0.3
 
 
+def test_contradictory_runs_of_one_configuration_are_an_error_of_the_model() -> None:
+    """Times of 1, 2 and a half: no prediction is within 60 % of all."""
+    once = made_up(short(), "tensor=2")[0]
+    assert once.seconds is not None
+    runs = [replace(once, seconds=once.seconds * times, name=f"x{times:g}") for times in (1, 2, 0.5)]
+    own = fitted(short(), runs)
+    assert own.left_out == 0
+    assert own.eps is not None
+    assert own.eps > 0.6
+    assert any("3 runs of one configuration took" in line for line in own.sentences())
+
+
+def test_the_answer_says_how_many_runs_there_are_and_in_what_they_differ() -> None:
+    own = fitted(short(), made_up(short(), "tensor=1 data=8", "tensor=4 data=2"))
+    assert "2 runs were given, which differ in tensor (1 to 4), data (2 to 8)." in own.sentences()
+
+
+@pytest.mark.parametrize("share", [0.8, 0.97, 1.02, 1.3])
+def test_higher_peaks_never_make_more_fit(share: float) -> None:
+    """A peak above its prediction makes less fit for sure, and no more perhaps; one below it the other way round."""
+    plan = configuration_from_words(short(), "tensor=2")
+    run = MeasuredRun(short(), plan, None, None)
+    margin = fitted(short(), (replace(run, peak_bytes=share * run.predicted_peak()),)).memory_margin
+    assert margin is not None
+    assert (margin.more, margin.less) == pytest.approx((max(0, share - 1), max(0, 1 - share)))
+    limit = 100.0
+    assert fit_of(limit * 1.001, limit, margin) == ("maybe" if share < 1 else "no")
+    assert fit_of(limit * 0.999, limit, margin) == ("yes" if share < 1 else "maybe")
+
+
 def test_peaks_are_compared_and_nothing_of_them_is_fitted() -> None:
     plan = configuration_from_words(short(), "tensor=2")
     own = fitted(short(), (MeasuredRun(short(), plan, None, 1.1 * 30 * GIB, "own"),))
@@ -342,7 +408,7 @@ def test_a_fit_is_saved_and_given_again(tmp_path: Path) -> None:
     save_fit(path, short(), own)
     saved = saved_fit(path, short())
     assert saved.efficiencies == own.efficiencies
-    assert (saved.error, saved.left_out, saved.memory_error) == (own.eps, own.left_out, None)
+    assert (saved.eps, saved.left_out, saved.memory_margin) == (own.eps, own.left_out, None)
     assert with_fit(short(), saved) == with_fit(short(), own)
 
 

@@ -100,7 +100,7 @@ def test_what_divides_nothing_is_refused(kind: str, given: dict[str, Any], messa
 def test_nothing_is_divided_where_nothing_is_trained() -> None:
     profile = pipeplan.load_profile("llama-3-8b", training=False)
     with pytest.raises(UsageError, match="--zero is for training"):
-        lower(profile, **{**STAGING, "optimizer": None}, zero=1)
+        lower(profile, **{**STAGING, "optimizer": None, "bandwidth": 25e9}, zero=1)
 
 
 @pytest.mark.parametrize(("zero", "shared"), [(0, 0), (1, 12), (2, 14), (3, 18)])

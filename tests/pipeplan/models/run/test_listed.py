@@ -126,7 +126,7 @@ def test_replicas_are_refused(listed: Callable[..., Schedule]) -> None:
 
 def test_chunks_that_share_unevenly_are_refused(listed: Callable[..., Schedule]) -> None:
     uneven = PlacementPlan((Device("acc0", "accelerator", ("a",)), Device("acc1", "accelerator", ("b", "c", "d"))))
-    with pytest.raises(UsageError, match="has 1 nodes, which 2 chunks cannot share evenly"):
+    with pytest.raises(UsageError, match="has 1 node, which 2 chunks cannot share evenly"):
         listed("0F0,2F0,2B0,0B0\n1F0,3F0,3B0,1B0\n", uneven)
 
 

@@ -108,9 +108,9 @@ def test_what_cannot_be_run_is_refused() -> None:
     recomputed = PlannedStage(("a", "b", "c", "d"), 1, 1, dict.fromkeys("abcd", "activation recomp"))
     with pytest.raises(UsageError, match="plan without --recompute"):
         schedule_of(StagedPlan((recomputed,)), ROW, 4)
-    with pytest.raises(UsageError, match="2 replicas and there are 1 micro-batches; give --micro-batches 2"):
+    with pytest.raises(UsageError, match="2 replicas for 1 micro-batch; give --micro-batches 2"):
         schedule_of(placed(("a", "b", "c", "d"), replicas=2), ROW, 1)
-    with pytest.raises(UsageError, match="runs 1 samples at once and the model was captured with 2"):
+    with pytest.raises(UsageError, match="runs 1 sample at once and the model was captured with 2"):
         schedule_of(StageGraphPlan((GraphStage(DIAMOND.ids, 1, 1),), ()), DIAMOND, 4)
     with pytest.raises(UsageError, match="divides each micro-batch over 2 devices"):
         schedule_of(StageGraphPlan((GraphStage(DIAMOND.ids, 2, 2),), ()), DIAMOND, 4)

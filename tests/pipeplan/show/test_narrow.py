@@ -1,0 +1,104 @@
+"""Output for narrow terminals, for files and for encodings with few characters: nothing is cut, nothing is garbled."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+
+import pytest
+
+from pipeplan.cli import main
+from pipeplan.show.console import _blocks
+
+CONFIGURE = ("configure", "llama-3-8b", "--devices", "8xh100-80gb", "--sequence", "8192", "--batch", "128")
+COMMANDS = [
+    ("solve", "figure-4", "--planner", "contiguous"),
+    ("show", "tiny-graph"),
+    ("solve", "tiny-stages"),
+    ("solve", "tiny-chain", "--planner", "dp"),
+    ("show", "llama-3-8b-8xh100"),
+    ("show", "resnet-50"),
+    ("show", "tiny-levels"),
+    (*CONFIGURE, "--judge", "tensor=2 pipeline=2 virtual=2"),
+    ("instances",),
+    ("planners",),
+    ("planners", "dp"),
+    ("formulations", "ip-tarnawski"),
+    ("solvers",),
+    ("sensitivity", "tiny-stages"),
+]
+
+
+def said(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, encoding: str = "utf-8", columns: int | None = None
+) -> str:
+    """What a command prints into a file of this encoding, which takes no other characters."""
+    file = io.TextIOWrapper(io.BytesIO(), encoding, errors="strict")
+    if columns is None:
+        monkeypatch.delenv("COLUMNS", raising=False)
+    else:
+        monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr(sys, "stdout", file)
+    assert main(list(words)) == 0
+    file.flush()
+    assert isinstance(file.buffer, io.BytesIO)
+    return file.buffer.getvalue().decode(encoding)
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_few_characters_and_few_columns_garble_nothing(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sign of a cut cell, a frame or a bar that ASCII lacks would end the command, or stand as an escape sequence."""
+    assert "\\u" not in said(words, monkeypatch, "ascii", 40)
+
+
+@pytest.mark.parametrize("words", COMMANDS[:10], ids=" ".join)
+def test_a_file_holds_whole_tables(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever stands in a table of 2000 columns stands in a file, on as many lines."""
+    wide = said(words, monkeypatch, columns=2000)
+    assert "…" not in wide
+    numbers = re.findall(r"\d+\.\d+", said(words, monkeypatch))
+    assert sorted(re.findall(r"\d+\.\d+", wide)) == sorted(numbers)
+
+
+def test_columns_that_do_not_fit_go_below_behind_the_first() -> None:
+    widths, gap = [32, 17, 19, 4], 2
+    assert list(_blocks(widths, gap, 1, 120)) == [[0, 1, 2, 3]]
+    assert list(_blocks(widths, gap, 1, 60)) == [[0, 1], [0, 2, 3]]
+    assert list(_blocks(widths, gap, 1, 10)) == [[0, 1], [0, 2], [0, 3]]
+
+
+def test_every_degree_and_layout_of_a_shortlist_is_in_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And on a terminal of 80 columns a long layout is cut short, with a sign that it is."""
+    degrees = ("tensor=1", "context=1", "pipeline=8", "virtual=2", "zero=1", "micro-batch=1", "recompute=none")
+    fixed = [word for degree in degrees for word in ("--fix", degree)]
+    words = (
+        "configure",
+        "llama-3-8b",
+        *CONFIGURE[2:4],
+        "--sequence",
+        "4096",
+        "--batch",
+        "16",
+        "--layers",
+        "14",
+        *fixed,
+    )
+    words = (*words, "--layers", "14", *fixed)
+    lines = said(words, monkeypatch).splitlines()
+    (heading,) = (
+        number for number, line in enumerate(lines) if line.split()[:2] == ["s", "GiB"] or " layout" in line
+    )
+    assert {"p", "v", "d", "b", "zero", "recompute", "layout"} <= set(lines[heading].split())
+    assert "1/1/1/1/1/1/1/1/1/1/1/1/1/1/1/1" in lines[heading + 2]
+    assert "1/1/1/1/1/1/1/1..." in said(words, monkeypatch, columns=80)
+
+
+def test_a_narrow_table_comes_in_parts_that_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = (*CONFIGURE, "--judge", "tensor=2 pipeline=2 virtual=2")
+    wide, narrow = (said(words, monkeypatch, columns=columns) for columns in (300, 40))
+    numbers = re.compile(r"\d+\.\d+")
+    assert set(numbers.findall(wide)) == set(numbers.findall(narrow))
+    assert max(map(len, narrow.splitlines())) <= 40
