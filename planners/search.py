@@ -104,10 +104,10 @@ def shares(items: Sequence[Item], parts: int) -> list[Sequence[Item]]:
 
 # ---- best first ------------------------------------------------------------------------------------------
 
-Item = TypeVar("Item", bound=tuple[Any, ...])
+Bounded = TypeVar("Bounded", bound=tuple[Any, ...])
 
 
-class OpenItems(Generic[Item]):
+class OpenItems(Generic[Bounded]):
     """Items in the order of their bounds, which come first in each: tuples that compare.
 
     A loop over the items takes the least one each time, also of those that are added meanwhile. The item that was
@@ -115,15 +115,15 @@ class OpenItems(Generic[Item]):
     error, or `break`), `least` holds for everything that was not dealt with to the end.
     """
 
-    def __init__(self, items: Iterable[Item] = ()) -> None:
+    def __init__(self, items: Iterable[Bounded] = ()) -> None:
         self._heap = list(items)
         heapq.heapify(self._heap)
-        self._taken: tuple[Item, ...] = ()
+        self._taken: tuple[Bounded, ...] = ()
 
-    def add(self, item: Item) -> None:
+    def add(self, item: Bounded) -> None:
         heapq.heappush(self._heap, item)
 
-    def __iter__(self) -> Iterator[Item]:
+    def __iter__(self) -> Iterator[Bounded]:
         while self._heap:
             self._taken = (self._heap[0],)  # for a moment it counts twice, and never not at all
             heapq.heappop(self._heap)
@@ -131,7 +131,7 @@ class OpenItems(Generic[Item]):
         self._taken = ()
 
     @property
-    def left(self) -> tuple[Item, ...]:
+    def left(self) -> tuple[Bounded, ...]:
         """All items that are not dealt with, in no order."""
         return (*self._taken, *self._heap)
 
