@@ -3,12 +3,13 @@ shares of a row, to begin with or to compare with."""
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 from ..formulations.contract import Plan
 from ..instances.base.result import Stop, WarmStart, met
@@ -99,3 +100,42 @@ def shares(items: Sequence[Item], parts: int) -> list[Sequence[Item]]:
     size, more = divmod(len(items), parts)
     borders = [part * size + min(part, more) for part in range(parts + 1)]
     return [items[start:end] for start, end in pairwise(borders)]
+
+
+# ---- best first ------------------------------------------------------------------------------------------
+
+Bounded = TypeVar("Bounded", bound=tuple[Any, ...])
+
+
+class OpenItems(Generic[Bounded]):
+    """Items in the order of their bounds, which come first in each: tuples that compare.
+
+    A loop over the items takes the least one each time, also of those that are added meanwhile. The item that was
+    taken stays counted until the loop asks for the next one. So whatever ends the loop early (an interrupt, a limit, an
+    error, or `break`), `least` holds for everything that was not dealt with to the end.
+    """
+
+    def __init__(self, items: Iterable[Bounded] = ()) -> None:
+        self._heap = list(items)
+        heapq.heapify(self._heap)
+        self._taken: tuple[Bounded, ...] = ()
+
+    def add(self, item: Bounded) -> None:
+        heapq.heappush(self._heap, item)
+
+    def __iter__(self) -> Iterator[Bounded]:
+        while self._heap:
+            self._taken = (self._heap[0],)  # for a moment it counts twice, and never not at all
+            heapq.heappop(self._heap)
+            yield self._taken[0]
+        self._taken = ()
+
+    @property
+    def left(self) -> tuple[Bounded, ...]:
+        """All items that are not dealt with, in no order."""
+        return (*self._taken, *self._heap)
+
+    @property
+    def least(self) -> float:
+        """The least bound of an item that is not dealt with; infinite: there is none."""
+        return min((item[0] for item in (*self._taken, *self._heap[:1])), default=math.inf)

@@ -16,7 +16,6 @@ SEARCHES = tuple(
         "exact",
         "graph_pipeline",
         "memory",
-        "open_items.py",
         "placement",
         "schedule",
         "search.py",

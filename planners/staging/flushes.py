@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ...instances.base.errors import UsageError
 from ...instances.registry import evaluation_of
 from ...instances.staging.problem import StagingProblem
-from ..open_items import OpenItems
+from ..search import OpenItems
 from .search import NEAR, STRICT, Found, Planned
 
 # From a limit and a number to a plan with all loads within the limit and at least so many copies of each stage, and of

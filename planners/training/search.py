@@ -30,7 +30,7 @@ from ...instances.training.frameworks import even_layout
 from ...instances.training.plan import V_SHAPES, Configuration, Degrees, Recompute, read_recompute
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Scope, read_scope
-from ..open_items import OpenItems
+from ..search import OpenItems
 from . import ahead
 from .bounds import LoadBound, Loads, Shape
 from .cases import NONE, WHOLE, Case, Gamma, Modules

@@ -6,7 +6,7 @@ import math
 
 from interrupted import Lines
 
-from pipeplan.planners.open_items import OpenItems
+from pipeplan.planners.search import OpenItems
 
 
 def test_the_least_item_comes_first_also_of_those_that_are_added() -> None:
