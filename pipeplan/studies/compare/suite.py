@@ -19,6 +19,7 @@ from ...planners.backends.registry import find_backend
 from ...planners.options import typed
 from ...planners.registry import EXACT, PLANNERS, asked_formulation, find_method, is_formulation, usual_objective
 from ...planners.run.choose import resolve_options
+from .made_by import made_by
 from .run import Run
 
 # A comparison with more runs is refused.
@@ -184,6 +185,7 @@ def expand(suite: Suite, workloads: Path | None = None, *, to_run: bool = True) 
     _refuse_mixed_objectives(suite.methods)
     for method in suite.methods if to_run else ():
         _check_installed(method)
+    versions = {method.label: made_by(method.entry, method.solver) for method in suite.methods if to_run}
     runs: list[Run] = []
     problems: dict[str, Problem] = {}
     left_out: list[str] = []
@@ -201,7 +203,8 @@ def expand(suite: Suite, workloads: Path | None = None, *, to_run: bool = True) 
             notes |= dict.fromkeys(f"{instance.label}: {note}." for note in lowered.notes)
             problem = lowered.problem
             problems[problem.hash] = problem
-            runs += [run for method in suite.methods for run in _runs(suite, instance, setting, method, problem)]
+            for method in suite.methods:
+                runs += _runs(suite, instance, setting, method, problem, versions.get(method.label, {}))
     _refuse_idle(suite, runs, problems, left_out)
     published = tuple(entry for entry in suite.published if entry.instance not in (*left_out, *stand_ins))
     title = suite.title or suite.name
@@ -210,7 +213,12 @@ def expand(suite: Suite, workloads: Path | None = None, *, to_run: bool = True) 
 
 
 def _runs(
-    suite: Suite, instance: Instance, setting: Setting, method: Competitor, problem: Problem
+    suite: Suite,
+    instance: Instance,
+    setting: Setting,
+    method: Competitor,
+    problem: Problem,
+    made_by: Mapping[str, str | None],
 ) -> Iterable[Run]:
     """The runs of one method on one problem, one for each seed; none where the method plans another kind."""
     entry = method.entry.for_kind(problem.kind)
@@ -229,6 +237,7 @@ def _runs(
             method.solver,
             dict(method.options),
             {**suite.limits, **method.limits, "seed": seed},
+            made_by,
         )
 
 
