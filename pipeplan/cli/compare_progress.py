@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ..show.console import clean, say_note
-from ..show.words import amount_or
+from ..show.words import amount_or, several
 
 if TYPE_CHECKING:
     from ..studies.compare.comparison import Progress
@@ -25,7 +25,7 @@ class Lines:
             say_note(remark)
         if progress.record is None:
             self.reused = progress.finished
-            words = f"{progress.total} runs, {progress.finished} of them done before"
+            words = f"{several(progress.total, 'run')}, {progress.finished} of them done before"
         else:
             words = f"[{progress.finished}/{progress.total}] {self._facts(progress)}"
         sys.stderr.write(clean(words) + "\n")
