@@ -47,7 +47,7 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
 def _check_code(run: dict[str, Any]) -> None:
     """Refuse to run other code of a plug-in than the run names."""
     from ...planners.registry import find_method
-    from .made_by import changed, plugin_code
+    from ..made_by import changed, plugin_code
 
     entry = find_method(run["formulation"] or run["planner"])
     now = {} if entry is None else plugin_code(entry.for_kind(run["kind"]), run["solver"])
@@ -61,7 +61,7 @@ def _check_code(run: dict[str, Any]) -> None:
 
 def versions() -> dict[str, str | None]:
     """Versions of what computes; solvers name theirs in the result."""
-    from .made_by import own_version
+    from ..made_by import own_version
 
     system = platform.platform(terse=True)
     return {"pipeplan": own_version(), "python": platform.python_version(), "system": system}

@@ -19,7 +19,7 @@ from ...planners.backends.registry import find_backend
 from ...planners.options import typed
 from ...planners.registry import EXACT, PLANNERS, asked_formulation, find_method, is_formulation, usual_objective
 from ...planners.run.choose import resolve_options
-from .made_by import made_by
+from ..made_by import made_by
 from .run import Run
 
 # A comparison with more runs is refused.

@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from pipeplan.formulations import registry
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.files import problem_to_text
-from pipeplan.studies.compare import child, comparison, made_by
+from pipeplan.studies import made_by
+from pipeplan.studies.compare import child, comparison
 from pipeplan.studies.compare.comparison import compare
 from pipeplan.studies.compare.run import Record, Run, Status
 from pipeplan.studies.compare.suite import Instance, Suite, competitor, expand
+from pipeplan.studies.pareto.stored import opened
 
 METHODS = ("stale_one:ENTRY", "stale_two:ENTRY", "greedy")
 PLUGIN = """from pipeplan.planners.registry import PLANNERS
@@ -90,6 +93,17 @@ def test_another_version_of_this_program_or_of_a_solver_repeats_all(
     assert compared() == (list(METHODS), ["3 stored runs are stale and repeated: pipeplan changed since."])
     monkeypatch.setattr(made_by, "STANDARD", ("highs",))
     assert compared()[1] == ["3 stored runs are stale and repeated: cp-sat changed since."]
+
+
+def test_a_sweep_of_plan_pareto_is_not_continued_by_another_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "points.jsonl"
+    opened(path, {"hash": "h"}, {})
+    assert opened(path, {"hash": "h"}, {}).path == path
+    monkeypatch.setattr(made_by, "own_version", lambda: "0.0.1")
+    with pytest.raises(InputError, match=r"made_by\.pipeplan is '.*' there and '0\.0\.1' now; .*--no-resume"):
+        opened(path, {"hash": "h"}, {})
 
 
 def test_a_run_is_refused_where_the_code_is_no_longer_what_the_run_names(folder: Path) -> None:

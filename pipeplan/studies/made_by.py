@@ -1,18 +1,18 @@
-"""What makes the result of a run besides its arguments: the versions of this program and of solvers, and plug-ins."""
+"""What makes a result besides its question: the versions of this program and of solvers, and plug-ins."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 
-from ...formulations.plugin_code import code_digest
-from ...formulations.plugins import OURS, installed
-from ...formulations.registry import FORMULATIONS, Entry
-from ...formulations.registry import GROUP as FORMULATION_PLUGINS
-from ...planners.backends.registry import BACKENDS, STANDARD, backend_named
-from ...planners.backends.registry import GROUP as BACKEND_PLUGINS
-from ...planners.registry import GROUP as PLANNER_PLUGINS
-from ...planners.registry import PLANNERS
+from ..formulations.plugin_code import code_digest
+from ..formulations.plugins import OURS, installed
+from ..formulations.registry import FORMULATIONS, Entry
+from ..formulations.registry import GROUP as FORMULATION_PLUGINS
+from ..planners.backends.registry import BACKENDS, STANDARD, backend_named
+from ..planners.backends.registry import GROUP as BACKEND_PLUGINS
+from ..planners.registry import GROUP as PLANNER_PLUGINS
+from ..planners.registry import PLANNERS
 
 
 def own_version() -> str | None:
@@ -23,13 +23,14 @@ def own_version() -> str | None:
         return None
 
 
-def made_by(entry: Entry, solver: str) -> dict[str, str | None]:
-    """The version of everything that takes part in runs of a method, by name.
+def versions(*solvers: str) -> dict[str, str | None]:
+    """The versions of this program, of the standard solvers, which many planners use, and of these, by name."""
+    return {"pipeplan": own_version(), **{name: backend_named(name).version() for name in (*STANDARD, *solvers)}}
 
-    The standard solvers count for every method, since many planners use them.
-    """
-    solvers = {name: backend_named(name).version() for name in (*STANDARD, *_named(solver))}
-    return {"pipeplan": own_version(), **solvers, **plugin_code(entry, solver)}
+
+def made_by(entry: Entry, solver: str) -> dict[str, str | None]:
+    """The version of everything that takes part in runs of a method, by name."""
+    return {**versions(*_named(solver)), **plugin_code(entry, solver)}
 
 
 def plugin_code(entry: Entry, solver: str) -> dict[str, str | None]:
