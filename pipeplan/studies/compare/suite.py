@@ -129,10 +129,16 @@ class Expanded:
     about: str = ""
     notes: tuple[str, ...] = ()
     """Notes on what profiles and tables became."""
+    once: tuple[str, ...] = ()
+    """Methods that take no seed and ran once where there are several seeds."""
+
+    def once_remark(self) -> list[str]:
+        """A sentence on methods for which further seeds change nothing; none where there are none."""
+        return [f"Run once, as they take no seed: {', '.join(self.once)}."] if self.once else []
 
     def remarks(self) -> list[str]:
         """What a reader of the values should know of the instances, a sentence each."""
-        words = list(self.notes)
+        words = [*self.notes, *self.once_remark()]
         if self.left_out:
             words.append(f"Published instances that were not at hand: {'; '.join(self.left_out)}.")
         if self.stand_ins:
@@ -154,6 +160,7 @@ class Expanded:
             "published": [asdict(entry) for entry in self.published],
             "about": self.about,
             "notes": list(self.notes),
+            "once": list(self.once),
         }
 
     @classmethod
@@ -170,6 +177,7 @@ class Expanded:
             published=tuple(Published(**entry) for entry in data["published"]),
             about=str(data.get("about", "")),
             notes=tuple(data.get("notes", ())),
+            once=tuple(data.get("once", ())),
         )
 
 
@@ -209,7 +217,17 @@ def expand(suite: Suite, workloads: Path | None = None, *, to_run: bool = True) 
     published = tuple(entry for entry in suite.published if entry.instance not in (*left_out, *stand_ins))
     title = suite.title or suite.name
     absent = (tuple(left_out), tuple(stand_ins))
-    return Expanded(suite.name, title, tuple(runs), problems, *absent, published, suite.about, tuple(notes))
+    once = tuple(method.label for method in suite.methods if _takes_no_seed(suite, method))
+    return Expanded(suite.name, title, tuple(runs), problems, *absent, published, suite.about, tuple(notes), once)
+
+
+def _takes_no_seed(suite: Suite, method: Competitor) -> bool:
+    """Are there several seeds for a method that takes none?"""
+    return len(_seeds_of(suite, method)) > 1 and not any(entry.seeded for entry in _meant(method))
+
+
+def _seeds_of(suite: Suite, method: Competitor) -> tuple[int, ...]:
+    return suite.seeds if method.seeds is None else method.seeds
 
 
 def _runs(
@@ -224,7 +242,7 @@ def _runs(
     entry = method.entry.for_kind(problem.kind)
     if entry.problem_kind not in (problem.kind, "any"):
         return
-    seeds = suite.seeds if method.seeds is None else method.seeds
+    seeds = _seeds_of(suite, method)
     for seed in seeds if entry.seeded else seeds[:1]:
         yield Run(
             instance.label,

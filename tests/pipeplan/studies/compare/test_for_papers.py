@@ -119,8 +119,18 @@ def suite(*methods: str, seeds: tuple[int, ...] = (0, 1, 2)) -> Suite:
 
 
 def test_methods_without_chance_run_once_whatever_the_seeds() -> None:
-    runs = expand(suite("greedy", "local-search", "ip-tarnawski")).runs
-    assert [run.method for run in runs] == ["greedy", *["local-search"] * 3, *["ip-tarnawski"] * 3]
+    expanded = expand(suite("greedy", "local-search", "dp", "ip-tarnawski"))
+    methods = [run.method for run in expanded.runs]
+    assert methods == ["greedy", *["local-search"] * 3, "dp", *["ip-tarnawski"] * 3]
+    assert "Run once, as they take no seed: greedy, dp." in expanded.remarks()
+    assert expand(suite("greedy", seeds=(1,))).remarks() == []
+
+
+def test_the_table_names_methods_that_ran_once(plan: Plan, tmp_path: Path) -> None:
+    said = plan("compare", "tiny-chain", "-m", "dp", "--seeds", "0,1,2", "-o", tmp_path)
+    assert "1 run, 0 of them done before" in said.err
+    assert "Run once, as they take no seed: dp." in said.out
+    assert "Run once, as they take no seed: dp." in (tmp_path / "tables.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("name", [name for name, entry in PLANNERS.items() if not entry.seeded])
