@@ -12,7 +12,7 @@ from ...formulations.family import Family
 from ...formulations.plugins import installed
 from ...formulations.registry import FORMULATIONS, Entry, find_formulation
 from ...formulations.registry import GROUP as FORMULATION_PLUGINS
-from ...instances.base.errors import InputError, UsageError, did_you_mean, unknown_name
+from ...instances.base.errors import InputError, NotInstalledError, UsageError, did_you_mean, unknown_name
 from ...instances.base.quantities import check_time, time_in
 from ..options import SolveOptions
 from ..registry import (
@@ -164,17 +164,23 @@ def _choose_exact(problem: Problem, formulation: str | None, solver: str, option
         raise UsageError(f"No formulation plans problems of kind {kind!r}; kinds with one: {_list(kinds)}.")
     _check_kind(entry, kind, FORMULATIONS.values(), "formulation")
     check_extensions(entry, problem)
-    _check_solver(solver)
+    check_solvers(solver)
     return Method(PLANNERS[EXACT], entry, solver, resolve_options(entry, options))
 
 
-def _check_solver(solver: str) -> None:
-    """`auto`, or installed solvers joined by commas; an unknown one is refused before any work is done."""
+def check_solvers(solver: str) -> None:
+    """`auto`, or solvers joined by commas; before any work, an unknown one is refused, and if none is installed."""
     from ..backends.registry import find_backend  # loads numpy, which the tables of names do without
 
-    if solver != "auto":
-        for name in solver.split(","):
-            find_backend(name.strip())
+    names = [] if solver == "auto" else [name.strip() for name in solver.split(",")]
+    missing = []
+    for name in names:
+        try:
+            find_backend(name)
+        except NotInstalledError as error:
+            missing.append(error)
+    if missing and len(missing) == len(names):
+        raise missing[0]
 
 
 def check_native(solver: str, limits: SolveOptions) -> None:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ...formulations.plugins import is_address
 from ...formulations.registry import FORMULATIONS, Entry
-from ...instances.base.errors import UsageError, did_you_mean
+from ...instances.base.errors import NotInstalledError, UsageError, did_you_mean
 from ...instances.lookup import Cluster, load_with_notes
 from ...instances.networks.profile.options import PROFILE_FIELDS, ProfileOptions
 from ...instances.registry import Problem
-from ...planners.backends.registry import find_backend
 from ...planners.options import typed
 from ...planners.registry import EXACT, PLANNERS, asked_formulation, find_method, is_formulation, usual_objective
-from ...planners.run.choose import resolve_options
+from ...planners.run.choose import check_solvers, resolve_options
 from ..made_by import made_by
 from .run import Run
 
@@ -37,11 +36,13 @@ class Instance:
     published: str | None = None
     cluster: Mapping[str, Any] = field(default_factory=dict)
 
+    def is_at_hand(self, workloads: Path | None) -> bool:
+        """Is it a published one whose file lies in the folder?"""
+        return self.published is not None and workloads is not None and (workloads / self.published).is_file()
+
     def address(self, workloads: Path | None) -> str | None:
-        """The file or name to load; None: it is published, and nobody has named the folder."""
-        if self.published is not None and workloads is not None:
-            return str(workloads / self.published)
-        return self.source
+        """The file or name to load; None: it is published, not at hand, and nothing stands in for it."""
+        return str(workloads / str(self.published)) if workloads and self.is_at_hand(workloads) else self.source
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,38 +188,49 @@ class Expanded:
 def expand(suite: Suite, workloads: Path | None = None, *, to_run: bool = True) -> Expanded:
     """The runs of every method on every instance of its kind; a method or an instance without a run is refused.
 
+    What this machine lacks (a method's package, a solver, a reader) is left out, and named with its remedy.
+
     Without `to_run`, the packages of the methods need not be installed.
     """
     _refuse_twins(suite)
     _refuse_mixed_objectives(suite.methods)
-    for method in suite.methods if to_run else ():
-        _check_installed(method)
+    missing = _not_installed(suite) if to_run else {}
+    suite = replace(suite, methods=tuple(m for m in suite.methods if m.label not in missing))
     versions = {method.label: made_by(method.entry, method.solver) for method in suite.methods if to_run}
     runs: list[Run] = []
     problems: dict[str, Problem] = {}
     left_out: list[str] = []
     stand_ins: list[str] = []
-    notes: dict[str, None] = {}
+    notes = [f"{label} is left out: {reason}" for label, reason in missing.items()]
     for instance in suite.instances:
         address = instance.address(workloads)
         if address is None:
             left_out.append(instance.label)
             continue
-        if instance.published is not None and workloads is None:
+        if instance.published is not None and not instance.is_at_hand(workloads):
             stand_ins.append(instance.label)
         for setting in suite.settings:
-            lowered = load_with_notes(address, _cluster({**instance.cluster, **setting.cluster}))
-            notes |= dict.fromkeys(f"{instance.label}: {note}." for note in lowered.notes)
+            try:
+                lowered = load_with_notes(address, _cluster({**instance.cluster, **setting.cluster}))
+            except NotInstalledError as error:
+                missing[instance.label] = str(error)
+                notes.append(f"{instance.label} is left out: {error}")
+                break
+            notes += (f"{instance.label}: {note}." for note in lowered.notes)
             problem = lowered.problem
             problems[problem.hash] = problem
             for method in suite.methods:
                 runs += _runs(suite, instance, setting, method, problem, versions.get(method.label, {}))
-    _refuse_idle(suite, runs, problems, left_out)
+    if missing and not runs:
+        raise NotInstalledError(f"There is nothing left to compare. {' '.join(dict.fromkeys(missing.values()))}")
+    _refuse_idle(suite, runs, problems, left_out, missing)
     published = tuple(entry for entry in suite.published if entry.instance not in (*left_out, *stand_ins))
     title = suite.title or suite.name
     absent = (tuple(left_out), tuple(stand_ins))
     once = tuple(method.label for method in suite.methods if _takes_no_seed(suite, method))
-    return Expanded(suite.name, title, tuple(runs), problems, *absent, published, suite.about, tuple(notes), once)
+    return Expanded(
+        suite.name, title, tuple(runs), problems, *absent, published, suite.about, tuple(dict.fromkeys(notes)), once
+    )
 
 
 def _takes_no_seed(suite: Suite, method: Competitor) -> bool:
@@ -259,11 +271,16 @@ def _runs(
         )
 
 
-def _check_installed(method: Competitor) -> None:
-    """Refuse a method whose packages are missing, before any run starts."""
-    method.entry.check_installed()
-    for solver in method.solver.split(",") if method.solver != "auto" else ():
-        find_backend(solver)
+def _not_installed(suite: Suite) -> dict[str, str]:
+    """By their labels, why methods cannot run on this machine, before any run starts."""
+    reasons: dict[str, str] = {}
+    for method in suite.methods:
+        try:
+            method.entry.check_installed()
+            check_solvers(method.solver)
+        except NotInstalledError as error:
+            reasons[method.label] = str(error)
+    return reasons
 
 
 def _refuse_mixed_objectives(methods: Iterable[Competitor]) -> None:
@@ -293,18 +310,22 @@ def _meant(method: Competitor) -> Sequence[Entry]:
 
 
 def _refuse_idle(
-    suite: Suite, runs: Sequence[Run], problems: Mapping[str, Problem], left_out: Sequence[str]
+    suite: Suite,
+    runs: Sequence[Run],
+    problems: Mapping[str, Problem],
+    left_out: Sequence[str],
+    missing: Collection[str],
 ) -> None:
-    """Refuse a suite in which a method or an instance has no run, or that has too many runs."""
+    """Refuse a suite in which a method or an instance has no run, though all is at hand, or with too many runs."""
     if left_out and not problems:
         raise UsageError("Every instance of this suite is a published one; name their folder with --workloads.")
     busy_methods, busy_instances = {run.method for run in runs}, {run.instance for run in runs}
     for method in suite.methods:
-        if method.label not in busy_methods and not left_out:
+        if method.label not in busy_methods and not left_out and not missing:
             kind = method.entry.problem_kind
             raise UsageError(f"{method.label} plans problems of kind {kind!r}, and none is among the instances.")
     for instance in suite.instances:
-        if instance.label not in busy_instances and instance.label not in left_out:
+        if instance.label not in busy_instances and instance.label not in left_out and not missing:
             raise UsageError(f"No method of the comparison plans {instance.label}; add one of its kind.")
     if len(runs) > MOST_RUNS:
         raise UsageError(f"The comparison has {len(runs)} runs; compare at most {MOST_RUNS} at once.")
