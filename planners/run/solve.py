@@ -22,6 +22,7 @@ from ..options import Progress, SolveOptions, check_asked, limits_of
 from ..referee import is_above, rules_of
 from .choose import Method, check_native, choose
 from .judge import judge
+from .overrun import plan_within_limit
 from .warm_start import AskedStart, Outsider, Start, plan_instead, prepare, start_of
 
 _log = logging.getLogger("pipeplan")
@@ -224,7 +225,8 @@ def _run(method: Method, start: Start, asked: AskedStart) -> Outcome:
     """The method's answer; a failure costs the method, not the plans that it posted."""
     try:
         prepare(start, method, asked)
-        outcome: Outcome = method.planner.load().plan(replace(start.request, warm_start=start.plan))
+        plan, request = method.planner.load().plan, replace(start.request, warm_start=start.plan)
+        outcome: Outcome = plan_within_limit(plan, request, method.name) if method.is_plugin else plan(request)
         if outcome.stop in (Stop.ERROR, Stop.MEMORY) and outcome.plan is None and start.request.board.plan is None:
             plan_instead(start, method)
         return outcome
