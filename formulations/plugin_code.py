@@ -51,10 +51,9 @@ def _folder(spec: ModuleSpec) -> Path:
 
 def _files(spec: ModuleSpec) -> list[Path]:
     folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
-    if folders:
-        found = (path for folder in folders for path in folder.rglob("*") if "__pycache__" not in path.parts)
-    else:
-        found = iter([Path(spec.origin or "")])
+    found = [path for folder in folders for path in folder.rglob("*") if "__pycache__" not in path.parts]
+    if not folders:
+        found = [Path(spec.origin or "")]
     return sorted(path for path in found if path.is_file())
 
 
