@@ -17,9 +17,9 @@ from typing import Any
 from ...formulations.contract import Formulation, Gradual, Plan, Stage, side_by_side
 from ...formulations.registry import find_formulation
 from ...instances.base import clock
-from ...instances.base.errors import NotInstalledError, TooLargeError, UsageError
+from ...instances.base.errors import TooLargeError, UsageError
 from ...instances.base.result import PROVEN_TOLERANCE, StartOutcome, Stop, WarmStart, relative_gap
-from ..backends.registry import STANDARD, find_backend
+from ..backends.registry import STANDARD
 from ..backends.trust import evidence, is_exact, second_opinion_seconds, second_opinions
 from ..contract import Board, Outcome, Request
 from ..options import Progress
@@ -162,19 +162,8 @@ class _Run:
         """The stages of the search. Named solvers, joined by commas, are one stage; `auto` takes what the formulation
         wants."""
         if self.solver != "auto":
-            return side_by_side(*self._installed())
+            return side_by_side(*dict.fromkeys(name.strip() for name in self.solver.split(",")))
         return self.formulation.portfolio(self.request.problem, self.options, found=self.board.plan is not None)
-
-    def _installed(self) -> list[str]:
-        """The named solvers that are installed; of several, a missing one costs no more than its part."""
-        names = []
-        for name in dict.fromkeys(name.strip() for name in self.solver.split(",")):
-            try:
-                find_backend(name)
-                names.append(name)
-            except NotInstalledError as error:
-                self.messages.append(str(error))
-        return names
 
     def _close(self, gap: float) -> Stop | None:
         """Run stages until the gap is reached (None) or something else ends the run."""

@@ -164,23 +164,28 @@ def _choose_exact(problem: Problem, formulation: str | None, solver: str, option
         raise UsageError(f"No formulation plans problems of kind {kind!r}; kinds with one: {_list(kinds)}.")
     _check_kind(entry, kind, FORMULATIONS.values(), "formulation")
     check_extensions(entry, problem)
-    check_solvers(solver)
-    return Method(PLANNERS[EXACT], entry, solver, resolve_options(entry, options))
+    usable, _ = installed_solvers(solver)
+    return Method(PLANNERS[EXACT], entry, usable, resolve_options(entry, options))
 
 
-def check_solvers(solver: str) -> None:
-    """`auto`, or solvers joined by commas; before any work, an unknown one is refused, and if none is installed."""
+def installed_solvers(solver: str) -> tuple[str, tuple[str, ...]]:
+    """Those of the named solvers that are installed, and a sentence on each other; an unknown one, or none, is refused.
+
+    `solver` is "auto", or names joined by commas.
+    """
+    if solver == "auto":
+        return solver, ()
     from ..backends.registry import find_backend  # loads numpy, which the tables of names do without
 
-    names = [] if solver == "auto" else [name.strip() for name in solver.split(",")]
-    missing = []
-    for name in names:
+    usable, missing = [], []
+    for name in dict.fromkeys(name.strip() for name in solver.split(",")):
         try:
-            find_backend(name)
+            usable.append(find_backend(name).name)
         except NotInstalledError as error:
             missing.append(error)
-    if missing and len(missing) == len(names):
+    if not usable:
         raise missing[0]
+    return ",".join(usable), tuple(map(str, missing))
 
 
 def check_native(solver: str, limits: SolveOptions) -> None:

@@ -20,7 +20,7 @@ from ...instances.registry import kind_of
 from ..contract import Board, Outcome, Request
 from ..options import Progress, SolveOptions, check_asked, limits_of
 from ..referee import is_above, rules_of
-from .choose import Method, check_native, choose
+from .choose import Method, check_native, choose, installed_solvers
 from .judge import judge
 from .overrun import plan_within_limit
 from .warm_start import AskedStart, Outsider, Start, plan_instead, prepare, start_of
@@ -101,6 +101,7 @@ def solve(
     rules, family = _rules(problem, method), method.family(problem)
     request = Request(problem, method.request_options(), limits, board=Board(on_progress, method.name))
     start = Start(request, rules, family, warm_start if isinstance(warm_start, str) else "plan")
+    start.messages.extend(installed_solvers(solver)[1])
     outcome: Outcome | None = None
     try:
         outcome = _run(method, start, warm_start)

@@ -17,7 +17,7 @@ from ...instances.networks.profile.options import PROFILE_FIELDS, ProfileOptions
 from ...instances.registry import Problem
 from ...planners.options import typed
 from ...planners.registry import EXACT, PLANNERS, asked_formulation, find_method, is_formulation, usual_objective
-from ...planners.run.choose import check_solvers, resolve_options
+from ...planners.run.choose import installed_solvers, resolve_options
 from ..made_by import made_by
 from .run import Run
 
@@ -277,7 +277,7 @@ def _not_installed(suite: Suite) -> dict[str, str]:
     for method in suite.methods:
         try:
             method.entry.check_installed()
-            check_solvers(method.solver)
+            installed_solvers(method.solver)
         except NotInstalledError as error:
             reasons[method.label] = str(error)
     return reasons
