@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from ..instances.base.errors import UsageError
+from ..instances.base.errors import NotInstalledError
 from ..instances.base.fields import plain
 from ..instances.base.kind import load_address
 from .contract import LATENCY_LIMIT, OptionSpec
@@ -267,7 +267,7 @@ class Entry:
         """Refuse a method before any work where what it needs is not installed."""
         if self.needs is not None and importlib.util.find_spec(self.needs[0]) is None:
             module, extra = self.needs
-            raise UsageError(
+            raise NotInstalledError(
                 f"{self.name!r} needs {module}; install it with pip install 'pipeplan[{extra}]', or choose another "
                 "method."
             )

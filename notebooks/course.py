@@ -218,8 +218,19 @@ def _short(value):
     return f"{float(value):.6g}" if number else str(value)
 
 
+class NotYetRightError(AssertionError):
+    """What a check says of a wrong answer. A notebook shows it alone: the lines of a check hold the solution."""
+
+    def _render_traceback_(self):
+        """Called by IPython in place of its own traceback."""
+        return [f"Not yet: {self}"]
+
+
 def asks(example):
-    """Of a check: answers must have the shape of the example that stands in its call, and functions must answer."""
+    """Of a check: answers must have the shape of the example that stands in its call, and functions must answer.
+
+    Whatever is wrong, the check says so in a sentence, without the lines of its own code.
+    """
     shapes = ast.parse(f"check({example})").body[0].value
     shapes = [*shapes.args, *(keyword.value for keyword in shapes.keywords)]
 
@@ -228,19 +239,22 @@ def asks(example):
         def checked(*answers, **named):
             given = [*answers, *named.values()]
             wanted = f"{check.__name__}({example})"
-            assert len(given) == len(shapes), mismatch(
-                wanted, "an answer for each place", f"{len(given)} of {len(shapes)}"
+            cannot_try = mismatch(
+                wanted,
+                "an answer that can be tried",
+                ", ".join(map(_answer_given, given)),
+                "are its kind and its size what the exercise asks for?",
             )
-            heard = [_heard(shape, answer, wanted) for shape, answer in zip(shapes, given, strict=True)]
             try:
+                assert len(given) == len(shapes), mismatch(
+                    wanted, "an answer for each place", f"{len(given)} of {len(shapes)}"
+                )
+                heard = [_heard(shape, answer, wanted) for shape, answer in zip(shapes, given, strict=True)]
                 return check(*heard[: len(answers)], **dict(zip(named, heard[len(answers) :], strict=True)))
-            except AssertionError:
-                raise
-            except Exception as error:
-                said = ", ".join(map(_answer_given, given))
-                raise AssertionError(
-                    mismatch(wanted, "an answer that can be tried", said, _first_line(error))
-                ) from error
+            except Exception as error:  # only what checks say is for readers (`mismatch`)
+                told = isinstance(error, AssertionError) and ": expected " in str(error)
+                sentence = str(error) if told else cannot_try
+            raise NotYetRightError(sentence)
 
         return checked
 
@@ -251,12 +265,19 @@ def _answer_given(answer):
     return "your function" if callable(answer) else repr(answer)
 
 
-def _first_line(error):
-    return f"{type(error).__name__}: {error}".splitlines()[0]
+def _plain(answer):
+    """The answer with whole numbers as such, also those that are written as 27.0 or come from NumPy."""
+    if hasattr(answer, "tolist"):
+        answer = answer.tolist()
+    if isinstance(answer, list | tuple | set) and type(answer) in (list, tuple, set):
+        return type(answer)(map(_plain, answer))
+    whole = isinstance(answer, Real) and not isinstance(answer, bool) and math.isfinite(answer)
+    return int(answer) if whole and answer == int(answer) else answer
 
 
 def _heard(shape, answer, wanted):
     """The answer, if it has the shape, with functions that must give a value."""
+    answer = _plain(answer)
     if isinstance(shape, ast.Lambda):
         names = [argument.arg for argument in shape.args.args]
         function = f"a function of {', '.join(names)}"
@@ -267,7 +288,7 @@ def _heard(shape, answer, wanted):
             raise AssertionError(mismatch(wanted, function, "another function", str(error))) from None
         return _answering(answer, wanted)
     if isinstance(shape, ast.Tuple | ast.List | ast.Set):
-        there = hasattr(answer, "__iter__") and not isinstance(answer, str)
+        there = hasattr(answer, "__iter__") and not isinstance(answer, str | dict)
         assert there, mismatch(wanted, "several answers", repr(answer))
         if any(isinstance(part, ast.Lambda) for part in shape.elts) and len(answer) == len(shape.elts):
             return tuple(_heard(part, one, wanted) for part, one in zip(shape.elts, answer, strict=True))
@@ -278,6 +299,7 @@ def _heard(shape, answer, wanted):
     if isinstance(shape, ast.Constant):
         kind = str if isinstance(shape.value, str) else Real
         fits = isinstance(answer, kind) and not isinstance(answer, bool)
+        fits = fits and (kind is str or math.isfinite(answer))
         assert fits, mismatch(wanted, "a text" if kind is str else "a number", repr(answer))
     return answer
 
@@ -285,7 +307,11 @@ def _heard(shape, answer, wanted):
 def _answering(function, wanted):
     @wraps(function)
     def answering(*arguments):
-        value = function(*arguments)
+        try:
+            value = function(*arguments)
+        except Exception as error:  # of the reader's own code, which only its name helps to mend
+            got = f"{type(error).__name__} ({error})".splitlines()[0]
+            raise AssertionError(mismatch(wanted, "a value of your function", got)) from None
         assert value is not None and value is not ..., mismatch(wanted, "a value of your function", value)  # noqa: PT018
         return value
 

@@ -40,6 +40,8 @@ class Board:
     """In words: the first claim that contradicts the referee, also of a plan that is not the best."""
     history: list[Moment] = field(default_factory=list)
     """A moment for every improvement, thinned out when there are too many."""
+    closed: bool = False
+    """Nothing is heard any more: a method that was left behind must not change what is being judged."""
 
     def post(
         self,
@@ -50,6 +52,8 @@ class Board:
         source: str = "",
     ) -> None:
         """Keep what is better than before; tell the watcher in any case."""
+        if self.closed:
+            return
         before = (self.value, self.bound)
         if plan is not None and value is not None and (self.value is None or value < self.value):
             self.plan, self.value = plan, value
@@ -65,12 +69,16 @@ class Board:
 
         One that is no better than the best changes nothing either, unless its claim contradicts the referee.
         """
-        if ruling.value is None:
+        if ruling.value is None or self.closed:
             return
         self.doubt = self.doubt or contradiction(claimed, ruling.value)
         if self.value is None or ruling.value < self.value:
             self.ruling, self.claimed = ruling, ruling.value if claimed is None else claimed
         self.post(ruling.plan, ruling.value, source=source)
+
+    def close(self) -> None:
+        """Hear nothing any more."""
+        self.closed = True
 
     def ruling_of(self, plan: Plan) -> Ruling | None:
         """What the referee has said of this plan already."""

@@ -108,6 +108,7 @@ PLANNERS: Mapping[str, Entry] = {
             "pipeplan.planners.placement.dp.planner:PLANNER",
             IDEALS_OPTIONS,
             paper="tarnawski2020placement",
+            seeded=False,
             takes_start=True,
             extensions=frozenset({"levels", "types"}),
             scope=f"{_SCOPES}:chains_of_stages",
@@ -174,7 +175,7 @@ PLANNERS: Mapping[str, Entry] = {
         _latency(
             "latency-expert", "A split given in a file, for latency", "baselines:EXPERT", *LATENCY_OPTIONS, SPLIT
         ),
-        _latency("latency-dp", "The throughput DP's split, for latency", "baselines:DP", seeded=True),
+        _latency("latency-dp", "The throughput DP's split, for latency", "baselines:DP"),
         _latency("latency-linear-dp", "The linearised DP's split, for latency", "baselines:LINEAR_DP", seeded=True),
         _latency(
             "latency-partition",

@@ -9,15 +9,18 @@ from __future__ import annotations
 import ast
 import importlib
 import json
+import math
 import re
 import symtable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import pytest
 
 LESSONS = Path(__file__).parents[1] / "notebooks"
@@ -461,7 +464,7 @@ def test_an_answer_of_another_shape_is_refused_in_a_sentence(
 
 
 def test_an_answer_that_no_check_can_try_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A memory below 0, or a function that gives a text where numbers are compared."""
+    """A memory below 0, or a function that gives a text where numbers are compared: no error of Python is shown."""
     pytest.importorskip("IPython", reason="the extra docs has it")
     monkeypatch.syspath_prepend(LESSONS)
     with mpl.rc_context():
@@ -475,12 +478,68 @@ def test_an_answer_that_no_check_can_try_is_refused_in_a_sentence(monkeypatch: p
     def check_2(given: Any) -> None:
         raise ValueError("memory is negative\nand more")
 
-    with pytest.raises(
-        AssertionError, match="expected an answer that can be tried, got your function; TypeError: "
-    ):
+    hint = r"; are its kind and its size what the exercise asks for\?$"
+    with pytest.raises(AssertionError, match="expected an answer that can be tried, got your function" + hint):
         check_1(lambda a: "s")
-    with pytest.raises(AssertionError, match=r"got -3; ValueError: memory is negative$"):
+    with pytest.raises(AssertionError, match=r"expected an answer that can be tried, got -3" + hint):
         check_2(-3)
+    with pytest.raises(AssertionError, match=r"expected a value of your function, got ZeroDivisionError \(.*\)$"):
+        check_1(lambda a: 1 / 0)
+
+
+def test_a_whole_number_is_right_however_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("IPython", reason="the extra docs has it")
+    monkeypatch.syspath_prepend(LESSONS)
+    with mpl.rc_context():
+        course = importlib.import_module("course")
+
+    @course.asks("...")
+    def check_1(given: Any) -> int:
+        return list(range(30)).index(range(30)[given])
+
+    @course.asks("[..., ...]")
+    def check_2(given: Any) -> list[int]:
+        return [range(30)[number] for number in given]
+
+    for whole in (27, 27.0, np.float64(27), np.int32(27), Fraction(27)):
+        assert check_1(whole) == 27
+        assert check_2([whole, 1.0]) == [27, 1]
+    assert check_2(np.array([27.0, 1.0])) == [27, 1]
+    for odd in (27.5, math.nan, math.inf, True, "27", 27j, None, [], {}):
+        with pytest.raises(AssertionError, match="expected"):
+            check_1(odd)
+
+
+def test_a_notebook_shows_the_sentence_and_not_the_lines_of_the_check(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They hold the solution."""
+    shells = pytest.importorskip("IPython.core.interactiveshell", reason="the extra docs has it")
+    monkeypatch.syspath_prepend(LESSONS)
+    with mpl.rc_context():
+        importlib.import_module("course")
+    shell = shells.InteractiveShell()
+    cell = "from course import asks, agree\n@asks('...')\ndef check_1(given):\n"
+    shell.run_cell(
+        cell + "    secret = 6 * 7\n    assert given > 0 and given == secret, 'x: expected the answer'\n"
+    )
+    for answer in ("3", "-3", "'s'", "None", "[]"):
+        assert not shell.run_cell(f"check_1({answer})").success
+    told = capsys.readouterr().out
+    assert told.count("Not yet: ") == 5
+    for shown in ("secret", "assert", "Traceback", "Error", "course.py"):
+        assert shown not in told, told
+
+
+def nothing(*arguments: Any) -> None:
+    """A function of the reader's that has no `return`."""
+
+
+# Answers of odd kinds and sizes, of which no check may show more than a sentence.
+ODD: tuple[Any, ...] = (
+    *(None, -3, 0, 2.5, 1j, math.nan, math.inf, True, "many", "", [], {}, (), [None], ["x", 3], object()),
+    *(nothing, lambda *a: "s", lambda *a: math.nan, lambda *a: [], lambda *a: -3, lambda *a: object()),
+)
 
 
 def numbers_in(text: str) -> set[float]:
@@ -498,17 +557,19 @@ def numbers_in(text: str) -> set[float]:
 def test_an_exercise_takes_its_solution_and_refuses_wrong_answers(
     exercise: Exercise, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The hint says something, and is not the answer."""
+    """The hint says something, and is not the answer. Odd answers get a sentence, and 27.0 is as right as 27."""
     monkeypatch.chdir(LESSONS)
     monkeypatch.syspath_prepend(LESSONS)
     mpl.use("agg")
     solution = solution_of(exercise.path, exercise.check)
     room = dict(room_of(exercise.path))
     answers: list[Any] = []
+    names: list[str] = []
     check = room[exercise.check]
 
     def listening(*answer: Any, **more: Any) -> Any:
         answers.extend((*answer, *more.values()))
+        names.extend(more)
         return check(*answer, **more)
 
     room[exercise.check] = listening
@@ -518,10 +579,33 @@ def test_an_exercise_takes_its_solution_and_refuses_wrong_answers(
     for wrong in exercise.wrong:
         with pytest.raises(AssertionError) as refused:
             exec(f"{exercise.check}({wrong})", room)
-        hint = str(refused.value)
-        assert re.search(r": expected .+, got .+", hint, re.DOTALL), f"the hint for {wrong} is only: {hint}"
-        for answer in answers:
-            if isinstance(answer, int | float) and not isinstance(answer, bool):
-                assert float(answer) not in numbers_in(hint), f"the hint for {wrong} has the answer: {hint}"
-            elif isinstance(answer, list | tuple | set):
-                assert str(answer) not in hint, f"the hint for {wrong} has the answer: {hint}"
+        assert_hint(str(refused.value), wrong, answers)
+    for odd in ODD:
+        given, named = [odd] * (len(answers) - len(names)), dict.fromkeys(names, odd)
+        refusal = refusal_of(lambda given=given, named=named: check(*given, **named))
+        if refusal is not None:
+            assert type(refusal).__name__ == "NotYetRightError"
+            assert refusal.__cause__ is refusal.__context__ is None, "the lines of the check would be shown"
+            assert not re.search(r"Traceback|\w+Error\b", str(refusal)), refusal
+            assert_hint(str(refusal), odd, answers)
+    if answers and all(type(answer) is int for answer in answers):
+        floats = [float(answer) for answer in answers]
+        check(*floats[: len(given)], **dict(zip(names, floats[len(given) :], strict=True)))
+
+
+def refusal_of(call: Callable[[], Any]) -> AssertionError | None:
+    try:
+        call()
+    except AssertionError as error:
+        return error
+    return None
+
+
+def assert_hint(hint: str, wrong: object, answers: list[Any]) -> None:
+    """It says what was expected, and holds none of the right answers."""
+    assert re.search(r": expected .+, got .+", hint, re.DOTALL), f"the hint for {wrong} is only: {hint}"
+    for answer in answers:
+        if isinstance(answer, int | float) and not isinstance(answer, bool):
+            assert float(answer) not in numbers_in(hint), f"the hint for {wrong} has the answer: {hint}"
+        elif isinstance(answer, list | tuple | set):
+            assert str(answer) not in hint, f"the hint for {wrong} has the answer: {hint}"

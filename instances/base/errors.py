@@ -70,6 +70,10 @@ class UsageError(PipeplanError):
     """A combination of options that makes no sense; the message lists those that do."""
 
 
+class NotInstalledError(UsageError):
+    """Something that was asked for is not on this machine; where several things were asked for, the others go on."""
+
+
 def nearest(name: object, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The known name that somebody may have meant: one that is spelt much like it, else one that begins like it."""
     word, names = str(name)[:100].lower(), list(known)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..instances.base.clock import wall
 from ..instances.base.quantities import several
 from ..show.console import clean, say_note
-from ..show.words import amount_or
+from ..show.words import amount_or, several
 
 if TYPE_CHECKING:
     from ..studies.compare.comparison import Progress

@@ -111,7 +111,8 @@ def _about(comparison: Comparison) -> list[str]:
 
 # Words for the numbers beside values. The gap to a method's own bound is in the CSV alone.
 LOSS = (
-    "proven: no plan of those that the method considers is better; with several seeds, values are medians; "
+    "proven: no plan of those that the method considers is better; with several seeds, values are medians (of an even "
+    "number the mean of the middle two), where a run without a plan is worse than any value; "
     "in brackets: how much more than the best proven value of the row"
 )
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from ...formulations.contract import NativeModel
 from ...formulations.plugins import PluginError, installed, load_installed
-from ...instances.base.errors import UsageError, unknown_name
+from ...instances.base.errors import NotInstalledError, UsageError, unknown_name
 from .model import MatrixModel
 
 
@@ -168,7 +168,7 @@ def find_backend(name: str) -> Backend:
         raise unknown_name("solver named", name, all_backends())
     backend = backend_named(name)
     if not backend.available():
-        raise UsageError(
+        raise NotInstalledError(
             f"The solver {name!r} is not installed: {backend.remedy}; installed here: {', '.join(available())}."
         )
     return backend

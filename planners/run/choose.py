@@ -12,7 +12,7 @@ from ...formulations.family import Family
 from ...formulations.plugins import installed
 from ...formulations.registry import FORMULATIONS, Entry, find_formulation
 from ...formulations.registry import GROUP as FORMULATION_PLUGINS
-from ...instances.base.errors import InputError, UsageError, did_you_mean, unknown_name
+from ...instances.base.errors import InputError, NotInstalledError, UsageError, did_you_mean, unknown_name
 from ...instances.base.quantities import check_time, time_in
 from ..options import SolveOptions
 from ..registry import (
@@ -164,17 +164,28 @@ def _choose_exact(problem: Problem, formulation: str | None, solver: str, option
         raise UsageError(f"No formulation plans problems of kind {kind!r}; kinds with one: {_list(kinds)}.")
     _check_kind(entry, kind, FORMULATIONS.values(), "formulation")
     check_extensions(entry, problem)
-    _check_solver(solver)
-    return Method(PLANNERS[EXACT], entry, solver, resolve_options(entry, options))
+    usable, _ = installed_solvers(solver)
+    return Method(PLANNERS[EXACT], entry, usable, resolve_options(entry, options))
 
 
-def _check_solver(solver: str) -> None:
-    """`auto`, or installed solvers joined by commas; an unknown one is refused before any work is done."""
-    if solver != "auto":
-        from ..backends.registry import find_backend  # loads numpy, which the tables of names do without
+def installed_solvers(solver: str) -> tuple[str, tuple[str, ...]]:
+    """Those of the named solvers that are installed, and a sentence on each other; an unknown one, or none, is refused.
 
-        for name in solver.split(","):
-            find_backend(name.strip())
+    `solver` is "auto", or names joined by commas.
+    """
+    if solver == "auto":
+        return solver, ()
+    from ..backends.registry import find_backend  # loads numpy, which the tables of names do without
+
+    usable, missing = [], []
+    for name in dict.fromkeys(name.strip() for name in solver.split(",")):
+        try:
+            usable.append(find_backend(name).name)
+        except NotInstalledError as error:
+            missing.append(error)
+    if not usable:
+        raise missing[0]
+    return ",".join(usable), tuple(map(str, missing))
 
 
 def check_native(solver: str, limits: SolveOptions) -> None:

@@ -20,8 +20,9 @@ from ...instances.registry import kind_of
 from ..contract import Board, Outcome, Request
 from ..options import Progress, SolveOptions, check_asked, limits_of
 from ..referee import is_above, rules_of
-from .choose import Method, check_native, choose
+from .choose import Method, check_native, choose, installed_solvers
 from .judge import judge
+from .overrun import plan_within_limit
 from .warm_start import AskedStart, Outsider, Start, plan_instead, prepare, start_of
 
 _log = logging.getLogger("pipeplan")
@@ -100,6 +101,7 @@ def solve(
     rules, family = _rules(problem, method), method.family(problem)
     request = Request(problem, method.request_options(), limits, board=Board(on_progress, method.name))
     start = Start(request, rules, family, warm_start if isinstance(warm_start, str) else "plan")
+    start.messages.extend(installed_solvers(solver)[1])
     outcome: Outcome | None = None
     try:
         outcome = _run(method, start, warm_start)
@@ -228,7 +230,8 @@ def _run(method: Method, start: Start, asked: AskedStart) -> Outcome:
 
             load_solvers(start.request.problem, start.request.options)
         prepare(start, method, asked)
-        outcome: Outcome = method.planner.load().plan(replace(start.request, warm_start=start.plan))
+        plan, request = method.planner.load().plan, replace(start.request, warm_start=start.plan)
+        outcome: Outcome = plan_within_limit(plan, request, method.name) if method.is_plugin else plan(request)
         if outcome.stop in (Stop.ERROR, Stop.MEMORY) and outcome.plan is None and start.request.board.plan is None:
             plan_instead(start, method)
         return outcome

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...base.checks import MAX_ID_CHARACTERS
-from ...base.errors import InputError, UsageError, show
+from ...base.errors import InputError, NotInstalledError, show
 from ...base.json_file import MAX_FILE_BYTES, read_bytes, read_text
 from ...base.quantities import several
 from .header import letters
@@ -170,7 +170,7 @@ def _binary_rows(path: str | os.PathLike[str], suffix: str) -> Iterator[Sequence
     try:
         yield from _excel_rows(content) if suffix == ".xlsx" else _parquet_rows(content)
     except ImportError:
-        raise UsageError(
+        raise NotInstalledError(
             f"Reading {suffix} files needs {PACKAGES[suffix]}: {INSTALL}, or save the table as CSV."
         ) from None
     except InputError:

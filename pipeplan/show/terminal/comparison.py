@@ -30,6 +30,8 @@ def draw(comparison: Comparison) -> None:
     if key:
         out().print(styled(key))
     _draw_table("methods, ratios to the best of each case", *method_cells(frame), 1)
+    for remark in comparison.expanded.once_remark():
+        out().print(styled(remark, "dim"))
     for claim in told_otherwise(comparison):
         out().print(styled(f"claims: {claim}", "bold red"), soft_wrap=True)
     for method, status, message in faults(frame):

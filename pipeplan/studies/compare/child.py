@@ -11,10 +11,9 @@ import json
 import os
 import platform
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from ...instances.base.errors import PipeplanError
+from ...instances.base.errors import PipeplanError, UsageError
 from ...planners.backends.process import die_with_parent
 
 
@@ -37,6 +36,7 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
 
     run = job["run"]
     try:
+        _check_code(run)
         method = {name: run[name] for name in ("formulation", "planner", "solver", "options")}
         result = solve(problem_from_text(job["problem"]), **method, limits=SolveOptions(**run["limits"]))
     except PipeplanError as error:
@@ -44,14 +44,27 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
     return {"result": result.to_json(), "versions": versions()}
 
 
+def _check_code(run: dict[str, Any]) -> None:
+    """Refuse to run other code of a plug-in than the run names."""
+    from ...planners.registry import find_method
+    from ..made_by import changed, plugin_code
+
+    entry = find_method(run["formulation"] or run["planner"])
+    now = {} if entry is None else plugin_code(entry.for_kind(run["kind"]), run["solver"])
+    others = [name for name in changed(run["made_by"], now) if name in now]
+    if others:
+        raise UsageError(
+            f"A plug-in has changed since the comparison began, or differs on this machine ({', '.join(others)}); "
+            "the same command with --resume runs it again."
+        )
+
+
 def versions() -> dict[str, str | None]:
-    """Versions of what computes; solvers name theirs in the result. Ours is None in a checkout that is not
-    installed."""
-    try:
-        ours = version("pipeplan")
-    except PackageNotFoundError:
-        ours = None
-    return {"pipeplan": ours, "python": platform.python_version(), "system": platform.platform(terse=True)}
+    """Versions of what computes; solvers name theirs in the result."""
+    from ..made_by import own_version
+
+    system = platform.platform(terse=True)
+    return {"pipeplan": own_version(), "python": platform.python_version(), "system": system}
 
 
 if __name__ == "__main__":

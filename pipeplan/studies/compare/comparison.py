@@ -17,6 +17,7 @@ from ...instances.lookup import load, packaged_by_hash
 from ...instances.stored_results import result_from_json
 from ...planners.run.claims import recompute
 from ..journal import Journal
+from ..made_by import changed
 from .pool import run_here, run_on_cluster
 from .run import SCHEMA, Record, Run, Status
 from .suite import Expanded, Suite, default_jobs, expand
@@ -157,12 +158,13 @@ def compare(
     write_json(folder / CONTENTS, expanded.to_json())
     keep_problems(folder, expanded.problems)
     wanted = {run.key: run for run in expanded.runs}
-    records = {key: record for key, record in finished(journal).items() if key in wanted}
+    stored = finished(journal)
+    records = {key: record for key, record in stored.items() if key in wanted}
     if retry_failed:
         records = {key: record for key, record in records.items() if record.status == Status.DONE}
     records, differences = reread(folder, records)
     reused, tell = len(records), watch or (lambda progress: None)
-    tell(Progress(reused, len(wanted), remarks=tuple(expanded.remarks())))
+    tell(Progress(reused, len(wanted), remarks=(*expanded.remarks(), *_stale(stored, wanted))))
 
     def keep(record: Record) -> None:
         journal.append(record.to_json())
@@ -172,6 +174,17 @@ def compare(
     todo = [run for key, run in wanted.items() if key not in records]
     interrupted = _run(todo, expanded, where or Where(), keep)
     return Comparison(expanded, records, reused, interrupted, differences)
+
+
+def _stale(stored: Mapping[str, Record], wanted: Mapping[str, Run]) -> list[str]:
+    """A sentence on stored runs that are run again, as something that made them has changed since."""
+    fresh = {run.question: run for key, run in wanted.items() if key not in stored}
+    old = {record.run.question: record.run for record in stored.values() if record.run.question in fresh}
+    if not old:
+        return []
+    causes = dict.fromkeys(name for q, run in old.items() for name in changed(run.made_by, fresh[q].made_by))
+    runs = "1 stored run is" if len(old) == 1 else f"{len(old)} stored runs are"
+    return [f"{runs} stale and repeated: {', '.join(causes)} changed since."]
 
 
 def load_comparison(folder: Path) -> Comparison:

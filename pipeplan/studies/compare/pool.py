@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -27,8 +28,8 @@ from .run import Record, Run, Status
 Tell = Callable[[Record], None]
 # Seconds between two looks at the process of a run, and at all runs that are under way.
 TICK_S, POOL_TICK_S = 0.1, 0.2
-# Seconds to wait for a dask scheduler.
-CONNECT_S = 10.0
+# Seconds to wait for the first word of a dask scheduler.
+CONNECT_S = 5.0
 # A method keeps its own time limit, but compiling machine code (a minute or two, once on a machine) does not count, and
 # its plan must still be judged. So many seconds after the limit its process is killed.
 GRACE_S = 150.0
@@ -152,13 +153,8 @@ def run_here(runs: Sequence[Run], problems: Mapping[str, str], jobs: int, tell: 
 def run_on_cluster(runs: Sequence[Run], problems: Mapping[str, str], address: str, tell: Tell) -> None:
     """Execute runs on the workers of a dask scheduler. A run whose worker dies is given to another by dask itself."""
     distributed = _distributed()
-    try:
-        client = distributed.Client(address, timeout=CONNECT_S, set_as_default=False)
-    except (OSError, ValueError, TimeoutError) as reason:
-        raise UsageError(
-            f"No dask scheduler answers at {address!r} ({reason}); start one with `dask scheduler`."
-        ) from None
-    with client:
+    _check_scheduler(distributed, address)
+    with distributed.Client(address, timeout=CONNECT_S, set_as_default=False) as client:
         futures = {}
         for run in runs:
             job = {"run": run.to_json(), "problem": problems[run.problem_hash]}
@@ -172,6 +168,26 @@ def run_on_cluster(runs: Sequence[Run], problems: Mapping[str, str], address: st
                 if error is None
                 else Record(run, Status.CRASHED, message=str(error))
             )
+
+
+def _check_scheduler(distributed: Any, address: str) -> None:
+    """Refuse an address where no dask scheduler answers. A client would try for long, and fail again when it ends."""
+
+    async def hello() -> None:
+        _, writer = await asyncio.open_connection(*distributed.comm.get_address_host_port(address))
+        writer.close()  # somebody listens
+        security = distributed.Security().get_connection_args("client")
+        async with distributed.rpc(address, connection_args=security) as scheduler:
+            await scheduler.identity()
+
+    try:
+        asyncio.run(asyncio.wait_for(hello(), CONNECT_S))
+    except (OSError, ValueError, TimeoutError) as error:
+        reason = str(error) or f"no answer within {CONNECT_S:g} s"
+        raise UsageError(
+            f"No dask scheduler answers at {address!r} ({reason}); start one with `dask scheduler`, and give the "
+            "address that it prints (tcp://HOST:8786)."
+        ) from None
 
 
 def _distributed() -> Any:

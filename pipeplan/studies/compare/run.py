@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -28,11 +28,18 @@ class Run:
     options: Mapping[str, Any] = field(default_factory=dict)
     limits: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of `SolveOptions`; the seed among them."""
+    made_by: Mapping[str, str | None] = field(default_factory=dict)
+    """Versions of what computes the result, and digests of plug-ins' code: another one makes it another run."""
 
     @property
     def key(self) -> str:
         """A digest of all fields: a resumed comparison does not repeat a run with the same key."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def question(self) -> str:
+        """A digest of what is asked, whatever answers it: stored runs are told as stale by it."""
+        return replace(self, made_by={}).key
 
     @property
     def seed(self) -> int:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ...formulations.plugins import is_address
 from ...formulations.registry import FORMULATIONS, Entry
-from ...instances.base.errors import UsageError, did_you_mean
+from ...instances.base.errors import NotInstalledError, UsageError, did_you_mean
 from ...instances.base.quantities import several
 from ...instances.lookup import Cluster, load_with_notes
 from ...instances.networks.profile.options import PROFILE_FIELDS, ProfileOptions
 from ...instances.registry import Problem
-from ...planners.backends.registry import find_backend
 from ...planners.options import typed
 from ...planners.registry import EXACT, PLANNERS, asked_formulation, find_method, is_formulation, usual_objective
-from ...planners.run.choose import resolve_options
+from ...planners.run.choose import installed_solvers, resolve_options
+from ..made_by import made_by
 from .run import Run
 
 # A comparison with more runs is refused.
@@ -37,11 +37,13 @@ class Instance:
     published: str | None = None
     cluster: Mapping[str, Any] = field(default_factory=dict)
 
+    def is_at_hand(self, workloads: Path | None) -> bool:
+        """Is it a published one whose file lies in the folder?"""
+        return self.published is not None and workloads is not None and (workloads / self.published).is_file()
+
     def address(self, workloads: Path | None) -> str | None:
-        """The file or name to load; None: it is published, and nobody has named the folder."""
-        if self.published is not None and workloads is not None:
-            return str(workloads / self.published)
-        return self.source
+        """The file or name to load; None: it is published, not at hand, and nothing stands in for it."""
+        return str(workloads / str(self.published)) if workloads and self.is_at_hand(workloads) else self.source
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +131,16 @@ class Expanded:
     about: str = ""
     notes: tuple[str, ...] = ()
     """Notes on what profiles and tables became."""
+    once: tuple[str, ...] = ()
+    """Methods that take no seed and ran once where there are several seeds."""
+
+    def once_remark(self) -> list[str]:
+        """A sentence on methods for which further seeds change nothing; none where there are none."""
+        return [f"Run once, as they take no seed: {', '.join(self.once)}."] if self.once else []
 
     def remarks(self) -> list[str]:
         """What a reader of the values should know of the instances, a sentence each."""
-        words = list(self.notes)
+        words = [*self.notes, *self.once_remark()]
         if self.left_out:
             words.append(f"Published instances that were not at hand: {'; '.join(self.left_out)}.")
         if self.stand_ins:
@@ -154,6 +162,7 @@ class Expanded:
             "published": [asdict(entry) for entry in self.published],
             "about": self.about,
             "notes": list(self.notes),
+            "once": list(self.once),
         }
 
     @classmethod
@@ -170,6 +179,7 @@ class Expanded:
             published=tuple(Published(**entry) for entry in data["published"]),
             about=str(data.get("about", "")),
             notes=tuple(data.get("notes", ())),
+            once=tuple(data.get("once", ())),
         )
 
 
@@ -179,45 +189,73 @@ class Expanded:
 def expand(suite: Suite, workloads: Path | None = None, *, to_run: bool = True) -> Expanded:
     """The runs of every method on every instance of its kind; a method or an instance without a run is refused.
 
+    What this machine lacks (a method's package, a solver, a reader) is left out, and named with its remedy.
+
     Without `to_run`, the packages of the methods need not be installed.
     """
     _refuse_twins(suite)
     _refuse_mixed_objectives(suite.methods)
-    for method in suite.methods if to_run else ():
-        _check_installed(method)
+    missing = _not_installed(suite) if to_run else {}
+    suite = replace(suite, methods=tuple(m for m in suite.methods if m.label not in missing))
+    versions = {method.label: made_by(method.entry, method.solver) for method in suite.methods if to_run}
     runs: list[Run] = []
     problems: dict[str, Problem] = {}
     left_out: list[str] = []
     stand_ins: list[str] = []
-    notes: dict[str, None] = {}
+    notes = [f"{label} is left out: {reason}" for label, reason in missing.items()]
     for instance in suite.instances:
         address = instance.address(workloads)
         if address is None:
             left_out.append(instance.label)
             continue
-        if instance.published is not None and workloads is None:
+        if instance.published is not None and not instance.is_at_hand(workloads):
             stand_ins.append(instance.label)
         for setting in suite.settings:
-            lowered = load_with_notes(address, _cluster({**instance.cluster, **setting.cluster}))
-            notes |= dict.fromkeys(f"{instance.label}: {note}." for note in lowered.notes)
+            try:
+                lowered = load_with_notes(address, _cluster({**instance.cluster, **setting.cluster}))
+            except NotInstalledError as error:
+                missing[instance.label] = str(error)
+                notes.append(f"{instance.label} is left out: {error}")
+                break
+            notes += (f"{instance.label}: {note}." for note in lowered.notes)
             problem = lowered.problem
             problems[problem.hash] = problem
-            runs += [run for method in suite.methods for run in _runs(suite, instance, setting, method, problem)]
-    _refuse_idle(suite, runs, problems, left_out)
+            for method in suite.methods:
+                runs += _runs(suite, instance, setting, method, problem, versions.get(method.label, {}))
+    if missing and not runs:
+        raise NotInstalledError(f"There is nothing left to compare. {' '.join(dict.fromkeys(missing.values()))}")
+    _refuse_idle(suite, runs, problems, left_out, missing)
     published = tuple(entry for entry in suite.published if entry.instance not in (*left_out, *stand_ins))
     title = suite.title or suite.name
     absent = (tuple(left_out), tuple(stand_ins))
-    return Expanded(suite.name, title, tuple(runs), problems, *absent, published, suite.about, tuple(notes))
+    once = tuple(method.label for method in suite.methods if _takes_no_seed(suite, method))
+    return Expanded(
+        suite.name, title, tuple(runs), problems, *absent, published, suite.about, tuple(dict.fromkeys(notes)), once
+    )
+
+
+def _takes_no_seed(suite: Suite, method: Competitor) -> bool:
+    """Are there several seeds for a method that takes none?"""
+    return len(_seeds_of(suite, method)) > 1 and not any(entry.seeded for entry in _meant(method))
+
+
+def _seeds_of(suite: Suite, method: Competitor) -> tuple[int, ...]:
+    return suite.seeds if method.seeds is None else method.seeds
 
 
 def _runs(
-    suite: Suite, instance: Instance, setting: Setting, method: Competitor, problem: Problem
+    suite: Suite,
+    instance: Instance,
+    setting: Setting,
+    method: Competitor,
+    problem: Problem,
+    made_by: Mapping[str, str | None],
 ) -> Iterable[Run]:
     """The runs of one method on one problem, one for each seed; none where the method plans another kind."""
     entry = method.entry.for_kind(problem.kind)
     if entry.problem_kind not in (problem.kind, "any"):
         return
-    seeds = suite.seeds if method.seeds is None else method.seeds
+    seeds = _seeds_of(suite, method)
     for seed in seeds if entry.seeded else seeds[:1]:
         yield Run(
             instance.label,
@@ -230,14 +268,20 @@ def _runs(
             method.solver,
             dict(method.options),
             {**suite.limits, **method.limits, "seed": seed},
+            made_by,
         )
 
 
-def _check_installed(method: Competitor) -> None:
-    """Refuse a method whose packages are missing, before any run starts."""
-    method.entry.check_installed()
-    for solver in method.solver.split(",") if method.solver != "auto" else ():
-        find_backend(solver)
+def _not_installed(suite: Suite) -> dict[str, str]:
+    """By their labels, why methods cannot run on this machine, before any run starts."""
+    reasons: dict[str, str] = {}
+    for method in suite.methods:
+        try:
+            method.entry.check_installed()
+            installed_solvers(method.solver)
+        except NotInstalledError as error:
+            reasons[method.label] = str(error)
+    return reasons
 
 
 def _refuse_mixed_objectives(methods: Iterable[Competitor]) -> None:
@@ -267,18 +311,22 @@ def _meant(method: Competitor) -> Sequence[Entry]:
 
 
 def _refuse_idle(
-    suite: Suite, runs: Sequence[Run], problems: Mapping[str, Problem], left_out: Sequence[str]
+    suite: Suite,
+    runs: Sequence[Run],
+    problems: Mapping[str, Problem],
+    left_out: Sequence[str],
+    missing: Collection[str],
 ) -> None:
-    """Refuse a suite in which a method or an instance has no run, or that has too many runs."""
+    """Refuse a suite in which a method or an instance has no run, though all is at hand, or with too many runs."""
     if left_out and not problems:
         raise UsageError("Every instance of this suite is a published one; name their folder with --workloads.")
     busy_methods, busy_instances = {run.method for run in runs}, {run.instance for run in runs}
     for method in suite.methods:
-        if method.label not in busy_methods and not left_out:
+        if method.label not in busy_methods and not left_out and not missing:
             kind = method.entry.problem_kind
             raise UsageError(f"{method.label} plans problems of kind {kind!r}, and none is among the instances.")
     for instance in suite.instances:
-        if instance.label not in busy_instances and instance.label not in left_out:
+        if instance.label not in busy_instances and instance.label not in left_out and not missing:
             raise UsageError(f"No method of the comparison plans {instance.label}; add one of its kind.")
     if len(runs) > MOST_RUNS:
         raise UsageError(f"The comparison has {several(len(runs), 'run')}; compare at most {MOST_RUNS} at once.")

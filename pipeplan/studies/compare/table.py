@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from .run import Record, Run
@@ -81,17 +82,17 @@ def _row(record: Record, printed: Published | None) -> dict[str, Any]:
 
 
 def values(frame: pandas.DataFrame) -> pandas.DataFrame:
-    """One line for each case, one column for each method: the median over seeds, absent where more than half failed."""
+    """One line for each case, one column for each method: the median over seeds, absent where half or more failed."""
     cells = frame.groupby([*CASE, "method"], sort=False)["value"].apply(_median_with_failures)
     methods, cases = frame["method"].drop_duplicates(), frame[CASE].drop_duplicates()
     return cells.unstack("method").reindex(index=list(cases.itertuples(index=False, name=None)), columns=methods)
 
 
 def _median_with_failures(cell: pandas.Series[Any]) -> float | None:
-    """The lower median over all seeds, where a failure is worse than every value; None if the median is a failure."""
-    numbers = sorted(float(value) for value in cell.dropna())
-    middle = (len(cell) - 1) // 2
-    return numbers[middle] if middle < len(numbers) else None
+    """The usual median over all seeds, where a failure is worse than every value; None if a middle one is a failure."""
+    numbers = sorted([*map(float, cell.dropna()), *[math.inf] * int(cell.isna().sum())])
+    middle = median(numbers)
+    return middle if math.isfinite(middle) else None
 
 
 def best_proven(frame: pandas.DataFrame, case: Sequence[Any]) -> float | None:

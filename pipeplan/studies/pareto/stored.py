@@ -1,5 +1,5 @@
-"""The journal of a sweep: the first line names the problem and the settings, each further line holds one finished piece
-of work."""
+"""The journal of a sweep: the first line names the problem, the settings and the versions of this program and of
+solvers; each further line holds one finished piece of work."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ...instances.base.fields import as_list, as_object, require
 from ...instances.base.json_file import write_text_atomically
 from ...instances.base.result import Stop
 from ..journal import Journal, line_of
+from ..made_by import versions
 
 SCHEMA = "pipeplan.pareto/1"
 ANEW = "name another file, or start anew with --no-resume"
@@ -26,8 +27,8 @@ def opened(
     settings: Mapping[str, Any] | None = None,
     resume: bool = True,
 ) -> Journal:
-    """A journal whose first line is the problem and the settings; without a path nothing is kept."""
-    head = {"schema": SCHEMA, "problem": problem, "settings": settings}
+    """A journal that continues only with the same problem, settings and versions; without a path nothing is kept."""
+    head = {"schema": SCHEMA, "problem": problem, "settings": settings, "made_by": versions()}
     journal = Journal(None if path is None else Path(path), "line of plan pareto", ANEW)
     if journal.path is None:
         return journal
@@ -47,17 +48,18 @@ def opened(
 
 
 def _check_head(head: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) -> None:
-    """Refuse a file that is about another problem or other settings; the error names the first difference."""
+    """Refuse a file of another problem, other settings or other versions; the error names the first difference."""
     if head.get("schema") != SCHEMA:
         raise InputError("schema", f"is not {SCHEMA}", ANEW, str(path))
     problem = head.get("problem")
     if not isinstance(problem, Mapping) or problem.get("hash") != wanted["problem"]["hash"]:
         raise InputError("problem", "differs from the problem that is to be planned", ANEW, str(path))
-    settings = head.get("settings")
-    for name, value in wanted["settings"].items():
-        stored = settings.get(name) if isinstance(settings, Mapping) else None
-        if stored != value:
-            raise InputError(f"settings.{name}", f"is {stored!r} there and {value!r} now", ANEW, str(path))
+    for part in ("settings", "made_by"):
+        then = head.get(part)
+        for name, value in wanted[part].items():
+            stored = then.get(name) if isinstance(then, Mapping) else None
+            if stored != value:
+                raise InputError(f"{part}.{name}", f"is {stored!r} there and {value!r} now", ANEW, str(path))
 
 
 def lines_of(journal: Journal, kind: str) -> list[tuple[str, Mapping[str, Any]]]:

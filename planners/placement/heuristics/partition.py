@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import combinations, product
 from typing import Any
 
-from ....instances.base.errors import UsageError
+from ....instances.base.errors import NotInstalledError
 from ...contract import Outcome, Request
 from ..groups import Groups, Incumbent, groups_of, is_contiguous
 from ..orders import gathered_order
@@ -53,7 +53,7 @@ def _metis() -> Any:
     try:
         import pymetis
     except ImportError:
-        raise UsageError(
+        raise NotInstalledError(
             "The planner 'partition' needs METIS; install it with pip install 'pipeplan[partition]', or choose "
             "another planner."
         ) from None

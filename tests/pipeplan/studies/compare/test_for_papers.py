@@ -17,7 +17,6 @@ from scipy import stats
 import pipeplan
 from pipeplan.formulations.papers import PAPERS, bibliography
 from pipeplan.formulations.registry import FORMULATIONS
-from pipeplan.instances.base.errors import UsageError
 from pipeplan.planners.registry import PLANNERS
 from pipeplan.show import latex
 from pipeplan.studies.compare.of_problems import compare
@@ -119,8 +118,18 @@ def suite(*methods: str, seeds: tuple[int, ...] = (0, 1, 2)) -> Suite:
 
 
 def test_methods_without_chance_run_once_whatever_the_seeds() -> None:
-    runs = expand(suite("greedy", "local-search", "ip-tarnawski")).runs
-    assert [run.method for run in runs] == ["greedy", *["local-search"] * 3, *["ip-tarnawski"] * 3]
+    expanded = expand(suite("greedy", "local-search", "dp", "ip-tarnawski"))
+    methods = [run.method for run in expanded.runs]
+    assert methods == ["greedy", *["local-search"] * 3, "dp", *["ip-tarnawski"] * 3]
+    assert "Run once, as they take no seed: greedy, dp." in expanded.remarks()
+    assert expand(suite("greedy", seeds=(1,))).remarks() == []
+
+
+def test_the_table_names_methods_that_ran_once(plan: Plan, tmp_path: Path) -> None:
+    said = plan("compare", "tiny-chain", "-m", "dp", "--seeds", "0,1,2", "-o", tmp_path)
+    assert "1 run, 0 of them done before" in said.err
+    assert "Run once, as they take no seed: dp." in said.out
+    assert "Run once, as they take no seed: dp." in (tmp_path / "tables.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("name", [name for name, entry in PLANNERS.items() if not entry.seeded])
@@ -129,21 +138,6 @@ def test_a_method_that_is_said_to_be_without_chance_reads_no_seed(name: str) -> 
         source = ROOT.joinpath(*entry.module.split(".")[1:]).with_suffix(".py").read_text("utf-8")
         assert "limits.seed" not in source
         assert not re.search(r"^import random|random\.Random", source, re.MULTILINE)
-
-
-def test_a_missing_extra_stops_the_comparison_before_it_starts(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    said = plan("compare", "tiny-chain", "-m", "greedy", "-m", "partition", "-o", tmp_path / "out")
-    assert said.code == 2
-    assert "'partition' needs pymetis; install it with pip install 'pipeplan[partition]'" in said.err
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_missing_solver_does_too() -> None:
-    with pytest.raises(UsageError, match="no solver named 'nonsense'"):
-        expand(suite("ip-tarnawski@nonsense"))
 
 
 # ---- what is printed -------------------------------------------------------------------------------------

@@ -62,7 +62,10 @@ def test_in_a_profile_a_failure_lies_within_no_ratio() -> None:
         ((3.0, 1.0, 2.0), 2.0),
         ((3.0, None, 2.0), 3.0),
         ((3.0, None, None), None),
-        ((1.0, 2.0), 1.0),
+        ((1.0, 2.0), 1.5),
+        ((4.0, 1.0, 3.0, 9.0), 3.5),
+        ((1.0, None), None),
+        ((1.0, 2.0, 3.0, None), 2.5),
         ((None,), None),
     ],
 )
@@ -72,6 +75,15 @@ def test_the_median_over_seeds_takes_a_failure_for_worse_than_any_value(
     records = [record(run("one", "a", seed), value) for seed, value in enumerate(found)]
     (row,) = plain_rows(values(frame(*records)))
     assert row["a"] == median
+
+
+def test_best_in_counts_medians_over_seeds_and_ties_for_both() -> None:
+    """The better half of two seeds makes no method the best of its case; a failure makes none of them."""
+    found = {"a": (1.0, 9.0), "b": (2.0, 3.0), "c": (2.5, 2.5), "d": (1.0, None)}
+    records = [record(run("one", name, seed), value) for name, of in found.items() for seed, value in enumerate(of)]
+    rows = plain_rows(summary(frame(*records)))
+    best = {row["method"]: (row["best_in_cases"], row["cases_with_value"], row["cases"]) for row in rows}
+    assert best == {"a": (0, 1, 1), "b": (1, 1, 1), "c": (1, 1, 1), "d": (0, 0, 1)}
 
 
 def test_rows_stand_in_the_order_of_the_runs_and_unfinished_ones_are_left_out() -> None:
