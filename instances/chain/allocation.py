@@ -41,7 +41,7 @@ def is_listed(text: str) -> bool:
 
 def _listed(text: str) -> list[Any]:
     parts = [part.strip() for part in text.strip("[] \t\n").split(",")]
-    if not all(part.isdigit() for part in parts):
+    if not all(part.isdigit() and len(part) < 10 for part in parts):
         raise InputError(FIELD, f"is {show(text)}", REMEDY)
     return [int(part) for part in parts]
 

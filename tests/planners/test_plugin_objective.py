@@ -80,7 +80,9 @@ def test_the_objective_of_the_referee_is_proven_whatever_its_sense(
     assert not any("contradicts" in message for message in done.json["messages"])
 
 
-def test_a_planner_that_bounds_too_much_is_told_too(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planner_that_bounds_too_much_is_told_too(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "boastful.py").write_text(
