@@ -4,8 +4,8 @@
 
 Runs of `plan solve`, by every exact method in turn, meet a death at a random moment: their workers are killed, their
 memory is limited, or the command hears Ctrl-C or SIGTERM. Each run has to end with exit code 0 (3 where no solver is
-left) and a plan that `plan verify` accepts, with 1 and no plan, or with 130; without a traceback; its --output whole, or what was there
-before; no process and no temporary file may be left. Exit code 1: one run ended otherwise.
+left) and a plan that `plan verify` accepts, with 1 and no plan, or with 130; without a traceback; its --output whole,
+or what was there before; no process and no temporary file may be left. Exit code 1: one run ended otherwise.
 """
 
 from __future__ import annotations

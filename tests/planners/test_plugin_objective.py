@@ -56,7 +56,7 @@ def solved(plan: Plan) -> Any:
 def test_an_objective_that_is_not_the_referees_is_told_and_no_error_is_a_success(
     plan: Plan, write: Callable[[str], None], name: str
 ) -> None:
-    """What is refuted below a cut-off is refuted whatever the objective says, so that some of these are proven still."""
+    """What is refuted below a cut-off is so whatever the objective says: some of these are proven still."""
     write(OBJECTIVES[name])
     done = solved(plan)
     result = done.json
