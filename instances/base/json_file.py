@@ -76,14 +76,10 @@ def _beside(file: str) -> str:
     """A file of the same folder whose name is much like it, as a question."""
     folder, name = os.path.split(file)
     try:
-        neighbour = nearest(name, os.listdir(folder or "."), cutoff=NEAR)
+        neighbour = nearest(name, os.listdir(folder or "."))
     except (OSError, ValueError):  # there is no such folder
         return ""
     return "" if neighbour is None else f" (did you mean {neighbour!r}?)"
-
-
-# Names of files share their endings, and so must be more alike than other names before one is proposed.
-NEAR = 0.8
 
 
 def _read_file(path: str | os.PathLike[str], max_bytes: int) -> bytes:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.base.cluster import devices_given
-from ..instances.base.errors import InputError, PipeplanError, UsageError, one_of
+from ..instances.base.errors import InputError, PipeplanError, UsageError, in_digits, one_of, show
 from ..instances.base.json_file import STDIN
 from ..instances.base.result import Asked
 from ..instances.lookup import Cluster as Cluster
@@ -148,6 +148,9 @@ def _devices(text: str) -> dict[str, Any]:
         return {"devices": int(text)}
     except ValueError:
         pass
+    if not any(map(str.isdigit, text)):
+        remedy = in_digits(text) or "; give their number, as 4, or number and name of GPUs, as 64xh100-80gb"
+        raise typer.BadParameter(f"{show(text)} is no number of devices{remedy}.")
     try:
         return devices_given(text)
     except PipeplanError as error:
