@@ -178,7 +178,7 @@ SAMPLES_HELD = OptionSpec(
     ("more", "rule"),
 )
 MAX_GRAPH_DOWNSETS = OptionSpec(
-    "max_downsets", "int", 20_000, "Refuse graphs with more downsets than this.", least=1, most=MOST
+    "max_downsets", "int", 20_000, "Refuse graphs with more downsets than this.", least=1, most=10**7
 )
 
 SEQUENTIAL_OPTIONS = (GRAPH_OBJECTIVE, MICRO_BATCH, MIXED_MICRO_BATCHES, LARGEST_K, DEGREES, DEPTH)

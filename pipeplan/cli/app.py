@@ -215,7 +215,7 @@ def _no_such_option(error: Any) -> str:
     ]
     flags = [flag for flag in flags if flag.startswith("--")]
     name, command = error.option_name, error.ctx.command_path
-    ours = OTHER_WORDS.get(name)
+    ours = f"{name}s" if f"{name}s" in flags else OTHER_WORDS.get(name)
     page = "--help-all" if "--help-all" in flags else "--help"
     guess = f" (did you mean {ours!r}?)" if ours in flags else did_you_mean(name, flags)
     return f"There is no option {show(name)}{guess}; `{command} {page}` lists them."

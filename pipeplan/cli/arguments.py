@@ -277,7 +277,23 @@ def _has_much(text: str, on: Cluster) -> bool:
 
 def load_for(plan: str, text: str, on: Cluster) -> Problem:
     """The problem for the plan in a file, which may be a result: a result brings the cluster that it was solved on."""
-    return load_instance(text, cluster_for(plan, on))
+    return load_lowered_for(plan, text, on)[0].problem
+
+
+def load_lowered_for(plan: str, text: str, on: Cluster) -> tuple[Lowered, Asked]:
+    """`load_lowered` on the cluster of the result in the file `plan`, where the user names none."""
+    cluster = cluster_for(plan, on)
+    try:
+        return load_lowered(text, cluster)
+    except UsageError as error:
+        if cluster == on or not str(error).startswith("--"):
+            raise
+        from ..instances.stored_results import load_result
+
+        raise UsageError(
+            f"{plan} belongs to {show(load_result(plan).problem.get('name'))}, not to {text}: its cluster does not fit; "
+            "name the problem that was solved."
+        ) from None
 
 
 def cluster_for(path: str, on: Cluster) -> Cluster:
@@ -350,9 +366,14 @@ def writable(context: typer.Context, parameter: typer.CallbackParam, path: str |
     return path
 
 
+def writable_or_stdout(context: typer.Context, parameter: typer.CallbackParam, path: str | None) -> str | None:
+    """A path that can be written, or `-` for standard output."""
+    return path if path == "-" else writable(context, parameter, path)
+
+
 def _check_output(option: str, path: str, folder: Path) -> None:
     if path == "-":
-        raise InputError(option, "is '-'", "name a file; --json prints to standard output")
+        raise InputError(option, "is '-'", "name a file")
     if Path(path).is_dir():
         raise InputError(option, f"{path} is a folder", "name a file")
     if not folder.is_dir():
