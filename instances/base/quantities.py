@@ -55,11 +55,13 @@ def _meant(number: str, unit: str, units: Mapping[str, float]) -> str:
 OTHER_UNITS = {
     **{f"{prefix}{rest}": f"{prefix}B" for prefix in "kmgt" for rest in ("", "o", "byte", "bytes")},
     **{f"{prefix}i{rest}": f"{prefix}iB" for prefix in "kmgt" for rest in ("", "o")},
-    **dict.fromkeys(("seconds", "second", "secs"), "s"),
+    **dict.fromkeys(("seconds", "second", "secs", "sec"), "s"),
     **dict.fromkeys(("minutes", "minute", "mins"), "min"),
     **dict.fromkeys(("hours", "hour", "hr", "hrs"), "h"),
     **dict.fromkeys(("days", "day"), "d"),
-    "msec": "ms",
+    **dict.fromkeys(("milliseconds", "millisecond", "msec"), "ms"),
+    **dict.fromkeys(("microseconds", "microsecond", "usec"), "us"),
+    **dict.fromkeys(("nanoseconds", "nanosecond", "nsec"), "ns"),
     "byte": "B",
     "bytes": "B",
 }

@@ -291,8 +291,8 @@ def load_lowered_for(plan: str, text: str, on: Cluster) -> tuple[Lowered, Asked]
         from ..instances.stored_results import load_result
 
         raise UsageError(
-            f"{plan} belongs to {show(load_result(plan).problem.get('name'))}, not to {text}: its cluster does not fit; "
-            "name the problem that was solved."
+            f"{plan} belongs to {show(load_result(plan).problem.get('name'))}, not to {text}, where its cluster "
+            "does not fit; name the problem that was solved."
         ) from None
 
 
