@@ -61,7 +61,7 @@ def read_bytes(path: str | os.PathLike[str], max_bytes: int) -> bytes:
     try:
         raw = _read_stdin(sys.stdin, max_bytes) if file == STDIN else _read_file(path, max_bytes)
     except FileNotFoundError:
-        raise InputError("file", f"does not exist{_beside(file)}", "check the path", file) from None
+        raise InputError("file", f"does not exist{beside(file)}", "check the path", file) from None
     except IsADirectoryError:
         raise InputError("file", "is a directory", "name a file in it", file) from None
     except (OSError, ValueError) as error:  # ValueError: a null character in the path
@@ -72,7 +72,7 @@ def read_bytes(path: str | os.PathLike[str], max_bytes: int) -> bytes:
     return raw
 
 
-def _beside(file: str) -> str:
+def beside(file: str) -> str:
     """A file of the same folder whose name is much like it, as a question."""
     folder, name = os.path.split(file)
     try:
