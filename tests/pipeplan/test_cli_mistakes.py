@@ -58,3 +58,19 @@ def test_what_is_proposed_for_a_command_is_a_command() -> None:
 def test_what_is_proposed_for_an_option_is_an_option(plan: Plan) -> None:
     listed = plan("solve", "--help-all").out
     assert not [right for right in OPTIONS.values() if right and right not in listed]
+
+
+KEYS = {
+    ("tiny-chain", "accelerator_time", "acc_time"): 'nodes[0].acc_time is an unknown key; write "accelerator_time"',
+    ("golden-4", "memory", "memory_bytes"): 'memory_bytes is an unknown key; write "memory"',
+    ("tiny-stages", "micro_batches", "microbatches"): 'microbatches is an unknown key; write "micro_batches"',
+}
+
+
+@pytest.mark.parametrize(("name", "ours", "theirs"), KEYS)
+def test_a_misnamed_key_of_a_file(plan: Plan, tmp_path: Path, name: str, ours: str, theirs: str) -> None:
+    path = tmp_path / "problem.json"
+    pipeplan.save(pipeplan.load(name), path)
+    path.write_text(path.read_text("utf-8").replace(f'"{ours}"', f'"{theirs}"'), "utf-8")
+    done = plan("solve", path)
+    assert (done.code, KEYS[name, ours, theirs] in done.err) == (2, True), done.err
