@@ -47,6 +47,10 @@ class OptionSpec:
     default: Any
     help: str
     choices: tuple[str, ...] = ()
+    least: float | None = None
+    """The smallest number that means anything; None: any does."""
+    most: float | None = None
+    """The largest number that the method can work with; None: any."""
 
 
 # An option that formulations and heuristics have alike.

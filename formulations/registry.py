@@ -40,11 +40,19 @@ VARIANT = _choice(
     "strong",
     "plain",
 )
+# The most that counts of samples, steps or sets may be: kernels compute with whole numbers of the machine.
+MOST = 10**9
+
 LATENCY = _choice(
     "objective", "What to minimise. latency: the time from a sample's arrival to its last result.", "latency"
 )
 SUBGRAPHS_PER_DEVICE = OptionSpec(
-    "subgraphs_per_device", "int", 1, "Largest number of pieces that an accelerator may run one after the other."
+    "subgraphs_per_device",
+    "int",
+    1,
+    "Largest number of pieces that an accelerator may run one after the other.",
+    least=1,
+    most=100,
 )
 MAX_LOAD = _choice("objective", "What to minimise. max-load: the largest load of a device.", "max-load")
 CHAIN_VARIANT = _choice(
@@ -61,7 +69,7 @@ ALLOCATION = OptionSpec(
     "The GPU of each layer, as 0,1,1,0 or as a file with a list, plan or result; then only the schedule is sought.",
 )
 BATCHES_PER_PERIOD = OptionSpec(
-    "batches_per_period", "int", 1, "Batches in one period (kFkB), each scheduled on its own."
+    "batches_per_period", "int", 1, "Batches in one period (kFkB), each scheduled on its own.", least=1, most=1000
 )
 PIPER_VARIANT = _choice(
     "variant",
@@ -97,6 +105,8 @@ MICRO_BATCH = OptionSpec(
     "int",
     None,
     "Samples in a micro-batch; default: all powers of two that divide the batch are tried.",
+    least=1,
+    most=MOST,
 )
 GRAPHPIPE_FAMILY = _choice(
     "family",
@@ -113,6 +123,8 @@ LARGEST_K = OptionSpec(
     "int",
     1,
     "Largest group: stages may run 1, 2, 4, ... up to so many forward passes in a row, then as many backward passes.",
+    least=1,
+    most=MOST,
 )
 DEGREES = _choice(
     "degrees",
@@ -162,6 +174,8 @@ MEMORY_ERROR = OptionSpec(
     0.0,
     "The share by which memory may be misjudged: plans must fit even if they hold so much more; plan configure takes "
     "3 %.",
+    least=0,
+    most=1,
 )
 SCOPE_OPTIONS = (FIX, FORBID, LAYOUTS, MEMORY_ERROR)
 HEURISTIC_OPTIONS = (MEMORY_ERROR,)

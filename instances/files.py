@@ -174,9 +174,9 @@ def save(value: Problem | Plan | Result, path: str | os.PathLike[str], *, format
     write_text_atomically(path, dump_json(_to_json(value, format)))
 
 
-def problem_to_text(problem: Problem) -> str:
-    """The problem in our own format, for another process."""
-    return dump_json(_to_json(problem, "own"))
+def problem_to_text(problem: Problem, format: str = "own") -> str:
+    """The problem as the text of a file, for another process."""
+    return dump_json(_to_json(problem, format))
 
 
 def problem_from_text(text: str) -> Problem:

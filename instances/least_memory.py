@@ -6,7 +6,7 @@ Sentences round an amount that is enough up, and one that is too little down, so
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -93,9 +93,22 @@ def _said(amount: Amount, counted: str, rounding: Callable[[Fraction], int]) -> 
     return " ".join(_in_a_unit(exact, rounding))
 
 
-def _in_a_unit(exact: Fraction, rounding: Callable[[Fraction], int]) -> tuple[str, str]:
+def in_one_unit(amounts: Iterable[Amount], counted: str = BYTES) -> dict[Amount, str]:
+    """Each amount in words, rounded up, for a table: all in the unit that suits the smallest one."""
+    exact = {amount: as_written(amount) for amount in amounts}
+    least = min(exact.values(), default=Fraction(0))
+    if counted != BYTES or least < MOST_PLAIN:
+        return {amount: sufficient(amount, counted) for amount in exact}
+    decimal = all(in_thousands(float(value)) for value in exact.values())
+    unit = next(entry for entry in (DECIMAL if decimal else BINARY) if least >= entry[1])
+    return {amount: " ".join(_in_a_unit(value, math.ceil, (unit,))) for amount, value in exact.items()}
+
+
+def _in_a_unit(
+    exact: Fraction, rounding: Callable[[Fraction], int], units: Sequence[tuple[str, int]] = ()
+) -> tuple[str, str]:
     """Digits and unit of an amount; the whole part keeps all its digits, however many."""
-    units = DECIMAL if in_thousands(float(exact)) else BINARY
+    units = units or (DECIMAL if in_thousands(float(exact)) else BINARY)
     unit, factor = next(entry for entry in units if exact >= entry[1])
     value = exact / factor
     step = Fraction(1, 10 ** max(0, DIGITS - len(str(int(value)))))

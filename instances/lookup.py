@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .base.cluster import Cluster as Cluster
 from .base.cluster import devices_given
 from .base.errors import InputError, UsageError, did_you_mean, show, wrong_argument
-from .base.json_file import MAX_FILE_BYTES
+from .base.json_file import MAX_FILE_BYTES, beside
 from .base.kind import Lowered
 from .base.result import Result
 from .registry import is_plan, is_problem, kind_of, plan_kinds
@@ -143,7 +143,7 @@ def _no_such(text: str) -> UsageError:
 
     names = (*packaged_names(), *packaged_profile_names())
     return UsageError(
-        f"There is no file and no packaged instance {show(text)}{did_you_mean(text, names)}; "
+        f"There is no file and no packaged instance {show(text)}{did_you_mean(text, names) or beside(text)}; "
         "`plan instances` lists those, in Python pipeplan.packaged_names()."
     )
 

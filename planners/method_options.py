@@ -12,7 +12,9 @@ from ..formulations.registry import (
     LARGEST_K,
     MICRO_BATCH,
     MIXED_MICRO_BATCHES,
+    MOST,
     SEMANTICS,
+    SUBGRAPHS_PER_DEVICE,
 )
 
 # ---- placements --------------------------------------------------------------------------------------------
@@ -35,11 +37,18 @@ DEVICE_CONTIGUITY = OptionSpec(
     "Ask only that each device is contiguous by itself, as published; devices may then form circles.",
 )
 SPLIT = OptionSpec("split", "path", None, "The file that holds the split: a plan, a result or a published split.")
-ORDERS = OptionSpec("orders", "int", 4, "Number of topological orders to try.")
-RESTARTS = OptionSpec("restarts", "int", 10, "Number of random starts to improve.")
-CYCLES = OptionSpec("cycles", "int", 12, "Number of annealing cycles; the time limit may end them earlier.")
+ORDERS = OptionSpec("orders", "int", 4, "Number of topological orders to try.", least=1, most=1000)
+RESTARTS = OptionSpec("restarts", "int", 10, "Number of random starts to improve.", least=0, most=MOST)
+CYCLES = OptionSpec(
+    "cycles", "int", 12, "Number of annealing cycles; the time limit may end them earlier.", least=0, most=MOST
+)
 STEPS = OptionSpec(
-    "steps", "int", 1_000_000, "Annealing steps of the first round of cycles; each round doubles them."
+    "steps",
+    "int",
+    1_000_000,
+    "Annealing steps of the first round of cycles; each round doubles them.",
+    least=1,
+    most=MOST,
 )
 
 COMMON = (LOAD, NON_CONTIGUOUS)
@@ -64,6 +73,8 @@ MAX_IDEALS = OptionSpec(
     "int",
     2_000_000,
     "Largest number of ideals to use; on graphs with more, the plan is no longer proven optimal.",
+    least=1,
+    most=MOST,
 )
 IDEALS_OPTIONS = (LOAD, MAX_IDEALS)
 
@@ -75,15 +86,16 @@ LATENCY = OptionSpec(
     "What to minimise. latency: the time from a sample's arrival to its last result.",
     ("latency",),
 )
-SUBGRAPHS_PER_DEVICE = OptionSpec(
-    "subgraphs_per_device", "int", 1, "Largest number of pieces that an accelerator may run one after the other."
+LATENCY_CYCLES = OptionSpec(
+    "cycles", "int", 4, "Number of annealing cycles; the time limit may end them earlier.", least=0, most=MOST
 )
-LATENCY_CYCLES = OptionSpec("cycles", "int", 4, "Number of annealing cycles; the time limit may end them earlier.")
 LATENCY_STEPS = OptionSpec(
     "steps",
     "int",
     100_000,
     "Annealing steps of each of the first two runs; after every two runs they grow by half.",
+    least=1,
+    most=MOST,
 )
 LATENCY_OPTIONS = (SUBGRAPHS_PER_DEVICE, LATENCY)
 
@@ -96,7 +108,9 @@ KNAPSACK = OptionSpec(
     "How configurations are chosen. exact: the best that fit; greedy: the published bang-per-buck choice.",
     ("exact", "greedy"),
 )
-MAX_DOWNSETS = OptionSpec("max_downsets", "int", 20_000, "Refuse networks with more downsets of layers than this.")
+MAX_DOWNSETS = OptionSpec(
+    "max_downsets", "int", 20_000, "Refuse networks with more downsets of layers than this.", least=1, most=MOST
+)
 
 TABLE = OptionSpec(
     "table",
@@ -163,7 +177,9 @@ SAMPLES_HELD = OptionSpec(
     "shorter for it; rule: no more, as published.",
     ("more", "rule"),
 )
-MAX_GRAPH_DOWNSETS = OptionSpec("max_downsets", "int", 20_000, "Refuse graphs with more downsets than this.")
+MAX_GRAPH_DOWNSETS = OptionSpec(
+    "max_downsets", "int", 20_000, "Refuse graphs with more downsets than this.", least=1, most=10**7
+)
 
 SEQUENTIAL_OPTIONS = (GRAPH_OBJECTIVE, MICRO_BATCH, MIXED_MICRO_BATCHES, LARGEST_K, DEGREES, DEPTH)
 GRAPHPIPE_OPTIONS = (*SEQUENTIAL_OPTIONS, JOIN, CUTS, SAMPLES_HELD)

@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..instances.base.errors import InputError, UsageError, wrong_argument
+from ..instances.base.errors import InputError, UsageError, show, wrong_argument
 from ..instances.base.result import relative_gap
+
+# Solvers keep this number in a word of the machine, and start so many threads.
+MOST_THREADS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,9 @@ class SolveOptions:
         for name, least in (("threads", 1), ("memory_limit_bytes", 1), ("seed", 0)):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-                raise InputError(name, f"is {value!r}", f"give a whole number >= {least}")
+                raise InputError(name, f"is {show(value)}", f"give a whole number >= {least}")
+        if self.threads is not None and self.threads > MOST_THREADS:
+            raise InputError("threads", f"is {show(self.threads)}", f"give a whole number from 1 to {MOST_THREADS}")
 
     def reached(self, value: float, bound: float | None) -> bool:
         """Is the gap that was asked for reached?"""

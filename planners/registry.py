@@ -87,7 +87,12 @@ def _heuristic(name: str, title: str, **more: Any) -> Entry:
 
 
 BATCHES = OptionSpec(
-    "batches_per_flush", "int", None, "Batches between two flushes; default: the best number up to 4 per GPU."
+    "batches_per_flush",
+    "int",
+    None,
+    "Batches between two flushes; default: the best number up to 4 per GPU.",
+    least=1,
+    most=1000,
 )
 
 PLANNERS: Mapping[str, Entry] = {

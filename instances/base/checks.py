@@ -6,12 +6,13 @@ import math
 from collections.abc import Collection, Sequence, Sized
 
 from .errors import InputError, show
-from .quantities import several
+from .quantities import several, unit_like
 
 # Ids are whole numbers and texts; 1 and "1" are two ids.
 NodeId = int | str
 
-MAX_UNIT_CHARACTERS = 20
+# Units in which the times of a problem may be.
+TIME_UNITS = ("s", "ms", "us", "µs", "ns", "min", "h", "d")
 MAX_DEVICES = 100_000
 MAX_ID_CHARACTERS = 10_000
 MAX_WHOLE_ID = 2**63 - 1
@@ -92,8 +93,11 @@ def check_size(field: str, entries: Sized, most: int) -> None:
 def check_labels(name: object, time_unit: object) -> None:
     """The texts of every problem: what it is called, and in which unit its times are, where that is known."""
     check_text("name", name)
-    if time_unit is not None:
-        check_text("time_unit", time_unit, MAX_UNIT_CHARACTERS)
+    if time_unit is not None and time_unit not in TIME_UNITS:
+        check_text("time_unit", time_unit)
+        meant = unit_like(str(time_unit), TIME_UNITS)
+        remedy = f"write {meant}" if meant else f"give one of {', '.join(TIME_UNITS)}, or null where it is unknown"
+        raise InputError("time_unit", f"is {show(time_unit)}, which is no unit of time", remedy)
 
 
 def check_text(field: str, value: object, longest: int = MAX_ID_CHARACTERS) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -74,18 +73,113 @@ class NotInstalledError(UsageError):
     """Something that was asked for is not on this machine; where several things were asked for, the others go on."""
 
 
-def nearest(name: object, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The known name that somebody may have meant: one that is spelt much like it, else one that begins like it."""
-    word, names = str(name)[:100].lower(), list(known)
-    close = difflib.get_close_matches(word, names, n=1, cutoff=cutoff)
-    longer = [other for other in names if len(word) >= 3 and other.startswith(word)]
-    return next(iter(close or longer), None)
+def nearest(name: object, known: Iterable[str]) -> str | None:
+    """The known name that somebody may have meant; None where none is near.
+
+    In this order: the same but for capitals and what stands between words; one that begins like it, or like which it
+    begins (memory_bytes, memory); one whose words are abbreviated (acc_time, accelerator_time); the one with the fewest
+    slips of the pen, or whose first words have the fewest (tarnawsky, tarnawski-table1).
+    """
+    word, names = _plainly(str(name)[:100]), list(known)
+    ranked = [(rank, other) for other in names if (rank := _unlikeness(word, _plainly(other))) is not None]
+    return min(ranked, key=lambda pair: pair[0])[1] if ranked else None
+
+
+def _plainly(name: str) -> str:
+    return name.lower().replace("_", "-").replace(" ", "-").strip("-")
+
+
+def _unlikeness(word: str, name: str) -> tuple[int, int] | None:
+    """How little the name is like the word, as a rank of the kind of likeness and a number within it."""
+    if not word or not name:
+        return None
+    if word.replace("-", "") == name.replace("-", ""):
+        return 0, 0
+    if len(word) >= 3 and name.startswith(word):
+        return 1, 0
+    slips = distance(word, name, _most_slips(word))
+    if slips is not None and slips == 1:
+        return 2, slips
+    if len(name) >= 3 and word.startswith(name + "-"):
+        return 3, -len(name)
+    if _abbreviates(word.split("-"), name.split("-")):
+        return 4, 0
+    if slips is not None:
+        return 5, slips
+    return _like_the_beginning(word, name)
+
+
+def _abbreviates(word: list[str], name: list[str]) -> bool:
+    """Is each part of the word the beginning of the same part of the name?"""
+    return len(word) == len(name) > 1 and all(
+        len(short) >= 2 and long.startswith(short) for short, long in zip(word, name, strict=True)
+    )
+
+
+def _like_the_beginning(word: str, name: str) -> tuple[int, int] | None:
+    """The rank of a name whose first words, as many as the word has, are spelt much like it."""
+    beginning = "-".join(name.split("-")[: word.count("-") + 1])
+    if len(word) < LEAST_BEGINNING or beginning == name:
+        return None
+    slips = distance(word, beginning, len(word) // 4)
+    return None if slips is None else (6, slips)
+
+
+# Shorter words are like the beginning of too many others.
+LEAST_BEGINNING = 5
+
+
+def _most_slips(word: str) -> int:
+    """Slips of the pen that a word of this length may have and still be told from others."""
+    return 0 if len(word) < 3 else 1 if len(word) < 6 else 2 if len(word) < 10 else 3
+
+
+def distance(one: str, other: str, most: int) -> int | None:
+    """Letters to add, drop, change or swap with their neighbour that turn one text into the other; None: above
+    `most`."""
+    if abs(len(one) - len(other)) > most or len(set(one) - set(other)) > most:
+        return None
+    before: list[int] = []
+    last: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, letter in enumerate(one):
+        before, last, row = last, row, [i + 1]
+        for j, its in enumerate(other):
+            cost = min(last[j + 1] + 1, row[j] + 1, last[j] + (letter != its))
+            if i and j and letter == other[j - 1] and one[i - 1] == its:
+                cost = min(cost, before[j - 1] + 1)
+            row.append(cost)
+    return row[-1] if row[-1] <= most else None
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """The nearest known name as a question, to follow the unknown one; an empty text where no name is near."""
     near = nearest(name, known)
     return "" if near is None else f" (did you mean {near!r}?)"
+
+
+# Numbers that people write out.
+NUMBER_WORDS = (
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
+
+
+def in_digits(text: str) -> str:
+    """The end of a sentence about a text where a number belongs: how to write it, where the text is a number."""
+    word = text.strip().lower()
+    return f"; write {NUMBER_WORDS.index(word)}" if word in NUMBER_WORDS else ""
 
 
 def unknown_name(what: str, name: object, known: Iterable[str]) -> UsageError:

@@ -137,7 +137,7 @@ def refuse_unknown(where: str, data: Mapping[str, Any], known: Collection[str]) 
 
 
 def _nearest(word: str, known: Collection[str]) -> str:
-    close = nearest(word, known, cutoff=0.5)
+    close = nearest(word, known)
     return f'write "{close}"' if close else "use one of " + ", ".join(known)
 
 

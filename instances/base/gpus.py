@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from .checks import MAX_DEVICES
-from .errors import InputError, UsageError, show, unknown_name
+from .errors import InputError, UsageError, did_you_mean, show
 from .quantities import several
 
 MIB = 2**20
@@ -297,8 +297,17 @@ def known_gpu(name: str) -> KnownGpu:
     if len(meant) > 1:
         raise UsageError(f"The GPU {show(name)} has several sizes; say {' or '.join(meant)}.")
     if not meant:
-        raise unknown_name("GPU named", name, GPUS)
+        raise UsageError(
+            f"There is no GPU named {show(name)}{did_you_mean(word, _of_the_same_number(word))}; "
+            f"choose one of {', '.join(GPUS)}."
+        )
     return GPUS[meant[0]]
+
+
+def _of_the_same_number(word: str) -> list[str]:
+    """GPUs whose names have the word's first number: an A10G is no misspelt A100."""
+    number = re.search(r"\d+", word)
+    return [name for name in GPUS if number is not None and number[0] in re.findall(r"\d+", name)[:1]]
 
 
 def devices_by_gpu(text: str) -> tuple[tuple[int, KnownGpu], ...]:

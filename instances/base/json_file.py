@@ -61,7 +61,7 @@ def read_bytes(path: str | os.PathLike[str], max_bytes: int) -> bytes:
     try:
         raw = _read_stdin(sys.stdin, max_bytes) if file == STDIN else _read_file(path, max_bytes)
     except FileNotFoundError:
-        raise InputError("file", f"does not exist{_beside(file)}", "check the path", file) from None
+        raise InputError("file", f"does not exist{beside(file)}", "check the path", file) from None
     except IsADirectoryError:
         raise InputError("file", "is a directory", "name a file in it", file) from None
     except (OSError, ValueError) as error:  # ValueError: a null character in the path
@@ -72,18 +72,14 @@ def read_bytes(path: str | os.PathLike[str], max_bytes: int) -> bytes:
     return raw
 
 
-def _beside(file: str) -> str:
+def beside(file: str) -> str:
     """A file of the same folder whose name is much like it, as a question."""
     folder, name = os.path.split(file)
     try:
-        neighbour = nearest(name, os.listdir(folder or "."), cutoff=NEAR)
+        neighbour = nearest(name, os.listdir(folder or "."))
     except (OSError, ValueError):  # there is no such folder
         return ""
     return "" if neighbour is None else f" (did you mean {neighbour!r}?)"
-
-
-# Names of files share their endings, and so must be more alike than other names before one is proposed.
-NEAR = 0.8
 
 
 def _read_file(path: str | os.PathLike[str], max_bytes: int) -> bytes:

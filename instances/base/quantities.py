@@ -73,9 +73,31 @@ def _meant(number: str, unit: str, units: Mapping[str, float]) -> str:
     return "" if similar is None else f" (did you mean {number}{similar}?)"
 
 
+# Units by other names for them: without the B for bytes, with the French o for octets, and written out.
+OTHER_UNITS = {
+    **{f"{prefix}{rest}": f"{prefix}B" for prefix in "kmgt" for rest in ("", "o", "byte", "bytes")},
+    **{f"{prefix}i{rest}": f"{prefix}iB" for prefix in "kmgt" for rest in ("", "o")},
+    **dict.fromkeys(("seconds", "second", "secs", "sec"), "s"),
+    **dict.fromkeys(("minutes", "minute", "mins"), "min"),
+    **dict.fromkeys(("hours", "hour", "hr", "hrs"), "h"),
+    **dict.fromkeys(("days", "day"), "d"),
+    **dict.fromkeys(("milliseconds", "millisecond", "msec"), "ms"),
+    **dict.fromkeys(("microseconds", "microsecond", "usec"), "us"),
+    **dict.fromkeys(("nanoseconds", "nanosecond", "nsec"), "ns"),
+    "byte": "B",
+    "bytes": "B",
+}
+
+
 def unit_like(unit: str, units: Iterable[str]) -> str | None:
-    """The unit that is spelt like this but for capitals."""
-    return next((known for known in units if known and known.lower() == unit.lower()), None)
+    """The unit that is spelt like this but for capitals, or that somebody else calls so."""
+    names = [known for known in units if known]
+    head, slash, rest = unit.lower().partition("/")
+    for word in (unit.lower(), OTHER_UNITS.get(head, head).lower() + slash + rest):
+        for known in names:
+            if known.lower() == word:
+                return known
+    return None
 
 
 def duration(text: str) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..base.errors import InputError
-from ..base.fields import as_list, read_problem, write_problem
+from ..base.fields import as_list, as_object, read_problem, write_problem
 from .problem import ChainProblem
 
 SCHEMA = "pipeplan.chain/1"
@@ -26,8 +26,9 @@ def chain_to_json(problem: ChainProblem) -> dict[str, Any]:
 
 def chain_from_json(data: object) -> ChainProblem:
     """The problem in JSON data, or an `InputError` that names the field."""
+    top = as_object("", data)
     try:
         readers: dict[str, Any] = dict.fromkeys(LISTS, as_list)
         return read_problem(ChainProblem, SCHEMA, data, FIELDS, **readers)
     except InputError as error:
-        raise error.renamed(FIELDS) from None
+        raise (error if error.field in top else error.renamed(FIELDS)) from None  # the file's own word, or ours

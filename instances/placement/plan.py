@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, SupportsIndex
 
 from ..base.checks import MAX_DEVICES, NodeId, check_id, check_text
-from ..base.errors import InputError, PipeplanError, show
+from ..base.errors import InputError, PipeplanError, show, wrong_argument
 from ..base.fields import as_list, checked, each, read_plan, read_record, to_record
 from .problem import PlacementProblem
 
@@ -68,12 +68,16 @@ class PlacementPlan:
         return read_plan(cls, cls.kind, where, data, example, devices=each(_device), groups=each(_group))
 
     @classmethod
-    def from_assignment(cls, problem: PlacementProblem, device_of: Mapping[NodeId, int]) -> PlacementPlan:
+    def from_assignment(cls, problem: PlacementProblem, device_of: Mapping[NodeId, SupportsIndex]) -> PlacementPlan:
         """The plan that puts each node on the device of that number: 0..k-1 are accelerators of the base type, and
-        k..k+l-1 CPUs. Devices without nodes stay listed, and nodes stand in the problem's order."""
+        k..k+l-1 CPUs. Devices without nodes stay listed, and nodes stand in the problem's order.
+
+        Raises an `InputError` unless exactly the problem's nodes are on numbers of its devices.
+        """
         nodes_of_device: list[list[NodeId]] = [[] for _ in range(problem.accelerators + problem.cpus)]
+        _check_nodes(problem, device_of)
         for node in problem.nodes:
-            nodes_of_device[device_of[node.id]].append(node.id)
+            nodes_of_device[_device_number(node.id, device_of[node.id], len(nodes_of_device))].append(node.id)
         k = problem.accelerators
         return cls(
             tuple(
@@ -81,6 +85,32 @@ class PlacementPlan:
                 for d, nodes in enumerate(nodes_of_device)
             )
         )
+
+
+def _check_nodes(problem: PlacementProblem, device_of: object) -> None:
+    """Does the assignment name the problem's nodes, and no others?"""
+    if not isinstance(device_of, Mapping):
+        raise wrong_argument("device_of", device_of, "a mapping", "give the number of a device for each node's id")
+    for node in problem.nodes:
+        if node.id not in device_of:
+            raise InputError("argument device_of", f"has no node {show(node.id)}", "give a device for every node")
+    stranger = next((name for name in device_of if name not in problem.index), None)
+    if stranger is not None:
+        raise InputError(
+            "argument device_of", f"has {show(stranger)}, which is no node of the problem", "leave it out"
+        )
+
+
+def _device_number(node_id: NodeId, value: object, devices: int) -> int:
+    """The value as the number of a device; Python would count negative ones from the end."""
+    number = value.__index__() if isinstance(value, SupportsIndex) and not isinstance(value, bool) else -1
+    if not 0 <= number < devices:
+        raise InputError(
+            "argument device_of",
+            f"puts node {show(node_id)} on device {show(value)}",
+            f"give a whole number from 0 to {devices - 1}, the accelerators first",
+        )
+    return number
 
 
 def _device(where: str, entry: object) -> Device:

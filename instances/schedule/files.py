@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ..base.errors import InputError, nearest
+from ..base.errors import InputError, distance
 from ..base.fields import (
     as_object,
     as_tuple,
@@ -26,8 +26,8 @@ from .problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 SCHEMA = "pipeplan.schedule/1"
 # Fields of an edge that have other names in a file.
 ENDS = {"source": "from", "target": "to"}
-# A key that is at least this similar to one of ours is taken for a slip of the pen.
-ALIKE = 0.75
+# A key that is one of ours but for a slip in so many letters is taken for that one.
+LETTERS_PER_SLIP = 4
 
 
 def schedule_to_json(problem: ScheduleProblem) -> dict[str, Any]:
@@ -54,8 +54,9 @@ def schedule_from_json(data: object) -> ScheduleProblem:
 
 def _refuse_slips(where: str, data: Mapping[str, Any], known: Collection[str]) -> None:
     for key in data:
-        close = None if key in known else nearest(key, known, cutoff=ALIKE)
-        if close is not None and close not in data:
+        most = len(key) // LETTERS_PER_SLIP
+        close = next((name for name in known if distance(key, name, most) is not None and name not in data), None)
+        if key not in known and close is not None:
             raise InputError(join(where, shorten(key)), "is an unknown key", f'write "{close}" or remove it')
 
 

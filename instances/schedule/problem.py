@@ -316,7 +316,7 @@ def _check_places(where: str, block: Block, known: Mapping[str, int]) -> None:
 def _check_known(where: str, name: object, known: Mapping[str, int], thing: str, otherwise: str) -> None:
     """Refuse a name that is not known; where a known one is near, the remedy names it."""
     if not isinstance(name, str) or name not in known:
-        guess = nearest(name, known, cutoff=0.6) if isinstance(name, str) else None
+        guess = nearest(name, known) if isinstance(name, str) else None
         remedy = f"write {show(guess)}" if guess else otherwise
         raise InputError(where, f"is {show(name)}, and no {thing} is called so", remedy)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import importlib
 import os
+import re
 import sys
 import traceback
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,9 +17,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ..instances.base.clock import when_compiling
-from ..instances.base.errors import PipeplanError, UsageError, did_you_mean, show
+from ..instances.base.errors import PipeplanError, UsageError, did_you_mean, in_digits, show
 from ..instances.base.json_file import before_writing
-from ..show.console import clean, in_json_lines, say_error, say_in_json_lines, say_note
+from ..show.console import clean, say_error, say_in_json_lines, say_note
 from .exits import BAD_INPUT, BROKEN_PIPE, INTERNAL, INTERRUPTED, OK
 from .interrupt import hear_no_more
 
@@ -64,12 +65,46 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ),
 }
 
-# Our options by the names that other programs give them.
+# Our options by the names that other programs give them; each counts where a command has it.
 OTHER_WORDS = {
-    **dict.fromkeys(("--gpus", "--num-gpus", "--accelerators", "--num-devices", "--workers"), "--devices"),
+    **dict.fromkeys(
+        (
+            "--gpus",
+            "--gpu",
+            "--num-gpus",
+            "--ngpus",
+            "--accelerators",
+            "--num-devices",
+            "--workers",
+            "--world-size",
+        ),
+        "--devices",
+    ),
     **dict.fromkeys(("--out", "--outfile", "--save"), "--output"),
-    **dict.fromkeys(("--seq", "--seq-length", "--seq-len", "--context"), "--sequence"),
+    **dict.fromkeys(("--seq", "--seq-length", "--seq-len", "--context", "--context-length"), "--sequence"),
     **dict.fromkeys(("--microbatches", "--num-microbatches", "--chunks"), "--micro-batches"),
+    **dict.fromkeys(("--micro-batch-size", "--microbatch", "--mbs"), "--micro-batch"),
+    **dict.fromkeys(("--batch-size", "--global-batch-size", "--gbs"), "--batch"),
+    **dict.fromkeys(("--mem", "--ram", "--vram", "--gpu-memory"), "--memory"),
+    **dict.fromkeys(("--timeout", "--max-time", "--time"), "--time-limit"),
+    **dict.fromkeys(("--tolerance", "--mip-gap", "--rel-gap", "--mipgap"), "--gap"),
+    **dict.fromkeys(("--algorithm", "--heuristic"), "--planner"),
+    **dict.fromkeys(("--model", "--problem-type", "--type"), "--kind"),
+    **dict.fromkeys(("--plot", "--figure", "--image", "--svg"), "--picture"),
+    **dict.fromkeys(("--cores", "--jobs", "--num-threads"), "--threads"),
+    **dict.fromkeys(("--link", "--bw", "--link-speed"), "--bandwidth"),
+    **dict.fromkeys(("--crosscheck", "--check"), "--cross-check"),
+    **dict.fromkeys(("--warmstart", "--initial", "--start"), "--warm-start"),
+}
+
+# Our commands by other verbs for the same.
+OTHER_COMMANDS = {
+    **dict.fromkeys(("optimise", "optimize", "plan", "run-solver", "search"), "solve"),
+    **dict.fromkeys(("check", "validate", "judge"), "verify"),
+    **dict.fromkeys(("plot", "draw", "view", "print"), "show"),
+    **dict.fromkeys(("benchmark", "bench"), "compare"),
+    **dict.fromkeys(("tune", "config", "autotune"), "configure"),
+    **dict.fromkeys(("list", "ls", "examples"), "instances"),
 }
 
 # Where a user reports an internal error.
@@ -97,11 +132,23 @@ class PlanGroup(_Unhurried, TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, names = args[0], self.commands if ctx.parent is not None else {*COMMANDS, *GROUPS}
         if name not in names and not name.startswith("-") and not ctx.resilient_parsing:
-            guess = did_you_mean(name, names)
+            guess = (
+                f" (did you mean {OTHER_COMMANDS[name]!r}?)"
+                if name in OTHER_COMMANDS
+                else did_you_mean(name, names)
+            )
             raise UsageError(f"There is no command {show(name)}{guess}; `{ctx.command_path} --help` lists them.")
         return super().resolve_command(ctx, args)
 
+    def make_context(self, *arguments: Any, **named: Any) -> Any:
+        try:
+            return super().make_context(*arguments, **named)
+        except Exception as error:
+            _refuse_usage(error, [])
+            raise
+
     def invoke(self, ctx: Any) -> Any:
+        words = [*ctx._protected_args, *ctx.args]
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
@@ -121,14 +168,9 @@ class PlanGroup(_Unhurried, TyperGroup):
         except (MemoryError, RecursionError) as error:
             raise typer.Exit(_say_internal(error)) from None
         except Exception as error:
-            if type(error).__name__ == "NoSuchOption":  # typer keeps its own copy of click, and that one private
-                say_error(_no_such_option(error))
-                raise typer.Exit(BAD_INPUT) from None
-            if in_json_lines() and hasattr(error, "format_message"):
-                say_error(error.format_message())
-                raise typer.Exit(BAD_INPUT) from None
+            _refuse_usage(error, words)
             if type(error).__module__.startswith(("typer", "click")):
-                raise  # usage errors and exits: typer prints them
+                raise  # exits
             raise typer.Exit(_say_internal(error)) from None
 
 
@@ -149,13 +191,63 @@ def _check_if_given(parameter: Any) -> None:
     parameter.process_value = process
 
 
+def _refuse_usage(error: Any, words: Sequence[str]) -> None:
+    """Say what is wrong with the words of a command, and end; errors of other kinds pass.
+
+    Typer keeps its own copy of click, and that one private: its errors are told by their names and fields.
+    """
+    if hasattr(error, "format_message"):
+        say_error(_in_one_sentence(error, words))
+        raise typer.Exit(BAD_INPUT) from None
+
+
+def _in_one_sentence(error: Any, words: Sequence[str]) -> str:
+    kind = type(error).__name__
+    if kind == "NoSuchOption":
+        return _no_such_option(error)
+    unread = getattr(error.__cause__, "errors", None)
+    if kind == "BadParameter" and unread is not None:
+        return _no_number(error.param.opts[0], unread()[0], error.__cause__.title)
+    text = str(error.format_message()).rstrip(".")
+    extra = text.removeprefix("Got unexpected extra argument(s) (").removesuffix(")")
+    if extra != text:
+        return _one_word_too_many(extra.split(), words)
+    help_page = f"`{error.ctx.command_path if error.ctx else 'plan'} --help` explains it"
+    return f"{text}." if ";" in text or "(" in text else f"{text}; {help_page}."
+
+
+def _no_number(flag: str, unread: Mapping[str, Any], wanted: str) -> str:
+    """A text where an option takes a number, or a number outside of its range, as pydantic sees it."""
+    value, whole = unread["input"], "int" in wanted
+    if not unread["type"].endswith("_parsing"):
+        return f"{flag} is {clean(value)}; give a number {unread['msg'].removeprefix('Input should be ')}."
+    number = "a whole number" if whole else "a number"
+    remedy = in_digits(str(value)) or f"; give {number}, as in {4 if whole else 0.5}"
+    return f"{flag} is {show(value)}, not {number}{remedy}."
+
+
+def _one_word_too_many(extra: Sequence[str], words: Sequence[str]) -> str:
+    """A word that belongs to none of the arguments: a unit that was written apart, say, or an option without --."""
+    word, before = extra[0], words[: words.index(extra[0])] if extra[0] in words else []
+    if before and _NUMBER.fullmatch(before[-1]) and _UNIT.fullmatch(word):
+        return f"The unit {show(word)} is apart from its number; write {before[-1]}{word} in one word."
+    name, equals, value = word.partition("=")
+    if equals:
+        return f"There is no argument {show(word)}; write --{name.strip('-')} {value}."
+    return f"There is one argument too many, {show(word)}; leave it out, or write two words in quotes."
+
+
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]*)?")
+_UNIT = re.compile(r"[A-Za-zµ]{1,5}(/[A-Za-z]+)?|%")
+
+
 def _no_such_option(error: Any) -> str:
     flags = [
         flag for parameter in error.ctx.command.params for flag in (*parameter.opts, *parameter.secondary_opts)
     ]
     flags = [flag for flag in flags if flag.startswith("--")]
     name, command = error.option_name, error.ctx.command_path
-    ours = OTHER_WORDS.get(name)
+    ours = f"{name}s" if f"{name}s" in flags else OTHER_WORDS.get(name)
     page = "--help-all" if "--help-all" in flags else "--help"
     guess = f" (did you mean {ours!r}?)" if ours in flags else did_you_mean(name, flags)
     return f"There is no option {show(name)}{guess}; `{command} {page}` lists them."
@@ -209,8 +301,8 @@ def build(loaded: Collection[str]) -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         help="Exact planning of pipeline-parallel DNN training and inference.",
-        epilog="Exit codes: 0 a verified plan, 1 no plan, 2 bad input or usage, 3 the referee rejected a plan, "
-        "130 interrupted with nothing to show.",
+        epilog="Exit codes: 0 a verified plan, 1 no plan, 2 bad input or usage, 3 the referee rejected a plan "
+        "or the method failed, 130 interrupted with nothing to show.",
     )
     app.callback()(_root)
     chosen = [name for name in (*COMMANDS, *GROUPS) if name in loaded] or [*COMMANDS, *GROUPS]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.base.cluster import devices_given
-from ..instances.base.errors import InputError, PipeplanError, UsageError, one_of
+from ..instances.base.errors import InputError, PipeplanError, UsageError, in_digits, one_of, show
 from ..instances.base.json_file import STDIN
 from ..instances.base.quantities import whole_numbers
 from ..instances.base.result import Asked
@@ -148,6 +148,9 @@ def _devices(text: str) -> dict[str, Any]:
         return {"devices": int(text)}
     except ValueError:
         pass
+    if not any(map(str.isdigit, text)):
+        remedy = in_digits(text) or "; give their number, as 4, or number and name of GPUs, as 64xh100-80gb"
+        raise typer.BadParameter(f"{show(text)} is no number of devices{remedy}.")
     try:
         return devices_given(text)
     except PipeplanError as error:
@@ -268,7 +271,23 @@ def counts_bytes(problem: Problem) -> bool:
 
 def load_for(plan: str, text: str, on: Cluster) -> Problem:
     """The problem for the plan in a file, which may be a result: a result brings the cluster that it was solved on."""
-    return load_instance(text, cluster_for(plan, on))
+    return load_lowered_for(plan, text, on)[0].problem
+
+
+def load_lowered_for(plan: str, text: str, on: Cluster) -> tuple[Lowered, Asked]:
+    """`load_lowered` on the cluster of the result in the file `plan`, where the user names none."""
+    cluster = cluster_for(plan, on)
+    try:
+        return load_lowered(text, cluster)
+    except UsageError as error:
+        if cluster == on or not str(error).startswith("--"):
+            raise
+        from ..instances.stored_results import load_result
+
+        raise UsageError(
+            f"{plan} belongs to {show(load_result(plan).problem.get('name'))}, not to {text}, where its cluster "
+            "does not fit; name the problem that was solved."
+        ) from None
 
 
 def cluster_for(path: str, on: Cluster) -> Cluster:
@@ -341,9 +360,14 @@ def writable(context: typer.Context, parameter: typer.CallbackParam, path: str |
     return path
 
 
+def writable_or_stdout(context: typer.Context, parameter: typer.CallbackParam, path: str | None) -> str | None:
+    """A path that can be written, or `-` for standard output."""
+    return path if path == "-" else writable(context, parameter, path)
+
+
 def _check_output(option: str, path: str, folder: Path) -> None:
     if path == "-":
-        raise InputError(option, "is '-'", "name a file; --json prints to standard output")
+        raise InputError(option, "is '-'", "name a file")
     if Path(path).is_dir():
         raise InputError(option, f"{path} is a folder", "name a file")
     if not folder.is_dir():

@@ -6,7 +6,6 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..instances.base.clock import wall
-from ..instances.base.quantities import several
 from ..show.console import clean, say_note
 from ..show.words import amount_or, several
 

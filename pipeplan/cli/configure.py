@@ -19,7 +19,7 @@ from .arguments import Json, output_file, writable
 from .arguments import progress as progress_option
 from .exits import INTERRUPTED, NO_PLAN, OK, REJECTED
 from .interrupt import graceful
-from .limits import key_and_value, with_limits
+from .limits import key_and_value, limits_for, with_limits
 from .progress import reporter
 from .signatures import flag_of, option, shared
 
@@ -212,6 +212,7 @@ def command(
     if template:
         _print_template()
         return
+    limits_for(None, limits)
     problem = _problem(model, given)
     asked = _asked(scope)
     if runs.get("efficiencies") is not None:

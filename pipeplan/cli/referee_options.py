@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ..instances.base.errors import UsageError, one_of
+from ..instances.base.errors import UsageError, one_of, show
+from ..instances.base.quantities import with_unit
+from ..instances.base.result import Found
 from ..instances.registry import KINDS, kind_of
 from ..kinds import shown_kind
 from ..show.console import say_note
@@ -76,6 +78,18 @@ class Case:
 
         return () if self.result is None else recompute(self.problem, self.result).differences
 
+    def unchecked(self) -> str | None:
+        """What the result claims of other plans, which no referee can see from this one; None: nothing."""
+        if self.result is None or not self.result.is_bounded:
+            return None
+        unit = self.problem.time_unit
+        claim = (
+            "that its plan is optimal"
+            if self.result.found == Found.OPTIMAL
+            else f"that no plan is below {with_unit(self.result.bound, unit)}"
+        )
+        return f"the file claims {claim}, which was not checked here; add --proof to prove it again"
+
     def violations(self) -> tuple[Violation, ...]:
         return self.rules.violations(self.problem, self.plan)
 
@@ -94,10 +108,7 @@ def read_case(problem: Problem, path: str, given: Mapping[str, Any]) -> Case:
     plan = load_plan(path, problem)
     made_hash = made_for.get("hash")
     if made_hash is not None and made_hash != problem.hash:
-        say_note(
-            f"{path} was made for another problem (hash {made_hash}, this one has {problem.hash}); "
-            "give the same cluster options as in that run."
-        )
+        say_note(_of_another_problem(path, made_for.get("name"), made_hash, problem))
     rules = _rules(problem, given, made_for)
     from ..instances.chain.allocation import unknown_allocation
 
@@ -105,6 +116,17 @@ def read_case(problem: Problem, path: str, given: Mapping[str, Any]) -> Case:
     if unknown is not None:
         say_note(f"{unknown}.")
     return Case(problem, plan, rules, load_result(path) if made_hash == problem.hash else None)
+
+
+def _of_another_problem(path: str, name: object, made_hash: object, problem: Problem) -> str:
+    """Whose result it is: of another problem, or of the same one on another cluster."""
+    hashes = f"(hash {made_hash}, this one has {problem.hash})"
+    if name != problem.name:
+        return (
+            f"{path} was made for another problem: it belongs to {show(name)}, not to {show(problem.name)} {hashes}; "
+            "name the one that was solved."
+        )
+    return f"{path} was made for another problem {hashes}; give the same file and cluster options as in that run."
 
 
 def _rules(problem: Problem, given: Mapping[str, Any], made_for: dict[str, Any]) -> Rules:
@@ -144,6 +166,6 @@ def _made_for(path: str) -> dict[str, Any]:
         return {}
     options, about = data.get("options"), data.get("problem")
     facts = {name: options[name] for name in RULE_NAMES if name in options} if isinstance(options, dict) else {}
-    if isinstance(about, dict) and "hash" in about:
-        facts["hash"] = about["hash"]
+    if isinstance(about, dict):
+        facts |= {name: about[name] for name in ("hash", "name") if name in about}
     return facts

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from ..instances.base.errors import UsageError
 from ..show.console import tell
-from .arguments import Cluster, Json, cluster_for, input_file, load_lowered, output_file, with_cluster
+from .arguments import Cluster, Json, input_file, load_lowered_for, output_file, with_cluster
 
 _Source = Annotated[
     str,
@@ -54,7 +54,7 @@ def command(
         elif instance in (None, "-"):
             text = result_page(packaged_by_hash(result.problem), result)
         else:
-            lowered, asked = load_lowered(str(instance), cluster_for(source, on))
+            lowered, asked = load_lowered_for(source, str(instance), on)
             text = result_page(lowered.problem, replace(result, asked=result.asked or asked), lowered.samples)
     from ..instances.base.json_file import write_text_atomically
 

@@ -13,7 +13,16 @@ from ..instances.networks.profile.options import ProfileOptions
 from ..instances.registry import kind_of
 from ..kinds import shown_kind
 from ..show.console import out, print_json, say_note, styled
-from .arguments import Cluster, InstanceArgument, Json, Picture, cluster_for, input_file, load_lowered, with_cluster
+from .arguments import (
+    Cluster,
+    InstanceArgument,
+    Json,
+    Picture,
+    input_file,
+    load_lowered,
+    load_lowered_for,
+    with_cluster,
+)
 from .exits import OK, REJECTED
 from .referee_options import Case, read_case, with_rules
 from .verify import report
@@ -54,7 +63,7 @@ def command(
     if bare and holds_profile(instance):
         _show_profile(instance, on, json)
         return
-    lowered, _ = load_lowered(instance, on if plan is None else cluster_for(plan, on))
+    lowered, _ = load_lowered(instance, on) if plan is None else load_lowered_for(plan, instance, on)
     problem, samples = lowered.problem, lowered.samples
     if unrolled and not kind_of(problem).periodic:
         raise UsageError(f"--unrolled is for patterns of chains; {instance} is a {problem.kind} problem.")

@@ -8,7 +8,7 @@ import typer
 
 from ..instances.base.errors import UsageError
 from ..instances.registry import kind_of
-from ..show.console import print_json
+from ..show.console import out, print_json, styled
 from .arguments import Cluster, InstanceArgument, Json, load_for, with_cluster
 from .exits import NO_PLAN, OK, REJECTED
 from .interrupt import graceful
@@ -59,6 +59,8 @@ def command(
 
         say_verdict(case.problem, case.plan, [str(violation) for violation in violations], case.rules)
         say_differences(differences)
+        if case.unchecked() is not None and not violations and not differences:
+            out().print(styled(f"not checked: {case.unchecked()}."), soft_wrap=True)
     raise typer.Exit(REJECTED if violations or differences else OK)
 
 
@@ -89,6 +91,7 @@ def report(case: Case, violations: tuple[Violation, ...]) -> dict[str, Any]:
         "objective": None,
         "violations": [{"rule": violation.rule, "message": violation.message} for violation in violations],
         "differences": list(case.differences()),
+        "unchecked": case.unchecked(),
         "problem": {"kind": case.problem.kind, "name": case.problem.name, "hash": case.problem.hash},
     }
     if not violations:

@@ -12,7 +12,14 @@ from ...formulations.family import Family
 from ...formulations.plugins import installed
 from ...formulations.registry import FORMULATIONS, Entry, find_formulation
 from ...formulations.registry import GROUP as FORMULATION_PLUGINS
-from ...instances.base.errors import InputError, NotInstalledError, UsageError, did_you_mean, unknown_name
+from ...instances.base.errors import (
+    InputError,
+    NotInstalledError,
+    UsageError,
+    did_you_mean,
+    show,
+    unknown_name,
+)
 from ...instances.base.quantities import check_time, time_in
 from ..options import SolveOptions
 from ..registry import (
@@ -278,6 +285,8 @@ def check_value(spec: OptionSpec, value: Any) -> Any:
         fits = isinstance(value, types) and isinstance(value, bool) == (types is bool)
         if not fits or (spec.type == "float" and not math.isfinite(value)):
             raise _wrong(spec, value, remedy)
+        if (spec.least is not None and value < spec.least) or (spec.most is not None and value > spec.most):
+            raise _wrong(spec, value, remedy + _range(spec))
         return float(value) if spec.type == "float" else value
     checks = {"choice": _choice, "time": _time, "text": _text, "path": _text, "allocation": _allocation}
     return checks[spec.type](spec, value)
@@ -290,8 +299,16 @@ _PLAIN: Mapping[str, tuple[Any, str]] = {
 }
 
 
+def _range(spec: OptionSpec) -> str:
+    """The numbers that the option takes, as the end of a remedy."""
+    least, most = (None if end is None else f"{end:.15g}" for end in (spec.least, spec.most))
+    if least is not None and most is not None:
+        return f" from {least} to {most}"
+    return f" >= {least}" if most is None else f" <= {most}"
+
+
 def _wrong(spec: OptionSpec, value: Any, remedy: str) -> InputError:
-    return InputError(f"option {spec.name}", f"is {value!r}", remedy)
+    return InputError(f"option {spec.name}", f"is {show(value)}", remedy)
 
 
 def _choice(spec: OptionSpec, value: Any) -> Any:

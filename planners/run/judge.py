@@ -18,11 +18,14 @@ RECOMPUTED = "the referee recomputed the plan's value"
 NO_FAMILY = "the method's bound was dropped: it does not say for which plans it holds"
 
 
-def judge(request: Request, rules: Rules, method: str, family: Family | None, outcome: Outcome) -> Result:
+def judge(
+    request: Request, rules: Rules, method: str, family: Family | None, outcome: Outcome, is_plugin: bool = False
+) -> Result:
     """The best plan that stands before the referee, with a bound and a stop that do not contradict it.
 
     What is proven names its evidence, and the plans of which it speaks: `family`, None where `method` proves nothing.
-    What the referee has accepted in this run stands as it is.
+    What the referee has accepted in this run stands as it is. Where somebody else's method contradicts the referee
+    (`is_plugin`), its author is told what to mend.
     """
     board, messages = request.board, list(outcome.messages)
     rulings = [
@@ -48,8 +51,20 @@ def judge(request: Request, rules: Rules, method: str, family: Family | None, ou
         messages=tuple(messages),
     )
     judged = settle(claim, best, request.limits)
-    doubt = board.doubt or contradiction(judged.claimed, judged.objective)
-    return judged if doubt is None else replace(judged, messages=(*judged.messages, doubt))
+    wrong_claim = board.doubt or contradiction(judged.claimed, judged.objective)
+    doubts = (*judged.messages[len(messages) :], *(() if wrong_claim is None else (wrong_claim,)))
+    if doubts and is_plugin:
+        doubts = (_to_mend(method, doubts, rules, request.problem.time_unit),)
+    return replace(judged, messages=(*messages, *doubts))
+
+
+def _to_mend(method: str, doubts: tuple[str, ...], rules: Rules, unit: str | None) -> str:
+    """What the author of a method that contradicts the referee has to mend."""
+    return (
+        f"{method} contradicts the referee ({'; '.join(doubts)}); mend its objective, which has to be minimised and "
+        f"to equal the plan's {rules.objective}{f' in {unit}' if unit else ''}, or its family, which has to leave out "
+        "the plans that the method cannot find"
+    )
 
 
 def within(method: str, family: Family | None, ruling: Ruling) -> Ruling:

@@ -120,7 +120,7 @@ def _result(method: Method, start: Start, rules: Rules, family: Family | None, o
     """What the referee leaves of the outcome, with all that is known of the run."""
     request = start.request
     planned = request.board.seconds
-    judged = judge(request, rules, method.name, family, outcome)
+    judged = judge(request, rules, method.name, family, outcome, method.is_plugin)
     why = () if judged.plan is not None else reasons(request, method, judged.stop)
     odd = kind_of(request.problem).remarks
     return replace(

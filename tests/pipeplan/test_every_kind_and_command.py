@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from kind_commands import COMMANDS, SMALLEST, smallest_training
 
 import pipeplan
-from pipeplan.instances.registry import KINDS
+from pipeplan.instances.registry import KINDS, any_plan_from_json
 from pipeplan.kinds import SHOWN
 from pipeplan.planners.kinds import PLANNED
 
@@ -68,3 +69,33 @@ def test_a_command_answers_or_refuses(
         assert isinstance(said.json, dict)
     for file in tmp_path.glob("made*.json"):
         assert json.loads(file.read_text("utf-8"))
+
+
+TIMES = {"period", "starts", "transfers"}
+
+
+def whole_numbers(data: Any) -> Iterator[tuple[Any, Any]]:
+    """Every whole number in a plan that is no time, as what holds it and its key."""
+    for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+        if key not in TIMES and isinstance(value, (dict, list)):
+            yield from whole_numbers(value)
+        elif key not in TIMES and type(value) is int:
+            yield data, key
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "schedule"])  # which has times alone
+@pytest.mark.parametrize("number", [-1, 10**30])
+def test_no_plan_counts_from_the_end(
+    instances: dict[str, str], results: dict[str, Path], kind: str, number: int
+) -> None:
+    """Python would take -1 as the last device, layer or node: the reader refuses it, or the referee."""
+    problem = pipeplan.load(instances[kind])
+    data = json.loads(results[kind].read_text("utf-8"))["plan"]
+    places = [*whole_numbers(data)]
+    # The devices of placements have names, and their nodes are those of the problem.
+    assert places or kind == "placement"
+    for place, key in places:
+        before, place[key] = place[key], number
+        with suppress(pipeplan.InputError):
+            assert pipeplan.verify(problem, any_plan_from_json(data)), (place, key)
+        place[key] = before

@@ -75,7 +75,7 @@ def letters(position: int) -> str:
 def read_header(titles: Sequence[str], training: bool, bytes_per_parameter: float | None) -> dict[str, Column]:
     """The columns by our own names; unknown, repeated and missing columns and wrong units are refused."""
     columns: dict[str, Column] = {}
-    if not any(_word(title) in (*_NAMES, *IGNORED) or nearest(_word(title), _NAMES, 0.75) for title in titles):
+    if not any(_word(title) in (*_NAMES, *IGNORED) or nearest(_word(title), _NAMES) for title in titles):
         raise InputError(
             "row 1", f"holds no known column ({show(titles[0])}, ...)", f"begin with a header: {REMEDY}"
         )
@@ -122,7 +122,7 @@ def _word(title: str) -> str:
 
 
 def _nearest(word: str) -> str:
-    close = nearest(word, _NAMES, cutoff=0.75)
+    close = nearest(word, _NAMES)
     meant = "remove it, or call it comment" if close is None else f"write {_NAMES[close]}"
     return f"{meant}: {REMEDY}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...instances.least_memory import at_least, option, said, sufficient
+from ...instances.least_memory import at_least, in_one_unit, option, said
 from ...studies.memory import MemoryPoint, MemoryStudy, worse
 from ..console import clean, columns, new_table, out
 from ..front import value_of
@@ -28,9 +28,10 @@ def _draw_points(study: MemoryStudy) -> None:
     times = Times.of((point.value for point in study.points), study.problem.time_unit)
     table, first = new_table(), study.points[0].value
     columns(table, f"memory,{clean(value_of(study))}{clean(times.inside)},less time,gap")
+    amounts = in_one_unit((point.limit for point in study.points), study.least.counted)
     for point in study.points:
         table.add_row(
-            sufficient(point.limit, study.least.counted),
+            amounts[point.limit],
             times.text(point.value, "none"),
             _less(point, first),
             _gap(point),
@@ -56,13 +57,13 @@ def _gap(point: MemoryPoint) -> str:
 def _closing(study: MemoryStudy) -> str:
     """A sentence that says from where on more memory does not help, and below which amount it is known to help."""
     best, counted = study.no_more_helps, study.least.counted
+    amounts = in_one_unit((point.limit for point in study.points), counted)
     if best is None:
         return "what more memory is worth was not found in time" if study.points else "no value was found in time"
     slower = [
         p for p in study.points if p.bound is not None and best.value is not None and worse(p.bound, best.value)
     ]
     if not best.certified:
-        most = sufficient(best.limit, counted)
-        return f"with more than {most} nothing better was found ({study.method}, not proven)"
-    words = f"from {sufficient(best.limit, counted)} on more memory does not help (proven by {study.method})"
+        return f"with more than {amounts[best.limit]} nothing better was found ({study.method}, not proven)"
+    words = f"from {amounts[best.limit]} on more memory does not help (proven by {study.method})"
     return f"{words}; with {at_least(slower[-1].limit, counted)} it still does" if slower else words

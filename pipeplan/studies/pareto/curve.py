@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from ...instances.base.clock import now
-from ...instances.base.errors import InputError, UsageError
+from ...instances.base.errors import InputError, UsageError, show
 from ...instances.base.fields import require, require_list
 from ...instances.base.result import Found, Stop, met, relative_gap
 from ...instances.registry import any_plan_from_json, kind_of
@@ -19,6 +19,8 @@ from ...planners.options import Progress, SolveOptions
 from ..journal import Journal
 from .stored import ANEW, SCHEMA, as_it_was, level_of, lines_of, number_of, number_or_none, opened
 
+# More points are no curve that anybody looks at.
+MOST_POINTS = 1000
 # The usual number of points, and the seconds for each.
 LEVELS = 8
 TIME_LIMIT_S = 60.0
@@ -203,6 +205,8 @@ class Settings:
     def check_levels(self) -> None:
         if not self.chosen and self.levels < 2:
             raise InputError("points", f"is {self.levels}", "give at least 2: both ends of the curve are points")
+        if self.levels > MOST_POINTS:
+            raise InputError("points", f"is {show(self.levels)}", f"give at most {MOST_POINTS}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,8 +64,8 @@ def test_rates_are_per_second_and_become_rates_per_unit_of_time() -> None:
         == 1e6
     )
     assert on_cluster(problem(time_unit=None), Cluster(bandwidth=1e9)).bandwidth == 1e9, "in the file's own units"
-    with pytest.raises(UsageError, match="times are in 'fortnights'; write the bandwidth into the file"):
-        on_cluster(problem(time_unit="fortnights"), Cluster(bandwidth=1e9))
+    with pytest.raises(UsageError, match="times are in 'h'; write the bandwidth into the file"):
+        on_cluster(problem(time_unit="h"), Cluster(bandwidth=1e9))
 
 
 def test_a_file_without_a_unit_of_time_can_be_given_one() -> None:

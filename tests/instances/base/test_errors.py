@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeplan.instances.base.errors import SHOWN_CHARACTERS, InputError, PipeplanError, printable, show
+from pipeplan.instances.base.errors import (
+    SHOWN_CHARACTERS,
+    InputError,
+    PipeplanError,
+    distance,
+    nearest,
+    printable,
+    show,
+)
 
 
 def test_the_sentence_names_file_field_and_remedy() -> None:
@@ -65,3 +73,40 @@ def test_printable_texts_stay_and_others_are_escaped(text: str) -> None:
 
 def test_every_part_of_a_message_is_escaped() -> None:
     assert str(InputError("a\x1b", "b\n", "c\u202e", "d\ud800")) == r"d\ud800: a\x1b b\n; c\u202e."
+
+
+NEAR = [
+    ("acc_time", ["id", "cpu_time", "accelerator_time", "transfer_time"], "accelerator_time"),
+    ("memory_bytes", ["gpus", "memory", "memory_mode"], "memory"),
+    ("bert-larg", ["t5-large", "bert-base-operators", "bert-large-inference"], "bert-large-inference"),
+    ("bert-lrge", ["t5-large", "bert-base-operators", "bert-large-inference"], "bert-large-inference"),
+    ("a10g", ["a100-80gb", "a10", "l40s"], "a10"),
+    ("a10g", ["a100-80gb", "h100-80gb"], None),
+    ("two", ["64xh100-80gb", "8xa100-80gb"], None),
+    ("llama38b", ["llama-3-70b", "llama-3-8b"], "llama-3-8b"),
+    ("tarnawsky", ["piper", "tarnawski-table1"], "tarnawski-table1"),
+    ("slove", ["show", "solve"], "solve"),
+    ("dq", ["dp", "lp"], None),
+    ("", ["a", ""], None),
+]
+
+
+@pytest.mark.parametrize(("word", "known", "meant"), NEAR)
+def test_the_nearest_name_is_one_that_somebody_means(word: str, known: list[str], meant: str | None) -> None:
+    assert nearest(word, known) == meant
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "slips"),
+    [
+        ("a", "a", 0),
+        ("solve", "slove", 1),
+        ("abc", "ab", 1),
+        ("abc", "axc", 1),
+        ("abcd", "badc", 2),
+        ("", "abc", 3),
+    ],
+)
+def test_a_distance_counts_slips_and_stops_above_the_most(one: str, other: str, slips: int) -> None:
+    assert distance(one, other, 3) == distance(other, one, 3) == slips
+    assert slips == 0 or distance(one, other, slips - 1) is None

@@ -46,7 +46,10 @@ def test_every_name_finds_its_gpu(name: str) -> None:
     [
         ("a100", "The GPU 'a100' has several sizes; say a100-40gb or a100-80gb."),
         ("h101", "There is no GPU named 'h101'"),
-        ("h1000", "There is no GPU named 'h1000' (did you mean 'h100-80gb'?)"),
+        ("h1000", "There is no GPU named 'h1000'; choose one of"),
+        ("a10g", "There is no GPU named 'a10g'; choose one of"),
+        ("a10g-24gb", "There is no GPU named 'a10g-24gb'; choose one of"),
+        ("a100-80bg", "There is no GPU named 'a100-80bg' (did you mean 'a100-80gb'?)"),
         ("b", "There is no GPU named 'b'"),
         ("", "There is no GPU named ''"),
     ],

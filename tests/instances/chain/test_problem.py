@@ -84,7 +84,8 @@ FINITE = "finite number >= 0"
         ({"memory_mode": "all"}, "memory_mode", '"strict"'),
         ({"exclusive_buffers": 1}, "exclusive_buffers", "true or false"),
         ({"name": 3}, "name", "a text"),
-        ({"time_unit": "x" * 21}, "time_unit", "at most 20"),
+        ({"time_unit": "sec"}, "time_unit", "write s"),
+        ({"time_unit": "slots"}, "time_unit", "give one of s, ms, us, µs, ns, min, h, d, or null"),
     ],
 )  # fmt: skip
 def test_a_broken_rule_is_named_with_its_remedy(changes: dict[str, Any], field: str, remedy: str) -> None:

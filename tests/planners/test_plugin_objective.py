@@ -1,0 +1,103 @@
+"""A formulation of somebody else whose objective is not what the referee computes: an error that says what to mend."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Plan = Callable[..., Any]
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "extending.md"
+HONEST = "model.objective = pyo.Objective(expr=period)"
+
+OBJECTIVES = {
+    "a maximum": "pyo.Objective(expr=period, sense=pyo.maximize)",
+    "a count, maximised": "pyo.Objective(expr=sum(x[v, 0] for v in nodes), sense=pyo.maximize)",
+    "another unit, larger": "pyo.Objective(expr=1000 * period)",
+    "another unit, smaller": "pyo.Objective(expr=0.001 * period)",
+    "a sum over all devices": "pyo.Objective(expr=sum((j + 2) * x[v, j] for v in nodes for j in stages))",
+}
+SAME = ("pyo.Objective(expr=period)", "pyo.Objective(expr=-period, sense=pyo.maximize)")
+TRUTH = 6.0
+"""What `dp` proves."""
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """The formulation of the page with another objective."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    listing = re.search(r"<!-- file: example.py -->\n```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    assert listing is not None
+    assert HONEST in listing[1]
+
+    def write(objective: str) -> None:
+        text = listing[1].replace(HONEST, f"model.objective = {objective}").replace("example:", "otherwise:")
+        (tmp_path / "otherwise.py").write_text(text, "utf-8")
+
+    yield write
+    sys.modules.pop("otherwise", None)
+
+
+def solved(plan: Plan) -> Any:
+    return plan(
+        *("solve", "tiny-chain", "--formulation", "otherwise:ENTRY", "--solver", "highs", "--warm-start", "none"),
+        "--json",
+    )
+
+
+@pytest.mark.at_once(2)
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_an_objective_that_is_not_the_referees_is_told_and_no_error_is_a_success(
+    plan: Plan, write: Callable[[str], None], name: str
+) -> None:
+    """What is refuted below a cut-off is so whatever the objective says: some of these are proven still."""
+    write(OBJECTIVES[name])
+    done = solved(plan)
+    result = done.json
+    assert (done.code, result["verified"]) == (3 if result["stop"] == "error" else 0, True), done
+    assert result["stop"] != "proven" or result["objective"] == TRUTH
+    told = [message for message in result["messages"] if "contradicts the referee (" in message]
+    assert len(told) == 1 or (result["stop"] != "error" and result["claimed"] >= result["objective"]), done
+    for message in told:
+        assert message.startswith("otherwise:ENTRY contradicts the referee (")
+        assert "mend its objective, which has to be minimised and to equal the plan's max-load in ms" in message
+    assert result["stop"] == "error" or name != "a maximum", "it has no bound at all"
+
+
+@pytest.mark.parametrize("objective", SAME)
+def test_the_objective_of_the_referee_is_proven_whatever_its_sense(
+    plan: Plan, write: Callable[[str], None], objective: str
+) -> None:
+    write(objective)
+    done = solved(plan)
+    assert (done.code, done.json["stop"], done.json["objective"]) == (0, "proven", TRUTH), done
+    assert not any("contradicts" in message for message in done.json["messages"])
+
+
+def test_a_planner_that_bounds_too_much_is_told_too(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "boastful.py").write_text(
+        "from dataclasses import replace\n"
+        "from pipeplan.planners.registry import PLANNERS\n"
+        "dp = PLANNERS['dp']\n"
+        "class Planner:\n"
+        "    def plan(self, request):\n"
+        "        outcome = dp.load().plan(request)\n"
+        "        return replace(outcome, bound=2 * outcome.bound)\n"
+        "PLANNER = Planner()\n"
+        "ENTRY = replace(dp, name='boastful', address='boastful:PLANNER')\n",
+        "utf-8",
+    )
+    done = plan("solve", "tiny-chain", "--planner", "boastful:ENTRY", "--json")
+    sys.modules.pop("boastful", None)
+    assert (done.code, done.json["stop"], done.json["bound"]) == (3, "error", None), done
+    assert "boastful:ENTRY contradicts the referee (the bound" in done.json["messages"][-1]
