@@ -88,10 +88,7 @@ COMMANDS = {
         "explore INSTANCE RESULT -o FILE.html",
         lambda kind: KINDS[kind].pipeline is not None and kind not in OF_INFERENCE | OF_BRANCHES,
     ),
-    "export the stages": Command("export RESULT --to torch -o stages", lambda kind: kind in OF_MODULES),
-    "export the problem": Command(
-        "export RESULT INSTANCE --to torchtitan", lambda kind: "torchtitan" in SHOWN[kind].exports
-    ),
+    "export": Command("export RESULT --to torch -o stages", lambda kind: kind in OF_MODULES),
     "convert": Command("convert INSTANCE -o FILE.json --to own"),
     "convert to a published format": Command(
         "convert INSTANCE -o FILE.json --to published", lambda kind: KINDS[kind].write_published is not None
