@@ -12,8 +12,6 @@ from .problem import TrainingProblem
 
 # The most characters of an option in a sentence.
 MOST_SHOWN = 80
-# How much alike an unknown option must be to one that somebody may have meant.
-SIMILAR = 0.75
 
 
 @dataclass
@@ -76,7 +74,7 @@ def tell_effects(said: Said, given: Given) -> None:
 
 def meant(given: Given, unknown: Iterable[str]) -> dict[str, str]:
     """The options that somebody may have meant by unknown ones, each as its program spells it."""
-    near = {name: nearest(name, sorted(given.seen), SIMILAR) for name in unknown}
+    near = {name: nearest(name, sorted(given.seen)) for name in unknown}
     return {given.shown(name): given.shown(close) for name, close in near.items() if close is not None}
 
 

@@ -271,7 +271,9 @@ def counts_bytes(problem: Problem) -> bool:
 
 def load_for(plan: str, text: str, on: Cluster) -> Problem:
     """The problem for the plan in a file, which may be a result: a result brings the cluster that it was solved on."""
-    return load_lowered_for(plan, text, on)[0].problem
+    lowered, _ = load_lowered_for(plan, text, on)
+    problem: Problem = lowered.problem
+    return problem
 
 
 def load_lowered_for(plan: str, text: str, on: Cluster) -> tuple[Lowered, Asked]:

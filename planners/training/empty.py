@@ -8,12 +8,11 @@ from itertools import islice, product
 
 from ...instances.base.errors import Violation
 from ...instances.training.frameworks import even_layout, spread
-from ...instances.training.plan import Configuration, Degrees, Recompute, read_recompute
+from ...instances.training.plan import Configuration, Degrees, Recompute, divisors, read_recompute
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.verify import framework_faults, shape_faults
 from ...instances.training.scope import Scope
 from .cases import all_words
-from .space import divisors
 
 # The most candidates that are looked at: each breaks a rule, and any of them is an example.
 MOST_TRIED = 2_000
