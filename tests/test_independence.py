@@ -32,12 +32,12 @@ pytestmark = pytest.mark.xdist_group("architecture")  # one worker reads all fil
 GROUND_FLOOR = {
     f"instances.base.{name}"
     for name in (
-        "amounts", "checks", "clock", "compiled", "curve", "display", "errors", "fields", "graph", "json_file",
-        "quantities", "result", "stopwatch",
+        "amounts", "checks", "clock", "cluster", "compiled", "curve", "display", "errors", "fields", "gpus", "graph",
+        "json_file", "plausible", "quantities", "result", "stopwatch",
     )
 }  # fmt: skip
 """What everything stands on. Exact amounts and the reading of a curve of times are in it, as docs/results.md says,
-and how values show themselves."""
+which figures hardware can have, and how values show themselves."""
 
 QUESTIONS = {
     "instances.chain.allocation", "instances.chain.names", "instances.staging.question",

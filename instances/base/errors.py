@@ -102,7 +102,7 @@ def _unlikeness(word: str, name: str) -> tuple[int, int] | None:
         return 2, slips
     if len(name) >= 3 and word.startswith(name + "-"):
         return 3, -len(name)
-    if _abbreviates(word.split("-"), name.split("-")):
+    if _abbreviates(word.split("-"), name.split("-")) or _leaves_out(word.split("-"), name.split("-")):
         return 4, 0
     if slips is not None:
         return 5, slips
@@ -116,12 +116,18 @@ def _abbreviates(word: list[str], name: list[str]) -> bool:
     )
 
 
+def _leaves_out(word: list[str], name: list[str]) -> bool:
+    """Does the word have some of the name's parts, the first and the last among them, in their order?"""
+    rest = iter(name)
+    return 1 < len(word) < len(name) and (word[0], word[-1]) == (name[0], name[-1]) and all(p in rest for p in word)
+
+
 def _like_the_beginning(word: str, name: str) -> tuple[int, int] | None:
-    """The rank of a name whose first words, as many as the word has, are spelt much like it."""
-    beginning = "-".join(name.split("-")[: word.count("-") + 1])
-    if len(word) < LEAST_BEGINNING or beginning == name:
+    """The rank of a name whose first letters, as many as the word has, are much like it."""
+    word, letters = word.replace("-", ""), name.replace("-", "")
+    if len(word) < LEAST_BEGINNING or len(letters) <= len(word):
         return None
-    slips = distance(word, beginning, len(word) // 4)
+    slips = distance(word, letters[: len(word)], len(word) // 4)
     return None if slips is None else (6, slips)
 
 

@@ -23,7 +23,7 @@ from ..instances.least_memory import SmallestMemory, enough
 from ..instances.lookup import problem_of
 from ..instances.registry import kind_of
 from ..planners.memory.smallest import smallest_memory
-from ..planners.options import SolveOptions, limits_of
+from ..planners.options import SolveOptions, check_asked, limits_of
 from ..planners.run.choose import choose
 from ..planners.run.solve import describe, solve
 from .pareto.curve import Candidate, CurvePoint, Watch, bound_at, with_bounds_from_above, with_plans_from_below
@@ -128,6 +128,7 @@ def memory_study(
     problem, limits = problem_of(problem), limits_of(limits)
     if isinstance(points, bool) or not isinstance(points, int) or not 0 <= points <= MOST_POINTS:
         raise InputError("points", f"is {points!r}", f"give a whole number from 0 to {MOST_POINTS}")
+    check_asked({"formulation": formulation, "planner": planner}, options, on_progress)
     choose(problem, formulation, planner, "auto", options or {})  # refused before any work is done
     study = _Study(
         problem, {"formulation": formulation, "planner": planner, "options": options}, limits, on_progress

@@ -39,9 +39,12 @@ def judge(
         text = f"the referee rejected a plan: {refused[0].violations[0]}"
         messages += [] if text in messages else [text]
         bound = None  # who is wrong about plans is not believed about bounds
+    stop = outcome.stop
+    if NO_FAMILY in messages and stop in (Stop.PROVEN, Stop.GAP):
+        stop = Stop.COMPLETED  # what it calls a proof went with its bound
     claim = Result(
         problem={},
-        stop=Stop.ERROR if refused else outcome.stop,
+        stop=Stop.ERROR if refused else stop,
         found=Found.NOTHING,
         claimed=_claimed(best, outcome, board),
         bound=bound,

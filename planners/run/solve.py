@@ -22,7 +22,7 @@ from ..options import Progress, SolveOptions, check_asked, limits_of
 from ..referee import is_above, rules_of
 from .choose import Method, check_native, choose, installed_solvers
 from .judge import judge
-from .overrun import plan_within_limit
+
 from .warm_start import AskedStart, Outsider, Start, plan_instead, prepare, start_of
 
 _log = logging.getLogger("pipeplan")
@@ -231,7 +231,11 @@ def _run(method: Method, start: Start, asked: AskedStart) -> Outcome:
             load_solvers(start.request.problem, start.request.options)
         prepare(start, method, asked)
         plan, request = method.planner.load().plan, replace(start.request, warm_start=start.plan)
-        outcome: Outcome = plan_within_limit(plan, request, method.name) if method.is_plugin else plan(request)
+        if method.is_plugin:
+            from .overrun import plan_within_limit  # our own methods keep their limits
+
+            plan = partial(plan_within_limit, plan, name=method.name)
+        outcome: Outcome = plan(request)
         if outcome.stop in (Stop.ERROR, Stop.MEMORY) and outcome.plan is None and start.request.board.plan is None:
             plan_instead(start, method)
         return outcome

@@ -51,7 +51,7 @@ READ_FROM_LOG = (
     *("recompute-granularity", "recompute-method", "recompute-num-layers", "recompute-modules"),
     *("use-megatron-fsdp", "data-parallel-sharding-strategy", "cpu-offloading", "num-layers", "hidden-size"),
     *("num-attention-heads", "sequence-parallel", "bf16", "fp16", "fp8-format", "num-experts"),
-    *("cross-entropy-loss-fusion", "attention-dropout", "hidden-dropout"),
+    *("cross-entropy-loss-fusion", "attention-dropout", "hidden-dropout", "add-qkv-bias"),
     *("untie-embeddings-and-output-weights", "swiglu", "multi-latent-attention", "mtp-num-layers"),
 )
 # torchtitan's option for each dimension of its device mesh.
@@ -105,9 +105,10 @@ def _megatron(path: str, lines: Sequence[str], problem: TrainingProblem) -> Meas
     if "tensor-model-parallel-size" not in arguments:
         raise InputError("content", "holds no arguments of Megatron", "give the log from its beginning")
     of_run = _problem_of_arguments(arguments, problem)
-    read = read_options(
-        of_run, "megatron", {name: arguments[name] for name in READ_FROM_LOG if name in arguments}, ""
-    )
+    options = {name: arguments[name] for name in READ_FROM_LOG if name in arguments}
+    if "add-bias-linear" not in arguments:  # the flag has the opposite name
+        options["disable-bias-linear"] = ()
+    read = read_options(of_run, "megatron", options, "")
     _checked(path, read, of_run)
     milliseconds, count = _counted([float(found[1]) for line in lines if (found := _MILLISECONDS.search(line))])
     peaks = [float(found[1]) for line in lines if (found := _PEAK_MIB.search(line))]

@@ -39,7 +39,7 @@ def test_methods_are_compared_and_every_file_is_named(plan: Plan, tmp_path: Path
 
 
 def test_for_machines_it_is_one_object_with_a_row_a_run(plan: Plan, tmp_path: Path) -> None:
-    said = plan("compare", "tiny-chain", "-m", "dp", "--seeds", "0,1", "-o", tmp_path / "out", "--json")
+    said = plan("compare", "tiny-chain", "-m", "ip-tarnawski", "--seeds", "0,1", "-o", tmp_path / "out", "--json")
     assert "proven  6 ms  " in said.err
     facts = said.json
     assert (facts["schema"], facts["runs"], facts["finished"]) == ("pipeplan.comparison/1", 2, 2)

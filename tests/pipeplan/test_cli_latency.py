@@ -38,7 +38,7 @@ def test_subgraphs_per_device_count_and_travel_with_the_result(plan: Plan, insta
     assert two["options"]["objective"] == "latency"
 
     said = plan("verify", instance, result)
-    assert (said.code, said.out) == (0, "verified: yes, recomputed latency 3.2 s\n")
+    assert (said.code, said.out.splitlines()[0]) == (0, "verified: yes, recomputed latency 3.2 s")
     strict = plan("verify", instance, result, "--subgraphs-per-device", "1", "--json")
     assert strict.code == 3
     assert [violation["rule"] for violation in strict.json["violations"]] == ["subgraphs"]
@@ -87,7 +87,7 @@ def test_subgraphs_without_latency_are_refused(plan: Plan, instance: Path, tmp_p
 def test_no_subgraphs_at_all_are_refused(plan: Plan, instance: Path) -> None:
     said = plan("solve", instance, *METHOD, "--subgraphs-per-device", "0")
     assert (said.code, said.out) == (2, "")
-    assert "whole number >= 1" in said.err
+    assert "whole number from 1 to" in said.err
 
 
 def test_the_objective_finds_the_formulation(plan: Plan, instance: Path) -> None:

@@ -15,6 +15,7 @@ from pipeplan.instances.base.result import Found, Result, StartOutcome, Stop, Wa
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.planners.contract import Outcome, Request
+from pipeplan.planners.exact import planner as exact
 from pipeplan.planners.options import Progress, SolveOptions
 from pipeplan.planners.registry import PLANNERS
 from pipeplan.planners.run import choose as choice
@@ -57,6 +58,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
         scope = "pipeplan.planners.placement.scope:placements"
         entry = Entry("fake", "for tests", "placement", "nowhere:NOTHING", (NON_CONTIGUOUS, OBJECTIVE), scope=scope)
         monkeypatch.setattr(Entry, "load", lambda self: Fake(act))
+        monkeypatch.setattr(exact, "load_solvers", lambda problem, options: None)  # the fake has none
         monkeypatch.setattr(choice, "PLANNERS", {**PLANNERS, "fake": entry})
         return solve.solve(PROBLEM, **{"planner": "fake", **asked})
 

@@ -132,7 +132,7 @@ def test_without_a_file_there_is_no_expert() -> None:
 
 @pytest.mark.parametrize("name", SELF_MADE)
 def test_no_pieces_at_all_are_refused(name: str) -> None:
-    with pytest.raises(InputError, match="whole number >= 1"):
+    with pytest.raises(InputError, match="whole number from 1 to"):
         planned(chain(), name, 0)
 
 
