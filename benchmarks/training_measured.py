@@ -115,8 +115,8 @@ def _published_rows(data: Mapping[str, Any], rows: Mapping[str, Row]) -> Iterato
             recompute = read_recompute("recompute", word)
             plan = replace(row.plan, recompute=(recompute,) * len(row.plan.layout))
             activations = most_kept_bytes(problem, plan, 0)
-            # The published figure is of layers alone: without what the first chunk keeps of the embedding, once for each
-            # micro-batch that it has in flight, and without the head.
+            # The published figure is of layers alone: without what the first chunk keeps of the embedding for each
+            # micro-batch in flight, and without the head.
             in_flight = plan.degrees.pipeline * min(plan.degrees.virtual, 2)
             activations -= in_flight * stash_bytes(problem, plan, 0, NOTHING)
             if plan.degrees.pipeline == 1:

@@ -513,6 +513,7 @@ def files_of_the_repositories() -> Iterator[str]:
     for net in ("bert_l-3", "bert_l-6", "resnet50"):
         yield f"dnn-partitioning/latency-inputs/OperatorGraphs/{net}_inference.json"
         yield from (f"dnn-partitioning/throughput-inputs/OperatorGraphs/{net}_{mode}.json" for mode in MODES)
+    yield "dnn-partitioning/throughput-inputs/OperatorGraphs/bert_L-12_training.json"
     yield from (f"piper/inputs/{name}.json" for name in ("bert32a100", "gnmt", "resnet"))
     for net in ("alexnet", "resnet18", "resnet50", "resnet101", "vgg16"):
         yield f"pipedream/profiler/image_classification/profiles/{net}/graph.txt"

@@ -22,7 +22,6 @@ from ..options import Progress, SolveOptions, check_asked, limits_of
 from ..referee import is_above, rules_of
 from .choose import Method, check_native, choose, installed_solvers
 from .judge import judge
-
 from .warm_start import AskedStart, Outsider, Start, plan_instead, prepare, start_of
 
 _log = logging.getLogger("pipeplan")
