@@ -4,6 +4,14 @@ newcomer's run is short.
 By file: names of tests, whole ones or single cases of them. A name that no test has is an error."""
 
 LONGER = {
+    "tests/pipeplan/studies/compare/test_stale.py": [
+        "test_a_helper_that_a_plug_in_imports_late_is_part_of_its_code",
+        "test_a_run_is_refused_where_the_code_is_no_longer_what_the_run_names",
+        "test_another_version_of_this_program_or_of_a_solver_repeats_all",
+    ],
+    "tests/planners/chain/test_layer_sets.py": [
+        "test_with_walks_and_without_the_answer_is_the_known_one[golden-1-at once]",
+    ],
     "tests/formulations/beaumont/test_given_allocation.py": [
         "test_exclusive_buffers_are_kept",
         "test_theorem_3_holds_with_the_sizes_corrected[printed-no-split-ilp-beaumont-cp-sat]",
@@ -214,6 +222,7 @@ LONGER = {
         "test_the_files_of_a_comparison",
     ],
     "tests/pipeplan/studies/compare/test_for_papers.py": [
+        "test_the_table_names_methods_that_ran_once",
         "test_after_the_runs_the_solvers_are_known_as_well",
         "test_points_of_profiles_are_written_and_drawn",
         "test_tables_and_profiles_compile",

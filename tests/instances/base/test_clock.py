@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import os
 import subprocess
 import sys
@@ -102,7 +103,10 @@ def imports_time(tree: ast.AST) -> bool:
 def test_nothing_but_the_clock_reads_the_time() -> None:
     found = set()
     for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
-        tree = ast.parse(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+        if not re.search(r"import.*\b(date)?time\b|from (date)?time import", text):
+            continue  # to parse all would take seconds
+        tree = ast.parse(text)
         if imports_time(tree) and list(readings(tree)):
             found.add(path.relative_to(ROOT).as_posix())
     assert found == READ_THE_TIME.keys()
