@@ -166,6 +166,7 @@ def result_from_json(data: object) -> Result:
         messages=each(_text),
         cross_check=_facts,
         in_scope=_in_scope,
+        contradiction=_text_or_none,
         choices=_facts,
         history=_history,
     )

@@ -188,6 +188,9 @@ class Result(Displayed):
     """The method's own answer, where `plan` is a better one that the method does not plan: what it found and proved
     among the plans of its scope. None where `plan` is the method's own."""
 
+    contradiction: str | None = None
+    """How the method contradicts the referee, where its plan stands all the same: `stop` is then an error. None: not at
+    all."""
     choices: Mapping[str, Any] | None = None
     """What else was found and judged where an answer is a list, in the words of the kind's study; None elsewhere."""
     history: History = History()
@@ -236,7 +239,9 @@ class Result(Displayed):
 
     @property
     def contradicted(self) -> bool:
-        return self.cross_check is not None and self.cross_check.get("contradiction") is not None
+        """Does the referee, or a second method, say something else than the method?"""
+        checked = self.cross_check is not None and self.cross_check.get("contradiction") is not None
+        return checked or self.contradiction is not None
 
     @property
     def gap(self) -> float | None:
@@ -245,7 +250,7 @@ class Result(Displayed):
     def to_json(self) -> dict[str, Any]:
         """The report as JSON data; the plan, which may be long, comes last."""
         data = {"schema": SCHEMA, **plain_fields(self), "gap": self.gap}
-        for name in ("in_scope", "choices"):
+        for name in ("in_scope", "contradiction", "choices"):
             if data[name] is None:
                 del data[name]
         data["plan"] = data.pop("plan")

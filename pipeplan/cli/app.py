@@ -302,7 +302,7 @@ def build(loaded: Collection[str]) -> typer.Typer:
         pretty_exceptions_enable=False,
         help="Exact planning of pipeline-parallel DNN training and inference.",
         epilog="Exit codes: 0 a verified plan, 1 no plan, 2 bad input or usage, 3 the referee rejected a plan "
-        "or the method failed, 130 interrupted with nothing to show.",
+        "or contradicts the method, 130 interrupted with nothing to show.",
     )
     app.callback()(_root)
     chosen = [name for name in (*COMMANDS, *GROUPS) if name in loaded] or [*COMMANDS, *GROUPS]

@@ -12,8 +12,8 @@ OK = 0
 # Infeasible, or a limit with nothing found; a proof that could not be confirmed.
 NO_PLAN = 1
 BAD_INPUT = 2
-# The referee rejected a plan, a result claims what is not so, a second proof contradicts one, or the method failed:
-# a plan that is shown is verified all the same.
+# The referee rejected a plan or contradicts the method, a result claims what is not so, or a second proof contradicts
+# the first.
 REJECTED = 3
 # An error inside pipeplan: a bug.
 INTERNAL = 70
@@ -25,11 +25,10 @@ BROKEN_PIPE = 141
 
 def exit_code(result: Result) -> int:
     """The code with which `plan` ends after this result: 0 for a verified plan, 3 for a rejected or
-    contradicted one and for a failure with a plan, 130 for an interrupt, else 1."""
+    contradicted one, 130 for an interrupt, else 1."""
     from ..instances.base.result import Found, Stop
 
-    failed = result.verified and result.stop == Stop.ERROR
-    if result.contradicted or failed or result.found == Found.REJECTED:
+    if result.contradicted or result.found == Found.REJECTED:
         return REJECTED
     if result.verified:
         return OK

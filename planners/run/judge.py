@@ -58,7 +58,8 @@ def judge(
     doubts = (*judged.messages[len(messages) :], *(() if wrong_claim is None else (wrong_claim,)))
     if doubts and is_plugin:
         doubts = (_to_mend(method, doubts, rules, request.problem.time_unit),)
-    return replace(judged, messages=(*messages, *doubts))
+    contradicted = judged.stop == Stop.ERROR and judged.verified and bool(doubts)
+    return replace(judged, messages=(*messages, *doubts), contradiction="; ".join(doubts) if contradicted else None)
 
 
 def _to_mend(method: str, doubts: tuple[str, ...], rules: Rules, unit: str | None) -> str:
