@@ -85,6 +85,8 @@ NEAR = [
     ("two", ["64xh100-80gb", "8xa100-80gb"], None),
     ("llama38b", ["llama-3-70b", "llama-3-8b"], "llama-3-8b"),
     ("tarnawsky", ["piper", "tarnawski-table1"], "tarnawski-table1"),
+    ("microbatches", ["microbatch-group-size", "micro-batch-size"], "micro-batch-size"),
+    ("tensor-parallel-size", ["tensor-parallel-comm", "tensor-model-parallel-size"], "tensor-model-parallel-size"),
     ("slove", ["show", "solve"], "solve"),
     ("dq", ["dp", "lp"], None),
     ("", ["a", ""], None),

@@ -367,7 +367,7 @@ def test_fields_that_change_shapes_elsewhere_are_not_passed_over(field: str) -> 
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("layer_types", ["full_attention"], r"layer_types has 1 entries for \d+ layers; give one for each"),
+        ("layer_types", ["full_attention"], r"layer_types has 1 entry for \d+ layers; give one for each"),
         ("layer_types", ["linear_attention"], r"layer_types\[0\] is 'linear_attention'; give full_attention or"),
         ("layer_types", "full_attention", "layer_types is .full_attention., not a list"),
         ("sliding_window", -5, "sliding_window is -5; give"),

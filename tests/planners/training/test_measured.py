@@ -169,12 +169,16 @@ MEGATRON = """\
 using world size: 8, data-parallel size: 2, context-parallel size: 1, tensor-model-parallel size: 2
 ------------------------ arguments ------------------------
   account_for_embedding_in_pipeline_split ......... False
+  add_bias_linear ................................. False
+  attention_dropout ............................... 0.0
   bf16 ............................................ True
   context_parallel_size ........................... 1
   data_parallel_size .............................. 2
+  cross_entropy_loss_fusion ....................... True
   expert_model_parallel_size ...................... 1
   fp8 ............................................. None
   global_batch_size ............................... 32
+  hidden_dropout .................................. 0.0
   hidden_size ..................................... 4096
   lr .............................................. 0.0003
   micro_batch_size ................................ 1
