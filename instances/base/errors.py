@@ -130,7 +130,8 @@ def _like_the_beginning(word: str, name: str) -> tuple[int, ...] | None:
     """The rank of a name whose first words, written as one, are spelt much like the word; a short one goes first."""
     if len(word) < LEAST_BEGINNING:
         return None
-    joined, beginnings = word.replace("-", ""), list(accumulate(name.split("-")))[:-1]
+    joined = word.replace("-", "")
+    beginnings = [each for each in accumulate(name.split("-")) if each[:1] == joined[0]][: name.count("-")]
     slips = [distance(joined, beginning, len(word) // 4) for beginning in beginnings]
     least = min((each for each in slips if each is not None), default=None)
     return None if least is None else (7, least, len(name))

@@ -87,6 +87,7 @@ NEAR = [
     ("tarnawsky", ["piper", "tarnawski-table1"], "tarnawski-table1"),
     ("microbatches", ["microbatch-group-size", "micro-batch-size"], "micro-batch-size"),
     ("tensor-parallel-size", ["tensor-parallel-comm", "tensor-model-parallel-size"], "tensor-model-parallel-size"),
+    ("tarnawski", ["ip-tarnawski-latency", "cp-beaumont"], None),
     ("slove", ["show", "solve"], "solve"),
     ("dq", ["dp", "lp"], None),
     ("", ["a", ""], None),
