@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from problems.timed_trainings import PLAIN, configuration, measured_row, model, problem
 
+from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.timeline.named_orders import BY_NAME
 from pipeplan.instances.training.frameworks import FRAMEWORKS
 from pipeplan.instances.training.plan import Recompute
 from pipeplan.instances.training.problem import Level
+from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.referee.seconds import Iteration, Timing, model_operations, timing_of
 
 FORWARD, BACKWARD = 1.0, 2.0
@@ -135,6 +137,13 @@ def test_nothing_is_hidden_that_the_framework_cannot_hide() -> None:
             else:
                 share = 0.8 * (1 if zero == 3 else sums / (sums + 1))
             assert left == pytest.approx((1 - share) * sent), (framework.name, zero, pipeline)
+
+
+@pytest.mark.parametrize("zero", [2, 3])
+def test_a_stage_that_the_framework_lacks_is_refused_in_words(zero: int) -> None:
+    own = problem()
+    with pytest.raises(UsageError, match=f"megatron has no ZeRO stage {zero}; choose zero=0 or zero=1"):
+        evaluate_configuration(own, replace(configuration(own, data=8), zero=zero))
 
 
 def test_sharded_weights_are_gathered_in_every_pass() -> None:
