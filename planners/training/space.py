@@ -223,6 +223,10 @@ class Space:
             numbers[zero == stage] = value(stage)
         return numbers
 
+    def _hidden(self, what: int, pipeline: int) -> Column:
+        """For each family the share of one kind of communication that it could hide with so many stages."""
+        return self.per_zero(lambda zero: hidden_shares(self.problem, zero, pipeline)[what])
+
     @cached_property
     def bounds(self) -> tuple[Column, Column]:
         """Lower bounds of each family: seconds of an iteration, and bytes of its fullest rank."""
@@ -240,12 +244,7 @@ class Space:
         gradient = self.per_zero(lambda zero: gradient_bytes_of(states[zero]))
         zero, row = columns["zero"], self.key_rows
         reduced, gathered = (
-            np.where(
-                p > 1,
-                self.per_zero(lambda zero: hidden_shares(self.problem, zero, 2)[what]),
-                self.per_zero(lambda zero: hidden_shares(self.problem, zero, 1)[what]),
-            )
-            for what in range(2)
+            np.where(p > 1, self._hidden(what, pipeline=2), self._hidden(what, pipeline=1)) for what in (0, 1)
         )
         busy, standing, stash = (np.zeros(len(p)) for _ in range(3))
         tails = [np.zeros(len(p)) for _ in range(4)]

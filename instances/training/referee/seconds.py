@@ -19,10 +19,10 @@ After its last pass a rank adds up gradients with the others that have its weigh
     update  (34 P / n + g P) / (memory rate), n the ranks of the group from zero 1 on, else 1; g P / n from zero 2 on;
             measured layers: the sum of their own seconds instead
 
-A share data_hidden of what the framework can hide (`frameworks`) is hidden, though no more than there is to hide it behind: for gathers of weights at
-the end the rank's forward passes of one micro-batch, for gradients at the end its backward passes of one micro-batch,
-recomputation included; in the passes of a unit that pass itself, recomputation not included. What is left belongs to
-the forward pass and to the pass for inputs.
+A share data_hidden of what the framework can hide (`frameworks`) is hidden, though no more than there is to hide it
+behind: for gathers of weights at the end the rank's forward passes of one micro-batch, for gradients at the end its
+backward passes of one micro-batch, recomputation included; in the passes of a unit that pass itself, recomputation
+not included. What is left belongs to the forward pass and to the pass for inputs.
 
     seconds = max over ranks (end of its last pass + what is left of communication + update) + step_seconds
 
