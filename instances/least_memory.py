@@ -38,7 +38,7 @@ class SmallestMemory:
     stop: Stop
     """Why the search ended."""
     reason: str
-    """What proves that every plan needs at least `lower_bytes`."""
+    """What proves that every plan needs at least `lower_bytes`, or why no amount is enough."""
     counted: str = field(default=BYTES, kw_only=True)
     """What memory is counted in: a schedule problem may count activations, say, in place of bytes."""
 
@@ -129,7 +129,7 @@ def said(least: SmallestMemory) -> str:
     """What is known of the least memory, in one sentence without its full stop."""
     if least.memory_bytes is None:
         if least.proven:
-            return "no amount of memory is enough: something else is missing"
+            return f"no amount of memory is enough: {least.reason}"
         return f"no amount of memory is known to be enough; {_bound(least)}"
     if least.proven:
         why = "" if least.reason == SEARCHED else f", by {least.reason}"

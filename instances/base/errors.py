@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TypeVar
 
 Entry = TypeVar("Entry")
@@ -77,8 +78,9 @@ def nearest(name: object, known: Iterable[str]) -> str | None:
     """The known name that somebody may have meant; None where none is near.
 
     In this order: the same but for capitals and what stands between words; one that begins like it, or like which it
-    begins (memory_bytes, memory); one whose words are abbreviated (acc_time, accelerator_time); the one with the fewest
-    slips of the pen, or whose first words have the fewest (tarnawsky, tarnawski-table1).
+    begins (memory_bytes, memory); one whose words are abbreviated (acc_time, accelerator_time), or some left out
+    (tensor-size, tensor-parallel-size); the one with the fewest slips of the pen, or whose first words have the fewest
+    (tarnawsky, tarnawski-table1; microbatches, micro-batch-size).
     """
     word, names = _plainly(str(name)[:100]), list(known)
     ranked = [(rank, other) for other in names if (rank := _unlikeness(word, _plainly(other))) is not None]
@@ -89,8 +91,8 @@ def _plainly(name: str) -> str:
     return name.lower().replace("_", "-").replace(" ", "-").strip("-")
 
 
-def _unlikeness(word: str, name: str) -> tuple[int, int] | None:
-    """How little the name is like the word, as a rank of the kind of likeness and a number within it."""
+def _unlikeness(word: str, name: str) -> tuple[int, ...] | None:
+    """How little the name is like the word, as a rank of the kind of likeness and numbers within it."""
     if not word or not name:
         return None
     if word.replace("-", "") == name.replace("-", ""):
@@ -102,10 +104,12 @@ def _unlikeness(word: str, name: str) -> tuple[int, int] | None:
         return 2, slips
     if len(name) >= 3 and word.startswith(name + "-"):
         return 3, -len(name)
-    if _abbreviates(word.split("-"), name.split("-")) or _leaves_out(word.split("-"), name.split("-")):
+    if _abbreviates(word.split("-"), name.split("-")):
         return 4, 0
     if slips is not None:
         return 5, slips
+    if _leaves_out(word.split("-"), name.split("-")):
+        return 6, len(name)
     return _like_the_beginning(word, name)
 
 
@@ -117,18 +121,20 @@ def _abbreviates(word: list[str], name: list[str]) -> bool:
 
 
 def _leaves_out(word: list[str], name: list[str]) -> bool:
-    """Does the word have some of the name's parts, the first and the last among them, in their order?"""
+    """Are these several parts of the name in their order, the first one before all?"""
     rest = iter(name)
-    return 1 < len(word) < len(name) and (word[0], word[-1]) == (name[0], name[-1]) and all(p in rest for p in word)
+    return len(word) > 1 and word[0] == name[0] and all(part in rest for part in word)
 
 
-def _like_the_beginning(word: str, name: str) -> tuple[int, int] | None:
-    """The rank of a name whose first letters, as many as the word has, are much like it."""
-    word, letters = word.replace("-", ""), name.replace("-", "")
-    if len(word) < LEAST_BEGINNING or len(letters) <= len(word):
+def _like_the_beginning(word: str, name: str) -> tuple[int, ...] | None:
+    """The rank of a name whose first words, written as one, are spelt much like the word; a short one goes first."""
+    if len(word) < LEAST_BEGINNING:
         return None
-    slips = distance(word, letters[: len(word)], len(word) // 4)
-    return None if slips is None else (6, slips)
+    joined = word.replace("-", "")
+    beginnings = [each for each in accumulate(name.split("-")) if each[:1] == joined[0]][: name.count("-")]
+    slips = [distance(joined, beginning, len(word) // 4) for beginning in beginnings]
+    least = min((each for each in slips if each is not None), default=None)
+    return None if least is None else (7, least, len(name))
 
 
 # Shorter words are like the beginning of too many others.

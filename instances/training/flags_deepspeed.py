@@ -5,10 +5,10 @@ from __future__ import annotations
 from .flag_effects import DEEPSPEED_EFFECTS, DEEPSPEED_HARMLESS
 from .flag_words import Given
 from .flags_megatron import compare_model, compare_problem, read_recomputation
-from .frameworks import fault_of_word
+from .frameworks import fault_of_word, hidden_shares
 from .plan import FULL, NONE, read_recompute
 from .problem import TrainingProblem
-from .said import Said, compare, share_of_gradients
+from .said import Said, compare
 from .words import as_even_as_can_be
 
 # DeepSpeed's option for each of our keys, for messages.
@@ -61,16 +61,10 @@ def read_deepspeed(problem: TrainingProblem, given: Given) -> Said:
 
 
 def _hidden(said: Said, given: Given, problem: TrainingProblem, zero: int, pipeline: int) -> None:
-    """How much of the communication that can be hidden DeepSpeed hides: from ZeRO 1 on, and outside of pipelines."""
+    """Whether DeepSpeed is told to hide what it can (`frameworks`): from ZeRO 1 on, and outside of pipelines."""
     overlapped = given.flag(OVERLAP) if OVERLAP in given.options else zero == 3
-    if pipeline > 1:
-        said.hides(0, "DeepSpeed's pipelines hide no data-parallel communication")
-    elif zero == 0:
-        said.hides(0, "Without ZeRO DeepSpeed hides no sums of gradients")
-    elif not overlapped:
+    if not overlapped and any(hidden_shares(problem, zero, pipeline)):
         said.hides(0, f"Without {given.shown(OVERLAP)} DeepSpeed hides no sums of gradients")
-    elif zero < 3:
-        said.hides(share_of_gradients(problem, zero), f"With ZeRO {zero} DeepSpeed hides no gathers of weights")
 
 
 def _first(given: Given, names: tuple[str, ...], usual: int, least: int = 1) -> int:

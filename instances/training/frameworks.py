@@ -45,6 +45,14 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
+class Hides:
+    """Which data-parallel communication can run beside passes."""
+
+    gradients: bool
+    weights: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Framework:
     """A training framework: the states that it keeps, the schedules that it runs, and the rules that it
     enforces."""
@@ -71,6 +79,10 @@ class Framework:
     """Must all chunks recompute the same?"""
     cached_gradients: bool
     """Does it keep a buffer for the gradient of each shape of weights beside the main gradients?"""
+    hides: Mapping[int, Hides]
+    """For each ZeRO stage, what passes can hide."""
+    pipelines_hide: bool = True
+    """Can passes hide anything of that with more than one stage?"""
 
 
 def even_layout(problem: TrainingProblem, chunks: int) -> tuple[int, ...] | None:
@@ -185,6 +197,18 @@ def one_name_each(problem: TrainingProblem, degrees: Degrees, zeros: Iterable[in
         if held not in named or zero == problem.rules.usual_zero:
             named[held] = zero
     return sorted(named.values())
+
+
+# ---- hidden communication ------------------------------------------------------------------------------
+
+BOTH, NEITHER = Hides(gradients=True, weights=True), Hides(gradients=False, weights=False)
+
+
+def hidden_shares(problem: TrainingProblem, zero: int, pipeline: int) -> tuple[float, float]:
+    """The shares of sums of gradients and of gathers of weights that passes hide."""
+    share, rules = problem.efficiencies.data_hidden, problem.rules
+    hides = rules.hides[zero] if pipeline == 1 or rules.pipelines_hide else NEITHER
+    return share * hides.gradients, share * hides.weights
 
 
 # ---- rules ---------------------------------------------------------------------------------------------
@@ -381,6 +405,7 @@ MEGATRON = Framework(
     layouts="any",
     alike=True,
     cached_gradients=True,
+    hides=dict.fromkeys(MEGATRON_STATES, BOTH),
 )
 TORCHTITAN = Framework(
     "torchtitan",
@@ -455,6 +480,7 @@ TORCHTITAN = Framework(
     layouts="any",
     alike=True,
     cached_gradients=False,
+    hides=dict.fromkeys(TORCHTITAN_STATES, BOTH),
 )
 DEEPSPEED = Framework(
     "deepspeed",
@@ -490,6 +516,8 @@ DEEPSPEED = Framework(
     layouts="even",
     alike=True,
     cached_gradients=False,
+    hides={0: NEITHER, 1: Hides(gradients=True, weights=False), 2: Hides(gradients=True, weights=False), 3: BOTH},
+    pipelines_hide=False,
 )
 
 FRAMEWORKS: Mapping[str, Framework] = {entry.name: entry for entry in (MEGATRON, TORCHTITAN, DEEPSPEED)}

@@ -182,12 +182,15 @@ def list_in_words(answer: Answer) -> str:
         share = percent(both_sides(asked.memory_error).less)
         may = f"None of these {count} fits for sure; they fit if memory is wrong by up to {share}."
         return f"{may} {_beside(beside)}" if beside else may
-    among = f"these {count}" if not beside else f"these {count} and {beside:,} that are not excluded"
+    listed = f"these {count}" if count > 1 else "this one"
+    among = f"among {listed} and {beside:,} that are not excluded" if beside else f"among {listed}"
+    if not beside and count == 1:
+        among = "this one"
     has = "the list has" if not beside else "together they are"
     takes = "takes" if not beside else "may take"
     theorem = (
         f"If no time is wrong by more than {percent(asked.error)} and no memory by more than "
-        f"{_margin(asked.memory_error)}, the fastest one is among {among}: {has} every choice of degrees, "
+        f"{_margin(asked.memory_error)}, the fastest one is {among}: {has} every choice of degrees, "
         f"micro-batch and ZeRO stage that may fit and {takes} at most {asked.ratio:.4g} times as long as the best."
     )
     return " ".join(filter(None, (theorem, _beside(beside) if beside else "", _one_name(answer))))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
 from ...formulations.contract import Problem
 from ...instances.base.errors import UsageError, show
 from ...instances.least_memory import SmallestMemory
 from ...instances.lookup import problem_of
+from ...instances.registry import kind_of
 from ..kinds import planned_kind
 from ..options import Progress, SolveOptions, check_asked, limits_of
 from ..registry import methods_of
@@ -85,7 +87,18 @@ def smallest_memory(
         raise UsageError(
             f"The smallest memory of a {problem.kind} problem cannot be found; give one of another kind."
         )
-    return ask(problem, options or {}, limits, on_progress)
+    least = ask(problem, options or {}, limits, on_progress)
+    if least.memory_bytes is None and least.proven:
+        return replace(least, reason=_why_none(problem, options or {}, limits))
+    return least
+
+
+def _why_none(problem: Problem, options: Mapping[str, Any], limits: SolveOptions) -> str:
+    """Why no amount of memory is enough, where that is known."""
+    explain = planned_kind(problem).why_none
+    # Whether another amount would do is not asked again: none does.
+    why = () if explain is None else explain(kind_of(problem).with_memory(problem, None), options, limits, False)
+    return why[0].removesuffix(".") if why else "something else is missing"
 
 
 def _check_options(problem: Problem, options: Mapping[str, Any]) -> None:

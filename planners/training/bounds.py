@@ -151,10 +151,10 @@ class Loads:
         """
         plain = self.case.by_word[NONE]
         sums, gathers, update = self.tail_columns
-        seen = 1 - self.case.hidden_share
+        seen, seen_gathers = (1 - share for share in self.case.hidden_shares)
         for behind in (False, True) if sums.any() else (False,):
             left = sums - plain.inputs - plain.weights if behind else seen * sums
-            yield update + left + seen * gathers, behind
+            yield update + left + seen_gathers * gathers, behind
             if gathers.any():
                 yield update + left + gathers - plain.forward, behind
 

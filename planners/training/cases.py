@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import accumulate, combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
-from ...instances.training.frameworks import StateBytes, fault_of_word
+from ...instances.training.frameworks import StateBytes, fault_of_word, hidden_shares
 from ...instances.training.model import UnitType
 from ...instances.training.plan import FULL, V_SHAPES, Configuration, Degrees, Recompute
 from ...instances.training.problem import TrainingProblem
@@ -119,8 +119,8 @@ class Case:
     received_bytes: float
     beside_bytes: float
     """Bytes of workspace and reserve on every rank."""
-    hidden_share: float
-    """Share of sums of gradients and gathers of weights that passes hide."""
+    hidden_shares: tuple[float, float]
+    """Shares of sums of gradients and of gathers of weights that passes hide."""
     sends: tuple[tuple[float, float], ...]
     """Seconds for each byte, and once, from each chunk to the next."""
     output_bytes: Numbers
@@ -270,7 +270,7 @@ class CaseMaker:
             tail,
             hidden,
             WORKSPACE_BYTES + problem.reserve_bytes,
-            problem.efficiencies.data_hidden,
+            hidden_shares(problem, gamma.zero, gamma.degrees.pipeline),
             self.sends(gamma),
             np.full(len(self.units), hidden),
             {word: UnitCosts(*(column[positions] for column in own)) for word, own in columns.items()},
@@ -297,11 +297,11 @@ class CaseMaker:
 
     def in_passes(self, gamma: Gamma, sent: Any, tail: Any, forward: Any, backward: Any) -> tuple[Any, Any]:
         """What is sent in every pass of a unit, where gradients or weights are divided."""
-        share = self.problem.efficiencies.data_hidden
+        reduced, gathered = hidden_shares(self.problem, gamma.zero, gamma.degrees.pipeline)
         there = sent > 0
         reduce = (sent * tail[:, 0] + there * tail[:, 2]).sum(axis=1)
         gather = (sent * tail[:, 1] + there * tail[:, 2]).sum(axis=1) * (gamma.zero == 3)
-        return exposed(gather, share, forward), exposed(gather + reduce, share, backward)
+        return exposed(gather, gathered, forward), exposed(gather + reduce, reduced, backward)
 
     def shards(self, gamma: Gamma) -> tuple[int, int]:
         """Ranks with the same weights, and with the same experts."""
@@ -416,7 +416,7 @@ class CaseMaker:
             tail,
             0.0,
             WORKSPACE_BYTES + problem.reserve_bytes,
-            problem.efficiencies.data_hidden,
+            hidden_shares(problem, gamma.zero, gamma.degrees.pipeline),
             self.sends(gamma),
             np.array([gamma.micro_batch * layer.output_bytes for layer in own]),
             {

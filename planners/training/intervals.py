@@ -53,7 +53,7 @@ def stage_tables(
     update: Any,
     tail: Any,
     zero: int,
-    share: float,
+    shares: tuple[float, float],
     tied: bool,
     update_rates: Any,
     received: float,
@@ -76,7 +76,7 @@ def stage_tables(
     fixed = _running(standing) + masks[mask] + most + beside + own[4] - own[3]
     fixed[1:] += received
     found = np.zeros((3, units + 1, units + 1))
-    tails = tail_seconds(own[0], backward, usual, experts, updated, tail, zero, share)
+    tails = tail_seconds(own[0], backward, usual, experts, updated, tail, zero, shares)
     found[:, :-1, 1:] = np.where(inside, [backward, fixed, tails], 0.0)
     return found
 

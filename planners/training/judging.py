@@ -108,7 +108,7 @@ class Judge:
             case.update,
             case.tail,
             gamma.zero,
-            case.hidden_share,
+            case.hidden_shares,
             model.tied and not model.own,
             case.update_rates,
             case.received_bytes,

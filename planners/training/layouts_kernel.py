@@ -13,7 +13,7 @@ STEADY = 1e-11
 
 
 def tail_seconds(
-    forward: Any, backward: Any, usual: Any, experts: Any, update: Any, tail: Any, zero: int, share: float
+    forward: Any, backward: Any, usual: Any, experts: Any, update: Any, tail: Any, zero: int, shares: Any
 ) -> Any:
     """After a rank's last pass: what is left of sums of gradients and gathers of weights, and the update.
 
@@ -26,9 +26,9 @@ def tail_seconds(
     if zero <= 1:
         if zero == 0:
             reduce = 2 * reduce
-        seconds = seconds + (reduce - np.minimum(share * reduce, backward))
+        seconds = seconds + (reduce - np.minimum(shares[0] * reduce, backward))
     if zero == 1 or zero == 2:
-        seconds = seconds + (gather - np.minimum(share * gather, forward))
+        seconds = seconds + (gather - np.minimum(shares[1] * gather, forward))
     return seconds
 
 
@@ -157,7 +157,7 @@ def judge(
     update: Any,
     tail: Any,
     zero: int,
-    share: float,
+    shares: Any,
     tied: bool,
     update_rates: Any,
     received: float,
@@ -198,7 +198,7 @@ def judge(
         if tied and ends == 2:
             usual -= sent[units - 1, 0]
             once -= sent[units - 1, 0] * update_rates[0]
-        tails[r] = tail_seconds(forward, backward, usual, experts, once, tail, zero, share)
+        tails[r] = tail_seconds(forward, backward, usual, experts, once, tail, zero, shares)
     if held[first_of_most(held)] > limit:
         return np.inf, held, True
     finished, steady = run_order(order, homes, chunks, own[0], own[1], own[2], delays, m, more, lag, apart)
@@ -234,7 +234,7 @@ def climb(
     update: Any,
     tail: Any,
     zero: int,
-    share: float,
+    shares: Any,
     tied: bool,
     update_rates: Any,
     received: float,
@@ -252,7 +252,7 @@ def climb(
     count = homes.shape[0]
     value, held, steady = judge(
         layout, order, homes, chunks, delays, sums, m, more, lag, apart, types, standing, gathered, masks, sent,
-        update, tail, zero, share, tied, update_rates, received, beside, limit,
+        update, tail, zero, shares, tied, update_rates, received, beside, limit,
     )  # fmt: skip
     fullest_rank, looks, better = first_of_most(held), 0, True
     while better and looks < most_looks and value > enough:
@@ -269,7 +269,7 @@ def climb(
                 layout[taker] += 1
                 seconds, held_then, steady_then = judge(
                     layout, order, homes, chunks, delays, sums, m, more, lag, apart, types, standing, gathered, masks,
-                    sent, update, tail, zero, share, tied, update_rates, received, beside, limit,
+                    sent, update, tail, zero, shares, tied, update_rates, received, beside, limit,
                 )  # fmt: skip
                 steady = steady and steady_then
                 fullest_then = first_of_most(held_then)

@@ -108,8 +108,8 @@ class Known:
 
 
 @lru_cache(maxsize=100)
-def known_of(schedule: str, p: int, v: int, m: int, hidden_share: float) -> Known:
-    """The paths that are known of one schedule; they also depend on the share of sums and gathers that passes
+def known_of(schedule: str, p: int, v: int, m: int, hidden_shares: tuple[float, float]) -> Known:
+    """The paths that are known of one schedule; they also depend on the shares of sums and gathers that passes
     hide."""
     return Known(schedule, p, v, m)
 
@@ -120,7 +120,7 @@ class PathBound:
     def __init__(self, load: LoadBound) -> None:
         self.load, self.judge, self.case = load, load.judge, load.case
         self.loads, gamma = load.loads, load.case.gamma
-        self.known = known_of(gamma.schedule, self.loads.p, self.loads.v, self.loads.m, self.case.hidden_share)
+        self.known = known_of(gamma.schedule, self.loads.p, self.loads.v, self.loads.m, self.case.hidden_shares)
         self.count = len(self.loads.homes)
 
     @staticmethod
@@ -208,12 +208,12 @@ class PathBound:
         of_ranks = np.zeros((6, self.loads.p))
         for k in range(6):
             np.add.at(of_ranks[k], homes, own[k])
-        seen = 1 - self.case.hidden_share
+        seen = [1 - share for share in self.case.hidden_shares]
         reduce, gather = of_ranks[REDUCE], of_ranks[GATHER]
         backward, forward = of_ranks[INPUTS] + of_ranks[WEIGHTS], of_ranks[FORWARD]
-        behind = reduce - backward > seen * reduce, gather - forward > seen * gather
-        tails = of_ranks[UPDATE] + np.where(behind[0], reduce - backward, seen * reduce)
-        tails += np.where(behind[1], gather - forward, seen * gather)
+        behind = reduce - backward > seen[0] * reduce, gather - forward > seen[1] * gather
+        tails = of_ranks[UPDATE] + np.where(behind[0], reduce - backward, seen[0] * reduce)
+        tails += np.where(behind[1], gather - forward, seen[1] * gather)
         brief = order.shape[0] * order.shape[1] <= BRIEF_PASSES
         seconds, last, counts = compiled(paths_kernel, "longest_path", meanwhile=brief)(
             order, homes, chunks, own[FORWARD], own[INPUTS], own[WEIGHTS], self.delays, tails, self.loads.m
@@ -221,7 +221,7 @@ class PathBound:
         there = (homes == last).astype(float)
         amounts = np.zeros((6, self.count))
         amounts[:3] = counts[:3]
-        amounts[REDUCE], amounts[GATHER], amounts[UPDATE] = there * seen, there * seen, there
+        amounts[REDUCE], amounts[GATHER], amounts[UPDATE] = there * seen[0], there * seen[1], there
         if behind[0][last]:
             amounts[REDUCE] = there
             amounts[[INPUTS, WEIGHTS]] -= there

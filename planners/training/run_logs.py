@@ -41,6 +41,8 @@ _AGAIN = re.compile(r"Applied (\w+) activation checkpointing")
 
 # Arguments of Megatron whose flags have other names.
 RENAMED = {"fp8": "fp8-format"}
+# How a log prints the one flag of these that switches something off.
+BIASES_OFF = ("add-bias-linear", "False")
 # Flags that say what was run; a log names hundreds of others.
 READ_FROM_LOG = (
     *("tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size", "seq-length"),
@@ -51,7 +53,8 @@ READ_FROM_LOG = (
     *("recompute-granularity", "recompute-method", "recompute-num-layers", "recompute-modules"),
     *("use-megatron-fsdp", "data-parallel-sharding-strategy", "cpu-offloading", "num-layers", "hidden-size"),
     *("num-attention-heads", "sequence-parallel", "bf16", "fp16", "fp8-format", "num-experts"),
-    *("cross-entropy-loss-fusion", "attention-dropout", "hidden-dropout", "add-qkv-bias"),
+    *("cross-entropy-loss-fusion", "attention-dropout", "hidden-dropout"),
+    *("add-qkv-bias", "disable-bias-linear"),
     *("untie-embeddings-and-output-weights", "swiglu", "multi-latent-attention", "mtp-num-layers"),
 )
 # torchtitan's option for each dimension of its device mesh.
@@ -105,10 +108,9 @@ def _megatron(path: str, lines: Sequence[str], problem: TrainingProblem) -> Meas
     if "tensor-model-parallel-size" not in arguments:
         raise InputError("content", "holds no arguments of Megatron", "give the log from its beginning")
     of_run = _problem_of_arguments(arguments, problem)
-    options = {name: arguments[name] for name in READ_FROM_LOG if name in arguments}
-    if "add-bias-linear" not in arguments:  # the flag has the opposite name
-        options["disable-bias-linear"] = ()
-    read = read_options(of_run, "megatron", options, "")
+    read = read_options(
+        of_run, "megatron", {name: arguments[name] for name in READ_FROM_LOG if name in arguments}, ""
+    )
     _checked(path, read, of_run)
     milliseconds, count = _counted([float(found[1]) for line in lines if (found := _MILLISECONDS.search(line))])
     peaks = [float(found[1]) for line in lines if (found := _PEAK_MIB.search(line))]
@@ -124,6 +126,8 @@ def _arguments(lines: Sequence[str]) -> dict[str, tuple[str, ...]]:
     for line in lines:
         match = _ARGUMENT.search(line)
         value = match[2].strip() if match else "None"
+        if match is not None and (dashed(match[1]), value) == BIASES_OFF:
+            flags["disable-bias-linear"] = ()
         if match is None or value in ("None", "False", "[]", ""):
             continue
         name = dashed(match[1])

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from ...instances.training.frameworks import one_name_each
+from ...instances.training.frameworks import hidden_shares, one_name_each
 from ...instances.training.plan import (
     DIVIDED,
     LARGEST,
@@ -223,6 +223,10 @@ class Space:
             numbers[zero == stage] = value(stage)
         return numbers
 
+    def _hidden(self, what: int, pipeline: int) -> Column:
+        """For each family the share of one kind of communication that it could hide with so many stages."""
+        return self.per_zero(lambda zero: hidden_shares(self.problem, zero, pipeline)[what])
+
     @cached_property
     def bounds(self) -> tuple[Column, Column]:
         """Lower bounds of each family: seconds of an iteration, and bytes of its fullest rank."""
@@ -239,6 +243,9 @@ class Space:
         states = self.problem.rules.states
         gradient = self.per_zero(lambda zero: gradient_bytes_of(states[zero]))
         zero, row = columns["zero"], self.key_rows
+        reduced, gathered = (
+            np.where(p > 1, self._hidden(what, pipeline=2), self._hidden(what, pipeline=1)) for what in (0, 1)
+        )
         busy, standing, stash = (np.zeros(len(p)) for _ in range(3))
         tails = [np.zeros(len(p)) for _ in range(4)]
         least_layer = np.full(len(p), np.inf)
@@ -259,7 +266,7 @@ class Space:
             ring = dense.ring * sent + experts.ring * sent_experts
             reduce, gather = gradient * ring, HALF * ring
             passes = np.where(zero >= 2, reduce + np.where(zero == 3, 2 * gather, 0), 0)
-            hidden = np.minimum(rates.data_hidden * passes, seconds)
+            hidden = np.minimum(reduced * passes, seconds)
             seconds = seconds + passes - hidden
             sums = np.where(zero == 0, 2 * reduce, np.where(zero == 1, reduce, 0))
             gathers = np.where((zero == 1) | (zero == 2), gather, 0)
@@ -272,14 +279,14 @@ class Space:
             )
             busy += count * seconds
             # Of both a share is hidden, but no more than one pass of the rank takes.
-            seen, update = 1 - rates.data_hidden, update / memory_rate
+            update = update / memory_rate
             behind = (
                 np.where(zero <= 1, sums - backward, 0),
                 np.where((zero == 1) | (zero == 2), gathers - forward, 0),
             )
-            ways = product((seen * sums, behind[0]), (seen * gathers, behind[1]))
+            ways = product(((1 - reduced) * sums, behind[0]), ((1 - gathered) * gathers, behind[1]))
             tails = [before + count * (update + sum(way)) for before, way in zip(tails, ways, strict=True)]
-            tail = update + seen * (sums + gathers)
+            tail = update + (1 - reduced) * sums + (1 - gathered) * gathers
             kept = maker.bytes[name]
             standing += count * (kept.usual[row] * each[0] + kept.experts[row] * each[1])
             stash += count * np.minimum.reduce([kept.stash[word] for word in self.words or (NONE,)])[row]

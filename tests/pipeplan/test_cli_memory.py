@@ -91,7 +91,14 @@ def test_without_time_the_answer_is_a_bound_with_its_name(plan: Plan) -> None:
 def test_where_no_memory_is_enough_that_is_said(plan: Plan) -> None:
     said = plan("memory", "tiny-stages", "--exact-batches")
     assert said.code == 1
-    assert "no amount of memory is enough: something else is missing" in said.out
+    why = "no amount of memory is enough: data-parallel degrees must sum to exactly"
+    assert why in said.out
+
+
+def test_where_the_scope_is_empty_the_rule_is_said(plan: Plan) -> None:
+    said = plan("memory", "tiny-training", "--fix", "tensor=7")
+    assert said.code == 1
+    assert "no amount of memory is enough: Nothing with tensor=7 can be run. The degrees make" in said.out
 
 
 def test_what_makes_no_sense_is_refused_in_one_sentence(plan: Plan, tmp_path: Path) -> None:

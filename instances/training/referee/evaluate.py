@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ...base.errors import UsageError
 from ...base.fields import plain_fields
 from ..fits import Fit, Margin, fit_of
 from ..plan import Configuration
 from ..problem import GIB, TrainingProblem
 from .memory import RankMemory, memory_of_ranks
 from .seconds import Timing, timing_of
+from .verify import shape_faults
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,15 @@ class ConfigurationEvaluation:
 
 
 def evaluate_configuration(problem: TrainingProblem, plan: Configuration) -> ConfigurationEvaluation:
-    """What a configuration holds and takes whose numbers go together, even if it breaks rules or does not fit."""
+    """What a configuration holds and takes whose numbers go together, even if it breaks rules or does not fit.
+
+    Raises
+    ------
+    UsageError
+        The numbers do not go together, or the framework has no such ZeRO stage.
+    """
+    for fault in shape_faults(problem, plan):
+        raise UsageError(f"The configuration cannot be evaluated. {fault}")
     return ConfigurationEvaluation(
         plan,
         plan.micro_batches(problem.batch),

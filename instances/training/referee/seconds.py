@@ -19,10 +19,10 @@ After its last pass a rank adds up gradients with the others that have its weigh
     update  (34 P / n + g P) / (memory rate), n the ranks of the group from zero 1 on, else 1; g P / n from zero 2 on;
             measured layers: the sum of their own seconds instead
 
-A share data_hidden of what is sent is hidden, though no more than there is to hide it behind: for gathers of weights at
-the end the rank's forward passes of one micro-batch, for gradients at the end its backward passes of one micro-batch,
-recomputation included; in the passes of a unit that pass itself, recomputation not included. What is left belongs to
-the forward pass and to the pass for inputs.
+A share data_hidden of what the framework can hide (`frameworks`) is hidden, though no more than there is to hide it
+behind: for gathers of weights at the end the rank's forward passes of one micro-batch, for gradients at the end its
+backward passes of one micro-batch, recomputation included; in the passes of a unit that pass itself, recomputation
+not included. What is left belongs to the forward pass and to the pass for inputs.
 
     seconds = max over ranks (end of its last pass + what is left of communication + update) + step_seconds
 
@@ -41,6 +41,7 @@ from ...timeline.engine import run
 from ...timeline.model import Dependency, Pipeline, Stage, check_tasks
 from ...timeline.model import Pass as StagePass
 from ...timeline.named_orders import BY_NAME
+from ..frameworks import hidden_shares
 from ..model import UnitType
 from ..plan import DIVIDED, Configuration, Degrees
 from ..plan import NOTHING as NO_RECOMPUTATION
@@ -293,7 +294,7 @@ class _Sharding:
 
     def __init__(self, problem: TrainingProblem, plan: Configuration, parameters: Parameters) -> None:
         self.problem, self.plan, self.parameters = problem, plan, parameters
-        self.links, self.hidden = Links(problem), problem.efficiencies.data_hidden
+        self.links, self.hidden = Links(problem), hidden_shares(problem, plan.zero, plan.degrees.pipeline)
         d = plan.degrees
         inner = d.expert_tensor * d.expert
         self.groups = ((d.tensor, d.context * d.data), (inner, max(1, d.stage_ranks // inner)))
@@ -313,8 +314,9 @@ class _Sharding:
         counts = self.parameters.unit(position)
         gradients = self.gather(counts, self.gradient_bytes)
         weights = self.gather(counts, HALF) if zero == 3 else 0.0
-        forward = exposed(weights, self.hidden, times.forward.total)
-        backward = exposed(weights + gradients, self.hidden, times.inputs.total + times.weights.total)
+        reduced, gathered = self.hidden
+        forward = exposed(weights, gathered, times.forward.total)
+        backward = exposed(weights + gradients, reduced, times.inputs.total + times.weights.total)
         return replace(
             times,
             forward=replace(times.forward, data=forward),
@@ -324,14 +326,15 @@ class _Sharding:
     def tail(self, rank: int, chunks: tuple[PassTimes, ...]) -> tuple[float, float]:
         """Seconds of exposed communication and of the update, after the rank's last pass."""
         counts, own = self.parameters.rank(rank), self.plan.chunks_of_ranks[rank]
+        reduced, gathered = self.hidden
         forward = sum(chunks[j].forward.total for j in own)
         backward = sum(chunks[j].backward_seconds for j in own)
         zero, sent = self.plan.zero, 0.0
         if zero <= 1:
             gradients = self.gather(counts, self.gradient_bytes) * (2 if zero == 0 else 1)
-            sent += exposed(gradients, self.hidden, backward)
+            sent += exposed(gradients, reduced, backward)
         if zero in (1, 2):
-            sent += exposed(self.gather(counts, HALF), self.hidden, forward)
+            sent += exposed(self.gather(counts, HALF), gathered, forward)
         return sent, self._update(rank, counts)
 
     def _update(self, rank: int, counts: tuple[float, float]) -> float:

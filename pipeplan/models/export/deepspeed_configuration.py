@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ...instances.training.frameworks import hidden_shares
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
 from .configurations import checked, is_whole, ranks_in_words, word_of_all
@@ -39,8 +40,8 @@ def export(problem: TrainingProblem, plan: Configuration, options: ExportOptions
 
 
 def _overlaps(problem: TrainingProblem, plan: Configuration) -> bool:
-    """Is communication to be hidden? In pipelines and without ZeRO DeepSpeed cannot."""
-    return problem.efficiencies.data_hidden > 0 and plan.zero > 0 and plan.degrees.pipeline == 1
+    """Is communication counted as hidden?"""
+    return any(hidden_shares(problem, plan.zero, plan.degrees.pipeline))
 
 
 def _notes(problem: TrainingProblem, plan: Configuration, again: bool) -> list[str]:
@@ -54,12 +55,6 @@ def _notes(problem: TrainingProblem, plan: Configuration, again: bool) -> list[s
     elif again:
         notes.append(
             "without a PipelineModule the program turns recomputation on: deepspeed.checkpointing.checkpoint"
-        )
-    if problem.efficiencies.data_hidden and d.context * d.data > 1 and plan.zero < 3:
-        rest = "gathers of weights" if _overlaps(problem, plan) else "data-parallel communication"
-        notes.append(
-            f"times count {problem.efficiencies.data_hidden:.0%} of data-parallel communication as hidden, and "
-            f"DeepSpeed hides no {rest} here: plan configure --judge says how long it takes then"
         )
     if d.tensor > 1 and problem.sequence_parallel:
         notes.append(

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 from problems.timed_trainings import PLAIN, configuration, measured_row, model, problem
 
+from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.timeline.named_orders import BY_NAME
+from pipeplan.instances.training.frameworks import FRAMEWORKS
 from pipeplan.instances.training.plan import Recompute
+from pipeplan.instances.training.problem import Level
+from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.referee.seconds import Iteration, Timing, model_operations, timing_of
 
 FORWARD, BACKWARD = 1.0, 2.0
@@ -108,6 +113,37 @@ def test_communication_hides_behind_passes_that_are_long_enough() -> None:
     own = problem(efficiencies=slow)
     timing = timing_of(own, replace(configuration(own, data=8), zero=1))
     assert timing.ranks[0].data > 0
+
+
+# Every pass takes longer than what is sent beside it.
+FAST = (Level(8, 1e14, 0.0),)
+
+
+def test_nothing_is_hidden_that_the_framework_cannot_hide() -> None:
+    """DeepSpeed hides nothing in pipelines and without ZeRO, and gathers of weights in stage 3 alone."""
+    for framework in FRAMEWORKS.values():
+        for zero, pipeline in product(framework.states, (1, 2)):
+            all_seen, usual = (
+                problem(framework=framework.name, batch=64, levels=FAST, efficiencies=replace(PLAIN, **share))
+                for share in ({"data_hidden": 0}, {"data_hidden": 0.8})
+            )
+            plan = replace(configuration(all_seen, 4, data=8 // pipeline, pipeline=pipeline), zero=zero)
+            sent, left = (timing_of(own, plan).ranks[0].data for own in (all_seen, usual))
+            sums = plan.micro_batches(64) if zero >= 2 else 1  # each of as many bytes as a gather of weights
+            if framework.name != "deepspeed":
+                share = 0.8
+            elif pipeline == 2 or zero == 0:
+                share = 0.0
+            else:
+                share = 0.8 * (1 if zero == 3 else sums / (sums + 1))
+            assert left == pytest.approx((1 - share) * sent), (framework.name, zero, pipeline)
+
+
+@pytest.mark.parametrize("zero", [2, 3])
+def test_a_stage_that_the_framework_lacks_is_refused_in_words(zero: int) -> None:
+    own = problem()
+    with pytest.raises(UsageError, match=f"megatron has no ZeRO stage {zero}; choose zero=0 or zero=1"):
+        evaluate_configuration(own, replace(configuration(own, data=8), zero=zero))
 
 
 def test_sharded_weights_are_gathered_in_every_pass() -> None:

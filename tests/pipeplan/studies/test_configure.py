@@ -179,6 +179,11 @@ def test_the_list_holds_what_takes_no_longer_than_the_theorem_says(answer: Answe
     assert "1.105 times" in list_in_words(answer)
 
 
+def test_a_list_of_one_is_called_so(answer: Answer) -> None:
+    one = replace(answer, report=replace(answer.report, listed=answer.report.listed[:1], unsettled=()))
+    assert "the fastest one is this one: the list has" in list_in_words(one)
+
+
 def test_everything_is_counted_in_words(answer: Answer) -> None:
     assert counted_in_words(answer).startswith(f"{answer.report.considered:,} choices in the scope: ")  # type: ignore[union-attr]
     assert "recomputation" in lost_in_words(answer, answer.judged[1])

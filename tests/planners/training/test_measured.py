@@ -175,6 +175,7 @@ using world size: 8, data-parallel size: 2, context-parallel size: 1, tensor-mod
   context_parallel_size ........................... 1
   cross_entropy_loss_fusion ....................... True
   data_parallel_size .............................. 2
+  cross_entropy_loss_fusion ....................... True
   expert_model_parallel_size ...................... 1
   fp8 ............................................. None
   global_batch_size ............................... 32

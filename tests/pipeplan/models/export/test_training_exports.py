@@ -166,17 +166,15 @@ def test_megatron_in_full() -> None:
 
 
 @pytest.mark.parametrize("to", FRAMEWORKS)
-def test_what_is_hidden_is_written_or_told(to: str, tmp_path: Path) -> None:
-    """Flags hide as much as the plan counts; where a framework cannot hide it, a note says so."""
+def test_what_is_hidden_is_written(to: str, tmp_path: Path) -> None:
+    """Flags hide as much as the plan counts."""
     for case in CASES:
         problem = case.problem()
         if to in dict(case.refused):
             continue
         exported = export_files(case.plan, problem, to=to)
         read = read_back(problem, exported.text, to, tmp_path)
-        d = case.plan.degrees
-        told = any("DeepSpeed hides no" in note for note in exported.notes)
-        assert read.hidden_share == 1 or (told or d.data * d.context == 1)
+        assert read.hidden_share == 1
         alone = problem.replace(efficiencies=replace(problem.efficiencies, data_hidden=0))
         assert "overlap" not in export(case.plan, alone, to=to)
 
