@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ...base.errors import UsageError
@@ -23,8 +24,13 @@ class ConfigurationEvaluation:
     micro_batches: int
     memory: tuple[RankMemory, ...]
     """The memory of the ranks of each pipeline stage."""
-    timing: Timing
     limit_bytes: float | None
+    problem: TrainingProblem
+
+    @cached_property
+    def timing(self) -> Timing:
+        """Simulated when it is first asked for: whoever wants bytes alone does not wait for a long pipeline."""
+        return timing_of(self.problem, self.plan)
 
     @property
     def fullest(self) -> RankMemory:
@@ -76,6 +82,6 @@ def evaluate_configuration(problem: TrainingProblem, plan: Configuration) -> Con
         plan,
         plan.micro_batches(problem.batch),
         memory_of_ranks(problem, plan),
-        timing_of(problem, plan),
         problem.memory_bytes,
+        problem,
     )
