@@ -27,6 +27,7 @@ from pipeplan.planners.backends import (
     solve,
     submit,
 )
+from pipeplan.planners.backends.trust import SECOND_OPINION, second_opinion_limits
 from pipeplan.planners.options import Progress, SolveOptions
 
 INF = float("inf")
@@ -320,6 +321,15 @@ def test_an_unknown_column_in_a_start_is_an_error(backend: Backend, knapsack: Ma
 
 
 # ---- progress, interrupts, deaths ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("second", SECOND_OPINION)
+def test_what_a_second_opinion_counts_ends_it_without_a_clock(second: str, hard: MatrixModel) -> None:
+    _, native = second_opinion_limits(second, 0.0)
+    tenth = {option: type(work)(work / 10) for option, work in native.items()}
+    outcome = solve(second, hard, SolveOptions(threads=1, native=tenth))
+    assert outcome.stop == Stop.TIME
+    assert "a limit of the native options" in outcome.message
 
 
 @pytest.mark.timing
