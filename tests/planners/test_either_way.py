@@ -6,8 +6,6 @@ search goes either way wherever the tests run.
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import pytest
 
 import pipeplan
@@ -18,22 +16,43 @@ pytestmark = pytest.mark.timing
 SOON, LATE = 1e-6, 1e6
 
 PLACES = {
-    "chain.search": (("QUICK_S", "BOUND_LIMIT_S"), "golden-4", "exact-beaumont"),
-    "schedule.exact": (("QUICK_S", "FEW_ANNEALED_S"), "three-blocks", "exact-schedule"),
-    "placement.dp.search": (("CHUNK_SECONDS",), "gpt2-xl-training", "dp"),
+    "chain, parts": (
+        "golden-4",
+        "exact-beaumont",
+        ("chain.search.QUICK_S", "chain.search.BOUND_LIMIT_S", "chain.schedule.CHECK_LIMIT_S"),
+    ),
+    "chain, wholes": (
+        "golden-4",
+        "exact-beaumont",
+        ("chain.search.RELAXATION_LIMIT_S", "chain.search.SCHEDULE_LIMIT_S"),
+    ),
+    "walks": (
+        "golden-4",
+        "exact-beaumont",
+        ("chain.search.PATIENCE_S", "chain.search.ANNEALED_FIRST_S", "chain.layer_sets.SLICE_S"),
+    ),
+    "schedule": (
+        "three-blocks",
+        "exact-schedule",
+        ("schedule.exact.QUICK_S", "schedule.exact.FEW_ANNEALED_S"),
+    ),
+    "dp": ("gpt2-xl-training", "dp", ("placement.dp.search.CHUNK_SECONDS",)),
 }
-"""Modules of `planners` with constants that are compared with measured seconds, a problem, and a method that reads
-them. When a chain's search begins to walk is tested with the walks."""
+"""A problem, a method, and the constants of `planners` that the method compares with measured seconds. When a chain's
+search begins to walk is tested with the walks."""
 
 
-@pytest.mark.parametrize("module", PLACES)
-def test_either_way_gives_the_same_answer(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    constants, name, method = PLACES[module]
+@pytest.mark.parametrize("place", PLACES)
+def test_either_way_gives_the_same_answer(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, method, constants = PLACES[place]
     problem = random_pipeline(3, 5, 4, 1, 0) if name == "three-blocks" else pipeplan.load_packaged(name)
+    if place == "walks":
+        for loaded_from in ("BRIEF_S", "QUICK_S"):
+            monkeypatch.setattr(f"pipeplan.planners.chain.search.{loaded_from}", 0.0)
     answers = []
     for seconds in (SOON, LATE):
         for constant in constants:
-            monkeypatch.setattr(import_module(f"pipeplan.planners.{module}"), constant, seconds)
+            monkeypatch.setattr(f"pipeplan.planners.{constant}", seconds)
         result = pipeplan.solve(problem, planner=method)
         answers.append((result.stop, result.found, result.objective, result.bound))
     assert answers[0] == answers[1]
