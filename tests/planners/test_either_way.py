@@ -6,6 +6,8 @@ search goes either way wherever the tests run.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import pipeplan
@@ -15,30 +17,48 @@ pytestmark = pytest.mark.timing
 
 SOON, LATE = 1e-6, 1e6
 
-PLACES = {
+PLACES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
     "chain, parts": (
         "golden-4",
-        "exact-beaumont",
-        ("chain.search.QUICK_S", "chain.search.BOUND_LIMIT_S", "chain.schedule.CHECK_LIMIT_S"),
+        {"planner": "exact-beaumont"},
+        (
+            "planners.chain.search.QUICK_S",
+            "planners.chain.search.BOUND_LIMIT_S",
+            "planners.chain.schedule.CHECK_LIMIT_S",
+        ),
     ),
     "chain, wholes": (
         "golden-4",
-        "exact-beaumont",
-        ("chain.search.RELAXATION_LIMIT_S", "chain.search.SCHEDULE_LIMIT_S"),
+        {"planner": "exact-beaumont"},
+        ("planners.chain.search.RELAXATION_LIMIT_S", "planners.chain.search.SCHEDULE_LIMIT_S"),
     ),
     "walks": (
         "golden-4",
-        "exact-beaumont",
-        ("chain.search.PATIENCE_S", "chain.search.ANNEALED_FIRST_S", "chain.layer_sets.SLICE_S"),
+        {"planner": "exact-beaumont"},
+        (
+            "planners.chain.search.PATIENCE_S",
+            "planners.chain.search.ANNEALED_FIRST_S",
+            "planners.chain.layer_sets.SLICE_S",
+        ),
     ),
     "schedule": (
         "three-blocks",
-        "exact-schedule",
-        ("schedule.exact.QUICK_S", "schedule.exact.FEW_ANNEALED_S"),
+        {"planner": "exact-schedule"},
+        ("planners.schedule.exact.QUICK_S", "planners.schedule.exact.FEW_ANNEALED_S"),
     ),
-    "dp": ("gpt2-xl-training", "dp", ("placement.dp.search.CHUNK_SECONDS",)),
+    "turns of a period's model": (
+        "three-blocks",
+        {"formulation": "cp-periodic"},
+        ("formulations.zero_bubble.periodic_cp.FIRST_TURN_S",),
+    ),
+    "attempts that are good enough": (
+        "tiny-chain",
+        {"formulation": "ip-tarnawski", "solver": "cp-sat", "warm_start": "none"},
+        ("planners.exact.attempt.QUIET_S",),
+    ),
+    "dp": ("gpt2-xl-training", {"planner": "dp"}, ("planners.placement.dp.search.CHUNK_SECONDS",)),
 }
-"""A problem, a method, and the constants of `planners` that the method compares with measured seconds. When a chain's
+"""A problem, a method, and the constants that the method compares with measured seconds. When a chain's
 search begins to walk is tested with the walks."""
 
 
@@ -52,8 +72,21 @@ def test_either_way_gives_the_same_answer(place: str, monkeypatch: pytest.Monkey
     answers = []
     for seconds in (SOON, LATE):
         for constant in constants:
-            monkeypatch.setattr(f"pipeplan.planners.{constant}", seconds)
-        result = pipeplan.solve(problem, planner=method)
+            monkeypatch.setattr(f"pipeplan.{constant}", seconds)
+        result = pipeplan.solve(problem, **method)
         answers.append((result.stop, result.found, result.objective, result.bound))
     assert answers[0] == answers[1]
     assert answers[0][0] == pipeplan.Stop.PROVEN
+
+
+@pytest.mark.sweeps
+@pytest.mark.parametrize(("annealed", "turn"), [(SOON, 0.2), (0.2, LATE), (SOON, LATE)])
+def test_long_and_short_turns_of_annealing_and_the_model_end_in_the_same_proof(
+    annealed: float, turn: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = random_pipeline(3, 3, 4, 1, 0)
+    at_once = pipeplan.solve(problem, planner="exact-schedule")
+    for constant, value in (("FEW_RUNS", 0), ("ANNEALED_S", annealed), ("TURN_S", turn)):
+        monkeypatch.setattr(f"pipeplan.planners.schedule.exact.{constant}", value)
+    result = pipeplan.solve(problem, planner="exact-schedule")
+    assert (result.stop, result.objective, result.bound) == (pipeplan.Stop.PROVEN, at_once.objective, at_once.bound)
