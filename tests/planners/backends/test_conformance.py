@@ -6,6 +6,7 @@ import math
 import os
 import signal
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,12 @@ def until(job: Job, wanted: type, seconds: float = 600.0) -> None:
         if any(isinstance(event, wanted) for event in job.poll(0.2)):
             return
     pytest.fail(f"no {wanted.__name__} within {seconds} s: {job.outcome}")
+
+
+def events_of(job: Job) -> Iterator[Any]:
+    """What the job tells, until it ends."""
+    while job.outcome is None:
+        yield from job.poll(0.2)
 
 
 def finish(job: Job, seconds: float = 600.0) -> Any:
@@ -298,9 +305,9 @@ def test_what_becomes_of_a_warm_start(
 def test_an_accepted_start_is_the_first_incumbent(loaded: Backend, hard: MatrixModel) -> None:
     """It is told before the solver has done anything, so it cannot be lost."""
     choice = [float(j % 2) for j in range(40)]
-    events: list[Any] = []
-    solve(loaded.name, hard, SolveOptions(time_limit_s=clock.speed()), start_of(hard, choice), events.append)
-    first = next(event for event in events if isinstance(event, Incumbent))
+    job = submit(loaded.name, hard, ONE_THREAD, start=start_of(hard, choice))
+    first = next(event for event in events_of(job) if isinstance(event, Incumbent))
+    job.kill()
     assert first.source == "start"
     assert [first.values[f"x{j}"] for j in range(40)] == choice
 
