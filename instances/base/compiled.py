@@ -118,12 +118,6 @@ def _compiled(unit: ModuleType, entry: str) -> Callable[..., Any]:
     return _interruptible(twins[called])
 
 
-def asked_for() -> tuple[int, int]:
-    """How often functions were asked for so far, and how many different ones that were."""
-    info = _compiled.cache_info()
-    return info.hits + info.misses, info.misses
-
-
 def _interruptible(function: Any) -> Callable[..., Any]:
     """The function, raising `KeyboardInterrupt` on an interrupt: while machine code runs that returns arrays, Python
     wraps it in a `SystemError` for each array."""

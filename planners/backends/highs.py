@@ -25,6 +25,8 @@ _STOPS = {
     _STATUS.kInterrupt: Stop.INTERRUPTED,
     _STATUS.kMemoryLimit: Stop.MEMORY,
 }
+# Limits that only native options set.
+_OWN_LIMITS = (_STATUS.kSolutionLimit, _STATUS.kIterationLimit)
 FEASIBLE = 2  # HighsInfo.primal_solution_status of a feasible point
 # Presolve by enumeration: with it HiGHS 1.15 loses solutions of small models, and calls some of them infeasible.
 FAULTY_RULES = 1 << 16
@@ -169,7 +171,9 @@ def _read(solver: Any, model: MatrixModel) -> Answer:
     status, info = solver.getModelStatus(), solver.getInfo()
     stop = _STOPS.get(status)
     message = ""
-    if stop is None:
+    if status in _OWN_LIMITS:
+        stop, message = Stop.TIME, "HiGHS stopped at a limit of the native options"
+    elif stop is None:
         stop, message = Stop.ERROR, f"HiGHS ended with the status {solver.modelStatusToString(status)!r}"
     nodes = int(info.mip_node_count) if info.mip_node_count >= 0 else None
     x = None

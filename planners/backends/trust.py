@@ -11,13 +11,15 @@ are lowered by `BOUND_MARGIN`, and what was refuted counts for the cut-off witho
 
 Solvers have faults as well, in presolve above all: `tests/planners/exact/test_float_proofs.py` has false optima of
 HiGHS on small models of ours. So an answer of a float solver that would end the search is asked again: of CP-SAT on
-exact whole numbers where it takes the model, else of another float solver, for a while that depends on how long the
-first answer took. The second answer confirms the first, or refutes it by a plan (the first solver is left out from then
-on, and its bounds with it), or does not come in time: then the first stands on its margins alone, and the result says
-so.
+exact whole numbers where it takes the model, else of another float solver, for a while that is counted in work, more
+of it where the first answer took long. The second answer confirms the first, or refutes it by a plan (the first solver
+is left out from then on, and its bounds with it), or does not come in time: then the first stands on its margins alone,
+and the result says so.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -29,11 +31,19 @@ from .units import reaches
 # Relative: a bound of a float solver counts for so much less. Rows are kept to about 1e-9 of the largest load.
 BOUND_MARGIN = 1e-7
 
-# Seconds that a second opinion may take in any case.
-SECOND_OPINION_S = 3.0
+# The work that a second opinion may be in any case, about three seconds of it, as options of the solver that end it by
+# what they count: a slow machine loses none that a fast one gets.
+SECOND_OPINION: Mapping[str, tuple[str, float]] = {
+    "cp-sat": ("max_deterministic_time", 0.5),
+    "scip": ("limits/totalnodes", 1000),
+    "highs": ("mip_max_nodes", 1000),
+}
+# Seconds that it may take, however little it counts: a single linear program can be large.
+SECOND_OPINION_S = 60.0
 
-# Share of the first answer's time that a second opinion may take if that is more.
-SECOND_OPINION_SHARE = 0.1
+# Share of the first answer's time that a second opinion may take if that is more, and from how many seconds on it may
+# be more work in proportion.
+SECOND_OPINION_SHARE, MORE_WORK_FROM_S = 0.1, 30.0
 
 
 def is_exact(backend: str) -> bool:
@@ -71,11 +81,14 @@ def claim_rounding(backend: str, model: MatrixModel) -> float:
 
 def second_opinions(first: str) -> tuple[str, ...]:
     """Solvers to ask after a float solver, the best first."""
-    return tuple(name for name in ("cp-sat", "scip", "highs") if name != first and backend_named(name).available())
+    return tuple(name for name in SECOND_OPINION if name != first and backend_named(name).available())
 
 
-def second_opinion_seconds(first_took_s: float) -> float:
-    return max(SECOND_OPINION_S, SECOND_OPINION_SHARE * first_took_s)
+def second_opinion_limits(second: str, first_took_s: float) -> tuple[float, Mapping[str, float]]:
+    """Seconds that the second solver may take, and its own options that limit its work."""
+    option, work = SECOND_OPINION[second]
+    seconds = max(SECOND_OPINION_S, SECOND_OPINION_SHARE * first_took_s)
+    return seconds, {option: type(work)(work * max(1.0, first_took_s / MORE_WORK_FROM_S))}
 
 
 def evidence(solver: str, what: str) -> str:

@@ -19,17 +19,16 @@ from .model import FEASIBILITY, Floats, Indices, MatrixModel
 from .records import Answer
 from .session import Session
 
-# What the completion of a start may take: a share of the time that is left, but at least some seconds; a minute where
-# there is no limit.
-LEAST_SECONDS = 5.0
-SHARE_OF_TIME = 0.2
+# What the completion of a start may take: a share of the time that is left, which is the same work on every machine
+# whose limit is as much longer as it is slower; a minute where there is no limit.
+SHARE_OF_TIME = 0.5
 SECONDS_WITHOUT_LIMIT = 60.0
 
 
 def completion_seconds(session: Session) -> float:
     """Seconds that the completion of a start may take."""
     left = session.seconds_left()
-    return SECONDS_WITHOUT_LIMIT if left is None else max(LEAST_SECONDS, SHARE_OF_TIME * left)
+    return SECONDS_WITHOUT_LIMIT if left is None else SHARE_OF_TIME * left
 
 
 @dataclass(frozen=True, slots=True)

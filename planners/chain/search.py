@@ -45,7 +45,6 @@ class Levels:
     current: Partitions | None = None
     waiting: list[Partitions] = field(default_factory=list)
     """Walks that began at higher levels and were left."""
-    patience_s: float = PATIENCE_S
     until_s: float = 0.0
     """Seconds that may be spent on the current walk before lower ones."""
     most: int | None = None
@@ -53,6 +52,7 @@ class Levels:
 
     def __post_init__(self) -> None:
         self.suited = self.chain.memory is not None
+        self.patience_s = PATIENCE_S
         self.facts: Facts | None = None
 
     def load(self, period: int) -> None:
@@ -156,8 +156,6 @@ class Search:
     """Allocations whose schedules took too long, with the period that is refuted for them."""
     undecided: dict[tuple[int, ...], int] = field(default_factory=dict)
     """Allocations that only a finer grid can decide, with the period that is refuted for them."""
-    schedule_limit_s: float = SCHEDULE_LIMIT_S
-    relaxation_limit_s: float = RELAXATION_LIMIT_S
     failure: BaseException | None = None
 
     def __post_init__(self) -> None:
@@ -165,6 +163,7 @@ class Search:
         self.levels = Levels(self.chain)
         self.changed = threading.Condition()
         self.busy: set[tuple[int, ...]] = set()
+        self.schedule_limit_s, self.relaxation_limit_s = SCHEDULE_LIMIT_S, RELAXATION_LIMIT_S
         self.schedules = 0
         self.steps = count()
         self.rng = random.Random(self.solver.seed)

@@ -21,7 +21,7 @@ from ...instances.base.errors import TooLargeError, UsageError
 from ...instances.base.result import PROVEN_TOLERANCE, StartOutcome, Stop, WarmStart, relative_gap
 from ..backends.client import load_ahead
 from ..backends.registry import STANDARD
-from ..backends.trust import evidence, is_exact, second_opinion_seconds, second_opinions
+from ..backends.trust import evidence, is_exact, second_opinion_limits, second_opinions
 from ..contract import Board, Outcome, Request
 from ..options import Progress
 from ..referee import Ruling, rule, rules_of
@@ -367,11 +367,12 @@ class _Run:
 
     def _second_opinion(self, first: str, question: float | None, first_took_s: float) -> Attempt | None:
         """An attempt with the first other solver that takes this model; None where there is none, or no time."""
-        request = replace(self.request, limits=replace(self.request.limits, native={}, log_path=None))
         for other in second_opinions(first):
             if other in self.given_up or self.request.out_of_time():
                 continue
-            seconds = self.request.seconds_at_most(second_opinion_seconds(first_took_s))
+            most, native = second_opinion_limits(other, first_took_s)
+            seconds = self.request.seconds_at_most(most)
+            request = replace(self.request, limits=replace(self.request.limits, native=native, log_path=None))
             threads = {other: request.limits.threads or os.cpu_count() or 1}
             try:
                 return self._asking(request, question, question).run(threads, seconds, None)

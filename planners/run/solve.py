@@ -287,7 +287,7 @@ def _seconds(outcome: Outcome, planned: float, board: Board) -> dict[str, float]
 # Kinds of problems without such sentences have no `why_none`.
 
 # Seconds that the search for reasons takes at most; it also keeps the limit of the run.
-ENOUGH_S = 10.0
+ENOUGH_S = 60.0
 
 
 def reasons(request: Request, method: Method, stop: Stop) -> tuple[str, ...]:

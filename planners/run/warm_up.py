@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...formulations.registry import FORMULATIONS
-from ...instances.base.compiled import always_compiled, asked_for
-from ...instances.base.result import Stop
+from ...formulations.registry import FORMULATIONS, Entry
+from ...instances.base.compiled import always_compiled
 from ...instances.catalogue import load_packaged
-from ..options import SolveOptions
+from ..method_options import CYCLES
 from ..registry import EXACT, all_methods
 from .solve import solve
 
-# Seconds of a method's first run, and the most that a later one has; the making of code is not counted.
-FIRST_S, MOST_S = 0.5, 64.0
+# Cycles of annealing, of each kind one: more of them ask for no other code.
+FEW_CYCLES = 3
 
 
 def warm_up(tell: Callable[[str], None]) -> None:
@@ -22,20 +21,13 @@ def warm_up(tell: Callable[[str], None]) -> None:
         for entry in all_methods():
             for name in entry.compiles_on:
                 tell(entry.name)
-                _run(entry.name, name)
+                _run(entry, name)
 
 
-def _run(method: str, instance: str) -> None:
-    """Run the method until it has asked for all its code: on a slow machine a limit may be over before it does, so
-    each run has twice the time of the one before, until one asks for nothing new."""
-    formulation = method if method in FORMULATIONS else None
-    planner = method if formulation is None else EXACT
-    seconds, stop, settled = FIRST_S, Stop.TIME, False
-    while stop == Stop.TIME and not settled and seconds <= MOST_S:
-        times, different = asked_for()
-        limits = SolveOptions(time_limit_s=seconds)
-        stop = solve(
-            load_packaged(instance), planner=planner, formulation=formulation, limits=limits, warm_start="none"
-        ).stop
-        settled = asked_for()[0] > times and asked_for()[1] == different
-        seconds *= 2
+def _run(entry: Entry, instance: str) -> None:
+    """Run the method to its end, so that it asks for all its code: under a limit it asks for less on a slow machine."""
+    formulation = entry.name if entry.name in FORMULATIONS else None
+    planner = entry.name if formulation is None else EXACT
+    anneals = any(option.name == CYCLES.name for option in entry.options)
+    options = {CYCLES.name: FEW_CYCLES} if anneals else None
+    solve(load_packaged(instance), planner=planner, formulation=formulation, options=options, warm_start="none")

@@ -6,7 +6,7 @@ search goes either way wherever the tests run.
 
 from __future__ import annotations
 
-from importlib import import_module
+from typing import Any
 
 import pytest
 
@@ -17,24 +17,76 @@ pytestmark = pytest.mark.timing
 
 SOON, LATE = 1e-6, 1e6
 
-PLACES = {
-    "chain.search": (("QUICK_S", "BOUND_LIMIT_S"), "golden-4", "exact-beaumont"),
-    "schedule.exact": (("QUICK_S", "FEW_ANNEALED_S"), "three-blocks", "exact-schedule"),
-    "placement.dp.search": (("CHUNK_SECONDS",), "gpt2-xl-training", "dp"),
+PLACES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
+    "chain, parts": (
+        "golden-4",
+        {"planner": "exact-beaumont"},
+        (
+            "planners.chain.search.QUICK_S",
+            "planners.chain.search.BOUND_LIMIT_S",
+            "planners.chain.schedule.CHECK_LIMIT_S",
+        ),
+    ),
+    "chain, wholes": (
+        "golden-4",
+        {"planner": "exact-beaumont"},
+        ("planners.chain.search.RELAXATION_LIMIT_S", "planners.chain.search.SCHEDULE_LIMIT_S"),
+    ),
+    "walks": (
+        "golden-4",
+        {"planner": "exact-beaumont"},
+        (
+            "planners.chain.search.PATIENCE_S",
+            "planners.chain.search.ANNEALED_FIRST_S",
+            "planners.chain.layer_sets.SLICE_S",
+        ),
+    ),
+    "schedule": (
+        "three-blocks",
+        {"planner": "exact-schedule"},
+        ("planners.schedule.exact.QUICK_S", "planners.schedule.exact.FEW_ANNEALED_S"),
+    ),
+    "turns of a period's model": (
+        "three-blocks",
+        {"formulation": "cp-periodic"},
+        ("formulations.zero_bubble.periodic_cp.FIRST_TURN_S",),
+    ),
+    "attempts that are good enough": (
+        "tiny-chain",
+        {"formulation": "ip-tarnawski", "solver": "cp-sat", "warm_start": "none"},
+        ("planners.exact.attempt.QUIET_S",),
+    ),
+    "dp": ("gpt2-xl-training", {"planner": "dp"}, ("planners.placement.dp.search.CHUNK_SECONDS",)),
 }
-"""Modules of `planners` with constants that are compared with measured seconds, a problem, and a method that reads
-them. When a chain's search begins to walk is tested with the walks."""
+"""A problem, a method, and the constants that the method compares with measured seconds. When a chain's
+search begins to walk is tested with the walks."""
 
 
-@pytest.mark.parametrize("module", PLACES)
-def test_either_way_gives_the_same_answer(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    constants, name, method = PLACES[module]
+@pytest.mark.parametrize("place", PLACES)
+def test_either_way_gives_the_same_answer(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, method, constants = PLACES[place]
     problem = random_pipeline(3, 5, 4, 1, 0) if name == "three-blocks" else pipeplan.load_packaged(name)
+    if place == "walks":
+        for loaded_from in ("BRIEF_S", "QUICK_S"):
+            monkeypatch.setattr(f"pipeplan.planners.chain.search.{loaded_from}", 0.0)
     answers = []
     for seconds in (SOON, LATE):
         for constant in constants:
-            monkeypatch.setattr(import_module(f"pipeplan.planners.{module}"), constant, seconds)
-        result = pipeplan.solve(problem, planner=method)
+            monkeypatch.setattr(f"pipeplan.{constant}", seconds)
+        result = pipeplan.solve(problem, **method)
         answers.append((result.stop, result.found, result.objective, result.bound))
     assert answers[0] == answers[1]
     assert answers[0][0] == pipeplan.Stop.PROVEN
+
+
+@pytest.mark.sweeps
+@pytest.mark.parametrize(("annealed", "turn"), [(SOON, 0.2), (0.2, LATE), (SOON, LATE)])
+def test_long_and_short_turns_of_annealing_and_the_model_end_in_the_same_proof(
+    annealed: float, turn: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = random_pipeline(3, 3, 4, 1, 0)
+    at_once = pipeplan.solve(problem, planner="exact-schedule")
+    for constant, value in (("FEW_RUNS", 0), ("ANNEALED_S", annealed), ("TURN_S", turn)):
+        monkeypatch.setattr(f"pipeplan.planners.schedule.exact.{constant}", value)
+    result = pipeplan.solve(problem, planner="exact-schedule")
+    assert (result.stop, result.objective, result.bound) == (pipeplan.Stop.PROVEN, at_once.objective, at_once.bound)

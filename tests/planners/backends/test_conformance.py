@@ -6,6 +6,7 @@ import math
 import os
 import signal
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from pipeplan.planners.backends import (
     solve,
     submit,
 )
+from pipeplan.planners.backends.trust import SECOND_OPINION, second_opinion_limits
 from pipeplan.planners.options import Progress, SolveOptions
 
 INF = float("inf")
@@ -52,6 +54,12 @@ def until(job: Job, wanted: type, seconds: float = 600.0) -> None:
         if any(isinstance(event, wanted) for event in job.poll(0.2)):
             return
     pytest.fail(f"no {wanted.__name__} within {seconds} s: {job.outcome}")
+
+
+def events_of(job: Job) -> Iterator[Any]:
+    """What the job tells, until it ends."""
+    while job.outcome is None:
+        yield from job.poll(0.2)
 
 
 def finish(job: Job, seconds: float = 600.0) -> Any:
@@ -297,9 +305,9 @@ def test_what_becomes_of_a_warm_start(
 def test_an_accepted_start_is_the_first_incumbent(loaded: Backend, hard: MatrixModel) -> None:
     """It is told before the solver has done anything, so it cannot be lost."""
     choice = [float(j % 2) for j in range(40)]
-    events: list[Any] = []
-    solve(loaded.name, hard, SolveOptions(time_limit_s=clock.speed()), start_of(hard, choice), events.append)
-    first = next(event for event in events if isinstance(event, Incumbent))
+    job = submit(loaded.name, hard, ONE_THREAD, start=start_of(hard, choice))
+    first = next(event for event in events_of(job) if isinstance(event, Incumbent))
+    job.kill()
     assert first.source == "start"
     assert [first.values[f"x{j}"] for j in range(40)] == choice
 
@@ -320,6 +328,15 @@ def test_an_unknown_column_in_a_start_is_an_error(backend: Backend, knapsack: Ma
 
 
 # ---- progress, interrupts, deaths ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("second", SECOND_OPINION)
+def test_what_a_second_opinion_counts_ends_it_without_a_clock(second: str, hard: MatrixModel) -> None:
+    _, native = second_opinion_limits(second, 0.0)
+    tenth = {option: type(work)(work / 10) for option, work in native.items()}
+    outcome = solve(second, hard, SolveOptions(threads=1, native=tenth))
+    assert outcome.stop == Stop.TIME
+    assert "a limit of the native options" in outcome.message
 
 
 @pytest.mark.timing

@@ -8,10 +8,19 @@ import pytest
 
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.base.result import Found, Stop
+from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.placement.files import placement_from_json
 from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.planners.backends import BACKENDS, Answer
-from pipeplan.planners.backends.trust import cutoff_for, evidence, is_exact, safe_bound, second_opinions
+from pipeplan.planners.backends.trust import (
+    SECOND_OPINION,
+    cutoff_for,
+    evidence,
+    is_exact,
+    safe_bound,
+    second_opinion_limits,
+    second_opinions,
+)
 from pipeplan.planners.exact.attempt import Attempt
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
@@ -97,6 +106,32 @@ def test_a_float_solvers_proof_names_the_second_opinion() -> None:
     said = " ".join(result.proof.checks)
     assert "HiGHS" in said
     assert "CP-SAT" in said or "group" in said
+
+
+def test_a_slow_machine_loses_no_second_opinion(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What limits it is work that CP-SAT counts; seconds alone would be a twentieth of the work on some machines."""
+    asked = {}
+    honest = Attempt.run
+
+    def watched(attempt: Attempt, threads_of: Any, seconds: Any, start: Any) -> Attempt:
+        for name in threads_of:
+            asked[name] = (seconds, attempt.request.limits.native)
+        return honest(attempt, threads_of, seconds, start)
+
+    monkeypatch.setattr(Attempt, "run", watched)
+    result = solve(load_packaged("tiny-chain"), formulation="ip-tarnawski", solver="highs", warm_start="none")
+    assert result.proof is not None
+    assert "CP-SAT" in " ".join(result.proof.checks)
+    seconds, native = asked["cp-sat"]
+    assert seconds >= 20
+    assert native == {"max_deterministic_time": 0.5}
+    assert asked["highs"] == (None, {})
+
+
+def test_a_long_first_answer_is_worth_a_longer_second_one() -> None:
+    for second, (option, work) in SECOND_OPINION.items():
+        assert second_opinion_limits(second, 29.0) == second_opinion_limits(second, 0.01)
+        assert second_opinion_limits(second, 3000.0) == (300.0, {option: 100 * work})
 
 
 def test_a_contradicted_solver_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
