@@ -134,6 +134,7 @@ def of_kind(kind: str, folder: Path) -> list[Row]:
 
 
 LISTS = (
+    "warm-up",
     "generate",
     "generate pipeline -o pipeline.json",
     "instances",
