@@ -87,7 +87,7 @@ def test_subgraphs_without_latency_are_refused(plan: Plan, instance: Path, tmp_p
 def test_no_subgraphs_at_all_are_refused(plan: Plan, instance: Path) -> None:
     said = plan("solve", instance, *METHOD, "--subgraphs-per-device", "0")
     assert (said.code, said.out) == (2, "")
-    assert "whole number >= 1" in said.err
+    assert "whole number from 1 to 100" in said.err
 
 
 def test_the_objective_finds_the_formulation(plan: Plan, instance: Path) -> None:
