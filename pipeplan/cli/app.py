@@ -175,20 +175,59 @@ class PlanGroup(_Unhurried, TyperGroup):
 
 
 def _check_if_given(parameter: Any) -> None:
-    """Leave a default, or a text where a text is wanted, as it is."""
+    """Leave a default, or a text where a text is wanted, as it is, and read numbers here.
+
+    Versions of typer refuse different numbers, each in its own words.
+    """
     check = parameter.process_value
     several = parameter.multiple or parameter.nargs != 1
-    is_text = getattr(getattr(parameter, "type_descriptor", None), "annotation", None) is str and not several
+    wanted = _type_of(parameter)
 
     def process(ctx: Any, value: Any) -> Any:
         source = ctx.get_parameter_source(parameter.name)
         is_default = source is not None and source.name == "DEFAULT" and not parameter.required
-        if not (is_text if isinstance(value, str) else is_default):
+        if not is_default and value and wanted in (int, float):
+            texts = value if several else [value]
+            numbers = [_number(parameter, text, wanted) for text in texts]
+            if several:
+                return check(ctx, numbers)
+            value = numbers[0]
+        elif not (wanted is str and not several if isinstance(value, str) else is_default):
             return check(ctx, value)
         value = () if several and value is None else value
         return value if parameter.callback is None else parameter.callback(ctx, parameter, value)
 
     parameter.process_value = process
+
+
+_OF_ANNOTATIONS = {str: str, int: int, float: float, list[int]: int}
+_OF_CLICK = {"StringParamType": str, "IntParamType": int, "IntRange": int, "FloatParamType": float}
+
+
+def _type_of(parameter: Any) -> type | None:
+    """What a parameter takes; None: what only typer can tell. Its older versions have types of click instead."""
+    described = getattr(parameter, "type_descriptor", None)
+    if described is None:
+        return _OF_CLICK.get(type(parameter.type).__name__)
+    return _OF_ANNOTATIONS.get(described.annotation) if described.parameter_info.parser is None else None
+
+
+def _number(parameter: Any, text: str, wanted: Callable[[str], float]) -> float:
+    """The number that was typed for an option, in its range."""
+    flag = parameter.opts[0]
+    try:
+        number = wanted(text)
+    except ValueError:
+        kind = "a whole number" if wanted is int else "a number"
+        remedy = in_digits(text) or f"; give {kind}, as in {4 if wanted is int else 0.5}"
+        raise UsageError(f"{flag} is {show(text)}, not {kind}{remedy}.") from None
+    limits = parameter.type if getattr(parameter, "type", None) is not None else parameter
+    least, most = getattr(limits, "min", None), getattr(limits, "max", None)
+    if least is not None and number < least:
+        raise UsageError(f"{flag} is {clean(number)}; give a number of at least {least}.")
+    if most is not None and number > most:
+        raise UsageError(f"{flag} is {clean(number)}; give a number of at most {most}.")
+    return number
 
 
 def _refuse_usage(error: Any, words: Sequence[str]) -> None:
@@ -202,28 +241,14 @@ def _refuse_usage(error: Any, words: Sequence[str]) -> None:
 
 
 def _in_one_sentence(error: Any, words: Sequence[str]) -> str:
-    kind = type(error).__name__
-    if kind == "NoSuchOption":
+    if type(error).__name__ == "NoSuchOption":
         return _no_such_option(error)
-    unread = getattr(error.__cause__, "errors", None)
-    if kind == "BadParameter" and unread is not None:
-        return _no_number(error.param.opts[0], unread()[0], error.__cause__.title)
     text = str(error.format_message()).rstrip(".")
-    extra = text.removeprefix("Got unexpected extra argument(s) (").removesuffix(")")
-    if extra != text:
-        return _one_word_too_many(extra.split(), words)
+    extra = re.fullmatch(r"Got unexpected extra argument\S* \((.*)\)", text)
+    if extra:
+        return _one_word_too_many(extra[1].split(), words)
     help_page = f"`{error.ctx.command_path if error.ctx else 'plan'} --help` explains it"
     return f"{text}." if ";" in text or "(" in text else f"{text}; {help_page}."
-
-
-def _no_number(flag: str, unread: Mapping[str, Any], wanted: str) -> str:
-    """A text where an option takes a number, or a number outside of its range, as pydantic sees it."""
-    value, whole = unread["input"], "int" in wanted
-    if not unread["type"].endswith("_parsing"):
-        return f"{flag} is {clean(value)}; give a number {unread['msg'].removeprefix('Input should be ')}."
-    number = "a whole number" if whole else "a number"
-    remedy = in_digits(str(value)) or f"; give {number}, as in {4 if whole else 0.5}"
-    return f"{flag} is {show(value)}, not {number}{remedy}."
 
 
 def _one_word_too_many(extra: Sequence[str], words: Sequence[str]) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import typer
@@ -67,17 +69,20 @@ def commands(group: Any, *names: str) -> Iterator[tuple[str, Any]]:
             yield " ".join((*names, name)), command
 
 
-def takes_a_number(parameter: Any) -> bool:
+def takes_a_number(command: Any, parameter: Any) -> bool:
     """Numbers, and texts that a parser of ours makes a number of."""
-    kind = parameter.type_descriptor.annotation
+    kind, _ = get_args(inspect.signature(command.callback, eval_str=True).parameters[parameter.name].annotation)
     of_methods = {spec.name: spec.type for entry in all_methods() for spec in entry.options}
     return parameter.param_type_name == "option" and (
-        kind in (int, float, list[int], Any) or of_methods.get(parameter.name) == "time"
+        re.search(r"\b(int|float|Any)\b", str(kind)) is not None or of_methods.get(parameter.name) == "time"
     )
 
 
 ALL = dict(commands(typer.main.get_command(build([*COMMANDS, *GROUPS]))))
-FLAGS = {name: [p.opts[0] for p in ALL[name].params if takes_a_number(p)] for name in CHEAP}
+FLAGS = {
+    name: [p.opts[0] for p in ALL[name].params if p.name != "help" and takes_a_number(ALL[name], p)]
+    for name in CHEAP
+}
 
 
 def cases() -> Iterator[Any]:
@@ -148,3 +153,25 @@ def test_batches_between_flushes_are_at_least_one(plan: Plan, planner: str, numb
 def test_an_allocation_is_no_endless_number() -> None:
     with pytest.raises(pipeplan.InputError, match="option allocation is '999"):
         pipeplan.solve("golden-4", options={"allocation": "9" * 5000})
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    {
+        "solve tiny-chain --threads 2.5": "--threads is '2.5', not a whole number; give a whole number, as in 4.",
+        "solve tiny-chain --threads 2.0": "--threads is '2.0', not a whole number; give a whole number, as in 4.",
+        "solve tiny-chain --cpu-slowdown half": "--cpu-slowdown is 'half', not a number; give a number, as in 0.5.",
+        "memory tiny-chain --points four": "--points is 'four', not a whole number; write 4.",
+        "memory tiny-chain --points -1": "--points is -1; give a number of at least 0.",
+        "memory tiny-chain --points 1001": "--points is 1001; give a number of at most 1000.",
+        "compare tiny-chain -m dp --devices 2 --devices x": (
+            "--devices is 'x', not a whole number; give a whole number, as in 4."
+        ),
+        "solve tiny-chain extra": (
+            "There is one argument too many, 'extra'; leave it out, or write two words in quotes."
+        ),
+    }.items(),
+)
+def test_the_sentence_is_ours_whichever_typer_there_is(plan: Plan, words: str, sentence: str) -> None:
+    done = plan(*words.split())
+    assert (done.code, done.err) == (2, f"Error: {sentence}\n")
