@@ -86,14 +86,14 @@ FLAGS = {
 
 
 def cases() -> Iterator[Any]:
-    """Of each option one command and two numbers at once, the others with the sweeps."""
+    """Of each option one command and two numbers at once; the others are slow tests."""
     seen: set[tuple[str, str]] = set()
     for name, flags in FLAGS.items():
         for flag in flags:
             for number in NUMBERS:
                 first = (flag, number) not in seen and number in ("-3", NUMBERS[2])
                 seen.add((flag, number))
-                marks = [] if first else [pytest.mark.sweeps]
+                marks = [] if first else [pytest.mark.slow]
                 yield pytest.param(name, flag, number, id=f"{name} {flag}={number[:4]}", marks=marks)
 
 

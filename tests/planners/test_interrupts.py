@@ -75,6 +75,12 @@ def test_an_interrupt_leaves_no_false_bound(method: Method) -> None:
 
 
 @pytest.mark.sweeps
+@pytest.mark.parametrize("method", [method for method in OWN if method not in FIRST.values()], ids=named)
+def test_no_method_of_ours_has_a_false_bound_after_an_interrupt(method: Method) -> None:
+    check(method, 2, 2)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [range(2, 5), range(5, 9), range(9, 15)], ids=str)
 @pytest.mark.parametrize("method", OWN, ids=named)
 def test_many_interrupts_leave_no_false_bound(method: Method, seeds: range) -> None:
@@ -82,7 +88,7 @@ def test_many_interrupts_leave_no_false_bound(method: Method, seeds: range) -> N
         check(method, seed, 15)
 
 
-@pytest.mark.sweeps
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [method for method in ALL if method.formulation], ids=named)
 def test_interrupted_runs_of_solvers_leave_no_false_bound(method: Method) -> None:
     check(method, 3, 4)
