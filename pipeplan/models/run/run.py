@@ -202,7 +202,7 @@ def _nodes(schedule: Schedule) -> list[tuple[str, ...]]:
 
 def even_split(profile: Profile, devices: int) -> Plan:
     """A plan with equally many nodes on each device, in their order, which needs no planner."""
-    problem = lower(profile, kind="placement", devices=devices, memory_bytes=math.inf, bandwidth=1.0).problem
+    problem = lower(profile, kind="placement", devices=devices, memory_bytes=math.inf, bandwidth=math.inf).problem
     return next(placements(problem))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from problems.profiles import DIAMOND, ROW
@@ -99,6 +100,12 @@ def test_the_even_split_has_equally_many_nodes_on_each_device() -> None:
     schedule = schedule_of(even_split(ROW, 2), ROW, 2, BANDWIDTH)
     assert [stage.nodes for stage in schedule.stages] == [("a", "b"), ("c", "d")]
     assert schedule_of(even_split(ROW, 3), ROW, 2, BANDWIDTH).ranks == 3
+
+
+def test_a_network_of_real_size_is_split_evenly_too() -> None:
+    """Its figures are checked against hardware, and no link was asked for."""
+    large = replace(ROW, nodes=tuple(replace(node, parameters={node.name: 1e9}) for node in ROW.nodes))
+    assert schedule_of(even_split(large, 2), large, 2, BANDWIDTH).ranks == 2
 
 
 def test_what_cannot_be_run_is_refused() -> None:
