@@ -104,7 +104,7 @@ def test_the_even_split_has_equally_many_nodes_on_each_device() -> None:
 
 def test_a_network_of_real_size_is_split_evenly_too() -> None:
     """Its figures are checked against hardware, and no link was asked for."""
-    large = replace(ROW, nodes=tuple(replace(node, parameters={node.name: 1e9}) for node in ROW.nodes))
+    large = replace(ROW, nodes=tuple(replace(node, parameters={node.id: 1e9}) for node in ROW.nodes))
     assert schedule_of(even_split(large, 2), large, 2, BANDWIDTH).ranks == 2
 
 
