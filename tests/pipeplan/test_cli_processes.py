@@ -187,17 +187,23 @@ def test_a_full_disk_leaves_the_curve_that_was_there(tmp_path: Path) -> None:
 
 def test_a_killed_solver_costs_itself_only(hard: Path) -> None:
     """kill -9 of every worker that there ever is: the run ends and keeps the best verified plan."""
-    with started("solve", hard, *HARD) as process:
+    code, out, err = without_workers(hard)
+    result = json.loads(out)
+    assert (code, result["verified"]) == (0, True)
+    assert result["messages"], "the death of a solver must be told"
+    assert "Traceback" not in err
+
+
+def without_workers(hard: Path, *options: str) -> tuple[int, str, str]:
+    """Exit code and output of a run that loses each worker, also those that were started before they had work."""
+    with started("solve", hard, *HARD, *options) as process:
         wait_for_incumbent(process)
         wait_for_children(process.pid)
         drained = threading.Thread(target=kill_workers, args=(process,))
         drained.start()
         out, err = process.communicate(timeout=PATIENCE_S)
         drained.join()
-    result = json.loads(out)
-    assert (process.returncode, result["verified"]) == (0, True)
-    assert result["messages"], "the death of a solver must be told"
-    assert "Traceback" not in err
+    return process.returncode, out, err
 
 
 def kill_workers(process: subprocess.Popen[str]) -> None:
@@ -211,13 +217,9 @@ def kill_workers(process: subprocess.Popen[str]) -> None:
 
 @pytest.mark.sweeps
 def test_a_named_solver_that_is_killed_ends_the_run_with_the_best_plan(hard: Path) -> None:
-    with started("solve", hard, *HARD, "--solver", "highs") as process:
-        wait_for_incumbent(process)
-        for worker in wait_for_children(process.pid):
-            os.kill(worker, signal.SIGKILL)
-        out, _ = process.communicate(timeout=PATIENCE_S)
+    code, out, _ = without_workers(hard, "--solver", "highs")
     result = json.loads(out)
-    assert (process.returncode, result["stop"], result["verified"]) == (0, "error", True)
+    assert (code, result["stop"], result["verified"]) == (0, "error", True)
     assert any("highs" in message for message in result["messages"])
 
 
