@@ -139,7 +139,7 @@ class BuiltModel:
     """A bound known from elsewhere, for a model that minimises nothing and asks whether there is any plan within the
     cut-off: the bound of its objective says nothing."""
     key: Callable[[], Sequence[str]] | None = None
-    """What the numbers in its names stand for, a line each, for the legend beside an exported model."""
+    """What the numbers in its names stand for, a line each, for the page beside an exported model."""
     rounding: float = 0.0
     """By how much a plan's value may exceed the model's objective, whose costs are rounded down; infinite where the
     model only bounds the value."""

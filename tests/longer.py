@@ -226,7 +226,7 @@ LONGER = {
         "test_the_page_names_the_files_that_are_written",
         "test_the_tables_are_latex",
     ],
-    "tests/pipeplan/studies/test_export_legend.py": [
+    "tests/pipeplan/studies/test_export_page.py": [
         "test_every_block_of_rows_and_columns_has_its_words[chain as printed]",
         "test_every_block_of_rows_and_columns_has_its_words[chain with transfers]",
         "test_every_block_of_rows_and_columns_has_its_words[columns, flushed]",

@@ -131,13 +131,13 @@ CODE = """
 class Model:
     def build(self):
         self.model.hello = pyo.Constraint(rule=None)
-        frame.rows("there", {})
+        frame.rows("there", {}, "what it asks for")
         self.model.add(x <= 1).only_enforce_if(y)
         self.model.add_hint(x, 1)
         seen.add(x)
-        model.early, model.late = pyo.ConstraintList(), pyo.ConstraintList()
+        model.late = pyo.ConstraintList(doc="what it asks for")
         model.late.add(x >= y)
-        return add_rows(model, {"eq_1": self.paths(), "eq_2": self.memory()})
+        return add_rows(model, ("eq_1", "edges", self.paths()), ("eq_2", "memory", self.memory()))
 
     def paths(self):
         yield x <= 1
