@@ -16,8 +16,6 @@ from pipeplan.studies.export import export_model
 
 ROOT = Path(__file__).resolve().parents[3]
 SCHEDULE = pipeplan.generate("pipeline", stages=2, micro_batches=3, limit=10)
-TRAINING = pipeplan.load("tiny-training")
-FIXED = {"fix": "tensor=1 pipeline=2 virtual=1 micro-batch=1 zero=1"}
 PERIODIC = pipeplan.generate("pipeline", stages=2, limit=10)
 LEVELS = pipeplan.load("tiny-stages").replace(levels=(StagingLevel(2, 4.0), StagingLevel(2, 2.0)))  # type: ignore[union-attr,arg-type]
 CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
@@ -36,7 +34,6 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "columns, levels": (LEVELS, "mip-piper", {}),
     "compact": ("tiny-stages", "mip-piper", {"variant": "compact"}),
     "schedule": (SCHEDULE, "ilp-zero-bubble", {}),
-    "training": (TRAINING, "mip-configuration", FIXED),
     "period": (PERIODIC, "mip-periodic", {"objective": "period"}),
 }
 
