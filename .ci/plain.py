@@ -24,10 +24,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from kind_commands import COMMANDS, SMALLEST, smallest_training
+from kind_commands import COMMANDS, SMALLEST
 from page_blocks import LONGEST_S, PAGES, blocks_of, follow
 
-import pipeplan
 from pipeplan.cli.app import COMMANDS as LISTED
 from pipeplan.cli.app import GROUPS
 from pipeplan.instances.registry import KINDS
@@ -134,9 +133,7 @@ def suites() -> Iterator[tuple[str, Job]]:
 
 
 def of_kind(kind: str, folder: Path) -> list[Row]:
-    instance, result = SMALLEST.get(kind, "training.json"), "result.json"
-    if kind not in SMALLEST:
-        pipeplan.save(smallest_training(), folder / instance)
+    instance, result = SMALLEST[kind], "result.json"
     rows = [typed(["solve", instance, "-o", result], folder)]
     for command in COMMANDS.values():
         expected = OK if command.is_able(kind) else BAD_INPUT

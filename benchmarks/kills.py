@@ -38,7 +38,6 @@ PROBLEMS = {
     "ilp-zero-bubble": "zero-bubble-4x12 --objective span",
     "cp-periodic": "v-shape-4",
     "mip-periodic": "nn-shape-4",
-    "mip-configuration": "tiny-training --fix tensor=1",
     "dp": "bert-large-training",
     "brute-force": "tiny-chain --non-contiguous",
     "dp-piper": "gpt2-medium-stages",

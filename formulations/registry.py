@@ -459,18 +459,6 @@ FORMULATIONS: Mapping[str, Entry] = {
             explained_in=("docs/models/periodic.md",),
         ),
         Entry(
-            "mip-configuration",
-            "Degrees, layouts and recomputation of a training configuration as a mixed-integer program",
-            "training",
-            "pipeplan.formulations.training.formulation:FORMULATION",
-            SCOPE_OPTIONS,
-            takes_start=True,
-            scope="pipeplan.formulations.training.scope:family",
-            starts={"auto": ("exact-configuration",), "dp": ("exact-configuration",)},
-            proves_anew=({},),
-            explained_in=("docs/models/training.md",),
-        ),
-        Entry(
             "mip-periodic",
             "Schedules that repeat, of blocks on devices with memory, as a mixed-integer program",
             "schedule",

@@ -75,7 +75,7 @@ _piper = _of("staging", "staging", *RESTRICTED_OPTIONS, paper="tarnawski2021pipe
 _equal = _of("staging", "staging", *EQUI_OPTIONS, extensions=frozenset({"levels", "no replicas", "types", "zero"}))
 _graph = _of("graph-pipeline", "graph_pipeline", scope=f"{_GRAPH_SCOPES}:stage_graphs", arithmetic=_GRAPHPIPE)
 _schedule = _of("schedule", "schedule", SCHEDULE_OBJECTIVE)
-_training = _of("training", "training", *HEURISTIC_OPTIONS, arithmetic=frozenset({"costs of configurations"}))
+_training = _of("training", "training", *HEURISTIC_OPTIONS)
 
 
 def _heuristic(name: str, title: str, **more: Any) -> Entry:
@@ -248,13 +248,10 @@ PLANNERS: Mapping[str, Entry] = {
             "pipeplan.planners.training.planner:PLANNER",
             SCOPE_OPTIONS,
             seeded=False,
-            scope="pipeplan.formulations.training.scope:family",
+            scope="pipeplan.planners.training.family:family",
             default=True,
             example="tiny-training",
-            checked_by="mip-configuration",
-            proves_anew=({},),
             compiles_on=("tiny-training", "tiny-experts-training"),
-            arithmetic=frozenset({"costs of configurations"}),
         ),
         _training("guide", "Tensor parallelism in the node, then stages until it fits, then data", "planner:GUIDE"),
         _training("even-layouts", "The best configuration with an even layout", "planner:EVEN_LAYOUTS"),

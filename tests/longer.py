@@ -64,19 +64,6 @@ LONGER = {
         "test_rows_in_decimals_are_exact_or_called_rounded[ip-tarnawski]",
         "test_rows_in_decimals_are_exact_or_called_rounded[mip-piper]",
     ],
-    "tests/formulations/training/test_configuration_model.py": [
-        "test_a_model_of_practice_is_checked_where_its_degrees_are_fixed",
-        "test_a_plan_that_is_encoded_and_decoded_comes_back",
-        "test_a_whole_cluster_is_refused_in_words",
-        "test_forbidden_values_and_even_layouts_narrow_the_program",
-        "test_interleaved_and_divided_schedules_are_exact_too",
-        "test_the_value_is_that_of_enumeration[cp-sat]",
-        "test_the_value_is_that_of_enumeration[highs]",
-        "test_what_may_be_misjudged_must_fit_as_well",
-    ],
-    "tests/formulations/training/test_layout_model.py": [
-        "test_the_dynamic_program_is_no_higher_and_the_same_where_all_fits[cp-sat]",
-    ],
     "tests/formulations/zero_bubble/test_finite_bounds.py": [
         "test_filling_and_draining_cost_time_together[16-64-times1-1-32-2160]",
     ],
@@ -433,7 +420,6 @@ LONGER = {
     "tests/planners/run/test_scope.py": [
         "test_every_bound_and_every_proof_has_a_scope[ilp-beaumont]",
         "test_every_bound_and_every_proof_has_a_scope[list-schedule]",
-        "test_every_bound_and_every_proof_has_a_scope[mip-configuration]",
     ],
     "tests/planners/run/test_solver_death.py": [
         "test_a_solver_that_dies_late_leaves_time_for_a_heuristic",
@@ -548,7 +534,6 @@ LONGER = {
         "test_a_model_alone_holds_the_best_plan[some-schedule: ilp-zero-bubble highs objective=makespan]",
         "test_a_model_alone_holds_the_best_plan[some-schedule: ilp-zero-bubble highs objective=span]",
         "test_a_model_alone_holds_the_best_plan[some-schedule: mip-periodic highs]",
-        "test_a_model_alone_holds_the_best_plan[some-training: mip-configuration highs memory_error=0.03]",
     ],
     "tests/test_overrun.py": [
         "test_one_run",
@@ -623,13 +608,6 @@ LONGEST = {
     "tests/formulations/tarnawski_latency/test_cells.py": [
         "test_larger_rows_are_nearly_solved_without_a_search[blocks]",
         "test_no_plan_is_better_than_the_bounds_many_times",
-    ],
-    "tests/formulations/test_decimal_rows.py": [
-        "test_rows_in_decimals_are_exact_or_called_rounded[mip-configuration]",
-    ],
-    "tests/formulations/training/test_configuration_model.py": [
-        "test_the_program_and_the_search_agree_many_times[range(1010, 1020)]",
-        "test_the_program_and_the_search_agree_many_times[range(1020, 1030)]",
     ],
     "tests/formulations/zero_bubble/test_finite_models.py": [
         "test_models_agree_with_enumeration[2-method1]",
@@ -732,7 +710,6 @@ LONGEST = {
     "tests/test_golden.py": [
         "test_a_result_is_what_it_was[graph-pipeline-shortest]",
         "test_a_result_is_what_it_was[staging-dp-flush]",
-        "test_a_result_is_what_it_was[training-mip]",
     ],
     "tests/test_lessons.py": [
         "test_an_exercise_takes_its_solution_and_refuses_wrong_answers[11.6]",
@@ -758,7 +735,6 @@ LONGEST = {
     "tests/test_proofs.py": [
         "test_many_proofs_agree_with_enumeration[schedule: ilp-zero-bubble cp-sat objective=span-range(8, 11)]",
         "test_names_and_their_order_do_not_matter_to_many[schedule: ilp-zero-bubble cp-sat objective=span]",
-        "test_proofs_agree_with_enumeration[training: mip-configuration highs memory_error=0.03]",
     ],
     "tests/workloads/test_latency_published.py": [
         "test_layer_graphs_of_convolutional_networks_are_nearly_solved_without_a_search[inceptionv3_inference-0.5]",

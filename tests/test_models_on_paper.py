@@ -63,7 +63,6 @@ def test_the_pages_count_the_rows_of_each_model(model_pages: Any) -> None:
         "cp-graphpipe": 19,
         "schedules": 24,
         "periodic": 28,
-        "training": 14,
     }
     counted = {page.stem: len(keys_on(page, model_pages)) for page in PAGES}
     assert counted.keys() == at_least.keys()
@@ -155,13 +154,13 @@ def test_rows_are_seen_however_a_model_adds_them(
 
 
 def test_names_of_rows_become_links_to_their_lines(model_pages: Any) -> None:
-    page = model_pages.linked((MODELS / "training.md").read_text("utf-8"))
-    source = (ROOT / "formulations/training/layout.py").read_text("utf-8").splitlines()
+    page = model_pages.linked((MODELS / "ip-tarnawski.md").read_text("utf-8"))
+    source = (ROOT / "formulations/tarnawski/plain.py").read_text("utf-8").splitlines()
     lines = [
-        int(line) for line in re.findall(r'href="\.\./code/formulations\.training\.layout\.html#L-(\d+)"', page)
+        int(line) for line in re.findall(r'href="\.\./code/formulations\.tarnawski\.plain\.html#L-(\d+)"', page)
     ]
-    assert len(lines) == 6
-    assert all("model.rows.add(" in source[line - 1] for line in lines)
+    assert len(lines) > 10
+    assert all("Constraint(" in source[line - 1] for line in lines), lines
 
 
 # ---- one notation ----------------------------------------------------------------------------------------

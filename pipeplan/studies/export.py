@@ -11,6 +11,7 @@ from ..formulations.contract import BuiltModel, Formulation, NativeOnlyError, Pr
 from ..formulations.plugins import mistake_in
 from ..instances.base.errors import InputError, PipeplanError, UsageError
 from ..instances.base.json_file import write_text_atomically
+from ..planners.registry import default_formulation
 from ..planners.run.choose import Method, choose
 
 if TYPE_CHECKING:
@@ -134,7 +135,8 @@ def _parts(problem: Any) -> Iterator[str]:
 def _build(problem: Problem, method: Method) -> Any:
     """The model of the method's formulation; refused where it has none, or none that a file can hold."""
     if method.formulation is None:
-        raise UsageError(f"Planner {method.planner.name!r} has no model to write; choose a --formulation.")
+        remedy = "drop --export-model" if default_formulation(problem.kind) is None else "choose a --formulation"
+        raise UsageError(f"Planner {method.planner.name!r} has no model to write; {remedy}.")
     formulation: Formulation = method.formulation.load()
     formulation.check(problem, method.options)
     try:

@@ -147,8 +147,10 @@ def _choose_exact(problem: Problem, formulation: str | None, solver: str, option
     kind = problem.kind
     entry = default_formulation(kind) if formulation is None else _formulation(formulation)
     if entry is None:
-        kinds = dict.fromkeys(other.problem_kind for other in FORMULATIONS.values())
-        raise UsageError(f"No formulation plans problems of kind {kind!r}; kinds with one: {_list(kinds)}.")
+        names = _list(dict.fromkeys(other.name for other in methods_of(kind)))
+        raise UsageError(
+            f"No formulation or solver plans problems of kind {kind!r}; give a --planner alone: {names}."
+        )
     _check_kind(entry, kind, FORMULATIONS.values(), "formulation")
     check_extensions(entry, problem)
     usable, _ = installed_solvers(solver)

@@ -247,23 +247,3 @@ def _with_words(pipeline: Pipeline, best: Best) -> Best:
         words.append(int(seconds.argmin()))
         start += count
     return replace(best, words=tuple(words))
-
-
-def bound_alone(pipeline: Pipeline) -> float:
-    """The least largest (m - 1) tau_k + tau_0 + ... + tau_k + messages, each stage with its best word."""
-    from . import pipeline_kernel
-
-    intervals = pipeline.intervals
-    return float(
-        compiled(pipeline_kernel, "bound_alone")(
-            pipeline.stages,
-            pipeline.micro_batches,
-            intervals.forward_seconds,
-            intervals.backward_seconds,
-            intervals.fixed_bytes,
-            intervals.stash_bytes,
-            pipeline.flights,
-            float(pipeline.memory_bytes),
-            pipeline.down,
-        )
-    )

@@ -137,7 +137,6 @@ _TRAINING = {
     "margin": "tiny-training --memory-error 0.03",
     "scope": "tiny-experts-training --fix tensor=2 --forbid virtual=2 --layouts even",
     "infeasible": "tiny-training --memory 1GB",
-    "mip": "tiny-training --formulation mip-configuration --fix pipeline=4 --solver highs",
     "guide": "llama-3-8b-8xh100 --planner guide",
     "even-layouts": "tiny-training --planner even-layouts",
     "full-recompute": "tiny-training --planner full-recompute",

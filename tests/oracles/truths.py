@@ -160,8 +160,6 @@ def _schedules() -> Iterator[Method]:
 def _trainings() -> Iterator[Method]:
     for share in (0.0, 0.03):
         yield Method("training", planner="exact-configuration", options={"memory_error": share})
-        for solver in SOLVERS:
-            yield Method("training", "mip-configuration", solver=solver, options={"memory_error": share})
 
 
 METHODS: Mapping[str, tuple[Method, ...]] = {

@@ -35,7 +35,6 @@ PROBLEMS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "cp-schedule": ("zero-bubble-4x12", "auto", {"objective": "makespan"}),
     "ilp-zero-bubble": ("zero-bubble-4x12", "auto", {"objective": "span"}),
     "cp-periodic": ("nn-shape-4", "auto", {}),
-    "mip-configuration": ("tiny-training", "none", {"fix": "tensor=1 pipeline=2"}),
     "mip-periodic": ("nn-shape-4", "auto", {}),
 }
 DEATHS = {"memory": Stop.MEMORY, "killed": Stop.ERROR}

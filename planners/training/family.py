@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...formulations.family import Family, Outside
 from ...instances.registry import evaluation_of
 from ...instances.training.frameworks import even_layout
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Scope, scope_of
-from ..family import Family, Outside
 
 
 def family(problem: TrainingProblem, options: Mapping[str, Any]) -> Family:
