@@ -1,4 +1,4 @@
-"""Run what a reader is told to type where no extra is installed, and print every command with its exit code and its seconds.
+"""Run what a reader is told to type where no extra is installed, and print each command, its code and seconds.
 
 The Python of that install starts it: `plain/bin/python .ci/plain.py [PART...]`, by default with all parts: `pages`
 runs the blocks of every page, `suites` every packaged suite, `kinds` every command on every kind of problem, and
