@@ -277,7 +277,7 @@ def _about_experts(profile: Profile) -> tuple[str, ...]:
 _PLACE = re.compile(r"(?:nodes|layers|operators)\[(\d+)\](?:\.(\w+))?")
 _OPTIONS = {
     "accelerators": "--devices", "gpus": "--devices", "devices": "--devices", "cpus": "--cpus",
-    "memory_bytes": "--memory", "bandwidth": "--bandwidth", "cpu_slowdown": "--cpu-slowdown",
+    "memory_bytes": "--memory", "bandwidth": "--bandwidth", "cpu_slowdown": "--option cpu-slowdown",
     "micro_batches": "--batch", "mini_batch": "--batch",
 }  # fmt: skip
 
@@ -320,7 +320,7 @@ def _fitting(profile: Profile, cluster: Cluster, options: ProfileOptions) -> tup
     if cluster.cpus:
         return "placement", "there are CPUs"
     if options.in_flight is not None:
-        return "placement", "--in-flight is given"
+        return "placement", "--option in-flight is given"
     if options.replicas is not None:
         return "chain", "--replicas is given"
     if not profile.is_row and profile.training and (profile.has_curves or cluster.batch is not None):

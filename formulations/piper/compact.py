@@ -126,7 +126,7 @@ class CompactModel:
             raise InputError(
                 "variant",
                 f"compact would need {several(len(choices), 'choice')}, more than {MAX_CHOICES}",
-                "give --variant columns, which is far smaller unless the graph is wide, or coarsen the graph",
+                "give --option variant=columns, which is far smaller unless the graph is wide, or coarsen the graph",
             )
         return choices
 

@@ -29,7 +29,7 @@ class PiperMip(CommonFormulation):
         check_question(problem, options)
         if problem.levels and options["variant"] == "compact":
             raise UsageError(
-                "The compact form is for a flat network; give --variant columns, or remove the levels."
+                "The compact form is for a flat network; give --option variant=columns, or remove the levels."
             )
 
     def contiguity(self, options: Options) -> str:

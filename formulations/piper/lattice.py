@@ -20,7 +20,7 @@ LISTED_SETS = 5_000
 MAX_STAGES = 150_000
 # What to do about a graph with too many sets or stages.
 REMEDY = "coarsen the graph (merge layers that stay together), or plan it with --planner dp-piper"
-WIDE_REMEDY = f"{REMEDY}; for two devices on a flat network, give --variant compact"
+WIDE_REMEDY = f"{REMEDY}; for two devices on a flat network, give --option variant=compact"
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ def _levels(levels: Sequence[tuple[int, float]] | None) -> str | None:
 # Fields of staging problems alone, but for `levels`, which training problems have as well.
 STAGING_OPTIONS = ("exact_batches", "levels", "time_unit")
 # Fields that say how the times of a profile or a table are made, with their options.
-PROFILE_OPTIONS = {"bandwidth": "--bandwidth", "cpu_slowdown": "--cpu-slowdown", "training": "--inference"}
+PROFILE_OPTIONS = {"bandwidth": "--bandwidth", "cpu_slowdown": "--option cpu-slowdown", "training": "--inference"}
 
 
 def refuse_others(kind: Kind[Any, Any], cluster: Cluster, also: Collection[str] = ()) -> None:

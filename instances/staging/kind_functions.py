@@ -68,11 +68,11 @@ def _in_unit(problem: StagingProblem, unit: str) -> StagingProblem:
     """The problem in a unit of time that its file does not name; the bandwidth of such a file is per second."""
     if problem.time_unit is not None and problem.time_unit != unit:
         raise UsageError(
-            f"--time-unit is for files that name no unit of time, and this problem is in {problem.time_unit}; "
-            "drop --time-unit."
+            f"--option time-unit is for files that name no unit of time, and this problem is in {problem.time_unit}; "
+            "drop --option time-unit."
         )
     if unit not in SECONDS:
-        raise unknown_choice("--time-unit", unit, SECONDS)
+        raise unknown_choice("--option time-unit", unit, SECONDS)
     if problem.time_unit is not None:
         return problem
     return problem.replace(time_unit=unit, bandwidth=per_unit(problem.bandwidth, unit))

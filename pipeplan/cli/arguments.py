@@ -22,7 +22,7 @@ from ..instances.lookup import holds_profile, load_with_notes
 from ..instances.registry import kind_of
 from ..show.console import say_note, say_written
 from . import quantities
-from .signatures import option, shared, with_usual_help
+from .signatures import NARROW, option, shared, with_narrow_options, with_usual_help
 
 if TYPE_CHECKING:
     from ..instances.base.kind import Lowered
@@ -74,6 +74,8 @@ def _efficiency(text: str) -> float | str:
 
 
 _profile_option = partial(option, rich_help_panel=PROFILES)
+# Of one source of problems alone.
+_narrow = partial(option, rich_help_panel=NARROW)
 PROFILE_OPTIONS = (
     _profile_option(
         "kind",
@@ -88,7 +90,7 @@ PROFILE_OPTIONS = (
         autocompletion=lambda: list(OPTIMIZERS),
         help="Optimizer: sgd, adam or adam-mixed.",
     ),
-    _profile_option(
+    _narrow(
         "in_flight",
         int,
         help="Placements: micro-batches whose activations a device holds; default: as many as devices.",
@@ -107,7 +109,7 @@ PROFILE_OPTIONS = (
         metavar="LIST",
         help="Devices that may share a layer: 1,2,4.",
     ),
-    _profile_option(
+    _narrow(
         "efficiency",
         Any,
         parser=_efficiency,
@@ -115,14 +117,14 @@ PROFILE_OPTIONS = (
         help="Share of the ideal speed that is left where devices share a layer: 0.9, or by their number "
         "2:0.97,4:0.93; default: what they exchange takes the time of their links.",
     ),
-    _profile_option(
+    _narrow(
         "whole_layers",
         bool,
         "--whole-layers",
         help="Keep layers whole, the embedding with the first and the head with the last: every stage then holds a "
         "layer, as vLLM, SGLang and TensorRT-LLM need.",
     ),
-    _profile_option("bytes_per_parameter", float, help="For tables with a column parameters_count: bytes of one."),
+    _narrow("bytes_per_parameter", float, help="For tables with a column parameters_count: bytes of one."),
     _profile_option(
         "zero",
         int,
@@ -182,10 +184,10 @@ CLUSTER_OPTIONS = (
         metavar="RATE",
         help="Bandwidth of the links: 25GiB/s.",
     ),
-    _option("cpu_slowdown", float, help="For profiles: how many times slower a CPU is than an accelerator."),
+    _narrow("cpu_slowdown", float, help="For profiles: how many times slower a CPU is than an accelerator."),
     _option("inference", bool, "--inference", help="For profiles: leave the backward nodes out."),
     _option("batch", int, help="Micro-batches (staging) or samples of a batch."),
-    _option(
+    _narrow(
         "exact_batches",
         bool,
         "--exact-batches/--no-exact-batches",
@@ -198,7 +200,7 @@ CLUSTER_OPTIONS = (
         metavar="LEVELS",
         help="Devices within devices: 8x300GB/s,2x25GB/s.",
     ),
-    _option(
+    _narrow(
         "time_unit",
         str,
         metavar="UNIT",
@@ -318,10 +320,10 @@ def cluster_for(path: str, on: Cluster) -> Cluster:
 
 # Options that only `--help-all` lists in commands that take a cluster, which have many.
 RARE = (
-    *("cpus", "cpu_slowdown", "inference", "exact_batches", "time_unit"),
+    *("cpus", "inference"),
     *(o.name for o in PROFILE_OPTIONS if o.name not in USUAL),
     *("abs_gap", "memory_limit_bytes", "threads", "seed", "native"),
-    *("warm_start", "log", "progress", "export_model"),
+    *("warm_start", "log", "progress", "export_model", "option"),
 )
 
 # Gives a command the options of the cluster, which arrive together as its argument `on`.
@@ -330,7 +332,7 @@ _with_options_of_cluster = shared("on", CLUSTER_OPTIONS, _cluster)
 
 def with_cluster(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command these options of the cluster, or all; its help page leaves out what is rare."""
-    return lambda command: with_usual_help(*RARE)(_with_options_of_cluster(*names)(command))
+    return lambda command: with_usual_help(*RARE)(with_narrow_options(_with_options_of_cluster(*names)(command)))
 
 
 # Methods for graph pipelines have an option of this name: commands that take methods take it once.

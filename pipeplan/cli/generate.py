@@ -42,7 +42,7 @@ def remarks(known: KnownChain) -> list[str]:
         )
         said.append(f"known periods: {', '.join(periods)}")
     if known.allocation is not None:
-        said.append(f"its allocation: --allocation {','.join(map(str, known.allocation))}")
+        said.append(f"its allocation: --option allocation={','.join(map(str, known.allocation))}")
     return said
 
 

@@ -244,12 +244,12 @@ def resolve_options(entry: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _foreign_option(name: str, entry: Entry) -> str:
-    flag = "--" + name.replace("_", "-")
-    owners = option_owners().get(name)
+    option, owners = name.replace("_", "-"), option_owners().get(name)
     if not owners:
-        flags = ["--" + spec.name.replace("_", "-") for spec in entry.options]
-        return f"There is no option {flag}{did_you_mean(flag, flags)}; {entry.name!r} has {_list(flags) or 'none'}."
-    return f"{entry.name!r} has no option {flag}; it belongs to {_list(owners)}."
+        known = [spec.name.replace("_", "-") for spec in entry.options]
+        guess = did_you_mean(option, known)
+        return f"There is no option {option!r}{guess}; {entry.name!r} has {_list(known) or 'none'}."
+    return f"{entry.name!r} has no option {option!r}; it belongs to {_list(owners)}."
 
 
 def declared_options(name: str) -> tuple[str, ...]:

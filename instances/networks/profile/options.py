@@ -86,7 +86,7 @@ def _check(options: ProfileOptions) -> None:
     if options.optimizer is not None and options.optimizer not in COPIES:
         raise InputError("--optimizer", f"is {show(options.optimizer)}", f"give one of {', '.join(COPIES)}")
     if options.in_flight is not None:
-        check_whole("--in-flight", options.in_flight, MAX_IN_FLIGHT)
+        check_whole("--option in-flight", options.in_flight, MAX_IN_FLIGHT)
     for degree in options.tensor_parallel:
         check_whole("--tensor-parallel", degree, MAX_DEGREE)
     if isinstance(options.efficiency, str):

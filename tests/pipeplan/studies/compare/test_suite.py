@@ -180,7 +180,7 @@ def test_what_cannot_be_meant_is_refused(suite: Suite, words: str) -> None:
             'method = "local-serach"',
             r"methods\[0\] cannot be used: There is no formulation or planner",
         ),
-        ("non_contiguous = true", "noncontiguous = true", r"There is no option --noncontiguous"),
+        ("non_contiguous = true", "noncontiguous = true", r"There is no option 'noncontiguous'"),
         ('memory = "none"', 'memory = "much"', r"settings\[0\].memory cannot be read"),
         ("devices = 2", 'devices = "two"', r"settings\[0\].devices are"),
         ("devices = 2", 'levels = "two"', r"settings\[0\].levels cannot be read"),
