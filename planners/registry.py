@@ -409,6 +409,10 @@ def is_formulation(name: str) -> bool:
     return name in FORMULATIONS or (name not in PLANNERS and find_formulation(name) is not None)
 
 
+# Options of methods that many take; on the command line all others are given as `--option NAME=VALUE`.
+USUAL_OPTIONS = ("objective", "non_contiguous", "micro_batch")
+
+
 def option_owners() -> dict[str, list[str]]:
     """The formulations and planners that declare each option, by the option's name."""
     owners: dict[str, list[str]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import stat
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.base.cluster import devices_given
+from ..instances.base.cluster import OF_ONE_SOURCE, devices_given
 from ..instances.base.errors import InputError, PipeplanError, UsageError, in_digits, one_of, show
 from ..instances.base.json_file import STDIN
 from ..instances.base.quantities import whole_numbers
@@ -73,9 +74,11 @@ def _efficiency(text: str) -> float | str:
         return text
 
 
-_profile_option = partial(option, rich_help_panel=PROFILES)
-# Of one source of problems alone.
-_narrow = partial(option, rich_help_panel=NARROW)
+def _in_panel(panel: str, name: str, *facts: Any, **more: Any) -> inspect.Parameter:
+    return option(name, *facts, rich_help_panel=NARROW if name in OF_ONE_SOURCE else panel, **more)
+
+
+_profile_option = partial(_in_panel, PROFILES)
 PROFILE_OPTIONS = (
     _profile_option(
         "kind",
@@ -90,7 +93,7 @@ PROFILE_OPTIONS = (
         autocompletion=lambda: list(OPTIMIZERS),
         help="Optimizer: sgd, adam or adam-mixed.",
     ),
-    _narrow(
+    _profile_option(
         "in_flight",
         int,
         help="Placements: micro-batches whose activations a device holds; default: as many as devices.",
@@ -109,7 +112,7 @@ PROFILE_OPTIONS = (
         metavar="LIST",
         help="Devices that may share a layer: 1,2,4.",
     ),
-    _narrow(
+    _profile_option(
         "efficiency",
         Any,
         parser=_efficiency,
@@ -117,14 +120,14 @@ PROFILE_OPTIONS = (
         help="Share of the ideal speed that is left where devices share a layer: 0.9, or by their number "
         "2:0.97,4:0.93; default: what they exchange takes the time of their links.",
     ),
-    _narrow(
+    _profile_option(
         "whole_layers",
         bool,
         "--whole-layers",
         help="Keep layers whole, the embedding with the first and the head with the last: every stage then holds a "
         "layer, as vLLM, SGLang and TensorRT-LLM need.",
     ),
-    _narrow("bytes_per_parameter", float, help="For tables with a column parameters_count: bytes of one."),
+    _profile_option("bytes_per_parameter", float, help="For tables with a column parameters_count: bytes of one."),
     _profile_option(
         "zero",
         int,
@@ -159,7 +162,7 @@ def _devices(text: str) -> dict[str, Any]:
         raise typer.BadParameter(str(error)) from None
 
 
-_option = partial(option, rich_help_panel=CLUSTER)
+_option = partial(_in_panel, CLUSTER)
 CLUSTER_OPTIONS = (
     _option(
         "devices",
@@ -184,10 +187,10 @@ CLUSTER_OPTIONS = (
         metavar="RATE",
         help="Bandwidth of the links: 25GiB/s.",
     ),
-    _narrow("cpu_slowdown", float, help="For profiles: how many times slower a CPU is than an accelerator."),
+    _option("cpu_slowdown", float, help="For profiles: how many times slower a CPU is than an accelerator."),
     _option("inference", bool, "--inference", help="For profiles: leave the backward nodes out."),
     _option("batch", int, help="Micro-batches (staging) or samples of a batch."),
-    _narrow(
+    _option(
         "exact_batches",
         bool,
         "--exact-batches/--no-exact-batches",
@@ -200,7 +203,7 @@ CLUSTER_OPTIONS = (
         metavar="LEVELS",
         help="Devices within devices: 8x300GB/s,2x25GB/s.",
     ),
-    _narrow(
+    _option(
         "time_unit",
         str,
         metavar="UNIT",

@@ -14,7 +14,6 @@ from ..instances.networks.profile.packaged import load_packaged_profile, package
 from ..show.console import out, print_json, print_table, room, say_note, styled, styled_lines
 from ..show.words import amount, size
 from .arguments import Json
-from .method_options import USUAL
 from .signatures import flag_of
 
 # The registries of methods are imported where methods are listed: a list of instances is there in half the time.
@@ -202,5 +201,7 @@ def _show_entry(entry: Entry) -> None:
 
 def _option_row(spec: OptionSpec) -> dict[str, Any]:
     kind = "|".join(spec.choices) if spec.choices else spec.type
-    name = flag_of(spec.name) if spec.name in USUAL else f"--option {spec.name.replace('_', '-')}"
+    from ..planners.registry import USUAL_OPTIONS
+
+    name = flag_of(spec.name) if spec.name in USUAL_OPTIONS else f"--option {spec.name.replace('_', '-')}"
     return {"option": name, "value": kind, "default": spec.default, "meaning": spec.help}

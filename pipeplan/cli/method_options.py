@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from ..formulations.contract import OptionSpec
-from ..planners.registry import all_methods, option_owners
+from ..planners.registry import USUAL_OPTIONS, all_methods, option_owners
 from .arguments import watch
 from .limits import key_and_value
 from .signatures import NARROW, option, with_options
@@ -46,10 +46,6 @@ def _declared() -> dict[str, OptionSpec]:
     return specs
 
 
-# What many methods take; all others are given as `--option NAME=VALUE`.
-USUAL = ("objective", "non_contiguous", "micro_batch")
-
-
 def _parameter(spec: OptionSpec) -> inspect.Parameter:
     """What an option does depends on the method, whose own list of options explains it."""
     return option(
@@ -58,8 +54,8 @@ def _parameter(spec: OptionSpec) -> inspect.Parameter:
         help="An option of " + ", ".join(option_owners()[spec.name]) + ".",
         metavar="[" + "|".join(spec.choices) + "]" if spec.choices else _METAVARS.get(spec.type),
         callback=_watched if spec.type == "path" else None,
-        hidden=spec.name in USUAL,
-        rich_help_panel=None if spec.name in USUAL else NARROW,
+        hidden=spec.name in USUAL_OPTIONS,
+        rich_help_panel=None if spec.name in USUAL_OPTIONS else NARROW,
     )
 
 
