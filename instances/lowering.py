@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from .base.cluster import Cluster, devices_given, refuse_others
-from .base.errors import InputError, UsageError, show
+from .base.errors import InputError, UsageError, one_of, show
 from .base.json_file import MAX_FILE_BYTES, check_path, parse_json, read_text
 from .base.kind import Kind, Lowered
 from .base.plausible import check_cluster, is_real
@@ -299,8 +299,7 @@ def choose_kind(profile: Profile, cluster: Cluster, options: ProfileOptions) -> 
     """The kind, and a sentence that says why where nobody asked for it."""
     able = [name for name, kind in KINDS.items() if kind.from_profile is not None]
     if options.kind is not None:
-        if options.kind not in able:
-            raise UsageError(f"--kind is {show(options.kind)}; give one of {', '.join(able)}.")
+        one_of("--kind", options.kind, able)
         return options.kind, ()
     name, why = _fitting(profile, cluster, options)
     others = ", ".join(other for other in able if other != name)

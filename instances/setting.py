@@ -57,9 +57,10 @@ def _refusal(profile: Profile, options: ProfileOptions, known: str) -> UsageErro
         made = ", ".join(
             [samples, *([f"sequence {profile.source['sequence']}"] if "sequence" in profile.source else [])]
         )
+        model = "torch my.py:build" if "pytorch/" in str(profile.source.get("config")) else "hf config.json"
         return UsageError(
             f"{option} is for {known}, and {show(profile.name)} was made for {made}; import it again: "
-            f"plan import hf config.json {words} --hardware h100-80gb -o new.profile.json."
+            f"plan import {model} {words} --hardware h100-80gb -o new.profile.json."
         )
     return UsageError(
         f"{option} is for {known}, and {show(profile.name)} holds the amounts of one micro-batch as it "

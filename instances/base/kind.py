@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from .cluster import Cluster
     from .errors import Violation
     from .generator import Generator
-    from .packaged import Packaged
     from .step import Found, Step
 
 ProblemT = TypeVar("ProblemT")
@@ -112,6 +111,18 @@ class Lowered:
     """The profile that it was made of, before named GPUs or whole layers changed it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What `plan instances` shows of the packaged instances of a kind."""
+
+    columns: Mapping[str, str]
+    """Headings in the terminal, each with the text below it, where names of facts stand in braces."""
+    variants: Mapping[str, str]
+    """Variants whose best known values are listed, in this order, and their headings in the terminal."""
+    note: str
+    """What the headings of the variants mean."""
+
+
 @dataclass(frozen=True)
 class Kind(Generic[ProblemT, PlanT]):
     """One kind of problem: its types, its files, its rules, and what the packages above ask of it."""
@@ -158,18 +169,14 @@ class Kind(Generic[ProblemT, PlanT]):
     """Noun for what passes through a pipeline."""
     runs_on: str = "these problems run on devices"
     """Says on what these problems run, where that is never a CPU."""
-    recipes: Later[Packaged] | None = None
-    """The packaged instances of this kind."""
+    listing: Listing | None = None
+    """How its packaged instances are listed; None: there are none."""
     generators: Later[Mapping[str, Generator[Any]]] | None = None
     """Families of its problems by name, each with its parameters."""
     periodic: bool = False
     """Do its plans repeat themselves, so that they can be shown from the first batch on?"""
     stage_order: Function[[ProblemT, PlanT], tuple[str, ...] | None] | None = None
     """The names of what holds a plan's stages, in their order; None where they have none."""
-    network: Function[..., ProblemT] | None = None
-    """The problem of planning a known network on such devices and links, with `network_arguments`."""
-    network_arguments: Mapping[str, int | None] = field(default_factory=dict)
-    """Arguments of `network` besides a cluster; a number is the amount for each device where nothing else is said."""
     held: Function[[ProblemT, PlanT, Mapping[str, Any]], Fraction] | None = None
     """What the fullest device holds, in bytes and exactly."""
     read_plan: Function[[str, ProblemT], PlanT] | None = None
@@ -214,7 +221,6 @@ USUAL: Mapping[str, Function[..., Any] | Later[Any]] = {
     "pipeline": Function("kind_functions:pipeline"),
     "rules": Function("rules:rules_of"),
     "upgrades": Function("upgrades:upgrades"),
-    "recipes": Later("recipes:PACKAGED"),
     "from_profile": Function("from_profile:lower"),
 }
 
