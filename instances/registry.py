@@ -66,8 +66,8 @@ PLACEMENT = kind_in(
         variants={"contiguous": "contiguous", "non-contiguous": "free"},
         note="contiguous, free: best known values of contiguous and of all plans (`plan instances --json` says more)",
     ),
-    each_memory=Function("each_device:with_memory"),
-    held=Function("each_device:held"),
+    each_memory=Function("kind_functions:with_memory"),
+    held=Function("kind_functions:held"),
     to_schedule=Function("to_schedule:lower"),
     generators=Later("generators:GENERATORS"),
     complete=Function("kind_functions:with_colours"),
@@ -91,7 +91,7 @@ CHAIN = kind_in(
         note="chains: best known periods of all and of contiguous allocations",
     ),
     periodic=True,
-    held=Function("each_device:held"),
+    held=Function("kind_functions:held"),
     to_schedule=Function("to_schedule:lower"),
 )
 
@@ -129,8 +129,8 @@ STAGING = kind_in(
         variants={"paper": "paper", "reference": "reference"},
         note="stagings: best known times per micro-batch in the paper's and the published program's semantics",
     ),
-    each_memory=Function("each_device:with_memory"),
-    held=Function("each_device:held"),
+    each_memory=Function("kind_functions:with_memory"),
+    held=Function("kind_functions:held"),
     to_schedule=Function("to_schedule:lower"),
     batch_grows=True,
 )
@@ -153,7 +153,7 @@ GRAPH_PIPELINE = kind_in(
         variants={"time-per-sample": "per sample", "iteration": "iteration"},
         note="graph pipelines: best known times per sample in steady state, and of one simulated mini-batch",
     ),
-    held=Function("each_device:held"),
+    held=Function("kind_functions:held"),
     to_schedule=Function("to_schedule:lower"),
 )
 
@@ -179,8 +179,8 @@ SCHEDULE = kind_in(
     ),
     from_profile=None,
     pipeline=None,
-    each_memory=Function("each_device:with_memory"),
-    held=Function("each_device:held"),
+    each_memory=Function("kind_functions:with_memory"),
+    held=Function("kind_functions:held"),
     read_plan=Function("csv_file:schedule_from_csv"),
     generators=Later("generators:GENERATORS"),
 )
@@ -196,6 +196,7 @@ TRAINING = kind_in(
     cluster={"devices": "devices", "memory_bytes": "memory_bytes", "batch": "batch", "levels": "levels"},
     runs_on="configurations run on the GPUs that the problem names",
     adjust=Function("kind_functions:adjusted"),
+    upgrades=Function("upgrades:upgrades"),
     listing=Listing(
         columns={"units": "{units}", "devices": "{devices}"},
         variants={"configuration": "seconds"},

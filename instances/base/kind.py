@@ -220,7 +220,7 @@ USUAL: Mapping[str, Function[..., Any] | Later[Any]] = {
     "size": Function("kind_functions:size"),
     "pipeline": Function("kind_functions:pipeline"),
     "rules": Function("rules:rules_of"),
-    "upgrades": Function("upgrades:upgrades"),
+    "upgrades": Function("kind_functions:upgrades"),
     "from_profile": Function("from_profile:lower"),
 }
 
