@@ -6,7 +6,7 @@ from functools import partial
 
 from pipeplan.instances.graph_pipeline.models import candle_uno, case_study, dlrm, mmt
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages, measured_even, measured_uneven
+from pipeplan.instances.schedule.pipelines import StagePasses, divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.schedule.shapes import shape
 from pipeplan.instances.training.build import problem_of
@@ -49,6 +49,27 @@ GRAPH_PIPELINES = (
     Recipe("dlrm-8", f"DLRM, seven dense branches and seven tables, 8 devices {_SUMMIT}", dlrm),
     Recipe("candle-uno-8", f"CANDLE-Uno, seven dense branches, 8 devices {_SUMMIT}", candle_uno),
 )
+
+
+# Times in microseconds and memory in MiB of each stage, as the authors of Zero Bubble measured them.
+UNEVEN_FORWARD = (30715, 29233, 29106, 29078, 28850, 28919, 28924, 41678)
+UNEVEN_INPUTS = (31308, 29344, 29357, 29455, 29217, 29384, 29354, 38731)
+UNEVEN_WEIGHTS = (18746, 18789, 19062, 19367, 19455, 19967, 20096, 32833)
+UNEVEN_TAKEN = (943, *(1240,) * 6, 1071)
+UNEVEN_GIVEN = (533, *(688,) * 6, 588)
+
+
+def measured_uneven(micro_batches: int = 32) -> ScheduleProblem:
+    """Eight stages of a transformer with an embedding and a head, as measured: microseconds and MiB."""
+    rows = zip(UNEVEN_FORWARD, UNEVEN_INPUTS, UNEVEN_WEIGHTS, UNEVEN_TAKEN, UNEVEN_GIVEN, strict=True)
+    stages = tuple(StagePasses(*row) for row in rows)
+    return divided_pipeline(stages, micro_batches, 19840, 473, "measured-uneven", "us", "MiB")
+
+
+def measured_even(micro_batches: int = 32) -> ScheduleProblem:
+    """Eight equal stages of a transformer, as measured: microseconds and MiB."""
+    stages = equal_stages(8, 29850, 29767, 18868, taken=3720, given=2048)
+    return divided_pipeline(stages, micro_batches, 59520, 466, "measured-even", "us", "MiB")
 
 
 _MEASURED = "eight stages of a transformer as the authors of Zero Bubble measured them, 32 micro-batches"

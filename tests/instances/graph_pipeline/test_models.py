@@ -10,8 +10,15 @@ import pytest
 
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.graph_pipeline.clusters import CLUSTERS
-from pipeplan.instances.graph_pipeline.layer_stages import layer_stages
-from pipeplan.instances.graph_pipeline.models import GRAPH_MODELS, candle_uno, case_study, dlrm, mmt, sequential
+from pipeplan.instances.graph_pipeline.models import (
+    GRAPH_MODELS,
+    candle_uno,
+    case_study,
+    dlrm,
+    layer_stages,
+    mmt,
+    sequential,
+)
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link
 from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph, verify_stage_graph
 from pipeplan.instances.simulate import simulate
