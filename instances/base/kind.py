@@ -6,7 +6,7 @@ Problems and results show themselves in an interpreter and in a notebook by a mo
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from .cluster import Cluster
     from .errors import Violation
     from .generator import Generator
-    from .step import Found, Step
 
 ProblemT = TypeVar("ProblemT")
 PlanT = TypeVar("PlanT")
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 Arguments = ParamSpec("Arguments")
 
@@ -109,6 +109,26 @@ class Lowered:
     """None: the problem was not made of a profile."""
     profile: Profile | None = None
     """The profile that it was made of, before named GPUs or whole layers changed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An upgrade: more bytes of memory, `more` in words, and links that are faster by `factor`, `faster` in words."""
+
+    memory_bytes: float
+    more: str
+    factor: float
+    faster: str
+
+
+# Pairs of a change in words and the problem with that change.
+Found = Iterator[tuple[str, Any]]
+
+
+def with_changed(entries: Sequence[T], number: int, **changes: Any) -> tuple[T, ...]:
+    """The entries, where the one at the position `number` has these changes."""
+    changed: Any = entries[number]
+    return (*entries[:number], replace(changed, **changes), *entries[number + 1 :])
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from ..base.amounts import as_written
 from ..base.cluster import SECONDS, Cluster, changes, per_unit
 from ..base.errors import UsageError, Violation, refuse_broken, show
 from ..base.fields import facts_of
+from ..base.kind import Found, Step
 from ..base.quantities import several
-from ..base.step import Found, Step
 from ..registry import CHAIN
 from ..timeline.model import Pipeline, check_tasks, given
 from .files import FIELDS, chain_from_json

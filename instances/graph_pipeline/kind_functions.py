@@ -10,8 +10,8 @@ from typing import Any
 from ..base.cluster import Cluster, changes
 from ..base.errors import UsageError, refuse_broken
 from ..base.fields import facts_of
+from ..base.kind import Found, Step
 from ..base.quantities import several
-from ..base.step import Found, Step
 from ..registry import GRAPH_PIPELINE
 from ..timeline.model import Pipeline, check_tasks
 from .files import graph_pipeline_from_json

@@ -16,8 +16,8 @@ from ..base.checks import NodeId
 from ..base.cluster import Cluster, changes
 from ..base.errors import show
 from ..base.fields import facts_of
+from ..base.kind import Found, Step, with_changed
 from ..base.quantities import several
-from ..base.step import Found, Step, with_changed
 from ..registry import PLACEMENT
 from .files import placement_from_json
 from .plan import PlacementPlan

@@ -10,8 +10,8 @@ from typing import Any
 
 from ..base.cluster import Cluster, refuse_others
 from ..base.fields import facts_of
+from ..base.kind import Found, Step
 from ..base.quantities import BYTE_NAMES, several
-from ..base.step import Found, Step
 from ..registry import SCHEDULE
 from .files import schedule_from_json
 from .plan import AnySchedule

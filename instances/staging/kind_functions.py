@@ -11,8 +11,8 @@ from typing import Any
 from ..base.cluster import SECONDS, Cluster, per_unit, refuse_others
 from ..base.errors import InputError, UsageError, refuse_broken, show, unknown_choice
 from ..base.fields import facts_of
+from ..base.kind import Found, Step, with_changed
 from ..base.quantities import several
-from ..base.step import Found, Step, with_changed
 from ..registry import STAGING
 from ..timeline.model import Pipeline, check_tasks
 from .files import staging_from_json, staging_from_published

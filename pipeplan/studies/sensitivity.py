@@ -10,8 +10,8 @@ from typing import Any
 from ..formulations.contract import Problem
 from ..instances.base.checks import check_positive
 from ..instances.base.errors import InputError, show
+from ..instances.base.kind import Step
 from ..instances.base.result import Result, Stop
-from ..instances.base.step import Step
 from ..instances.lookup import problem_of
 from ..instances.registry import is_problem, kind_of
 from ..instances.staging.problem import StagingProblem
