@@ -358,8 +358,10 @@ def _leveled(name: str, sizes: tuple[int, ...]) -> Callable[[], Any]:
 
 
 def _inception_by_operators() -> Any:
-    from pipeplan.instances.networks.analytic import DEVICES, LINKS, build
-    from pipeplan.instances.staging.from_workload import to_staging
+    from recipes.catalogue import build
+    from recipes.staging import to_staging
+
+    from pipeplan.instances.networks.analytic.hardware import DEVICES, LINKS
 
     on = (DEVICES["v100-16gb"], LINKS["pcie3-x16"])
     return to_staging(

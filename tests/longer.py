@@ -88,9 +88,6 @@ LONGER = {
     "tests/instances/graph_pipeline/test_series_parallel.py": [
         "test_deep_nesting_needs_no_recursion",
     ],
-    "tests/instances/networks/analytic/test_workloads.py": [
-        "test_every_network_lowers_to_a_problem[gpt3-175b-operators]",
-    ],
     "tests/instances/networks/profile/test_malformed_tables.py": [
         "test_one_sentence_says_where_and_what_to_do[header alone]",
         "test_one_sentence_says_where_and_what_to_do[no Excel file]",
@@ -615,10 +612,6 @@ LONGEST = {
     "tests/formulations/zero_bubble/test_standstills.py": [
         "test_plans_are_the_same_by_either_clock[5]",
         "test_the_shortest_period_is_that_of_enumeration[5]",
-    ],
-    "tests/instances/graph_pipeline/test_models.py": [
-        "test_every_workload_keeps_its_weights_and_its_work[gpt2-large-operators]",
-        "test_every_workload_keeps_its_weights_and_its_work[gpt2-xl-operators]",
     ],
     "tests/pipeplan/models/export/test_real_parsers.py": [
         "test_the_script_trains_with_the_loss_inside_or_outside[functions1]",

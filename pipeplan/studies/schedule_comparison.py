@@ -11,7 +11,7 @@ from ..instances.base.clock import now
 from ..instances.base.errors import PipeplanError, UsageError
 from ..instances.base.result import Found
 from ..instances.registry import Plan, Problem, kind_of
-from ..instances.schedule.each_device import held, with_memory
+from ..instances.schedule.kind_functions import held, with_memory
 from ..instances.schedule.pipelines import V_SHAPE
 from ..instances.schedule.plan import AnySchedule
 from ..instances.schedule.problem import ScheduleProblem

@@ -1,4 +1,4 @@
-"""A workload: a network as a graph of layers with operations, parameters and activation sizes."""
+"""A network as a graph of layers with operations, parameters and activation sizes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Workload:
+class Network:
     """A network for one batch of `batch` samples with numbers of `element_bytes` bytes.
 
     Backward costs follow the usual rule: a layer with parameters needs the forward operations twice (gradients by

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .model import Layer, Workload
+from .network import Layer, Network
 
 # Channels, height and width of what a layer puts out.
 Shape = tuple[int, int, int]
@@ -88,13 +88,13 @@ class _Net:
         _, h, w = self.shapes[sources[0]]
         return self.add(name, "concat", sources, 0.0, 0, (sum(self.shapes[s][0] for s in sources), h, w))
 
-    def workload(self, name: str, batch: int) -> Workload:
-        return Workload(name, tuple(self.layers), batch)
+    def network(self, name: str, batch: int) -> Network:
+        return Network(name, tuple(self.layers), batch)
 
 
-def resnet(depth: int, batch: int = 32, image: int = 224) -> Workload:
-    """ResNet-18/34 with basic blocks, 50/101 with bottlenecks; `image` x `image` pixels, 1000 classes."""
-    blocks = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3)}[depth]
+def resnet(depth: int, batch: int = 32, image: int = 224) -> Network:
+    """ResNet-18/34 with basic blocks, 50 with bottlenecks; `image` x `image` pixels, 1000 classes."""
+    blocks = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}[depth]
     bottleneck = depth >= 50
     net = _Net(image)
     x = net.unit("stem", "input", 64, 7, 2, 3)
@@ -106,7 +106,7 @@ def resnet(depth: int, batch: int = 32, image: int = 224) -> Workload:
             x = _residual(net, f"layer{stage + 1}.{block}", x, width, stride, bottleneck)
     x = net.global_pool("pool", x)
     net.linear("fc", x, 1000)
-    return net.workload(f"resnet{depth}", batch)
+    return net.network(f"resnet{depth}", batch)
 
 
 def _residual(net: _Net, name: str, source: str, width: int, stride: int, bottleneck: bool) -> str:
@@ -124,7 +124,7 @@ def _residual(net: _Net, name: str, source: str, width: int, stride: int, bottle
     return net.relu(f"{name}.relu", net.join(f"{name}.add", (x, source)))
 
 
-def vgg16(batch: int = 32) -> Workload:
+def vgg16(batch: int = 32) -> Network:
     """Configuration D: 13 convolutions with biases, three dense layers; 224 x 224 pixels."""
     net = _Net(224)
     x = "input"
@@ -137,10 +137,10 @@ def vgg16(batch: int = 32) -> Workload:
         x = net.linear(f"fc{i + 1}", x, units)
         if units == 4096:
             x = net.relu(f"fc{i + 1}.relu", x)
-    return net.workload("vgg16", batch)
+    return net.network("vgg16", batch)
 
 
-def densenet121(batch: int = 32) -> Workload:
+def densenet121(batch: int = 32) -> Network:
     """Growth 32, blocks of 6, 12, 24, 16 layers; every layer reads all before it in its block."""
     net = _Net(224)
     x = net.pool("stem.pool", net.unit("stem", "input", 64, 7, 2, 3), 3, 2, 1)
@@ -160,11 +160,11 @@ def densenet121(batch: int = 32) -> Workload:
             x = net.pool(f"transition{b + 1}.pool", x, 2, 2)
     x = net.relu("final.relu", net.norm("final.bn", x))
     net.linear("fc", net.global_pool("pool", x), 1000)
-    return net.workload("densenet121", batch)
+    return net.network("densenet121", batch)
 
 
-def inception_v3(auxiliary: bool = False, batch: int = 32) -> Workload:
-    """299 x 299 pixels; the auxiliary classifier serves training only."""
+def inception_v3(batch: int = 32) -> Network:
+    """299 x 299 pixels, without the auxiliary classifier, which serves training only."""
     net = _Net(299)
     x = net.unit("1a", "input", 32, 3, 2)
     x = net.unit("2a", x, 32, 3)
@@ -176,13 +176,11 @@ def inception_v3(auxiliary: bool = False, batch: int = 32) -> Workload:
     x = _inception_b(net, "6a", x)
     for name, width in (("6b", 128), ("6c", 160), ("6d", 160), ("6e", 192)):
         x = _inception_c(net, name, x, width)
-    if auxiliary:
-        _inception_auxiliary(net, x)
     x = _inception_d(net, "7a", x)
     for name in ("7b", "7c"):
         x = _inception_e(net, name, x)
     net.linear("fc", net.global_pool("pool", x), 1000)
-    return net.workload("inception_v3-auxiliary" if auxiliary else "inception_v3", batch)
+    return net.network("inception_v3", batch)
 
 
 def _inception_a(net: _Net, n: str, x: str, pooled: int) -> str:
@@ -212,12 +210,6 @@ def _inception_c(net: _Net, n: str, x: str, width: int) -> str:
         double = net.unit(f"{n}.dbl.{i}", double, channels, kernel, 1, pad)
     pool = net.unit(f"{n}.pool.1", net.pool(f"{n}.pool", x, 3, 1, 1), 192, 1)
     return net.concat(f"{n}.concat", (one, seven, double, pool))
-
-
-def _inception_auxiliary(net: _Net, x: str) -> None:
-    x = net.unit("aux.1x1", net.pool("aux.pool", x, 5, 3), 128, 1)
-    x = net.unit("aux.5x5", x, 768, 5)
-    net.linear("aux.fc", net.global_pool("aux.mean", x), 1000)
 
 
 def _inception_d(net: _Net, n: str, x: str) -> str:

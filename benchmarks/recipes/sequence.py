@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .model import Layer, Workload
+from .network import Layer, Network
 
 
 class _Net:
@@ -46,7 +46,7 @@ class Transformer:
     positions: int
 
 
-def bert(size: str, operators: bool = False, tokens: int = 384, batch: int = 1) -> Workload:
+def bert(size: str, operators: bool = False, tokens: int = 384, batch: int = 1) -> Network:
     """BERT base or large (uncased vocabulary) with pooler, without the language-model head."""
     width, layers, heads = {"base": (768, 12, 12), "large": (1024, 24, 16)}[size]
     net = _Net(tokens)
@@ -59,27 +59,21 @@ def bert(size: str, operators: bool = False, tokens: int = 384, batch: int = 1) 
     first = net.add("pooler.token", "slice", (x,), 0.0, 0, width)
     net.dense("pooler", first, width, width, tokens=1)
     suffix = "-operators" if operators else ""
-    return Workload(f"bert-{size}{suffix}", tuple(net.layers), batch)
+    return Network(f"bert-{size}{suffix}", tuple(net.layers), batch)
 
 
-# Sizes of the papers' tables (GPT-3 13B has the odd width 5140 there).
+# Sizes of the papers' tables.
 GPT = {
     model.name: model
     for model in (
-        Transformer("gpt2-small", 768, 12, 12, 50257, 1024),
         Transformer("gpt2-medium", 1024, 24, 16, 50257, 1024),
-        Transformer("gpt2-large", 1280, 36, 20, 50257, 1024),
         Transformer("gpt2-xl", 1600, 48, 25, 50257, 1024),
-        Transformer("gpt3-1.3b", 2048, 24, 16, 50257, 2048),
-        Transformer("gpt3-2.7b", 2560, 32, 32, 50257, 2048),
         Transformer("gpt3-6.7b", 4096, 32, 32, 50257, 2048),
-        Transformer("gpt3-13b", 5140, 40, 40, 50257, 2048),
-        Transformer("gpt3-175b", 12288, 96, 96, 50257, 2048),
     )
 }
 
 
-def gpt(name: str, operators: bool = False, tokens: int | None = None, batch: int = 1) -> Workload:
+def gpt(name: str, operators: bool = False, tokens: int | None = None, batch: int = 1) -> Network:
     """Decoder with the output matrix tied to the token table (so it has no parameters of its own)."""
     model = GPT[name]
     tokens = model.positions if tokens is None else tokens
@@ -93,7 +87,7 @@ def gpt(name: str, operators: bool = False, tokens: int | None = None, batch: in
     x = net.norm("norm", x, width)
     net.add("logits", "linear", (x,), 2.0 * tokens * width * model.vocabulary, 0, tokens * model.vocabulary)
     suffix = "-operators" if operators else ""
-    return Workload(f"{name}{suffix}", tuple(net.layers), batch, element_bytes=2)
+    return Network(f"{name}{suffix}", tuple(net.layers), batch, element_bytes=2)
 
 
 def _block(net: _Net, n: str, x: str, width: int, heads: int, operators: bool, norm_first: bool) -> str:
@@ -130,7 +124,7 @@ def _feed_forward(net: _Net, n: str, x: str, width: int) -> str:
     return net.dense(f"{n}.down", y, 4 * width, width)
 
 
-def gnmt(tokens: int = 50, batch: int = 64) -> Workload:
+def gnmt(tokens: int = 50, batch: int = 64) -> Network:
     """8 encoder layers (the first reads both ways), 8 decoder layers, width 1024, vocabulary of 32,000 word pieces.
 
     The attention context goes into every decoder layer; residuals from the third layer of either side on. Tables for
@@ -164,10 +158,10 @@ def gnmt(tokens: int = 50, batch: int = 64) -> Workload:
         z = lstm(f"decoder.{i}", (y, context), 2 * width)
         y = net.plus(f"decoder.{i}.add", (y, z), width) if i >= 2 else z
     net.dense("output", y, width, vocabulary)
-    return Workload("gnmt", tuple(net.layers), batch)
+    return Network("gnmt", tuple(net.layers), batch)
 
 
-def gnmt_operators(tokens: int = 50, batch: int = 64) -> Workload:
+def gnmt_operators(tokens: int = 50, batch: int = 64) -> Network:
     """GNMT by operators, with dropout as in training: a wide graph, with more than 17,000 downsets.
 
     An LSTM layer reads each of its inputs through a matrix of its own, in a product over all tokens at once. So the
@@ -189,7 +183,7 @@ def gnmt_operators(tokens: int = 50, batch: int = 64) -> Workload:
     for i in range(1, 8):
         y = _lstm(net, f"decoder.{i}", {"input": y, "context": context}, width, residual=i >= 2)
     net.dense("output", y, width, vocabulary)
-    return Workload("gnmt-operators", tuple(net.layers), batch)
+    return Network("gnmt-operators", tuple(net.layers), batch)
 
 
 def _lstm(

@@ -1,20 +1,20 @@
-"""Every workload by name."""
+"""Every network by name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from ...base.errors import named
+from pipeplan.instances.base.errors import named
+
 from . import cnn, sequence
-from .model import Workload
+from .network import Network
 
 # Name -> builder; all take `batch`.
-WORKLOADS: Mapping[str, Callable[..., Workload]] = {
-    **{f"resnet{depth}": partial(cnn.resnet, depth) for depth in (18, 34, 50, 101)},
+NETWORKS: Mapping[str, Callable[..., Network]] = {
+    **{f"resnet{depth}": partial(cnn.resnet, depth) for depth in (18, 34, 50)},
     "vgg16": cnn.vgg16,
     "inception_v3": cnn.inception_v3,
-    "inception_v3-auxiliary": partial(cnn.inception_v3, True),
     "densenet121": cnn.densenet121,
     **{f"bert-{size}": partial(sequence.bert, size) for size in ("base", "large")},
     **{f"bert-{size}-operators": partial(sequence.bert, size, True) for size in ("base", "large")},
@@ -25,7 +25,7 @@ WORKLOADS: Mapping[str, Callable[..., Workload]] = {
 }
 
 
-def build(name: str, batch: int | None = None) -> Workload:
-    """The workload of that name, with `batch` samples in a batch; None: its usual number."""
-    make = named(name, WORKLOADS, "workload")
+def build(name: str, batch: int | None = None) -> Network:
+    """The network of that name, with `batch` samples in a batch; None: its usual number."""
+    make = named(name, NETWORKS, "network")
     return make() if batch is None else make(batch=batch)

@@ -1,10 +1,10 @@
-"""Layers of a workload merged to blocks: what a planner moves as a whole (a transformer layer, a residual block)."""
+"""Layers of a network merged to blocks: what a planner moves as a whole (a transformer layer, a residual block)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .model import Layer, Workload
+from .network import Layer, Network
 
 # Split by outputs: every device reads the whole input, and the gradients of the inputs are summed.
 SPLIT_COLUMNS = "columns"
@@ -66,10 +66,10 @@ def block_name(layer: str) -> str:
     return f"{first}.{rest[0]}" if rest and rest[0].isdigit() else first
 
 
-def blocks(workload: Workload, merge: bool = True) -> tuple[Block, ...]:
-    """The workload's blocks in order, or one for each layer; network inputs belong to none: they come from the host."""
+def blocks(network: Network, merge: bool = True) -> tuple[Block, ...]:
+    """The network's blocks in order, or one for each layer; network inputs belong to none: they come from the host."""
     members: dict[str, list[Layer]] = {}
-    for layer in workload.layers:
+    for layer in network.layers:
         if layer.kind != "input":
             members.setdefault(block_name(layer.name) if merge else layer.name, []).append(layer)
     return tuple(Block(name, tuple(layers), _inputs(layers)) for name, layers in members.items())
