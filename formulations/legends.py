@@ -210,32 +210,6 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "cut_low": "(a) implied: a lower bound on what is carried into the stage",
         "cut_cover": "(layer) implied: one stage holds the layer",
     },
-    "mip-piper, compact": {
-        **_PIPER,
-        "x": "[v, i] is layer v in stage i?",
-        "z": "[i] is stage i used?",
-        "w": "[i, c] has stage i setting c: degrees and micro-batches in flight?",
-        "u": "[v, i, c, X] is layer v in stage i, with setting c and its X-th configuration?",
-        "f": "[e, v, i, c, X] does the stage of v pay for edge e that comes in?",
-        "h": "[e, v, i, c, X] does the stage of v pay for edge e that goes out?",
-        "s": "[i] sum of the data-parallel degrees from stage i on",
-        "eq_1": "(v) each layer is in one stage",
-        "eq_2": "(a, b, i) along an edge stages never go back",
-        "eq_3_one_setting": "(i) a stage that is used has one setting",
-        "eq_3_used": "(v, i) a stage with a layer is used",
-        "eq_3_filled": "(i) a stage that is used has a layer",
-        "eq_3_order": "(i) stages are used in their order",
-        "eq_4_one_way": "(v, i) a layer runs in one configuration, in its stage",
-        "eq_4_of_setting": "(v, i, c) the configuration of a layer is one of its stage's setting",
-        "eq_5_devices": "(type) all stages together have as many devices as there are",
-        "eq_5_degrees": "all data-parallel degrees together are at most (or exactly) the micro-batches",
-        "eq_6_suffix": "(i) s is the sum of the degrees from stage i on",
-        "eq_6_in_flight": "(i) memory is reserved for as many micro-batches as are in flight",
-        "eq_7": "(i) what a stage holds fits its devices' memory, in scaled units",
-        "eq_8_incoming": "(e, v, i, c, X) a stage pays for what comes in from other stages",
-        "eq_8_outgoing": "(e, v, i, c, X) a stage pays for what goes out to other stages",
-        "eq_9": "(i) the load of a stage is at most T",
-    },
     "ilp-zero-bubble": {
         "s": "[r] start of run r in steps; run b m + n is block b of micro-batch n",
         "o": "[r, q] of two runs of one device, does r come first?",
@@ -247,15 +221,6 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "eq_3": "runs without time do not wait for each other in a circle",
         "eq_4": "what was taken and not given back fits the memory when a run starts",
         "eq_5": "T is at least the end of every run, or of each device's span",
-    },
-    "mip-periodic": {
-        "x": "[b] start of block b in the period, in steps",
-        "k": "[i, j] run i of micro-batch n lies between run j of n + k - 1 and of n + k",
-        "z": "[b] place of a block without time among those at one instant",
-        "carry": "carries of long amounts, which are added digit by digit",
-        "eq_1_2": "edges (1), and blocks of one device do not overlap (2)",
-        "eq_3": "blocks without time do not wait for each other in a circle",
-        "eq_4": "what a device holds fits its memory when a block starts",
     },
 }
 
@@ -286,7 +251,6 @@ NUMBERS: Mapping[str, Mapping[str, str]] = {
         **{"gpu_load": "B1", "link_load": "B2", "least_lag": "B3", "area": "B4", "instant": "B5"},
     },
     "mip-piper, columns": {"cut_low": "5a", "cut_cover": "6a", "cut_devices": "6b", "cut_least": "12c"},
-    "mip-piper, compact": {"cut_devices": "9a", "cut_least": "12c"},
 }
 
 # What stands before the words in a name such as `eq_16_inside`, and a name with its numbers: `eq_3a`, `eq_1_2`.

@@ -116,7 +116,7 @@ def test_rows_of_exported_models_are_on_the_pages_by_their_names(model_pages: An
     named = {row.key.rpartition(".")[2] for row in model_pages.rows_of_code()}
     models: dict[str, dict[str, Any]] = {
         "tiny-chain": {"formulation": "ip-tarnawski", "options": {"variant": "plain"}},
-        "tiny-stages": {"formulation": "mip-piper", "options": {"variant": "compact"}},
+        "tiny-stages": {"formulation": "mip-piper"},
         "three-chain": {"formulation": "ilp-beaumont"},
     }
     for instance, method in models.items():

@@ -68,9 +68,8 @@ def legend(problem: Problem, built: BuiltModel, model: MatrixModel, path: str, m
 
     written, words = as_written(model, Path(path).suffix), words_of(built.model)
     costs = {name: cost for name, cost in zip(model.column_names, model.costs.tolist(), strict=True) if cost}
-    terms = " + ".join(f"{cost:g} {name}" for name, cost in list(costs.items())[:MOST_TERMS])
-    goal = f"minimise {terms}" if terms else "none, every solution is worth the same"
-    sign = " +" if terms else ":"
+    terms = [f"{cost:g} {name}" for name, cost in list(costs.items())[:MOST_TERMS]]
+    terms += ["..."] * (len(costs) > MOST_TERMS) + [f"{model.offset:g}"] * bool(model.offset)
     numbers = {block: number_of(built.model, block) for block in words}
     name = name_of(built.model)
     if method.is_plugin:
@@ -81,11 +80,11 @@ def legend(problem: Problem, built: BuiltModel, model: MatrixModel, path: str, m
         "",
         f"The model `{name}` of {problem.name}: {written.rows} rows and {written.columns} columns, "
         f"{int(written.integer.sum())} of them whole numbers.",
-        f"Objective: {goal}{' + ...' if len(costs) > MOST_TERMS else ''}"
-        f"{f'{sign} {model.offset:g}' if model.offset else ''}, in {unit}.",
+        f"Objective: minimise {' + '.join(terms)}, in {unit}.",
         "",
-        f"{_solutions(built)} The rows that `plan solve -v` counts are those of the program that a solver was given: "
-        "it asks for nothing worse than the best plan that was known, and CP-SAT may have a program of its own.",
+        "A best plan is a solution of this file; a plan may be missing where another one is at least as good. The rows "
+        "that `plan solve -v` counts are those of the program that a solver was given: it asks for nothing worse than "
+        "the best plan that was known, and CP-SAT may have a program of its own.",
         "",
         *_groups("columns", model.column_names, written.column_names, words, "constant, which is 1"),
         "",
@@ -99,16 +98,6 @@ def legend(problem: Problem, built: BuiltModel, model: MatrixModel, path: str, m
         *(built.key() if built.key is not None else _parts(problem)),
     ]
     return "\n".join(lines) + "\n"
-
-
-def _solutions(built: BuiltModel) -> str:
-    """A sentence on which plans are solutions of the file."""
-    if built.bound is not None:
-        return (
-            "This file asks whether there is a plan of that value, and minimises nothing: a solution need not be a "
-            "best plan."
-        )
-    return "A best plan is a solution of this file; a plan may be missing where another one is at least as good."
 
 
 def _groups(
