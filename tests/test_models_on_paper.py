@@ -123,7 +123,7 @@ def test_rows_of_exported_models_are_on_the_pages_by_their_names(model_pages: An
         export_model(pipeplan.load_packaged(instance), str(tmp_path / "model.lp"), **method)
         rows = re.findall(r"\beq_\w+", (tmp_path / "model.lp").read_text("utf-8"))
         assert rows, instance
-        assert not [row for row in rows if not row.startswith(tuple(f"{name}_" for name in named))], instance
+        assert not [row for row in rows if not f"{row}_".startswith(tuple(f"{name}_" for name in named))], instance
 
 
 CODE = """
