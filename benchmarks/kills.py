@@ -37,7 +37,6 @@ PROBLEMS = {
     "cp-schedule": "zero-bubble-4x12 --objective span",
     "ilp-zero-bubble": "zero-bubble-4x12 --objective span",
     "cp-periodic": "v-shape-4",
-    "mip-periodic": "nn-shape-4",
     "dp": "bert-large-training",
     "brute-force": "tiny-chain --non-contiguous",
     "dp-piper": "gpt2-medium-stages",

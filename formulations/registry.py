@@ -70,13 +70,6 @@ ALLOCATION = OptionSpec(
 BATCHES_PER_PERIOD = OptionSpec(
     "batches_per_period", "int", 1, "Batches in one period (kFkB), each scheduled on its own.", least=1, most=1000
 )
-PIPER_VARIANT = _choice(
-    "variant",
-    "Form of the model. columns: a path whose arcs are stages; compact: numbered stages, for tiny instances "
-    "and wide graphs on two devices, on a flat network.",
-    "columns",
-    "compact",
-)
 SEMANTICS = _choice(
     "semantics",
     "When weights are synchronised. paper: once per d micro-batches; reference: once per batch, where d divides N.",
@@ -184,7 +177,6 @@ TARNAWSKI_MODELS = frozenset({"reductions of placements"})
 BEAUMONT_MODELS = frozenset({"bounds and grids of chains"})
 FINITE_MODELS = frozenset({"models of given micro-batches"})
 PERIODIC_MODELS = frozenset({"models of periods"})
-SCHEDULE_PROGRAMS = frozenset({"times of given orders, rows of long amounts"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,14 +380,14 @@ FORMULATIONS: Mapping[str, Entry] = {
             "Stages with data and tensor parallelism, on levels or types of devices, as a mixed-integer program",
             "staging",
             "pipeplan.formulations.piper.formulation:FORMULATION",
-            (PIPER_VARIANT, SEMANTICS, FLUSHED, HIERARCHY),
+            (SEMANTICS, FLUSHED, HIERARCHY),
             paper="tarnawski2021piper",
             takes_start=True,
             extensions=frozenset({"levels", "types", "no replicas", "zero"}),
             scope="pipeplan.formulations.piper.scope:family",
             starts={"auto": ("dp-piper",), "dp": ("dp-piper",)},
             compiles_on=("bert-large-stages",),
-            proves_anew=({"variant": "columns"},),
+            proves_anew=({},),
             explained_in=("docs/models/mip-piper.md",),
         ),
         Entry(
@@ -441,7 +433,6 @@ FORMULATIONS: Mapping[str, Entry] = {
             proves_anew=({"objective": "makespan"}, {"objective": "span"}),
             starts={"instead": ("list-schedule",)},
             coarse_first=False,
-            arithmetic=SCHEDULE_PROGRAMS,
             explained_in=("docs/models/schedules.md",),
         ),
         Entry(
@@ -456,21 +447,6 @@ FORMULATIONS: Mapping[str, Entry] = {
             proves_anew=({},),
             coarse_first=False,
             arithmetic=PERIODIC_MODELS,
-            explained_in=("docs/models/periodic.md",),
-        ),
-        Entry(
-            "mip-periodic",
-            "Schedules that repeat, of blocks on devices with memory, as a mixed-integer program",
-            "schedule",
-            "pipeplan.formulations.zero_bubble.periodic_mip:FORMULATION",
-            (PERIOD,),
-            takes_start=True,
-            scope="pipeplan.formulations.zero_bubble.periodic_scope:family",
-            starts={"auto": ("list-schedule",)},
-            checked_by="cp-periodic",
-            proves_anew=({},),
-            coarse_first=False,
-            arithmetic=SCHEDULE_PROGRAMS,
             explained_in=("docs/models/periodic.md",),
         ),
     )

@@ -39,7 +39,6 @@ from .method_options import (
     SEQUENTIAL_OPTIONS,
     SHORTEST_OPTIONS,
     SPLIT,
-    TEXTBOOK_OPTIONS,
     UNIFORM_OPTIONS,
 )
 
@@ -330,15 +329,9 @@ PLANNERS: Mapping[str, Entry] = {
         ),
         _graph("spp-pipedream", "Stages in a row, over a linear order", "planner:SEQUENTIAL", *SEQUENTIAL_OPTIONS),
         _graph(
-            "spp-textbook",
-            "Stages in a row by the usual recursion, in plain Python",
-            "textbook:PLANNER",
-            *TEXTBOOK_OPTIONS,
-        ),
-        _graph(
             "piper-downsets",
             "Stages in a row, over all downsets",
-            "textbook:PLANNER",
+            "downsets:PLANNER",
             *DOWNSET_OPTIONS,
             paper="tarnawski2021piper",
         ),
@@ -482,29 +475,18 @@ def quick_planners(entry: Entry, asked: str) -> list[Entry]:
     return [PLANNERS[name] for name in starts.get(asked, ())]
 
 
-def cross_check_of(entry: Entry, objective: str | None = None) -> Entry | None:
-    """The method that checks the proofs of this one, without sharing arithmetic with it; None: there is none.
-
-    Parameters
-    ----------
-    entry : Entry
-        The method that is to be checked.
-    objective : str, optional
-        What it minimises; None: any of its objectives.
-    """
-    wanted = {objective} if objective is not None else set(entry.objectives)
-    checkers = [other for other in methods_of(entry.problem_kind) if other.checked_by is not None]
-    if not checkers:
+def cross_check_of(entry: Entry) -> Entry | None:
+    """The method that checks the proofs of this one, without sharing arithmetic with it; None: there is none."""
+    checker = next((other for other in methods_of(entry.problem_kind) if other.checked_by is not None), None)
+    if checker is None or (entry.objectives and not {*entry.objectives} & {*checker.objectives}):
         return None
-    checker = next((other for other in checkers if wanted & set(other.objectives)), checkers[0])
     asked = checker if checker.module != entry.module else FORMULATIONS[str(checker.checked_by)]
     return asked if asked.is_independent_of(entry) else None
 
 
 def second_methods(entry: Entry) -> list[Entry]:
     """Methods that `--cross-check` or `verify --proof` may ask for a second, independent word on its proofs."""
-    checks = [cross_check_of(entry, objective) for objective in entry.objectives or (None,)]
-    asked = [*checks, *provers(entry.problem_kind)] if entry.scope is not None else []
+    asked = [cross_check_of(entry), *provers(entry.problem_kind)] if entry.scope is not None else []
     usual = (usual_objective(entry.problem_kind),)
     methods = {
         other.name: other

@@ -29,8 +29,9 @@ def always(kind: str) -> bool:
 
 
 def has_a_second_method(kind: str) -> bool:
-    """The methods for chains share their arithmetic, and training has one exact method."""
-    return bool(second_methods(default_method(kind)))
+    """The methods for chains share their arithmetic, training has one exact method, and the smallest schedule asks for
+    a period, whose methods share a model."""
+    return kind != "schedule" and bool(second_methods(default_method(kind)))
 
 
 OF_ONE_BATCH = {"placement", "chain"}

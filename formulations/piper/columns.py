@@ -1,4 +1,4 @@
-"""Form (i): a path through the suffix sets whose arcs are stages.
+"""A path through the suffix sets whose arcs are stages.
 
 x[a]: the plan has the stage of column a; g[a]: the sum of the data-parallel degrees of all later stages, carried
 into it; T: the largest load, in units of `unit`. The blocks are eq_1 .. eq_6; cut_* are implied
@@ -18,6 +18,21 @@ from .candidates import Candidates, Column
 from .flush import Counts, add_flush
 from .nested import Arcs, add_levels, highest_cost
 from .stages import StageBook, positions
+
+# The largest load in units: on the grid below, the whole numbers in a row of loads are too small for lost digits.
+LARGEST_LOAD = 2.0**10
+
+# Steps into which integer solvers divide a load that is as large as the bound.
+GRID_STEPS = 2**24
+
+
+def load_unit(floor: float, highest: float) -> float:
+    """What loads are counted in: about the largest one of a good plan, so that absolute tolerances are relative ones.
+
+    A floor far below the highest load that the model knows says little of good plans, and would make for huge
+    numbers: then the highest load is the unit. It shrinks with every plan that is found.
+    """
+    return floor if floor * LARGEST_LOAD > highest else highest or 1.0
 
 
 def build_columns(

@@ -1,5 +1,5 @@
 """Rows of pipelines that are flushed: (N + X - m) / N times the largest load, where stages have X copies in all and
-none fewer than m; in either form of the model, and on levels.
+none fewer than m; on levels as well.
 
 y[n]: the plan takes n slots more than micro-batches; P[n]: the largest load where it does, else 0. Their sum is T, so
 the time Z of a batch, a product of two decisions, is linear in P. m: no stage has fewer copies. The blocks of rows are
@@ -45,7 +45,7 @@ def add_flush(
     model: Any, copies: Any, each: Sequence[Any], counts: Counts, unit: float, batches: int, most: int
 ) -> None:
     """Add these rows to a model. `copies`: number of copies of all stages, as an expression; `each`: that of single
-    stages, or more where there is no stage; `most`: the largest number that a stage may have.
+    stages; `most`: the largest number that a stage may have.
 
     The objective is made anew: one number times Z, which solvers of whole numbers take as it is.
     """

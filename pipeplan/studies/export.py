@@ -78,11 +78,11 @@ def _page(problem: Problem, built: BuiltModel, model: MatrixModel, path: str, me
         "",
         f"The model `{name}` of {problem.name}: {written.rows} rows and {written.columns} columns, "
         f"{int(written.integer.sum())} of them whole numbers.",
-        f"Objective: {goal}{' + ...' if len(costs) > MOST_TERMS else ''}"
-        f"{f'{sign} {model.offset:g}' if model.offset else ''}, in {unit}.",
+        f"Objective: minimise {' + '.join(terms)}, in {unit}.",
         "",
-        f"{_solutions(built)} The rows that `plan solve -v` counts are those of the program that a solver was given: "
-        "it asks for nothing worse than the best plan that was known, and CP-SAT may have a program of its own.",
+        "A best plan is a solution of this file; a plan may be missing where another one is at least as good. The rows "
+        "that `plan solve -v` counts are those of the program that a solver was given: it asks for nothing worse than "
+        "the best plan that was known, and CP-SAT may have a program of its own.",
         "",
         *_groups("columns", model.column_names, written.column_names, words, "constant, which is 1"),
         "",
@@ -96,16 +96,6 @@ def _page(problem: Problem, built: BuiltModel, model: MatrixModel, path: str, me
         *(built.key() if built.key is not None else _parts(problem)),
     ]
     return "\n".join(lines) + "\n"
-
-
-def _solutions(built: BuiltModel) -> str:
-    """A sentence on which plans are solutions of the file."""
-    if built.bound is not None:
-        return (
-            "This file asks whether there is a plan of that value, and minimises nothing: a solution need not be a "
-            "best plan."
-        )
-    return "A best plan is a solution of this file; a plan may be missing where another one is at least as good."
 
 
 def _groups(

@@ -34,7 +34,7 @@ Solve = Callable[..., Result]
 def other_method(problem: Problem, method: Method) -> Entry:
     """The method to ask, or a `UsageError` where there is none."""
     objective = rules_of(problem, method.options).objective
-    entry = cross_check_of(method.entry, objective)
+    entry = cross_check_of(method.entry)
     if entry is None:
         raise UsageError(f"There is no cross-check for {method.entry.name!r}; drop --cross-check.")
     limited = next((name for name in questions() if method.options.get(name) is not None), None)

@@ -35,7 +35,6 @@ PROBLEMS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "cp-schedule": ("zero-bubble-4x12", "auto", {"objective": "makespan"}),
     "ilp-zero-bubble": ("zero-bubble-4x12", "auto", {"objective": "span"}),
     "cp-periodic": ("nn-shape-4", "auto", {}),
-    "mip-periodic": ("nn-shape-4", "auto", {}),
 }
 DEATHS = {"memory": Stop.MEMORY, "killed": Stop.ERROR}
 QUICK = ("cp-beaumont", "cp-graphpipe", "cp-periodic")

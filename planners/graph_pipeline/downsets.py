@@ -1,8 +1,8 @@
-"""Sequential pipelines by the textbook's memoised recursion, over a row of operators or over all downsets.
+"""Sequential pipelines over all downsets, by the usual memoised recursion.
 
-These are PipeDream's search in a linear order and Piper's over downsets, with the costs of this problem. A state is
-what is left to plan, the number of stages after it (which decides what is in flight) and the devices left. The
-recursion shares only the prices with the search over the decomposition, so each checks the other.
+This is Piper's search with the costs of this problem. A state is what is left to plan, the number of stages after it
+(which decides what is in flight) and the devices left. The recursion shares only the prices with the search over the
+decomposition, and tests hold that search against it over a row of operators.
 """
 
 from __future__ import annotations
@@ -26,14 +26,6 @@ from .costs import Costs
 from .planner import bounded, in_a_row, sizes_of, too_full, value_of
 from .search import plan_of
 from .trace import Decision
-
-
-def row_of_operators(problem: GraphPipelineProblem) -> list[int]:
-    """The prefixes of a topological order, as bit sets."""
-    prefixes = [0]
-    for v in problem.topological_order:
-        prefixes.append(prefixes[-1] | 1 << v)
-    return prefixes
 
 
 def downsets(problem: GraphPipelineProblem, most: int) -> list[int] | None:
@@ -135,14 +127,13 @@ def listed_downsets(problem: GraphPipelineProblem, most: int) -> list[int]:
     return sets
 
 
-class TextbookPlanner:
-    """Sequential stages over the prefixes of a row of operators, or over all downsets as far as these can be listed."""
+class DownsetPlanner:
+    """Sequential stages over all downsets, as far as these can be listed."""
 
     def plan(self, request: Request) -> Outcome:
         problem, options, board = request.problem, request.options, request.board
         sizes = sizes_of(request)
-        most = options.get(MAX_GRAPH_DOWNSETS.name)
-        sets = row_of_operators(problem) if most is None else listed_downsets(problem, most)
+        sets = listed_downsets(problem, options[MAX_GRAPH_DOWNSETS.name])
         stop = Stop.COMPLETED
         try:
             for b in sizes:
@@ -171,4 +162,4 @@ class TextbookPlanner:
         return None if value is None else (value, plan)
 
 
-PLANNER = TextbookPlanner()
+PLANNER = DownsetPlanner()
