@@ -68,9 +68,8 @@ def _page(problem: Problem, built: BuiltModel, model: MatrixModel, path: str, me
     written = as_written(model, Path(path).suffix)
     words = {part.name: part.doc for part in built.model.component_objects()}
     costs = {name: cost for name, cost in zip(model.column_names, model.costs.tolist(), strict=True) if cost}
-    terms = " + ".join(f"{cost:g} {name}" for name, cost in list(costs.items())[:MOST_TERMS])
-    goal = f"minimise {terms}" if terms else "none, every solution is worth the same"
-    sign = " +" if terms else ":"
+    terms = [f"{cost:g} {name}" for name, cost in list(costs.items())[:MOST_TERMS]]
+    terms += ["..."] * (len(costs) > MOST_TERMS) + [f"{model.offset:g}"] * bool(model.offset)
     name = method.name if method.is_plugin else built.model.name.strip("'")  # Pyomo puts quotes around a comma
     unit = problem.time_unit or "the units of time of the problem"
     lines = [
