@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -193,11 +192,6 @@ def about_copies(profile: Profile, options: ProfileOptions) -> tuple[str, ...]:
 def held_bytes(node: ProfileNode, copies: int) -> Fraction:
     """Bytes that a node holds whatever is in flight: all copies of its parameters, and its buffers."""
     return exact_sum(node.parameters.values()) * copies + as_written(node.buffer_bytes)
-
-
-def exact_bytes(amounts: Iterable[float]) -> float:
-    """The sum of amounts as the decimals that are written, rounded once at the end."""
-    return float(exact_sum(amounts))
 
 
 def without_limit(value: float | None) -> float | None:
