@@ -87,6 +87,11 @@ def _levels(levels: Sequence[tuple[int, float]] | None) -> str | None:
     return None if levels is None else ",".join(f"{count}x{_rate(rate)}" for count, rate in levels) or "none"
 
 
+def flag_of(name: str) -> str:
+    """A field of a cluster or of a profile's options as the command line writes it."""
+    return ("--option " if name in OF_ONE_SOURCE else "--") + name.replace("_", "-")
+
+
 # Fields of staging problems alone, but for `levels`, which training problems have as well.
 STAGING_OPTIONS = ("exact_batches", "levels", "time_unit")
 OF_ONE_SOURCE = frozenset(
@@ -117,7 +122,7 @@ def refuse_profile_options(kind: Kind[Any, Any], cluster: Cluster) -> None:
         raise UsageError(f"--kind is {options.kind}, but the problem is a {kind.name}; give --kind {kind.name}.")
     given = next((name for name in options.given() if name != "kind"), None)
     if given is not None:
-        option = "--" + given.replace("_", "-")
+        option = flag_of(given)
         raise UsageError(
             f"{option} is for profiles and tables: this problem already holds its costs; drop {option}."
         )
@@ -131,7 +136,7 @@ def _refusal(name: str, runs_on: str) -> str:
     if name == "levels":
         return "--levels is for staging and training problems: this one is neither; drop --levels."
     if name in STAGING_OPTIONS:
-        option = "--" + name.replace("_", "-")
+        option = flag_of(name)
         return f"{option} is for staging problems: this one is none; drop {option}."
     if name == "cpus":
         return f"--cpus is for placement problems: {runs_on} alone; drop --cpus."

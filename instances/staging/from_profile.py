@@ -12,8 +12,8 @@ Cost model, for one micro-batch:
 - `--data-parallel` allows replicas, which synchronise one copy of the parameters;
 - `--tensor-parallel 1,2,4` adds configurations on t devices: time / t, parameters and saved bytes / t, and what the
   devices exchange: in each pass `REDUCTIONS` all-reduces of what the layer sends on, as a transformer layer has, over
-  the innermost links. `--efficiency` takes the place of all that: time / (t x efficiency), one number for all t > 1 or
-  one for each; tensors between stages stay whole.
+  the innermost links. `--option efficiency` takes the place of all that: time / (t x efficiency), one number for all
+  t > 1 or one for each; tensors between stages stay whole.
 
 Where several GPUs are named (`--devices 2xa100-80gb,2xt4-16gb`), each is a type of devices with its memory and one
 speed, the ratio of the times that the whole model takes; a stage is on devices of one type.
@@ -54,7 +54,9 @@ def lower(profile: Profile, cluster: Cluster, options: ProfileOptions) -> Lowere
     if options.recompute and not profile.training:
         raise UsageError("--recompute is for training, and nothing is trained here; drop --recompute.")
     if options.efficiency is not None and max(options.tensor_parallel, default=1) == 1:
-        raise UsageError("--efficiency is of layers that devices share; give --tensor-parallel 1,2, or drop it.")
+        raise UsageError(
+            "--option efficiency is of layers that devices share; give --tensor-parallel 1,2, or drop it."
+        )
     problem = StagingProblem(
         layers=_layers(profile, options, per_unit(bandwidth, profile.time_unit)),
         edges=_edges(profile),
@@ -157,11 +159,12 @@ def _notes(profile: Profile, options: ProfileOptions, bandwidth: float) -> Itera
     shared = [t for t in options.tensor_parallel if t > 1]
     missing = [t for t in shared if options.efficiency_at(t) is None]
     if missing and bandwidth == math.inf:
-        yield "devices that share a layer divide its time for nothing: links are free; --efficiency says what is left"
+        free = "devices that share a layer divide its time for nothing: links are free"
+        yield f"{free}; --option efficiency says what is left"
     elif missing:
         yield (
             f"devices that share a layer exchange what it sends {REDUCTIONS} times in each pass, over their "
-            "links; --efficiency 2:0.97,4:0.93 says what is left of the ideal speed instead"
+            "links; --option efficiency=2:0.97,4:0.93 says what is left of the ideal speed instead"
         )
     if shared and profile.training:
         yield (

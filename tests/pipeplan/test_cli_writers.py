@@ -42,7 +42,6 @@ PACKAGE = Path(pipeplan.__file__).parent
 # Streams of solvers and ranks, files in temporary folders, a journal of whole lines, and the makers of the package.
 OTHERS = {
     "instances/base/json_file.py",
-    "instances/catalogue.py",
     "planners/backends/client.py",
     "planners/backends/cp_sat.py",
     "planners/backends/scip.py",

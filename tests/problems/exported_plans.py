@@ -72,7 +72,7 @@ def _packaged(name: str, **options: Any) -> Planned:
 PLANS: dict[str, Callable[[], Planned]] = {
     "stages, a device each": lambda: _solved(MODEL, kind="staging", devices=4),
     "stages with degrees of their own": _with_degrees,
-    "the same degrees (`--uniform`)": lambda: _solved(
+    "the same degrees (`--option uniform`)": lambda: _solved(
         MODEL, {"uniform": True}, kind="staging", devices=8, data_parallel=True, memory_bytes=120.0, batch=16
     ),
     "stages on levels": lambda: _solved(MODEL, kind="staging", devices=4, levels=((2, 1e9), (2, 1e8))),
@@ -81,7 +81,7 @@ PLANS: dict[str, Callable[[], Planned]] = {
     "a chain": lambda: _solved(MODEL, kind="chain", devices=4),
     "a graph of stages": lambda: _solved(MODEL, {"degrees": "none"}, kind="graph-pipeline", devices=4, batch=8),
     "serving, the head alone": lambda: _solved(HEAVY, kind="staging", devices=4),
-    "serving, `--whole-layers`": lambda: _solved(HEAVY, kind="staging", devices=4, whole_layers=True),
+    "serving, `--option whole-layers`": lambda: _solved(HEAVY, kind="staging", devices=4, whole_layers=True),
     "serving, the embedding on a CPU": _with_a_cpu,
     "a schedule": lambda: _packaged("zero-bubble-4x12", planner="1f1b"),
     "a training configuration": lambda: _packaged("tiny-training"),
@@ -106,7 +106,7 @@ def outcome(name: str, to: str) -> Exported | PipeplanError:
 
 
 # What a refusal names to ask for instead: options with their values, and commands.
-INSTEAD = re.compile(r"--to [a-z]+|--planner [a-z]+|--framework [a-z]+|--[a-z][a-z-]+|`plan [a-z]+[^`]*`")
+INSTEAD = re.compile(r"--(?:to|option|planner|framework) [a-z-]+|--[a-z][a-z-]+|`plan [a-z]+[^`]*`")
 
 
 def table() -> Iterator[str]:

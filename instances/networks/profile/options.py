@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...base.amounts import as_written, exact_sum
 from ...base.checks import check_amount, check_whole
+from ...base.cluster import flag_of
 from ...base.errors import InputError, UsageError, show
 from ...base.kind import Samples
 from ...base.zero import WITHOUT_REPLICAS, Bytes, check_zero, copies_by
@@ -76,11 +77,6 @@ class ProfileOptions:
 PROFILE_FIELDS = tuple(entry.name for entry in fields(ProfileOptions))
 
 
-def option_of(field: str) -> str:
-    """The option as it is written on the command line."""
-    return "--" + field.replace("_", "-")
-
-
 def _check(options: ProfileOptions) -> None:
     if options.optimizer is not None and options.optimizer not in COPIES:
         raise InputError("--optimizer", f"is {show(options.optimizer)}", f"give one of {', '.join(COPIES)}")
@@ -93,7 +89,7 @@ def _check(options: ProfileOptions) -> None:
             _check_share(share)
         free = [t for t in options.tensor_parallel if t > 1 and options.efficiency_at(t) is None]
         if free:
-            raise InputError("--efficiency", f"says nothing of {free[0]} devices", f"add {free[0]}:0.9")
+            raise InputError("--option efficiency", f"says nothing of {free[0]} devices", f"add {free[0]}:0.9")
     elif options.efficiency is not None:
         _check_share(options.efficiency)
     if options.bytes_per_parameter is not None:
@@ -102,14 +98,15 @@ def _check(options: ProfileOptions) -> None:
         check_zero("--zero", options.zero)
     for name, most in (("replicas", MAX_DEGREE), ("sequence", MAX_TOKENS), ("micro_batch", MAX_IN_FLIGHT)):
         if getattr(options, name) is not None:
-            check_whole(option_of(name), getattr(options, name), most)
+            check_whole(flag_of(name), getattr(options, name), most)
 
 
 def efficiencies_of(text: str) -> dict[int, float]:
     """What is left of the ideal speed, by the number of devices that share a layer, from a text: 2:0.97,4:0.93."""
     pairs = _BY_DEGREE.findall(text.replace(" ", ""))
     if not pairs or ",".join(":".join(pair) for pair in pairs) != text.replace(" ", ""):
-        raise InputError("--efficiency", f"is {show(text)}", "give a share such as 0.9, or degrees: 2:0.97,4:0.93")
+        remedy = "give a share such as 0.9, or degrees: 2:0.97,4:0.93"
+        raise InputError("--option efficiency", f"is {show(text)}", remedy)
     return {int(degree): float(share) for degree, share in pairs}
 
 
@@ -117,9 +114,9 @@ _BY_DEGREE = re.compile(r"([0-9]{1,5}):([0-9]*\.?[0-9]+)")
 
 
 def _check_share(share: float) -> None:
-    _check_above_zero("--efficiency", share, "give a share of the ideal speed, such as 0.9")
+    _check_above_zero("--option efficiency", share, "give a share of the ideal speed, such as 0.9")
     if share > 1:
-        raise InputError("--efficiency", f"is {show(share)}", "give a share of at most 1, such as 0.9")
+        raise InputError("--option efficiency", f"is {show(share)}", "give a share of at most 1, such as 0.9")
 
 
 def _check_above_zero(field: str, value: object, remedy: str) -> None:

@@ -73,7 +73,7 @@ def test_a_file_without_a_unit_of_time_can_be_given_one() -> None:
     told = on_cluster(problem(time_unit=None), Cluster(time_unit="ms"))
     assert (told.time_unit, told.bandwidth) == ("ms", 1e6)
     assert on_cluster(problem(), Cluster(time_unit="s")).bandwidth == 1e9
-    with pytest.raises(UsageError, match="this problem is in s; drop --time-unit"):
+    with pytest.raises(UsageError, match="this problem is in s; drop --option time-unit"):
         on_cluster(problem(), Cluster(time_unit="ms"))
     with pytest.raises(UsageError, match="give one of s, ms, us, ns"):
         on_cluster(problem(time_unit=None), Cluster(time_unit="h"))
@@ -97,7 +97,7 @@ def test_other_kinds_of_problems_refuse_them(name: str, tmp_path: Path) -> None:
         load_instance(name, Cluster(levels=()))
     path = tmp_path / "file.json"
     save(load_instance(name, Cluster()), path)
-    with pytest.raises(UsageError, match="--exact-batches is for staging problems"):
+    with pytest.raises(UsageError, match="--option exact-batches is for staging problems"):
         load(path, exact_batches=True)
 
 

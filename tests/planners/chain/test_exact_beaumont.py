@@ -237,5 +237,5 @@ def test_a_plan_of_several_batches_is_outside_the_proof() -> None:
 
 
 def test_the_dynamic_program_for_placements_is_no_start_for_chains() -> None:
-    with pytest.raises(UsageError, match="--warm-start dp is for placement, staging and training problems"):
+    with pytest.raises(UsageError, match="--warm-start dp is for placement and staging problems"):
         solve(theory.figure_5().problem, planner="exact-beaumont", warm_start="dp")

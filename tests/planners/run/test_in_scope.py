@@ -121,7 +121,8 @@ def test_the_terminal_says_the_better_plan_first(plan: Callable[..., Any], tmp_p
     done = plan("solve", file, "--planner", "shortest-iteration")
     assert done.code == 0
     said = " ".join(done.out.split())
-    assert "--formulation cp-graphpipe --objective iteration --family convex asks" in said + done.err.replace(
-        "\n", " "
+    assert (
+        "--formulation cp-graphpipe --objective iteration --option family=convex asks"
+        in said + done.err.replace("\n", " ")
     )
     assert said.index("feasible, not proven") < said.index("optimal, proven among stage graphs of stages of the")

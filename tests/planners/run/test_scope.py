@@ -88,14 +88,14 @@ def test_a_start_of_more_batches_is_kept_and_proves_nothing(method: str, flushed
         "optimum of these is 6",
     ):
         assert words in message
-    assert f"--formulation cp-beaumont --batches-per-period {flushed.batches_per_period} asks" in message
+    assert f"--formulation cp-beaumont --option batches-per-period={flushed.batches_per_period} asks" in message
 
 
 @pytest.mark.parametrize("method", ["ilp-beaumont", "cp-beaumont", "exact-beaumont"])
 def test_without_such_a_start_the_optimum_names_its_patterns_and_who_asks_for_more(method: str) -> None:
     result = solve(CHAIN, formulation=method)
     assert (result.stop, result.objective, result.scope) == (Stop.PROVEN, 6, ONE_BATCH)
-    assert result.wider == "--formulation cp-beaumont --batches-per-period 2"
+    assert result.wider == "--formulation cp-beaumont --option batches-per-period=2"
     assert result.proof is not None
     assert result.proof.scope == ONE_BATCH
 
@@ -138,7 +138,7 @@ def test_a_given_allocation_is_named() -> None:
     result = solve(CHAIN, formulation="cp-beaumont", options={"allocation": "0,0"})
     assert result.scope == f"{ONE_BATCH} of the given allocation"
     assert result.wider is not None
-    assert "no --allocation" in result.wider
+    assert "no --option allocation" in result.wider
 
 
 def test_the_printed_program_proves_nothing_about_the_problem() -> None:

@@ -94,7 +94,8 @@ def test_one_level_is_a_flat_network() -> None:
 
 
 def test_what_it_cannot_plan_is_said() -> None:
-    with pytest.raises(UsageError, match="--uniform plans for at most --batch replicas; drop --exact-batches"):
+    refused = "--option uniform plans for at most --batch replicas; drop --option exact-batches"
+    with pytest.raises(UsageError, match=refused):
         pipeplan.solve(pipeplan.load_packaged("tiny-stages").replace(exact_batches=True), planner="uniform")
     small = pipeplan.solve(pipeplan.load_packaged("tiny-stages").replace(memory_bytes=11.0), planner="uniform")
     assert small.messages[0] == "no plan with the same degrees on every stage fits"
@@ -129,10 +130,10 @@ def test_devices_that_share_a_layer_pay_for_what_they_exchange() -> None:
 def test_efficiencies_are_named_for_every_degree() -> None:
     on: dict[str, Any] = {"devices": 4, "memory_bytes": 80e9, "bandwidth": 1e11, "tensor_parallel": (1, 2, 4)}
     profile = pipeplan.load_profile("llama-3-8b")
-    with pytest.raises(InputError, match=r"--efficiency says nothing of 4 devices; add 4:0\.9"):
+    with pytest.raises(InputError, match=r"--option efficiency says nothing of 4 devices; add 4:0\.9"):
         profile.to_staging(**on, efficiency="2:0.97")
     for text in ("2:1.2,4:0.9", "two", "2:0.9;4:0.8"):
-        with pytest.raises(InputError, match="--efficiency is"):
+        with pytest.raises(InputError, match="--option efficiency is"):
             profile.to_staging(**on, efficiency=text)
 
 

@@ -227,7 +227,7 @@ def test_every_rank_holds_a_layer_where_that_is_asked_for(
     assert plan("solve", table, *on).code == 0
     refused = plan("export", result, table, "--to", "vllm")
     assert refused.code == 2
-    assert "every rank must hold one; plan with --whole-layers, or for fewer --devices." in refused.err
+    assert "every rank must hold one; plan with --option whole-layers, or for fewer --devices." in refused.err
     assert plan("solve", table, *on, "--whole-layers").code == 0
     told = plan("export", result, table, "--to", "vllm")
     assert told.out == f"VLLM_PP_LAYER_PARTITION={','.join(map(str, counts))}\n"
@@ -246,5 +246,5 @@ def test_solve_says_which_framework_cannot_run_a_plan_as_its_export_does(plan: P
     assert "Note: vllm cannot say this plan: stage 4, with the node 'head', holds no layer" in served
     trained = plan("solve", table, *on, "--data-parallel", "--memory", "80MB").err
     assert "Note: megatron cannot say this plan: stage 1, with the node 'block 3', has 3 replicas" in trained
-    assert "plan with --uniform" in trained
+    assert "plan with --option uniform" in trained
     assert "cannot say" not in plan("solve", table, *on).err

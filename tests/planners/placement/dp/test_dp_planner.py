@@ -129,7 +129,7 @@ def test_too_many_ideals_end_in_a_plan_with_its_gap() -> None:
     assert (result.stop, result.found, result.verified) == (Stop.MEMORY, Found.FEASIBLE, True)
     assert result.gap is not None
     assert 0 < result.gap < 0.1
-    assert "give --max-ideals" in result.messages[0]
+    assert "give --option max-ideals" in result.messages[0]
     assert "restricted to" in result.messages[1]
     best = plan(problem)
     assert best.objective is not None

@@ -188,7 +188,7 @@ def test_an_expert_split_that_leaves_nodes_out_is_left_to_the_referee(tmp_path: 
 
 def test_an_expert_needs_a_split_of_this_problem(tmp_path: Path) -> None:
     problem = PlacementProblem((Node(1, 1, 4),), (), accelerators=1, cpus=0)
-    with pytest.raises(UsageError, match="--split"):
+    with pytest.raises(UsageError, match="--option split"):
         run("expert", problem)
     split = tmp_path / "split.json"
     split.write_text(json.dumps({"fpgas": [{"nodes": [9]}], "cpus": []}))

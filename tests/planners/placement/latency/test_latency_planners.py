@@ -126,7 +126,7 @@ def test_an_experts_split_is_taken_as_it_stands(tmp_path: Path) -> None:
 
 
 def test_without_a_file_there_is_no_expert() -> None:
-    with pytest.raises(UsageError, match="--split FILE"):
+    with pytest.raises(UsageError, match="--option split=FILE"):
         planned(chain(), "latency-expert")
 
 
@@ -150,5 +150,5 @@ def test_the_formulation_starts_from_these_planners() -> None:
 
 
 def test_there_is_no_cross_check_for_latency() -> None:
-    with pytest.raises(UsageError, match="no cross-check for latency"):
+    with pytest.raises(UsageError, match="no cross-check for 'ip-tarnawski-latency'"):
         solve(chain(), formulation="ip-tarnawski-latency", cross_check=True)
