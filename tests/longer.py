@@ -242,10 +242,11 @@ LONGER = {
         "test_rows_and_columns_are_those_of_the_file[plain-.mps]",
         "test_rows_and_columns_are_those_of_the_file[schedule-.mps]",
     ],
-    "tests/pipeplan/studies/test_memory_curve.py": [
+    "tests/pipeplan/studies/test_memory.py": [
         "test_the_command_writes_table_points_csv_and_picture_and_goes_on[tiny-stages]",
+        "test_the_command_writes_table_points_csv_and_picture_and_goes_on[small]",
     ],
-    "tests/pipeplan/studies/test_pareto.py": [
+    "tests/pipeplan/studies/test_chain_memory.py": [
         "test_a_sweep_that_was_killed_goes_on_from_its_last_whole_line[0]",
         "test_a_sweep_that_was_killed_goes_on_from_its_last_whole_line[1]",
         "test_a_sweep_that_was_killed_goes_on_from_its_last_whole_line[2]",
@@ -255,14 +256,11 @@ LONGER = {
         "test_the_command_prints_the_table_and_refuses_what_is_for_one_schedule",
         "test_what_does_not_fit_says_how_much_it_needs",
     ],
-    "tests/pipeplan/studies/test_schedule_curve.py": [
-        "test_the_command_writes_table_points_csv_and_picture_and_goes_on",
-    ],
     "tests/pipeplan/studies/test_schedule_studies.py": [
         "test_every_point_of_the_study_is_the_optimum_with_so_much_memory",
         "test_the_command_says_what_each_change_is_worth",
     ],
-    "tests/pipeplan/studies/test_training_curve.py": [
+    "tests/pipeplan/studies/test_gpus.py": [
         "test_the_command_draws_json_table_and_picture",
     ],
     "tests/pipeplan/test_cli_compare.py": [
@@ -657,7 +655,7 @@ LONGEST = {
     "tests/pipeplan/show/test_readable_units.py": [
         "test_units_suit_eyes_wherever_a_packaged_instance_is_shown[schedule-zero-bubble-32x16]",
     ],
-    "tests/pipeplan/studies/test_pareto.py": [
+    "tests/pipeplan/studies/test_chain_memory.py": [
         "test_with_more_memory_no_method_is_worse_and_exact_never_worse_than_any[2]",
     ],
     "tests/pipeplan/studies/test_schedule_comparison.py": [
