@@ -14,13 +14,11 @@ from pathlib import Path
 
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.planners.options import SolveOptions
-from pipeplan.show.front import Front, of_chain
+from pipeplan.show.front import Front, of_chain, verdict
 from pipeplan.show.pictures.front import draw_front
 from pipeplan.show.words import Times, amount, measured, plain
-from pipeplan.studies.pareto.chains import DEFAULT_METHODS, facts, sweep
-from pipeplan.studies.pareto.curve import Curve, CurvePoint, Settings
-from pipeplan.studies.pareto.export import by_memory, verdict
-from pipeplan.studies.pareto.stored import opened
+from pipeplan.studies.chain_memory import DEFAULT_METHODS
+from pipeplan.studies.sweep import Curve, CurvePoint, Settings, sweep
 
 CHAINS = "resnet18-4,resnet18-8,resnet34-4,resnet34-8,resnet50-4,resnet50-8"
 EXACT, PIPEDREAM = "exact-beaumont", "pipedream-eager"
@@ -32,8 +30,7 @@ def run(chain: str, settings: Settings, keep: Path | None) -> Curve:
     network, gpus = chain.rsplit("-", 1)
     problem = load_packaged(f"{network}-chain").replace(gpus=int(gpus))
     begun = time.monotonic()
-    journal = opened(None if keep is None else keep / f"{chain}.jsonl", facts(problem), settings.to_json())
-    pareto = sweep(problem, settings, journal)
+    pareto = sweep(problem, settings, None if keep is None else keep / f"{chain}.jsonl")
     sys.stderr.write(f"{chain}: {time.monotonic() - begun:.0f} s\n")
     return pareto
 
@@ -74,7 +71,7 @@ def section(chain: str, pareto: Curve, picture: str) -> str:
         "| " + " | ".join(head) + " |",
         "|---" * len(head) + "|",
     ]
-    for level, points in by_memory(pareto):
+    for level, points in front.by_limit():
         exact = points[EXACT]
         periods = [cell(points.get(method), times) for method in DEFAULT_METHODS]
         row = [plain(level / step, 4), times.text(exact.bound, digits=DIGITS), *periods, f"{exact.seconds:.1f}"]
@@ -84,7 +81,7 @@ def section(chain: str, pareto: Curve, picture: str) -> str:
 
 def summary(curves: dict[str, Curve]) -> str:
     """The claims of the page, counted and not assumed."""
-    pairs = [points for pareto in curves.values() for _, points in by_memory(pareto)]
+    pairs = [points for pareto in curves.values() for _, points in of_chain(pareto).by_limit()]
     exact = [points[EXACT] for points in pairs]
     both = [(p[EXACT].value, p[PIPEDREAM].value) for p in pairs if p[PIPEDREAM].value is not None]
     worse = sum(mine is None or mine > theirs for mine, theirs in both if theirs is not None)

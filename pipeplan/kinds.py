@@ -12,17 +12,16 @@ if TYPE_CHECKING:
     from .models.export.contract import Exported, ExportOptions
     from .show.front import Front
     from .show.view import About, Views
-    from .studies.pareto.study import Study
+    from .studies.sweep import Sweep
 
 
 @dataclass(frozen=True)
 class ShownCurve:
     """How `plan pareto` computes and shows the curve of one kind of problem."""
 
-    study: Later[Study]
-    draw_table: Function[[Any], None]
+    sweep: Later[type[Sweep]]
     front: Function[[Any], Front]
-    """The answer as pictures and pages draw it."""
+    """The answer as tables, pictures and pages draw it."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +43,8 @@ class ShownKind:
 _VIEWS = "pipeplan.show.views"
 
 
-def _curve(study: str, name: str) -> ShownCurve:
-    return ShownCurve(
-        Later(f"pipeplan.studies.pareto.{study}:STUDY"),
-        Function(f"pipeplan.show.terminal.pareto:draw_{name}s"),
-        Function(f"pipeplan.show.front:of_{name}"),
-    )
+def _curve(sweep: str, name: str) -> ShownCurve:
+    return ShownCurve(Later(f"pipeplan.studies.{sweep}"), Function(f"pipeplan.show.front:of_{name}"))
 
 
 # What is shown of each kind, by its name.
@@ -59,18 +54,18 @@ SHOWN: dict[str, ShownKind] = {
         latency=Function(f"{_VIEWS}.latency:of_one_sample"),
     ),
     "chain": ShownKind(
-        Later(f"{_VIEWS}.chain"), Function(f"{_VIEWS}.chain:about"), pareto=_curve("chains", "chain")
+        Later(f"{_VIEWS}.chain"), Function(f"{_VIEWS}.chain:about"), pareto=_curve("chain_memory:Chains", "chain")
     ),
-    "staging": ShownKind(Later(f"{_VIEWS}.staging"), pareto=_curve("stagings", "staging")),
+    "staging": ShownKind(Later(f"{_VIEWS}.staging"), pareto=_curve("memory:Stagings", "staging")),
     "graph-pipeline": ShownKind(Later(f"{_VIEWS}.graph_pipeline"), Function(f"{_VIEWS}.graph_pipeline:about")),
     "schedule": ShownKind(
         Later(f"{_VIEWS}.schedule"),
-        pareto=_curve("schedules", "schedule"),
+        pareto=_curve("memory:Schedules", "schedule"),
         exports={"torch": Function("pipeplan.models.export.schedules:torch")},
     ),
     "training": ShownKind(
         Later(f"{_VIEWS}.training"),
-        pareto=_curve("trainings", "training"),
+        pareto=_curve("gpus:Trainings", "training"),
         exports={
             target: Function(f"pipeplan.models.export.{target}_configuration:export")
             for target in ("megatron", "torchtitan", "deepspeed")

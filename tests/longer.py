@@ -155,6 +155,12 @@ LONGER = {
         "test_tables_and_profiles_compile",
         "test_the_page_names_the_files_that_are_written",
     ],
+    "tests/pipeplan/studies/test_chain_memory.py": [
+        "test_a_sweep_that_was_killed_goes_on_from_its_last_whole_line[0]",
+        "test_a_sweep_that_was_killed_goes_on_from_its_last_whole_line[1]",
+        "test_a_sweep_that_was_killed_goes_on_from_its_last_whole_line[2]",
+        "test_points_become_csv_and_pictures",
+    ],
     "tests/pipeplan/studies/test_export_page.py": [
         "test_every_block_of_rows_and_columns_has_its_words[chain as printed]",
         "test_every_block_of_rows_and_columns_has_its_words[chain with transfers]",
@@ -171,23 +177,15 @@ LONGER = {
         "test_rows_and_columns_are_those_of_the_file[plain-.mps]",
         "test_rows_and_columns_are_those_of_the_file[schedule-.mps]",
     ],
-    "tests/pipeplan/studies/test_memory_curve.py": [
-        "test_the_command_writes_table_points_csv_and_picture_and_goes_on[tiny-stages]",
+    "tests/pipeplan/studies/test_gpus.py": [
+        "test_the_command_draws_json_table_and_picture",
     ],
-    "tests/pipeplan/studies/test_pareto.py": [
-        "test_a_sweep_that_was_killed_goes_on_from_its_last_whole_line[0]",
-        "test_a_sweep_that_was_killed_goes_on_from_its_last_whole_line[1]",
-        "test_a_sweep_that_was_killed_goes_on_from_its_last_whole_line[2]",
-        "test_points_become_csv_and_pictures",
-    ],
-    "tests/pipeplan/studies/test_schedule_curve.py": [
+    "tests/pipeplan/studies/test_memory.py": [
         "test_the_command_writes_table_points_csv_and_picture_and_goes_on",
+        "test_the_command_writes_table_points_csv_and_picture_and_goes_on[tiny-stages]",
     ],
     "tests/pipeplan/studies/test_schedule_studies.py": [
         "test_the_command_says_what_each_change_is_worth",
-    ],
-    "tests/pipeplan/studies/test_training_curve.py": [
-        "test_the_command_draws_json_table_and_picture",
     ],
     "tests/pipeplan/test_cli_generate_chains.py": [
         "test_the_allocation_of_theorem_3_can_be_handed_on",
@@ -625,7 +623,7 @@ LONGEST = {
         "test_a_run_is_refused_where_the_code_is_no_longer_what_the_run_names",
         "test_another_version_of_this_program_or_of_a_solver_repeats_all",
     ],
-    "tests/pipeplan/studies/test_pareto.py": [
+    "tests/pipeplan/studies/test_chain_memory.py": [
         "test_with_more_memory_no_method_is_worse_and_exact_never_worse_than_any",
         "test_with_more_memory_no_method_is_worse_and_exact_never_worse_than_any[2]",
     ],

@@ -29,8 +29,7 @@ from pipeplan.studies.configure.answer import Answer, Asked
 from pipeplan.studies.configure.judge import judge
 from pipeplan.studies.configure.result import result_of
 from pipeplan.studies.configure.search import search_configurations
-from pipeplan.studies.pareto import chains, schedules, stagings
-from pipeplan.studies.pareto.curve import Settings
+from pipeplan.studies.sweep import Settings, sweep
 
 PLANNED = {
     "tiny-chain": "dp",
@@ -113,19 +112,19 @@ def _curve(name: str) -> str:
     command = f"plan pareto {name}"
     if name == CURVES[0]:
         settings = Settings(levels=3, limits=SOON)
-        staged = stagings.sweep(load_packaged("tiny-stages"), settings)
+        staged = sweep(load_packaged("tiny-stages"), settings)
         return pareto_page(staged, of_staging(staged), command)
     if name == CURVES[1]:
-        chain = chains.sweep(load_packaged("golden-4"), Settings(levels=4, limits=SOON))
+        chain = sweep(load_packaged("golden-4"), Settings(levels=4, limits=SOON))
         return pareto_page(chain, of_chain(chain), command)
     memories = Settings(chosen=(6.0, 10.0, 16.0), limits=SOON, options={"objective": "span"})
-    curve = schedules.sweep(load_packaged("zero-bubble-4x12"), memories)
+    curve = sweep(load_packaged("zero-bubble-4x12"), memories)
     return pareto_page(curve, of_schedule(curve), command)
 
 
 def _missed() -> str:
     """As if the time had been too short for a proof: plans above their bounds."""
-    staged = stagings.sweep(load_packaged("tiny-stages"), Settings(levels=3, limits=SOON))
+    staged = sweep(load_packaged("tiny-stages"), Settings(levels=3, limits=SOON))
     points = tuple(replace(p, stop=Stop.COMPLETED, bound=0.8 * (p.value or 0.0)) for p in staged.points)
     missed = replace(staged, points=points)
     return pareto_page(missed, of_staging(missed), "plan pareto tiny-stages")

@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from ..instances.base.errors import UsageError
 from ..instances.lookup import holds_profile
 from ..planners.options import SolveOptions
-from ..show.console import print_json, say_note
+from ..show.console import say_note
 from .arguments import (
     BESIDE_METHODS,
     Cluster,
     InstanceArgument,
     Json,
-    drawable,
     load_instance,
     output_file,
     with_cluster,
@@ -28,11 +27,9 @@ from .exits import INTERRUPTED, NO_PLAN, OK
 from .interrupt import graceful
 from .limits import with_limits
 from .method_options import with_method_options
+from .pareto import Picture, show_front
 from .progress import reporter
 from .solve import METHOD, OUTPUT, Progress
-
-if TYPE_CHECKING:
-    from ..studies.memory import MemoryStudy
 
 # Seconds for all solves together, where the user gives no limit.
 TIME_LIMIT_S = 60.0
@@ -51,9 +48,6 @@ _Points = Annotated[
     ),
 ]
 _Output = Annotated[str | None, output_file("Write the answer as JSON.", "--output", "-o", panel=OUTPUT)]
-_Picture = Annotated[
-    str | None, output_file("Draw the curve: .svg, .png or .pdf.", "--picture", panel=OUTPUT, check=drawable)
-]
 
 
 @with_cluster(*BESIDE_METHODS)
@@ -70,7 +64,7 @@ def command(
     on: Cluster,
     json: Json = False,
     output: _Output = None,
-    picture: _Picture = None,
+    picture: Picture = None,
     progress: Progress = None,
 ) -> None:
     """Find the least memory per device with a plan, and what more of it is worth.
@@ -92,32 +86,15 @@ def command(
     method: dict[str, Any] = {"formulation": formulation, "planner": planner, "options": own}
     with graceful(), reporter(progress) as watch:
         study = memory_study(problem, **method, limits=within, points=points, on_progress=watch)
-    _tell(study, json, output, picture)
-    raise typer.Exit(_exit_code(study))
-
-
-def _tell(study: MemoryStudy, json: bool, output: str | None, picture: str | None) -> None:
-    """Save the answer, then print it: what is printed may meet a closed pipe."""
     if output is not None:
         from ..instances.base.json_file import write_json
 
         write_json(output, study.to_json())
-    if picture is not None:
-        from ..show.front import of_memory
-        from ..show.pictures.front import draw_front
-
-        draw_front(of_memory(study), picture)
     if not study.complete:
         say_note("the answer is not complete: the search was interrupted, or its time was over")
-    if json:
-        print_json(study.to_json())
-        return
-    from ..show.terminal.memory import draw_memory_study
+    from ..show.front import of_memory
 
-    draw_memory_study(study)
-
-
-def _exit_code(study: MemoryStudy) -> int:
+    show_front(of_memory(study), study.to_json() if json else None, picture)
     if study.least.memory_bytes is not None:
-        return OK
-    return INTERRUPTED if study.least.stop == "interrupted" else NO_PLAN
+        raise typer.Exit(OK)
+    raise typer.Exit(INTERRUPTED if study.least.stop == "interrupted" else NO_PLAN)

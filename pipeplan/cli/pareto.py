@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.base.errors import UsageError
 from ..instances.base.plausible import MEMORY, check_figure
 from ..instances.lookup import holds_profile
-from ..kinds import SHOWN, shown_kind
+from ..kinds import shown_kind
 from ..show.command import command_of_curve
 from ..show.console import print_json, say_note
 from . import quantities
@@ -37,8 +36,8 @@ from .solve import Progress
 
 if TYPE_CHECKING:
     from ..instances.registry import Problem
-    from ..kinds import ShownCurve
-    from ..studies.pareto.curve import Asked, Curve, Watch
+    from ..show.front import Front
+    from ..studies.sweep import Curve, Settings
 
 OUTPUT = "Output"
 _curves = partial(option, rich_help_panel="Curves")
@@ -98,7 +97,7 @@ _Resume = Annotated[
     bool, typer.Option("--resume/--no-resume", help="Continue from an existing --output.", rich_help_panel=OUTPUT)
 ]
 _Csv = Annotated[str | None, output_file("Write the points as a table.", "--csv", panel=OUTPUT)]
-_Picture = Annotated[
+Picture = Annotated[
     str | None, output_file("Draw the curves: .svg, .png or .pdf.", "--picture", panel=OUTPUT, check=drawable)
 ]
 _Report = Annotated[
@@ -120,7 +119,7 @@ def command(
     output: _Output = None,
     resume: _Resume = True,
     csv: _Csv = None,
-    picture: _Picture = None,
+    picture: Picture = None,
     report: _Report = None,
     progress: Progress = None,
 ) -> None:
@@ -131,9 +130,9 @@ def command(
     """
     profile = instance is not None and holds_profile(instance)
     problem, named = load_asked(instance or EXAMPLE, replace(on, memory_bytes=math.inf) if profile else on)
-    shown = _curve_of(problem)
-    study = shown.study.load()
-    if profile and "memory" not in study.takes:
+    from ..studies.sweep import TIME_LIMIT_S, asked, axis_of, write_csv
+
+    if profile and "memory" not in axis_of(problem).takes:
         say_note("memory has no limit here; plan convert makes a problem of the profile that has one")
     typed = {"points": points, **own}
     if "memory" in own:
@@ -141,64 +140,54 @@ def command(
         if counts_bytes(problem):
             for memory in own["memory"]:
                 check_figure("--memory", memory, MEMORY)
-    asked = _asked(problem, points, own, limits)
-    ready = study.curve(problem, asked, output, resume)
-    answer = _answer(problem, ready, progress, json)
+    within = limits_for(problem, {"time_limit_s": TIME_LIMIT_S, **limits})
+    answer = _answer(problem, asked(problem, points, within, **own), output, resume, progress, json)
     if not answer.complete:
         goes_on = f"; the same command continues from {output}" if output else ""
         say_note(f"interrupted: the curves are not complete{goes_on}")
     if csv is not None:
-        from ..studies.pareto.export import write_csv
-
         write_csv(answer, csv)
-    if picture is not None:
-        from ..show.pictures.front import draw_front
-
-        draw_front(shown.front(answer), picture)
+    curve = shown_kind(problem).pareto
+    assert curve is not None
+    front = curve.front(answer)
     if report is not None:
-        _write_page(answer, shown, command_of_curve(named, typed, asked.limits), report)
-    if json:
-        print_json(answer.to_json())
-    else:
-        shown.draw_table(answer)
+        from ..instances.base.json_file import write_text_atomically
+        from ..show.page.pareto_page import pareto_page
+
+        write_text_atomically(report, pareto_page(answer, front, command_of_curve(named, typed, within)))
+    show_front(front, answer.to_json() if json else None, picture)
     if any(point.plan is not None for point in answer.points):
         raise typer.Exit(OK)
     raise typer.Exit(NO_PLAN if answer.complete else INTERRUPTED)
 
 
-def _write_page(answer: Curve, shown: ShownCurve, command: str, path: str) -> None:
-    from ..instances.base.json_file import write_text_atomically
-    from ..show.page.pareto_page import pareto_page
+def show_front(front: Front, facts: Mapping[str, Any] | None, picture: str | None) -> None:
+    """Draw the picture that is asked for, then print the facts as JSON, or the table where there are none: what is
+    printed may meet a closed pipe."""
+    if picture is not None:
+        from ..show.pictures.front import draw_front
 
-    write_text_atomically(path, pareto_page(answer, shown.front(answer), command))
+        draw_front(front, picture)
+    if facts is not None:
+        print_json(facts)
+    else:
+        from ..show.terminal.front import draw_table
+
+        draw_table(front)
 
 
-def _answer(problem: Problem, ready: Callable[[Watch], Curve], progress: str | None, json: bool) -> Curve:
+def _answer(
+    problem: Problem, settings: Settings, output: str | None, resume: bool, progress: str | None, json: bool
+) -> Curve:
     """The curve; where not even its ends are known, a note says so and the command ends."""
     from ..planners.run.solve import describe
-    from ..studies.pareto.curve import NothingKnownError
-    from ..studies.pareto.stored import SCHEMA
+    from ..studies.sweep import SCHEMA, NothingKnownError, sweep
 
     try:
         with graceful(), reporter(progress) as watch:
-            return ready(watch)
+            return sweep(problem, settings, output, resume, watch)
     except NothingKnownError as nothing:
         say_note(nothing)
         if json:
             print_json({"schema": SCHEMA, "problem": describe(problem), "complete": False, "points": []})
         raise typer.Exit(NO_PLAN) from None
-
-
-def _curve_of(problem: Problem) -> ShownCurve:
-    """The curve of this kind of problems, or a `UsageError` that lists the kinds with one."""
-    curve = shown_kind(problem).pareto
-    if curve is None:
-        kinds = " and ".join(name for name, kind in SHOWN.items() if kind.pareto is not None)
-        raise UsageError(f"plan pareto is for {kinds} problems; {problem.name} is a {problem.kind} problem.")
-    return curve
-
-
-def _asked(problem: Problem, points: int | None, own: dict[str, Any], limits: dict[str, Any]) -> Asked:
-    from ..studies.pareto.curve import TIME_LIMIT_S, Asked
-
-    return Asked(points, own, limits_for(problem, {"time_limit_s": TIME_LIMIT_S, **limits}))

@@ -176,11 +176,7 @@ def _tell(problem: Problem, study: Sensitivity, json: bool) -> None:
         say_note(message)
     if json:
         print_json(study.to_json())
-    else:
-        _draw(problem, study)
-
-
-def _draw(problem: Problem, study: Sensitivity) -> None:
+        return
     from ..show.sensitivity import advice, lines
 
     for line in (*lines(problem, study), advice(problem, study)):

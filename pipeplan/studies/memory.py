@@ -1,44 +1,243 @@
-"""The least memory with which a problem has a plan, and what more memory is worth, up to where more does not help.
+"""The axis of memory: what a plan is worth with so much memory on each device, between the least with which there is a
+plan and the amount from which on more does not help.
 
-A plan may hold less than the memory with which it was found; its point is at the amount that it holds. Plans count for
-every larger memory, bounds for every smaller one.
-
-Points, curve and bounds are those of `pareto`; the loop is one of its own. `pareto` knows its amounts before it begins,
-and a journal can go on with what is left of them. Here the next amount follows from what the last plan holds, all of
-them share one time limit, and the first is the answer of a search.
+`plan pareto` asks for amounts that are known before it begins, beside a plan to compare with, and `plan memory` always
+for the amount where the value falls most. A plan may hold less than the memory with which it was found.
 """
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, ClassVar
 
 from ..formulations.contract import Problem
 from ..instances.base.clock import now
-from ..instances.base.errors import InputError
-from ..instances.base.result import PROVEN_TOLERANCE, Result, Stop
+from ..instances.base.errors import InputError, UsageError
+from ..instances.base.result import PROVEN_TOLERANCE, Result, Stop, met
 from ..instances.least_memory import SmallestMemory, enough
 from ..instances.lookup import problem_of
 from ..instances.registry import kind_of
+from ..instances.schedule.problem import ScheduleProblem
+from ..instances.staging.problem import StagingProblem
 from ..planners.memory.smallest import smallest_memory
 from ..planners.options import SolveOptions, check_asked, limits_of
 from ..planners.run.choose import choose
 from ..planners.run.solve import describe, solve
-from .pareto.curve import Candidate, CurvePoint, Watch, bound_at, with_bounds_from_above, with_plans_from_below
+from .journal import Journal
+from .stage_schedule import RuleSchedule, best_rule, objective_of, rule_schedules, start_among
+from .sweep import (
+    MOST_POINTS,
+    Candidate,
+    CurvePoint,
+    Ends,
+    NothingKnownError,
+    Settings,
+    Sweep,
+    Watch,
+    bound_at,
+    no_more_than,
+    opened,
+    proven,
+    spread,
+    with_bounds_from_above,
+    with_plans_from_below,
+)
 
 SCHEMA = "pipeplan.memory/1"
-# The usual number of points, and the most.
-POINTS, MOST_POINTS = 6, 1000
+# The usual number of points of `plan memory`.
+POINTS = 6
 # The search for the least memory gets the time divided by this: a third.
 LEAST_SHARE = 3
 # Amounts of memory that differ by a smaller share than this count as the same.
 NARROW = 0.002
 
+# The key of the point with any amount of memory.
+ANY_AMOUNT = ("", math.inf)
+
 MemoryPoint = CurvePoint
-# What JSON calls the parts of a point.
-COLUMNS = {"memory_bytes": "limit", **{name: name for name in ("value", "bound", "gap", "certified", "stop")}}
+
+
+class MemorySweep(Sweep):
+    """The best plan in every memory; the common part of the sweeps of stagings and schedules."""
+
+    suffix = "_bytes"
+    """What stands behind the names of amounts in JSON."""
+
+    @classmethod
+    def ends_to_json(cls, ends: Ends | None) -> dict[str, Any]:
+        if ends is None:
+            return {"ends": None}
+        best = {"value": ends.best.value, "bound": ends.bound, f"peak{cls.suffix}": ends.best.need}
+        least = {f"least{cls.suffix}": ends.least.need, f"lower{cls.suffix}": ends.lower}
+        return {"ends": {**least, "unlimited": best}}
+
+    def exact(self, problem: Any, what: str, start: Candidate | None) -> Result:
+        """Search for the best plan, with a proof if time allows; `start` is a plan that fits."""
+        raise NotImplementedError
+
+    def rival(self, problem: Any, what: str) -> Candidate | None:
+        """The plan to compare with; also the end without a limit where time is too short for the best plan."""
+        raise NotImplementedError
+
+    def free_end(self, best: Candidate, rival: Candidate | None) -> Candidate:
+        """The plan at the end without a limit: `best`, or another one that is as good and needs less."""
+        return best
+
+    def measured(self, plan: Any, source: str = "") -> Candidate | None:
+        kind, options = kind_of(self.problem), self.settings.options
+        rules = kind.rules(self.problem, options)
+        if plan is None or rules.violations(self.problem, plan):
+            return None
+        assert kind.held is not None, kind.name
+        peak = enough(kind.held(self.problem, plan, options))
+        idle_share = getattr(rules.evaluation(self.problem, plan), "idle_share", None)
+        value = rules.value(self.problem, plan)
+        bubble = None if idle_share is None else max(0.0, float(idle_share(Fraction(value))))
+        return Candidate(plan, value, peak, source, bubble)
+
+    def solved_ends(self) -> Ends:
+        free = self.exact(self.problem, "without a limit", None)
+        rival = None if free.verified else self.rival(self.problem, "without a limit")
+        memory = smallest_memory(self.problem, self.settings.limits, on_progress=self.watcher("the least memory"))
+        if memory.stop == Stop.INTERRUPTED:
+            raise KeyboardInterrupt
+        ends = [self.measured(memory.plan), self.measured(free.plan) if free.verified else rival]
+        least, best = ends[0] or ends[1], ends[1] or ends[0]
+        if least is None or best is None:
+            raise NothingKnownError(
+                f"no plan was found without a memory limit ({free.stop}); give a longer --time-limit"
+            )
+        best = self.free_end(best, rival)
+        return Ends(
+            levels=self.settings.chosen or spread(least.need, best.need, self.settings.levels, _whole),
+            least=least,
+            lower=memory.lower_bytes,
+            best=best,
+            bound=no_more_than(free.bound, best.value),
+        )
+
+    def point(self, method: str, limit: float) -> CurvePoint:
+        ends = self.known_ends
+        if limit < ends.lower:
+            return CurvePoint(limit, Stop.INFEASIBLE)
+        problem, start = kind_of(self.problem).with_memory(self.problem, limit), self._start(limit)
+        bound = bound_at(self.points.values(), limit, ends.bound)
+        unit = getattr(self.problem, "memory_unit", "B") or ""
+        where = f"at {limit:.6g} {unit}".rstrip()
+        rival = self.rival(problem, where)
+        beside = None if rival is None else rival.value
+        if start is not None and proven(start.value, bound):
+            return CurvePoint(limit, Stop.PROVEN, start, no_more_than(bound, start.value), beside)
+        result = self.exact(problem, where, start)
+        plans = [self.measured(result.plan) if result.verified else None, start]
+        best = min((plan for plan in plans if plan is not None), key=lambda plan: plan.value, default=None)
+        return CurvePoint(limit, result.stop, best, result.bound, beside, messages=result.messages).settled()
+
+    def solved(self, problem: Any, what: str, **how: Any) -> Result:
+        """The result of a problem; raises `KeyboardInterrupt` if its search is interrupted."""
+        result = solve(problem, limits=self.settings.limits, on_progress=self.watcher(what), **how)
+        if result.stop == Stop.INTERRUPTED:
+            raise KeyboardInterrupt
+        return result
+
+    def _start(self, memory: float) -> Candidate | None:
+        """The best plan so far that fits."""
+        ends = self.known_ends
+        plans = [ends.least, ends.best, *(point.candidate for point in self.points.values())]
+        within = [plan for plan in plans if plan is not None and self.fits(plan, memory)]
+        return min(within, key=lambda plan: (plan.value, plan.need), default=None)
+
+
+class Stagings(MemorySweep):
+    """The sweep of stagings: the exact program and the even split at every level."""
+
+    columns: ClassVar[Mapping[str, str]] = {
+        "memory_bytes": "limit",
+        "value": "value",
+        "peak_bytes": "need",
+        **{name: name for name in ("bound", "gap", "certified")},
+        "even": "rival",
+        **{name: name for name in ("stop", "found", "seconds")},
+    }
+
+    @classmethod
+    def sizes(cls, problem: StagingProblem) -> dict[str, Any]:
+        return {"devices": problem.devices, "layers": len(problem.layers)}
+
+    @classmethod
+    def check(cls, problem: StagingProblem, settings: Settings) -> None:
+        if problem.device_types:
+            remedy = "draw the curve for devices that are alike"
+            raise InputError("device_types", "have memories of their own", remedy)
+
+    def exact(self, problem: StagingProblem, what: str, start: Candidate | None) -> Result:
+        return self.solved(problem, what, planner="dp-piper")
+
+    def rival(self, problem: StagingProblem, what: str) -> Candidate | None:
+        return self.measured(self.solved(problem, f"an even split {what}", planner="equi").plan)
+
+
+class Schedules(MemorySweep):
+    """The sweep of schedules: the default method and the named rules at every level."""
+
+    takes = ("memory", "objective")
+    suffix = ""
+    columns: ClassVar[Mapping[str, str]] = {
+        "memory": "limit",
+        "value": "value",
+        "peak": "need",
+        **{name: name for name in ("bubble", "bound", "gap", "certified")},
+        "rule": "rival",
+        **{name: name for name in ("stop", "found", "seconds")},
+    }
+
+    @classmethod
+    def own_settings(cls, problem: ScheduleProblem, asked: Mapping[str, Any]) -> dict[str, Any]:
+        return {"options": {"objective": objective_of(asked.get("objective"), problem.micro_batches)}}
+
+    @classmethod
+    def sizes(cls, problem: ScheduleProblem) -> dict[str, Any]:
+        counts = {"devices": len(problem.devices), "blocks": len(problem.blocks)}
+        return {**counts, "memory_unit": problem.memory_unit}
+
+    @classmethod
+    def check(cls, problem: ScheduleProblem, settings: Settings) -> None:
+        if not any(block.memory or block.workspace for block in problem.blocks):
+            raise UsageError(f"No block of {problem.name} takes any memory, so there is no curve.")
+
+    def __init__(self, problem: ScheduleProblem, settings: Settings, journal: Journal, watch: Watch) -> None:
+        super().__init__(problem, settings, journal, watch)
+        self.objective = str(settings.options["objective"])
+        self.rules: dict[str, list[RuleSchedule]] = {}
+        """Schedules by published rules, by the digest of the problem."""
+
+    def _rules(self, problem: ScheduleProblem) -> list[RuleSchedule]:
+        if problem.hash not in self.rules:
+            self.rules[problem.hash] = rule_schedules(problem, self.objective, self.settings.limits)
+        return self.rules[problem.hash]
+
+    def exact(self, problem: ScheduleProblem, what: str, start: Candidate | None) -> Result:
+        known = None if start is None else start.plan
+        start_with = start_among(problem, self.objective, {}, self._rules(problem), known)
+        return self.solved(problem, what, options=self.settings.options, warm_start=start_with)
+
+    def rival(self, problem: ScheduleProblem, what: str) -> Candidate | None:
+        best = best_rule(self._rules(problem))
+        return None if best is None else self.measured(best.plan)
+
+    def free_end(self, best: Candidate, rival: Candidate | None) -> Candidate:
+        """The schedule that needs least memory, of the best one and those of rules that are as good."""
+        plans = (self.measured(schedule.plan) for schedule in self._rules(self.problem))
+        alike = [p for p in plans if p is not None and (p.value < best.value or met(p.value, best.value))]
+        return min([best, *alike], key=lambda plan: plan.need)
+
+
+# ---- `plan memory` ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +246,7 @@ class MemoryStudy:
 
     problem: Problem
     least: SmallestMemory
-    points: tuple[MemoryPoint, ...] = ()
+    points: tuple[CurvePoint, ...] = ()
     method: str | None = None
     """The method that found these values."""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -58,7 +257,7 @@ class MemoryStudy:
     """Is the value with any amount of memory missing?"""
 
     @property
-    def no_more_helps(self) -> MemoryPoint | None:
+    def no_more_helps(self) -> CurvePoint | None:
         """The first point that is as good as the last one."""
         last = self.points[-1].value if self.points and not self.open_above else None
         if last is None:
@@ -73,7 +272,7 @@ class MemoryStudy:
             "least": self.least.to_json(),
             "plan": None if self.least.plan is None else self.least.plan.to_json(),
             "method": self.method,
-            "points": [point.to_json(COLUMNS) for point in self.points],
+            "points": [point.to_json(_Worth.columns) for point in self.points],
             "no_more_helps_from_bytes": None if no_more is None else no_more.limit,
             "complete": self.complete,
         }
@@ -130,91 +329,83 @@ def memory_study(
         raise InputError("points", f"is {points!r}", f"give a whole number from 0 to {MOST_POINTS}")
     check_asked({"formulation": formulation, "planner": planner}, options, on_progress)
     choose(problem, formulation, planner, "auto", options or {})  # refused before any work is done
-    study = _Study(
-        problem, {"formulation": formulation, "planner": planner, "options": options}, limits, on_progress
-    )
-    return study.run(points)
+    method: dict[str, Any] = {"formulation": formulation, "planner": planner, "options": options}
+    free = kind_of(problem).with_memory(problem, None)
+    worth = _Worth(free, Settings(points, limits=limits), opened(problem, Settings()), on_progress)
+    return worth.study(problem, method)
 
 
-class _Study:
-    def __init__(self, problem: Problem, method: Mapping[str, Any], limits: SolveOptions, watch: Watch) -> None:
-        self.problem, self.method, self.limits, self.watch = problem, method, limits, watch
-        self.started = now()
-        self.points: list[MemoryPoint] = []
-        self.name: str | None = None
-        self.options: Mapping[str, Any] = {}
-        self.interrupted = False
-        self.open_above = True
-        self.asked: set[float] = set()
+class _Worth(MemorySweep):
+    """The sweep of `plan memory`, for problems of every kind: all points share one time limit, and each follows from
+    those before it. The first, without a limit, has an infinite one."""
 
-    def run(self, count: int) -> MemoryStudy:
-        shared = self._limits(LEAST_SHARE if count else 1)
-        least = smallest_memory(self.problem, shared, options=self.method["options"], on_progress=self.watch)
-        self.interrupted = least.stop == Stop.INTERRUPTED
-        asked = 0
-        if least.memory_bytes is not None:
-            asked = self._ask_all(least.memory_bytes, count)
-        whole = least.stop != Stop.TIME and (least.memory_bytes is None or asked == count)
-        complete = whole and not self.interrupted
-        return MemoryStudy(
-            self.problem, least, tuple(self.points), self.name, self.options, complete, self.open_above
-        )
+    columns: ClassVar[Mapping[str, str]] = {
+        "memory_bytes": "limit",
+        **{name: name for name in ("value", "bound", "gap", "certified", "stop")},
+    }
 
-    def _ask_all(self, least: float, count: int) -> int:
-        """Ask for both ends, then always where the value falls most; the number of amounts that are settled."""
-        amounts: list[float | None] = [None, least][:count]
-        for number in range(count):
-            if self.interrupted or self._seconds_left() == 0:
-                return number
-            amount = amounts[number] if number < len(amounts) else self._steepest()
-            if number >= len(amounts) and amount is None:
-                return count  # nothing is left to ask
-            self._ask(amount, count - number)
-        return count
+    least: SmallestMemory
+    method: Mapping[str, Any]
+    """How values are asked for."""
+    name: str | None = None
+    """The method that answered."""
+    in_time = True
 
-    def _ask(self, amount: float | None, share: int) -> None:
-        if amount is not None:
-            self.asked.add(amount)
-        begun, asked = now(), kind_of(self.problem).with_memory(self.problem, amount)
-        result = solve(asked, **self.method, limits=self._limits(share), on_progress=self.watch)
-        self.interrupted = result.stop == Stop.INTERRUPTED
-        self.name, self.options = result.formulation or result.planner, result.options
-        point = self._point(amount, result)
-        if point is not None:
-            self.open_above &= amount is not None
-            self.points = settled([*self.points, replace(point, seconds=now() - begun)])
+    def study(self, problem: Problem, method: Mapping[str, Any]) -> MemoryStudy:
+        """The answer for a problem, of which this one is free of its limit; values are found by the method."""
+        self.method = method
+        complete = self.run() and self.in_time and self.least.stop != Stop.TIME
+        open_above = self.points.get(ANY_AMOUNT) is None or self.points[ANY_AMOUNT].candidate is None
+        points = tuple(settled(self.points.values()))
+        return MemoryStudy(problem, self.least, points, self.name, self.settings.options, complete, open_above)
 
-    def _point(self, amount: float | None, result: Result) -> MemoryPoint | None:
-        """The point of a result: at what its plan holds; without a plan, at the amount that was asked for."""
-        limit, candidate = amount, None
-        if result.plan is not None and result.objective is not None and result.verified:
-            fullest = kind_of(self.problem).held
-            assert fullest is not None, self.problem.kind
-            need = enough(fullest(self.problem, result.plan, result.options))
-            limit = need if amount is None else min(need, amount)
-            candidate = Candidate(result.plan, result.objective, limit, str(self.name))
-        if limit is None:
-            return None
-        return MemoryPoint(limit, result.stop, candidate, result.bound, messages=result.messages)
+    def seek_ends(self) -> None:
+        shared = self._limits(LEAST_SHARE if self.settings.levels else 1)
+        options = self.method["options"]
+        self.least = smallest_memory(self.problem, shared, options=options, on_progress=self.watch)
+        if self.least.stop == Stop.INTERRUPTED:
+            raise KeyboardInterrupt
 
-    def _steepest(self) -> float | None:
+    def keys(self) -> Iterator[tuple[str, float]]:
+        """Both ends, then always the middle where the value falls most."""
+        ends = [] if self.least.memory_bytes is None else [ANY_AMOUNT, ("", self.least.memory_bytes)]
+        for number in range(self.settings.levels if ends else 0):
+            if self._seconds_left() == 0:
+                self.in_time = False
+                return
+            key = ends[number] if number < len(ends) else self._steepest()
+            if key is None:  # nothing is left to ask
+                return
+            yield key
+
+    def point(self, method: str, limit: float) -> CurvePoint:
+        asked = kind_of(self.problem).with_memory(self.problem, None if limit == math.inf else limit)
+        limits = self._limits(self.settings.levels - len(self.points))
+        result = solve(asked, **self.method, limits=limits, on_progress=self.watch)
+        self.name = result.formulation or result.planner
+        self.settings = replace(self.settings, options=result.options)
+        candidate = self.measured(result.plan, str(self.name)) if result.verified else None
+        limit = limit if candidate is None else min(limit, candidate.need)
+        return CurvePoint(limit, result.stop, candidate, result.bound, messages=result.messages)
+
+    def _steepest(self) -> tuple[str, float] | None:
         """The amount between the two points where the value falls most; None where all amounts are nearly the same."""
         best, most = None, 0.0
-        for low, high in zip(self.points, self.points[1:], strict=False):
+        for low, high in pairwise(settled(self.points.values())):
             if low.value is None or high.value is None or high.limit <= low.limit * (1 + NARROW):
                 continue
             fall, middle = low.value - high.value, _middle(low.limit, high.limit)
-            if worse(low.value, high.value) and fall > most and middle not in self.asked:
-                best, most = middle, fall
+            if worse(low.value, high.value) and fall > most and ("", middle) not in self.points:
+                best, most = ("", middle), fall
         return best
 
     def _limits(self, share: int) -> SolveOptions:
         left = self._seconds_left()
-        return replace(self.limits, time_limit_s=None if left is None else left / share)
+        return replace(self.settings.limits, time_limit_s=None if left is None else left / share)
 
     def _seconds_left(self) -> float | None:
-        limit = self.limits.time_limit_s
-        return None if limit is None else max(0.0, limit - (now() - self.started))
+        limit = self.settings.limits.time_limit_s
+        return None if limit is None else max(0.0, limit - (now() - self.begun))
 
 
 def _middle(low: float, high: float) -> float:
@@ -228,10 +419,16 @@ def worse(value: float, other: float) -> bool:
     return value - other > PROVEN_TOLERANCE * abs(value)
 
 
-def settled(points: Iterable[MemoryPoint]) -> list[MemoryPoint]:
+def settled(points: Iterable[CurvePoint]) -> list[CurvePoint]:
     """The points by growing memory, each amount once; neither value nor bound ever grows with it."""
-    kept: dict[float, MemoryPoint] = {}
-    for point in sorted(points, key=lambda point: (point.value is None, point.value)):
+    kept: dict[float, CurvePoint] = {}
+    finite = (point for point in points if math.isfinite(point.limit))
+    for point in sorted(finite, key=lambda point: (point.value is None, point.value)):
         best = kept.setdefault(point.limit, point)
         kept[point.limit] = replace(best, bound=bound_at((best, point), point.limit, None))
     return [point.settled() for point in with_bounds_from_above(with_plans_from_below(kept.values()), None)]
+
+
+def _whole(amount: float) -> float:
+    """Large amounts are whole numbers of bytes."""
+    return round(amount) if amount > 100 else amount

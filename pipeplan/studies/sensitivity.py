@@ -1,4 +1,8 @@
-"""What a slightly better cluster is worth: the problem and its variants, each solved by the same method."""
+"""What a slightly better cluster is worth: one more device, more memory, faster links, each solved by the same method.
+
+Every plan of a problem is also a plan of each variant, at the same cost or less, so that no variant has a worse
+optimum. (Stagings that are judged by the crude hierarchy are the exception: it counts memory by the devices there are.)
+"""
 
 from __future__ import annotations
 
@@ -30,25 +34,6 @@ class Variant:
 
     change: str
     problem: Problem
-
-
-def variants(
-    problem: Problem, memory_bytes: float = GIGABYTE, bandwidth_share: float = TENTH
-) -> tuple[Variant, ...]:
-    """The problem with one device more (of each type, or on each level), more memory, or faster links by this share.
-
-    Every plan of a problem is also a plan of each variant, at the same cost or less, so that no variant has a worse
-    optimum. (Stagings that are judged by the crude hierarchy are the exception: it counts memory by the devices there
-    are.) Memory without a limit and transfers that take no time have no variant.
-    """
-    for name, value in (("memory_bytes", memory_bytes), ("bandwidth_share", bandwidth_share)):
-        check_positive(name, value)
-    amount = f"{memory_bytes / GIGABYTE:g} GB" if memory_bytes >= 1e-3 * GIGABYTE else f"{memory_bytes:g} B"
-    faster = f"{100 * bandwidth_share:g} % more bandwidth"
-    step = Step(memory_bytes, f"{amount} more memory", 1 + bandwidth_share, faster)
-    upgrades = kind_of(problem).upgrades
-    changes = () if upgrades is None else upgrades(problem, step)
-    return tuple(Variant(change, better) for change, better in changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +176,23 @@ def sensitivity(
         possible = base.plan is None and last.plan is not None
         changes.append(Worth(variant.change, last, _ratio(last, base), variant.problem, possible))
     return Sensitivity(base, tuple(changes))
+
+
+def variants(
+    problem: Problem, memory_bytes: float = GIGABYTE, bandwidth_share: float = TENTH
+) -> tuple[Variant, ...]:
+    """The problem with one device more (of each type, or on each level), more memory, or faster links by this share.
+
+    Memory without a limit and transfers that take no time have no variant.
+    """
+    for name, value in (("memory_bytes", memory_bytes), ("bandwidth_share", bandwidth_share)):
+        check_positive(name, value)
+    amount = f"{memory_bytes / GIGABYTE:g} GB" if memory_bytes >= 1e-3 * GIGABYTE else f"{memory_bytes:g} B"
+    faster = f"{100 * bandwidth_share:g} % more bandwidth"
+    step = Step(memory_bytes, f"{amount} more memory", 1 + bandwidth_share, faster)
+    upgrades = kind_of(problem).upgrades
+    changes = () if upgrades is None else upgrades(problem, step)
+    return tuple(Variant(change, better) for change, better in changes)
 
 
 def _questions(questions: Mapping[str, Problem]) -> tuple[Variant, ...]:

@@ -23,7 +23,7 @@ from ...instances.least_memory import SmallestMemory
 from ..graph_pipeline.bounds import lower_bound
 from ..options import SolveOptions
 from .search import Answer, Floor, Questions, Search, Watch, accepted, outcome_of
-from .too_little import would_do
+from .smallest import would_do
 
 DP, CP = "graphpipe", "cp-graphpipe"
 # Options that say which plans there are; longer groups of passes never need less memory.

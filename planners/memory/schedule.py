@@ -26,7 +26,7 @@ from ..options import SolveOptions
 from ..schedule.alone import order_alone
 from ..schedule.whole import in_whole_numbers
 from .search import Answer, Floor, Questions, Search, Watch, accepted
-from .too_little import would_do
+from .smallest import would_do
 
 
 def least_memory(

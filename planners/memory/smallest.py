@@ -1,4 +1,5 @@
-"""The public question, for every kind of problem: how much memory is needed at least?"""
+"""The public question, for every kind of problem: how much memory is needed at least? And where a problem has no plan:
+how much would do?"""
 
 from __future__ import annotations
 
@@ -8,8 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
 from ...formulations.contract import Problem
-from ...instances.base.errors import UsageError, show
-from ...instances.least_memory import SmallestMemory
+from ...instances.base.amounts import as_written
+from ...instances.base.errors import PipeplanError, UsageError, show
+from ...instances.least_memory import SmallestMemory, option, said, sufficient
 from ...instances.lookup import problem_of
 from ...instances.registry import kind_of
 from ..kinds import planned_kind
@@ -108,3 +110,33 @@ def _check_options(problem: Problem, options: Mapping[str, Any]) -> None:
             raise UsageError(
                 f"There is no option {show(name)} for a {problem.kind} problem; give one of {', '.join(names)}."
             )
+
+
+# ---- why a problem has no plan, where memory is missing ------------------------------------------------
+
+
+def explain(problem: Problem, options: Mapping[str, Any], limits: SolveOptions, proven: bool) -> tuple[str, ...]:
+    """Which memory would do for a problem that has no plan; nothing where it is not proven that there is none."""
+    return would_do(problem, options, limits) if proven else ()
+
+
+def would_do(problem: Problem, options: Mapping[str, Any], limits: SolveOptions) -> tuple[str, ...]:
+    """A sentence on how much memory would be enough, as far as it is known; nothing where nobody can tell."""
+    ask = planned_kind(problem).least_memory
+    try:
+        if ask is None or kind_of(problem).with_memory(problem, None) == problem:
+            return ()
+        memory = ask(problem, options, limits, None)
+    except PipeplanError:  # plans that nobody can tell the least memory of
+        return ()
+    return (_sentence(problem, memory),)
+
+
+def _sentence(problem: Problem, memory: SmallestMemory) -> str:
+    if memory.memory_bytes is None:
+        return said(memory)
+    limit_bytes = problem.memory_bytes
+    if limit_bytes is not None and as_written(memory.memory_bytes) <= as_written(limit_bytes):
+        enough = sufficient(memory.memory_bytes, memory.counted)
+        return f"plans exist with {enough} of memory per device, but none that this method makes"
+    return f"{said(memory)}; give {option(memory.memory_bytes, memory.counted)}"

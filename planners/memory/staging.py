@@ -1,8 +1,9 @@
-"""How a staging problem, flat or on levels, is asked for its least memory: the same on devices of every type."""
+"""How a staging problem, flat or on levels, is asked for its least memory, the same on devices of every type; and why
+it has no plan: degrees out of reach, a layer that fits nowhere, or what would be enough."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -12,13 +13,14 @@ from ...instances.base.amounts import as_written, common_unit
 from ...instances.base.errors import show
 from ...instances.base.quantities import several
 from ...instances.base.result import Stop
-from ...instances.least_memory import SmallestMemory
+from ...instances.least_memory import SmallestMemory, at_least, option
 from ...instances.staging.kind_functions import BASIC, held, with_memory
 from ...instances.staging.problem import Configuration, Layer, StagingProblem
 from ...instances.staging.rules import rules_of
 from ..options import SolveOptions
 from ..staging.quick_trees import widest_degree
 from .search import Answer, Floor, Questions, Search, Watch, accepted, of_mine, outcome_of, whole
+from .smallest import would_do
 
 DP = "dp-piper"
 # Bandwidth with which nothing takes any time to send.
@@ -137,3 +139,44 @@ def _ask(
     outcome = outcome_of(_timeless(among, memory_bytes), DP, rules, limits)
     plan = accepted(_timeless(problem, memory_bytes), outcome.plan, rules)
     return Answer(plan, none=plan is None and outcome.stop == Stop.INFEASIBLE)
+
+
+# ---- why there is no plan ------------------------------------------------------------------------------
+
+
+def explain(
+    problem: StagingProblem, options: Mapping[str, Any], limits: SolveOptions, proven: bool
+) -> tuple[str, ...]:
+    """The surest reason why there is no plan; nothing where it is none of these."""
+    if problem.exact_batches and problem.micro_batches > problem.devices:
+        most = f"{several(problem.devices, 'device')} give {problem.devices} at most"
+        return (
+            f"data-parallel degrees must sum to exactly {problem.micro_batches}, and {most}; plan for at most N micro-"
+            "batches or give more devices",
+        )
+    wide = next((layer for layer in problem.layers if _fewest(layer) > problem.devices), None)
+    if wide is not None:
+        name, fewest = show(wide.id), _fewest(wide)
+        return (
+            f"layer {name} needs at least {fewest} devices, and the problem has {problem.devices}; give more devices",
+        )
+    enough = would_do(problem, options, limits) if proven else ()  # a baseline may need more
+    return (*enough, *_too_large(problem, remedy=not enough))
+
+
+def _too_large(problem: StagingProblem, *, remedy: bool) -> Iterator[str]:
+    """A layer that fits no device even alone; with what to give for it where nothing better is known."""
+    memory = problem.memory_bytes
+    if memory is None or problem.extensions - {"no replicas", "zero"}:
+        return
+    layer, needed = max(
+        ((layer, least_of_layer(problem, layer)) for layer in problem.layers), key=lambda pair: pair[1]
+    )
+    if needed > as_written(memory):
+        least = f"layer {show(layer.id)} alone needs {at_least(needed)} of each device that it runs on"
+        yield f"{least}; give {option(needed)} or more" if remedy else least
+
+
+def _fewest(layer: Layer) -> int:
+    """The fewest devices that a layer can run on."""
+    return min(t for t, ways in layer.configurations.items() if ways)

@@ -18,7 +18,7 @@ from signals import after_work, hear_ctrl_c
 import pipeplan
 from pipeplan.instances.base.result import Stop
 from pipeplan.studies.memory import MemoryPoint, settled
-from pipeplan.studies.pareto.curve import Candidate
+from pipeplan.studies.sweep import Candidate
 
 Plan = Callable[..., Any]
 PATIENCE_S = 600.0

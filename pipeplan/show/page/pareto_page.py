@@ -8,7 +8,7 @@ from dataclasses import replace
 from xml.etree.ElementTree import Element
 
 from ...instances.base.quantities import written_bytes
-from ...studies.pareto.curve import Curve, CurvePoint
+from ...studies.sweep import Curve, CurvePoint
 from ..front import Front
 from ..view import module_of, view_of
 from ..words import amount, measured, percent, several

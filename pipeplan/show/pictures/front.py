@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...studies.pareto.chains import BASELINES
 from ..front import Front, Series
 from ..page.axes import from_zero
 from ..palette import CATEGORIES
@@ -76,7 +75,7 @@ def _draw_series(axes: Axes, series: Series, i: int, factor: float, time: float,
     ]
     if not shown:
         return
-    baseline, colour = series.name in BASELINES, CATEGORIES[i % len(CATEGORIES)]
+    baseline, colour = not series.exact, CATEGORIES[i % len(CATEGORIES)]
     style = {"linestyle": STYLES[i % len(STYLES)] if baseline else "-", "linewidth": THICK if baseline else THIN}
     _draw_steps(axes, [step for _, *step in shown], right, color=colour, label=series.name, **style)  # type: ignore[misc]
     filled = [colour if point.certified else GROUND for point, _, _ in shown]

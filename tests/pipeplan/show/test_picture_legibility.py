@@ -22,8 +22,9 @@ from pipeplan.show.pictures.front import draw_front
 from pipeplan.show.pictures.plans import draw_plan, draw_view
 from pipeplan.show.pictures.profile import write_profile
 from pipeplan.show.views.simulated import view_of_simulation
-from pipeplan.studies.pareto import chains, stagings
-from pipeplan.studies.pareto.curve import Candidate, Curve, CurvePoint, Settings
+from pipeplan.studies.chain_memory import Chains
+from pipeplan.studies.memory import Stagings
+from pipeplan.studies.sweep import Candidate, Curve, CurvePoint, Settings
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -63,7 +64,7 @@ def draw_periods(path: Path) -> None:
         for size, period in zip(memory, values, strict=True)
     )
     problem = load_packaged("golden-4")
-    draw_front(of_chain(Curve(problem, Settings(), None, points, True, chains.AXES)), path)
+    draw_front(of_chain(Curve(problem, Settings(), None, points, True, Chains)), path)
 
 
 def draw_memory(path: Path) -> None:
@@ -73,7 +74,7 @@ def draw_memory(path: Path) -> None:
         CurvePoint(size, Stop.PROVEN, one, bound=one.value, rival=10.0 - i)
         for i, (size, one) in enumerate(zip((1e9, 2e9, 4e9), staged, strict=True))
     )
-    draw_front(of_staging(Curve(problem, Settings(), None, points, True, stagings.AXES)), path)
+    draw_front(of_staging(Curve(problem, Settings(), None, points, True, Stagings)), path)
 
 
 def draw_profile(path: Path) -> None:

@@ -22,8 +22,8 @@ from pipeplan.show.page.pareto_page import pareto_page
 from pipeplan.show.page.result_page import result_page
 from pipeplan.studies.compare.comparison import compare, load_comparison
 from pipeplan.studies.compare.suite import Instance, Suite, competitor
-from pipeplan.studies.pareto.curve import Candidate, Curve, CurvePoint, Settings
-from pipeplan.studies.pareto.stagings import AXES
+from pipeplan.studies.memory import Stagings
+from pipeplan.studies.sweep import Candidate, Curve, CurvePoint, Settings
 
 HOSTILE = "<script>alert('x')</script>"
 
@@ -201,7 +201,7 @@ def curve_page(**changes: Any) -> Reader:
     staged = Candidate(plan, 6.0, 30.0)
     first = replace(CurvePoint(30.0, Stop.TIME, staged, bound=4.5, rival=8.0), **changes)
     points = (first, CurvePoint(40.0, Stop.PROVEN, staged, bound=6.0, rival=6.0))
-    curve = Curve(problem, Settings(), None, points, True, AXES)
+    curve = Curve(problem, Settings(), None, points, True, Stagings)
     return Reader(pareto_page(curve, of_staging(curve), f"plan pareto {HOSTILE}"))
 
 

@@ -10,13 +10,14 @@ import pytest
 
 from pipeplan.formulations import registry
 from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.files import problem_to_text
 from pipeplan.studies import made_by
 from pipeplan.studies.compare import child, comparison
 from pipeplan.studies.compare.comparison import compare
 from pipeplan.studies.compare.run import Record, Run, Status
 from pipeplan.studies.compare.suite import Instance, Suite, competitor, expand
-from pipeplan.studies.pareto.stored import opened
+from pipeplan.studies.sweep import asked, opened
 
 METHODS = ("stale_one:ENTRY", "stale_two:ENTRY", "greedy")
 PLUGIN = """from pipeplan.planners.registry import PLANNERS
@@ -99,11 +100,12 @@ def test_a_sweep_of_plan_pareto_is_not_continued_by_another_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "points.jsonl"
-    opened(path, {"hash": "h"}, {})
-    assert opened(path, {"hash": "h"}, {}).path == path
+    chain = load_packaged("golden-4")
+    opened(chain, asked(chain), path)
+    assert opened(chain, asked(chain), path).path == path
     monkeypatch.setattr(made_by, "own_version", lambda: "0.0.1")
     with pytest.raises(InputError, match=r"made_by\.pipeplan is '.*' there and '0\.0\.1' now; .*--no-resume"):
-        opened(path, {"hash": "h"}, {})
+        opened(chain, asked(chain), path)
 
 
 def test_a_run_is_refused_where_the_code_is_no_longer_what_the_run_names(folder: Path) -> None:

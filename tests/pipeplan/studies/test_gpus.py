@@ -9,7 +9,8 @@ import pytest
 
 import pipeplan
 from pipeplan.instances.training.kind_functions import with_devices
-from pipeplan.studies.pareto.trainings import devices_of, sweep
+from pipeplan.studies.gpus import devices_of
+from pipeplan.studies.sweep import sweep
 
 Plan = Callable[..., Any]
 

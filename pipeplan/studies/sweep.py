@@ -1,24 +1,37 @@
-"""One sweep for every curve: points over a limit, its two ends, what each point takes from the others, the journal.
+"""One sweep for every curve: points along an axis, its two ends, what each point takes from the others, the journal.
 
-A kind of problems says what is limited and how a plan is measured. A plan that keeps a limit keeps every looser one,
-and a bound that is proven for a limit holds for every tighter one.
+A kind of problems has one axis: it says what is limited and how a plan is measured. A plan that keeps a limit keeps
+every looser one, and a bound that is proven for a limit holds for every tighter one.
+
+The journal is the file from which an interrupted sweep continues: its first line names the problem, the settings and
+the versions of this program and of solvers; each further line holds one finished piece of work.
 """
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
-from ...instances.base.clock import now
-from ...instances.base.errors import InputError, UsageError, show
-from ...instances.base.fields import require, require_list
-from ...instances.base.result import Found, Stop, met, relative_gap
-from ...instances.registry import any_plan_from_json, kind_of
-from ...planners.options import Progress, SolveOptions
-from ..journal import Journal
-from .stored import ANEW, SCHEMA, as_it_was, level_of, lines_of, number_of, number_or_none, opened
+from ..instances.base.clock import now
+from ..instances.base.errors import InputError, UsageError, show
+from ..instances.base.fields import as_list, as_number, as_object, join, require, require_list
+from ..instances.base.json_file import csv_cell, write_text_atomically
+from ..instances.base.result import Found, Stop, met, relative_gap
+from ..instances.registry import any_plan_from_json, kind_of
+from ..kinds import SHOWN, shown_kind
+from ..planners.options import Progress, SolveOptions
+from .journal import Journal, line_of
+from .made_by import versions
 
+SCHEMA = "pipeplan.pareto/1"
+ANEW = "name another file, or start anew with --no-resume"
 # More points are no curve that anybody looks at.
 MOST_POINTS = 1000
 # The usual number of points, and the seconds for each.
@@ -97,8 +110,8 @@ class CurvePoint:
 
     @property
     def batches_per_period(self) -> int | None:
-        """Batches per period of a chain's plan."""
-        return None if self.candidate is None else self.candidate.plan.batches_per_period
+        """Batches per period of a chain's plan; None for other plans."""
+        return getattr(self.plan, "batches_per_period", None)
 
     @property
     def gap(self) -> float | None:
@@ -209,32 +222,14 @@ class Settings:
             raise InputError("points", f"is {show(self.levels)}", f"give at most {MOST_POINTS}")
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What the user asks of the curve."""
-
-    levels: int | None = None
-    """Number of limits; None: the usual number."""
-    own: Mapping[str, Any] = field(default_factory=dict)
-    """Options that have a meaning for some kinds only, by name, as far as they were given."""
-    limits: SolveOptions = USUAL
-    """Limits of the search for each point."""
-
-
-def places(flag: str, given: Iterable[float] | None, levels: int | None) -> tuple[int, tuple[float, ...]]:
-    """The number of levels, and the limits that the user gives in their place."""
-    chosen = tuple(sorted(set(given or ())))
-    if chosen and levels is not None:
-        raise UsageError(f"{flag} and --points both say where the points lie; give one of them.")
-    return LEVELS if levels is None else levels, chosen
-
-
-def between(least: float, most: float, count: int) -> list[float]:
-    """The inner ones of `count` amounts from `least` to `most`: in equal ratios, as curves are steep on the left."""
+def spread(least: float, most: float, count: int, whole: Callable[[float], float]) -> tuple[float, ...]:
+    """`count` amounts from `least` to `most`: in equal ratios, as curves are steep on the left; `whole` rounds those
+    between the two ends."""
+    if least >= most:
+        return (most,)
     shares = [i / (count - 1) for i in range(1, count - 1)]
-    if least > 0:
-        return [least * (most / least) ** share for share in shares]
-    return [share * most for share in shares]
+    inner = (least * (most / least) ** share if least > 0 else share * most for share in shares)
+    return tuple(sorted({least, most, *(min(float(whole(amount)), most) for amount in inner)}))
 
 
 def halving(levels: Sequence[float]) -> list[float]:
@@ -248,12 +243,6 @@ def halving(levels: Sequence[float]) -> list[float]:
             order.append(levels[middle])
             spans += [(low, middle), (middle, high)]
     return order
-
-
-def facts_of(problem: Any, **own: int) -> dict[str, Any]:
-    """The fields by which a curve names its problem."""
-    names = {"kind": problem.kind, "name": problem.name, "hash": problem.hash}
-    return {**names, **own, "time_unit": problem.time_unit}
 
 
 # ---- the answer ------------------------------------------------------------------------------------------------
@@ -282,21 +271,6 @@ class Ends:
 
 
 @dataclass(frozen=True, slots=True)
-class Axes:
-    """What a kind calls the parts of its curve."""
-
-    columns: Mapping[str, str]
-    """The attribute of `CurvePoint` for each column of a table of points."""
-    facts: Callable[[Any], dict[str, Any]]
-    """Gives the facts of a problem, apart from its own limit, which the levels replace."""
-    ends: Callable[[Ends | None], dict[str, Any]]
-    """Gives both ends in JSON, of None where the sweep was interrupted before they were known."""
-
-    def column(self, fact: str) -> str | None:
-        return next((name for name, of in self.columns.items() if of == fact), None)
-
-
-@dataclass(frozen=True, slots=True)
 class Curve:
     """All points of one sweep, by method and growing limit."""
 
@@ -307,7 +281,8 @@ class Curve:
     points: tuple[CurvePoint, ...]
     complete: bool
     """Did the sweep reach its end, without an interrupt?"""
-    axes: Axes
+    kind: type[Sweep]
+    """What the parts of the curve are called."""
 
     def of(self, method: str) -> tuple[CurvePoint, ...]:
         return tuple(point for point in self.points if point.method == method)
@@ -315,11 +290,11 @@ class Curve:
     def to_json(self) -> dict[str, Any]:
         return {
             "schema": SCHEMA,
-            "problem": self.axes.facts(self.problem),
+            "problem": self.kind.facts(self.problem),
             "settings": self.settings.to_json(),
             "complete": self.complete,
-            **self.axes.ends(self.ends),
-            "points": [point.to_json(self.axes.columns) for point in self.points],
+            **self.kind.ends_to_json(self.ends),
+            "points": [point.to_json(self.kind.columns) for point in self.points],
         }
 
 
@@ -329,7 +304,15 @@ class Curve:
 class Sweep:
     """The state of one sweep: both ends first, then its points in an order in which each helps the next."""
 
-    axes: ClassVar[Axes]
+    columns: ClassVar[Mapping[str, str]]
+    """The attribute of `CurvePoint` for each column of a table of points."""
+    axis: ClassVar[str] = "memory_bytes"
+    """The name of what is limited in the settings."""
+    takes: ClassVar[tuple[str, ...]] = ("memory",)
+    """Options that have a meaning for this kind only; the first one lists limits in place of a number of points."""
+    usual_levels: ClassVar[int] = LEVELS
+    sources: ClassVar[tuple[str, str]] = ("", "")
+    """What the plans at both ends come from."""
 
     def __init__(self, problem: Any, settings: Settings, journal: Journal, watch: Watch) -> None:
         self.problem, self.settings, self.journal, self.watch = problem, settings, journal, watch
@@ -341,23 +324,35 @@ class Sweep:
         self.begun = now()
 
     @classmethod
-    def settings_for(cls, problem: Any, asked: Asked) -> Settings:
-        """The settings that the user asks for, with the usual values for all others."""
-        return Settings(*places("--memory", asked.own.get("memory"), asked.levels), asked.limits)
+    def own_settings(cls, problem: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Further fields of the settings, from the options that this kind takes."""
+        return {}
 
     @classmethod
     def check(cls, problem: Any, settings: Settings) -> None:
-        """Refuse problems and settings without a curve, before any work is done."""
-        raise NotImplementedError
+        """Refuse a problem that has no curve, before any work is done."""
 
     @classmethod
     def free(cls, problem: Any) -> Any:
         """The problem without a limit of its own."""
         return kind_of(problem).with_memory(problem, None)
 
-    def shown(self, asked: Any) -> Any:
-        """The problem that the answer names."""
-        return self.problem
+    @classmethod
+    def sizes(cls, problem: Any) -> dict[str, Any]:
+        """How large the problem is, by name; the curve names it by these facts among others."""
+        raise NotImplementedError
+
+    @classmethod
+    def facts(cls, problem: Any) -> dict[str, Any]:
+        """The facts by which a curve names its problem, apart from its own limit, which the levels replace."""
+        free = cls.free(problem)
+        names = {"kind": free.kind, "name": free.name, "hash": free.hash}
+        return {**names, **cls.sizes(free), "time_unit": free.time_unit}
+
+    @classmethod
+    def ends_to_json(cls, ends: Ends | None) -> dict[str, Any]:
+        """Both ends; of None where the sweep was interrupted before they were known."""
+        raise NotImplementedError
 
     def measured(self, plan: Any, source: str = "") -> Candidate | None:
         """The plan with the referee's numbers; None for no plan, or one that breaks a rule at any limit."""
@@ -365,68 +360,72 @@ class Sweep:
 
     def fits(self, candidate: Candidate, limit: float) -> bool:
         """Does the plan keep the limit, as the referee judges it?"""
-        raise NotImplementedError
+        kind = kind_of(self.problem)
+        limited = kind.with_memory(self.problem, limit)
+        return not kind.rules(limited, self.settings.options).violations(limited, candidate.plan)
 
     def solved_ends(self) -> Ends:
         """Search for both ends, and choose the levels."""
         raise NotImplementedError
 
-    def point(self, method: str, limit: float, ends: Ends) -> CurvePoint:
-        """Search for one point, with the help of the points so far."""
+    def point(self, method: str, limit: float) -> CurvePoint:
+        """Search for one point, with the help of the ends and of the points so far."""
         raise NotImplementedError
 
-    def least_of(self, plan: Any) -> Candidate | None:
-        """The plan that needs the least, measured; it may break rules that other plans keep."""
-        return self.measured(plan)
-
-    def best_of(self, plan: Any) -> Candidate | None:
-        """The best plan without a limit, measured."""
-        return self.measured(plan)
-
-    def keys(self, ends: Ends) -> list[tuple[str, float]]:
+    def keys(self) -> Iterable[tuple[str, float]]:
         """Method and limit of each point, in the order in which they are sought."""
-        return [("", limit) for limit in halving(sorted(ends.levels))]
+        return [("", limit) for limit in halving(sorted(self.known_ends.levels))]
 
-    def along_curves(self, ends: Ends) -> list[CurvePoint]:
+    @property
+    def known_ends(self) -> Ends:
+        """Both ends, once they are known."""
+        assert self.ends is not None
+        return self.ends
+
+    def along_curves(self) -> list[CurvePoint]:
         """The points after each has taken what is known from the others."""
-        return with_bounds_from_above(with_plans_from_below(self.points.values()), ends.bound)
+        return with_bounds_from_above(with_plans_from_below(self.points.values()), self.known_ends.bound)
 
-    def curve(self, asked: Any) -> Curve:
+    def curve(self) -> Curve:
         """The answer; an interrupt keeps the points that are done."""
-        complete = self._run()
-        points = [] if self.ends is None else self.along_curves(self.ends)
+        complete = self.run()
+        points = [] if self.ends is None else self.along_curves()
         settled = tuple(point.settled() for point in points)
-        return Curve(self.shown(asked), self.settings, self.ends, settled, complete, self.axes)
+        return Curve(self.problem, self.settings, self.ends, settled, complete, type(self))
 
-    def _run(self) -> bool:
+    def run(self) -> bool:
         """Seek both ends and all points; False after an interrupt, which keeps the points that are done."""
         try:
-            if self.ends is None:
-                self.ends = self.solved_ends()
-                self.journal.append(_ends_record(self.ends))
-            self._seek_points(self.ends)
+            self.seek_ends()
+            self._seek_points()
         except KeyboardInterrupt:
             return False
         return not self.interrupted
 
-    def _seek_points(self, ends: Ends) -> None:
-        for key in self.keys(ends):
+    def seek_ends(self) -> None:
+        """Find both ends, unless the journal has them."""
+        if self.ends is None:
+            self.ends = self.solved_ends()
+            self.journal.append(_ends_record(self.ends))
+
+    def _seek_points(self) -> None:
+        for key in self.keys():
             if key in self.points:
                 continue
             begun = now()
-            point = self.points[key] = replace(self.point(*key, ends), seconds=now() - begun)
+            point = self.points[key] = replace(self.point(*key), seconds=now() - begun)
             if point.stop == Stop.INTERRUPTED:
                 self.interrupted = True
                 return
             if point.stop != Stop.ERROR:  # else the next run may do better
-                self.journal.append({"record": POINT, **point.to_json(self.axes.columns)})
+                self.journal.append({"record": POINT, **point.to_json(self.columns)})
 
     def watcher(self, what: str) -> Watch:
         """Passes progress on with the point that is under way and the time of the whole sweep."""
         watch = self.watch
         if watch is None:
             return None
-        count = "" if self.ends is None else f" ({len(self.points) + 1} of {len(self.keys(self.ends))})"
+        count = "" if self.ends is None else f" ({len(self.points) + 1} of {len(list(self.keys()))})"
         return lambda record: watch(replace(record, seconds=now() - self.begun, source=f"{what}{count}"))
 
     # ---- back from the journal: bounds are as they were proven, everything about plans is recomputed ----
@@ -434,47 +433,154 @@ class Sweep:
     def _stored_ends(self) -> Ends | None:
         for where, line in lines_of(self.journal, ENDS):
             least, best = (
-                _judged(of(any_plan_from_json(require(where, line, name), f"{where}: {name}")), where)
-                for name, of in (("least", self.least_of), ("best", self.best_of))
+                _judged(
+                    self.measured(any_plan_from_json(require(where, line, name), join(where, name)), source), where
+                )
+                for name, source in zip(("least", "best"), self.sources, strict=True)
             )
             return Ends(
-                levels=tuple(level_of(where, level) for level in require_list(where, line, "levels")),
+                levels=tuple(as_number(f"{where}: levels", level) for level in require_list(where, line, "levels")),
                 least=least,
-                lower=min(least.need, number_of(where, line, "lower")),
+                lower=min(least.need, as_number(where, require(where, line, "lower"))),
                 best=best,
-                bound=no_more_than(number_or_none(where, line, "bound"), best.value),
+                bound=no_more_than(_number_or_none(where, line, "bound"), best.value),
             )
         return None
 
     def _stored_points(self) -> dict[tuple[str, float], CurvePoint]:
-        column, points = self.axes.column, {}
+        names = {fact: name for name, fact in self.columns.items()}
+        points = {}
         for where, line in lines_of(self.journal, POINT):
-            limit = number_of(where, line, column("limit") or "")
-            method = str(require(where, line, "method")) if column("method") else ""
-            rival = None if column("rival") is None else number_or_none(where, line, column("rival") or "")
+            limit = as_number(where, require(where, line, names["limit"]))
+            method = str(require(where, line, "method")) if "method" in names else ""
+            word = require(where, line, "stop")
             candidate = None
+            if word not in tuple(Stop):
+                raise InputError(f"{where}: stop", f"is {word!r}", ANEW)
             if line.get("plan") is not None:
                 plan = any_plan_from_json(line["plan"], f"{where}: plan")
                 candidate = _judged(self.measured(plan, str(line.get("source") or method)), where)
                 if not self.fits(candidate, limit):
                     candidate = _judged(None, where)
             points[method, limit] = CurvePoint(
-                limit, candidate=candidate, rival=rival, method=method, **as_it_was(where, line)
+                limit,
+                Stop(word),
+                candidate,
+                _number_or_none(where, line, "bound"),
+                _number_or_none(where, line, names.get("rival", "")),
+                method,
+                as_number(where, require(where, line, "seconds")),
+                tuple(map(str, as_list(where, line.get("messages", [])))),
             )
         return points
 
 
+def asked(problem: Any, levels: int | None = None, limits: SolveOptions = USUAL, **own: Any) -> Settings:
+    """The settings that the user asks for, with the usual values for all others.
+
+    `levels` is the number of points, and `own` holds options that mean something for some kinds only, as far as they
+    were given. A `UsageError` refuses one that means nothing for this kind.
+    """
+    kind = axis_of(problem)
+    foreign = next((name for name in own if name not in kind.takes), None)
+    if foreign is not None:
+        raise UsageError(f"--{foreign} says nothing about the curve of a {problem.kind} problem; drop it.")
+    chosen = tuple(sorted(set(own.get(kind.takes[0]) or ())))
+    if chosen and levels is not None:
+        raise UsageError(f"--{kind.takes[0]} and --points both say where the points lie; give one of them.")
+    further = kind.own_settings(problem, own)
+    return Settings(kind.usual_levels if levels is None else levels, chosen, limits, axis=kind.axis, **further)
+
+
 def sweep(
-    kind: type[Sweep],
     problem: Any,
     settings: Settings | None = None,
-    journal: Journal | None = None,
+    path: str | os.PathLike[str] | None = None,
+    resume: bool = True,
     on_progress: Watch = None,
 ) -> Curve:
-    """The curve of a problem, point by point."""
-    settings = settings or kind.settings_for(problem, Asked())
+    """The curve of a problem, point by point, along the axis of its kind.
+
+    `path` names the journal: each finished point is written there at once, and with `resume` what it holds already is
+    not sought again. Everything that can be refused is refused before any work is done.
+    """
+    kind = axis_of(problem)
+    settings = settings or asked(problem)
+    settings.check_levels()
     kind.check(problem, settings)
-    return kind(kind.free(problem), settings, journal or opened(None), on_progress).curve(problem)
+    return kind(kind.free(problem), settings, opened(problem, settings, path, resume), on_progress).curve()
+
+
+def axis_of(problem: Any) -> type[Sweep]:
+    """The sweep of this kind of problems, or a `UsageError` that lists the kinds with one."""
+    curve = shown_kind(problem).pareto
+    if curve is None:
+        kinds = " and ".join(name for name, kind in SHOWN.items() if kind.pareto is not None)
+        raise UsageError(f"plan pareto is for {kinds} problems; {problem.name} is a {problem.kind} problem.")
+    return curve.sweep.load()
+
+
+def write_csv(curve: Curve, path: str | os.PathLike[str]) -> None:
+    """Write one line for each point, with everything except the plan; absent values are empty."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, tuple(curve.kind.columns), lineterminator="\n")
+    writer.writeheader()
+    for point in curve.points:
+        facts = {**point.facts(curve.kind.columns), "certified": "yes" if point.certified else "no"}
+        writer.writerow({name: csv_cell(value) for name, value in facts.items()})
+    write_text_atomically(path, text.getvalue())
+
+
+# ---- the journal -----------------------------------------------------------------------------------------------
+
+
+def opened(
+    problem: Any, settings: Settings, path: str | os.PathLike[str] | None = None, resume: bool = True
+) -> Journal:
+    """A journal that continues only with the same problem, settings and versions; without a path nothing is kept."""
+    journal = Journal(None if path is None else Path(path), "line of plan pareto", ANEW)
+    if journal.path is None:
+        return journal
+    facts = axis_of(problem).facts(problem)
+    head = {"schema": SCHEMA, "problem": facts, "settings": settings.to_json(), "made_by": versions()}
+    if not resume:
+        write_text_atomically(journal.path, line_of(head))
+        return journal
+    lines = journal.read(partial(as_object, "line"))
+    if lines:
+        _check_head(lines[0][1], json.loads(line_of(head)), journal.path)
+        return journal
+    # A run that was killed at once has left the beginning of its first line.
+    begun = journal.path.read_text() if journal.exists() else ""
+    if not line_of(head).startswith(begun):
+        raise InputError("file", "is not a sweep of plan pareto", ANEW, str(path))
+    journal.append(head)
+    return journal
+
+
+def _check_head(head: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) -> None:
+    """Refuse a file of another problem, other settings or other versions; the error names the first difference."""
+    if head.get("schema") != SCHEMA:
+        raise InputError("schema", f"is not {SCHEMA}", ANEW, str(path))
+    problem = head.get("problem")
+    if not isinstance(problem, Mapping) or problem.get("hash") != wanted["problem"]["hash"]:
+        raise InputError("problem", "differs from the problem that is to be planned", ANEW, str(path))
+    for part in ("settings", "made_by"):
+        then = head.get(part)
+        for name, value in wanted[part].items():
+            stored = then.get(name) if isinstance(then, Mapping) else None
+            if stored != value:
+                raise InputError(f"{part}.{name}", f"is {stored!r} there and {value!r} now", ANEW, str(path))
+
+
+def lines_of(journal: Journal, kind: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """Lines of one kind, each with its place in the file."""
+    lines = journal.read(partial(as_object, "line"))
+    return [(f"line {number}", line) for number, line in lines if line.get("record") == kind]
+
+
+def _number_or_none(where: str, line: Mapping[str, Any], key: str) -> float | None:
+    return None if line.get(key) is None else as_number(join(where, key), line[key])
 
 
 def _ends_record(ends: Ends) -> dict[str, Any]:

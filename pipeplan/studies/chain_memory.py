@@ -1,4 +1,4 @@
-"""The study of chains: period against memory, every method at every memory limit.
+"""Period against memory for chains: every method at every memory limit.
 
 An exact search starts from the best plan so far that fits; where that plan meets a bound, nothing is searched.
 """
@@ -6,40 +6,40 @@ An exact search starts from the best plan so far that fits; where that plan meet
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
-from ...formulations.beaumont.fixed_allocation import Known
-from ...formulations.beaumont.integer_chain import integer_chain
-from ...formulations.registry import FORMULATIONS
-from ...instances.base.clock import now
-from ...instances.base.errors import InputError, UsageError, did_you_mean
-from ...instances.base.fields import as_list, require, require_object
-from ...instances.base.kind import Later
-from ...instances.base.result import Result, Stop
-from ...instances.chain.plan import PatternPlan
-from ...instances.chain.problem import ChainProblem
-from ...instances.chain.referee.evaluate import verify_pattern
-from ...planners.chain import exact
-from ...planners.chain.contiguous import best_contiguous
-from ...planners.chain.grids import coarse_steps
-from ...planners.chain.schedule import fit, pattern
-from ...planners.chain.smallest_memory import ChainMemory, smallest_memory
-from ...planners.chain.solver import Solver
-from ...planners.options import SolveOptions
-from ...planners.run.solve import solve
-from ..journal import Journal
-from . import curve
-from .candidates import PIPEDREAM, best_within, measured, pipedream_front, renumbered, single
-from .curve import Asked, Axes, Candidate, CurvePoint, Ends, NothingKnownError, Settings, Sweep
-from .stored import ANEW, lines_of
-from .study import Study
+from ..formulations.beaumont.fixed_allocation import Known
+from ..formulations.beaumont.integer_chain import integer_chain
+from ..formulations.registry import FORMULATIONS
+from ..instances.base.clock import now
+from ..instances.base.errors import InputError, UsageError, did_you_mean
+from ..instances.base.fields import as_list, require, require_object
+from ..instances.base.result import Result, Stop
+from ..instances.chain.plan import PatternPlan
+from ..instances.chain.problem import ChainProblem
+from ..instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
+from ..planners.chain import exact
+from ..planners.chain.annealing import canonical
+from ..planners.chain.baselines import pareto as measured_front
+from ..planners.chain.baselines import pipedream_points
+from ..planners.chain.contiguous import best_contiguous
+from ..planners.chain.grids import coarse_steps
+from ..planners.chain.schedule import fit, pattern
+from ..planners.chain.smallest_memory import ChainMemory, smallest_memory
+from ..planners.chain.solver import Solver
+from ..planners.options import SolveOptions
+from ..planners.run.solve import solve
+from . import sweep
+from .journal import Journal
+from .sweep import ANEW, Candidate, CurvePoint, Ends, NothingKnownError, Settings, Sweep, lines_of
 
+PIPEDREAM = "pipedream-eager"
 # Methods whose bounds hold for every pattern with one batch per period.
 EXACT_METHODS = ("exact-beaumont", "ilp-beaumont", "cp-beaumont")
-BASELINES = ("contiguous", "pipedream-eager", "gpipe", "sync-1f1b")
+BASELINES = ("contiguous", PIPEDREAM, "gpipe", "sync-1f1b")
 METHODS = (*EXACT_METHODS, *BASELINES)
 DEFAULT_METHODS = ("exact-beaumont", *BASELINES)
 
@@ -56,41 +56,6 @@ QUESTION_SHARE = 0.1
 # Relative difference of periods that count as the same.
 SAME = 1e-9
 
-STUDY = Study(
-    takes=frozenset({"method", "memory"}),
-    sweep=Later("pipeplan.studies.pareto.chains:Chains"),
-)
-
-
-def facts(problem: ChainProblem) -> dict[str, Any]:
-    return curve.facts_of(problem.replace(memory_bytes=None), gpus=problem.gpus, layers=problem.layers)
-
-
-def _ends_to_json(ends: Ends | None) -> dict[str, Any]:
-    if ends is None:
-        return {"smallest": None, "unlimited": None}
-    best = {
-        "period": ends.best.value,
-        "bound": ends.bound,
-        "peak_bytes": ends.best.need,
-        "proven": ends.best_proven,
-    }
-    return {"smallest": {"memory_bytes": ends.least.need, "proven": ends.least_proven}, "unlimited": best}
-
-
-AXES = Axes(
-    columns={
-        "method": "method",
-        "memory_bytes": "limit",
-        "period": "value",
-        "peak_bytes": "need",
-        **{name: name for name in ("bound", "gap", "certified", "stop", "found", "source", "batches_per_period")},
-        "seconds": "seconds",
-    },
-    facts=facts,
-    ends=_ends_to_json,
-)
-
 
 def _methods(settings: Settings) -> tuple[str, ...]:
     return DEFAULT_METHODS if settings.methods is None else settings.methods
@@ -99,12 +64,36 @@ def _methods(settings: Settings) -> tuple[str, ...]:
 class Chains(Sweep):
     """Every method at every level."""
 
-    axes = AXES
+    takes = ("memory", "method")
+    sources = (SMALLEST, UNLIMITED)
+    columns: ClassVar[Mapping[str, str]] = {
+        "method": "method",
+        "memory_bytes": "limit",
+        "period": "value",
+        "peak_bytes": "need",
+        **{name: name for name in ("bound", "gap", "certified", "stop", "found", "source", "batches_per_period")},
+        "seconds": "seconds",
+    }
 
     @classmethod
-    def settings_for(cls, problem: ChainProblem, asked: Asked) -> Settings:
-        methods = tuple(dict.fromkeys(asked.own.get("method") or DEFAULT_METHODS))
-        return replace(super().settings_for(problem, asked), methods=methods)
+    def own_settings(cls, problem: ChainProblem, asked: Mapping[str, Any]) -> dict[str, Any]:
+        return {"methods": tuple(dict.fromkeys(asked.get("method") or DEFAULT_METHODS))}
+
+    @classmethod
+    def sizes(cls, problem: ChainProblem) -> dict[str, Any]:
+        return {"gpus": problem.gpus, "layers": problem.layers}
+
+    @classmethod
+    def ends_to_json(cls, ends: Ends | None) -> dict[str, Any]:
+        if ends is None:
+            return {"smallest": None, "unlimited": None}
+        best = {
+            "period": ends.best.value,
+            "bound": ends.bound,
+            "peak_bytes": ends.best.need,
+            "proven": ends.best_proven,
+        }
+        return {"smallest": {"memory_bytes": ends.least.need, "proven": ends.least_proven}, "unlimited": best}
 
     @classmethod
     def check(cls, problem: ChainProblem, settings: Settings) -> None:
@@ -117,7 +106,6 @@ class Chains(Sweep):
             )
         if not methods:
             raise UsageError(f"There is no method to compare; choose from {', '.join(METHODS)}.")
-        settings.check_levels()
         if problem.memory_mode == "strict":
             raise InputError(
                 "memory_mode",
@@ -128,15 +116,6 @@ class Chains(Sweep):
 
     def measured(self, plan: Any, source: str = "") -> Candidate | None:
         return measured(self.problem, plan, source)
-
-    def fits(self, candidate: Candidate, limit: float) -> bool:
-        return not verify_pattern(self.problem.replace(memory_bytes=limit), candidate.plan)
-
-    def least_of(self, plan: Any) -> Candidate | None:
-        return self.measured(plan, SMALLEST)
-
-    def best_of(self, plan: Any) -> Candidate | None:
-        return self.measured(plan, UNLIMITED)
 
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
@@ -157,8 +136,8 @@ class Chains(Sweep):
         if result.stop == Stop.INTERRUPTED:
             raise KeyboardInterrupt
         # Where the time was too short for the best pattern, that with the least memory takes its place.
-        best = self.best_of(result.plan if isinstance(result.plan, PatternPlan) else memory.plan)
-        least = self.least_of(memory.plan)
+        best = self.measured(result.plan if isinstance(result.plan, PatternPlan) else memory.plan, UNLIMITED)
+        least = self.measured(memory.plan, SMALLEST)
         if best is None or least is None:
             raise NothingKnownError(
                 f"no pattern was found without a memory limit ({result.stop}); give a longer --time-limit"
@@ -166,19 +145,21 @@ class Chains(Sweep):
         if not settings.chosen:
             best = _compact(problem, best, memory, candidates, limits)
         return Ends(
-            levels=settings.chosen or _levels(memory.memory_bytes, best.need, settings.levels),
+            levels=settings.chosen
+            or sweep.spread(float(memory.memory_bytes), float(best.need), settings.levels, math.ceil),
             least=replace(least, need=memory.memory_bytes),
-            lower=memory.memory_bytes if memory.proven else 0.0,
+            lower=memory.lower_bytes,
             best=replace(best, source=UNLIMITED),
-            bound=curve.no_more_than(result.bound, best.value),
+            bound=sweep.no_more_than(result.bound, best.value),
         )
 
-    def keys(self, ends: Ends) -> list[tuple[str, float]]:
+    def keys(self) -> list[tuple[str, float]]:
         """Every method at every level, quick methods first, so that exact ones can start from their plans."""
         methods = sorted(dict.fromkeys(_methods(self.settings)), key=lambda name: name in EXACT_METHODS)
-        return [(method, memory) for method in methods for memory in curve.halving(sorted(ends.levels))]
+        return [(method, memory) for method in methods for memory in sweep.halving(sorted(self.known_ends.levels))]
 
-    def point(self, method: str, limit: float, ends: Ends) -> CurvePoint:
+    def point(self, method: str, limit: float) -> CurvePoint:
+        ends = self.known_ends
         if method == PIPEDREAM:
             return CurvePoint(limit, Stop.COMPLETED, best_within(self.candidates, limit), method=method)
         if limit < ends.lower:
@@ -189,9 +170,9 @@ class Chains(Sweep):
             start = best_within(single(rival for rival in rivals if rival is not None), limit)
         if start is not None:
             own = [point for point in self.points.values() if point.method == method]
-            bound = curve.bound_at(own, limit, ends.bound)
-            if curve.proven(start.value, bound):
-                return CurvePoint(limit, Stop.PROVEN, start, curve.no_more_than(bound, start.value), method=method)
+            bound = sweep.bound_at(own, limit, ends.bound)
+            if sweep.proven(start.value, bound):
+                return CurvePoint(limit, Stop.PROVEN, start, sweep.no_more_than(bound, start.value), method=method)
         return self._judged(method, limit, self._solve(method, limit, start), start)
 
     def _solve(self, method: str, limit: float, start: Candidate | None) -> Result:
@@ -213,11 +194,56 @@ class Chains(Sweep):
         point = CurvePoint(limit, result.stop, plan, result.bound, method=method, messages=result.messages)
         return point if plan is None else point.settled()
 
-    def along_curves(self, ends: Ends) -> list[CurvePoint]:
-        return curves(self.points.values(), ends, self.candidates, _methods(self.settings))
+    def along_curves(self) -> list[CurvePoint]:
+        return curves(self.points.values(), self.known_ends, self.candidates, _methods(self.settings))
 
 
-sweep = partial(curve.sweep, Chains)
+# ---- plans that are measured once and then serve every memory that they fit: those of PipeDream and of others ----
+
+
+def measured(problem: ChainProblem, plan: PatternPlan, source: str) -> Candidate | None:
+    """The referee's numbers for a plan; None for one that it rejects even without a memory limit."""
+    free = problem.replace(memory_bytes=None)
+    if verify_pattern(free, plan):
+        return None
+    value = evaluate_pattern(free, plan)
+    return Candidate(plan, value.period_per_batch, value.peak_bytes, source)
+
+
+def front(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
+    """The candidates that no other beats in peak memory and period, by growing memory."""
+    kept: list[Candidate] = []
+    for candidate in sorted(candidates, key=lambda c: (c.need, c.value)):
+        if not kept or candidate.value < kept[-1].value:
+            kept.append(candidate)
+    return tuple(kept)
+
+
+def best_within(candidates: Iterable[Candidate], memory_bytes: float) -> Candidate | None:
+    """The candidate with the least period that fits; of equal ones that with the smallest peak."""
+    fitting = [c for c in candidates if c.need <= memory_bytes]
+    return min(fitting, key=lambda c: (c.value, c.need), default=None)
+
+
+def pipedream_front(problem: ChainProblem) -> tuple[Candidate, ...]:
+    """PipeDream's whole Pareto set, as verified plans; its runs do not depend on the memory limit."""
+    runs = list(pipedream_points(problem.replace(memory_bytes=None)))
+    # A run that never became periodic must not hide the periodic ones behind it.
+    chosen = [*measured_front(runs), *measured_front([run for run in runs if run.plan is not None])]
+    # Its own pattern, or the best pattern of its stages in the memory that it took.
+    plans = (run.plan or best_contiguous(problem.replace(memory_bytes=run.peak), run.borders) for run in chosen)
+    measured_plans = (measured(problem, plan, PIPEDREAM) for plan in plans if plan is not None)
+    return front(candidate for candidate in measured_plans if candidate is not None)
+
+
+def single(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+    """The candidates with one batch per period, the only ones that exact methods can start from."""
+    return (candidate for candidate in candidates if candidate.plan.batches_per_period == 1)
+
+
+def renumbered(plan: PatternPlan) -> PatternPlan:
+    """The plan with its GPUs numbered by their first layers, as the exact methods number them."""
+    return PatternPlan(plan.period, canonical(plan.allocation), plan.starts, plan.transfers)
 
 
 def stored_candidates(problem: ChainProblem, journal: Journal) -> tuple[Candidate, ...] | None:
@@ -244,9 +270,9 @@ def curves(
     everything = list(points)
     answer: list[CurvePoint] = []
     for method in dict.fromkeys(methods):
-        own = curve.with_plans_from_below(point for point in everything if point.method == method)
+        own = sweep.with_plans_from_below(point for point in everything if point.method == method)
         if method in EXACT_METHODS:
-            own = curve.with_bounds_from_above(own, ends.bound)
+            own = sweep.with_bounds_from_above(own, ends.bound)
             own = [_with_several_batches(point, ends, candidates) for point in own]
         answer += own
     return answer
@@ -265,16 +291,10 @@ def _with_several_batches(point: CurvePoint, ends: Ends, candidates: Sequence[Ca
     if best.plan.batches_per_period == 1:
         return shown
     stop = Stop.COMPLETED if point.certified else point.stop
-    return replace(shown, stop=stop, bound=curve.no_more_than(ends.bound, best.value))
+    return replace(shown, stop=stop, bound=sweep.no_more_than(ends.bound, best.value))
 
 
 # ---- the ends --------------------------------------------------------------------------------------------------
-
-
-def _levels(smallest: float, unlimited: float, count: int) -> tuple[float, ...]:
-    """Limits in whole bytes, both ends among them."""
-    ends, inner = {float(smallest), float(unlimited)}, curve.between(smallest, unlimited, count)
-    return tuple(sorted(ends | {min(float(math.ceil(level)), float(unlimited)) for level in inner}))
 
 
 def _compact(

@@ -17,13 +17,19 @@ from pipeplan.instances.chain import theory
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
 from pipeplan.planners.options import Progress, SolveOptions
-from pipeplan.show.front import of_chain
+from pipeplan.show.front import of_chain, verdict
 from pipeplan.show.pictures.front import draw_front
-from pipeplan.studies.journal import Journal
-from pipeplan.studies.pareto import chains as module
-from pipeplan.studies.pareto.candidates import best_within, front, measured, pipedream_front
-from pipeplan.studies.pareto.chains import DEFAULT_METHODS, EXACT_METHODS, curves, facts, sweep
-from pipeplan.studies.pareto.curve import (
+from pipeplan.studies import chain_memory as module
+from pipeplan.studies.chain_memory import (
+    DEFAULT_METHODS,
+    EXACT_METHODS,
+    best_within,
+    curves,
+    front,
+    measured,
+    pipedream_front,
+)
+from pipeplan.studies.sweep import (
     Candidate,
     Curve,
     CurvePoint,
@@ -31,18 +37,15 @@ from pipeplan.studies.pareto.curve import (
     bound_at,
     halving,
     no_more_than,
+    opened,
     proven,
+    sweep,
     with_bounds_from_above,
+    write_csv,
 )
-from pipeplan.studies.pareto.export import verdict, write_csv
-from pipeplan.studies.pareto.stored import opened
 
 EXACT, PIPEDREAM = "exact-beaumont", "pipedream-eager"
 QUICK = SolveOptions(time_limit_s=600)
-
-
-def open_journal(path: Path, problem: ChainProblem, asked: Settings, resume: bool = True) -> Journal:
-    return opened(path, facts(problem), asked.to_json(), resume)
 
 
 def settings(levels: int = 4, methods: tuple[str, ...] = DEFAULT_METHODS) -> Settings:
@@ -209,14 +212,14 @@ def test_a_finished_sweep_is_not_repeated(
     chain: ChainProblem, swept: Curve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "points.jsonl"
-    first = sweep(chain, settings(), open_journal(path, chain, settings()))
+    first = sweep(chain, settings(), path)
     before = path.read_bytes()
     asked = counted(monkeypatch)
-    again = sweep(chain, settings(), open_journal(path, chain, settings()))
+    again = sweep(chain, settings(), path)
     assert asked == []
     assert path.read_bytes() == before
-    assert [p.facts(swept.axes.columns) for p in again.points] == [
-        {**p.facts(swept.axes.columns), "seconds": a.facts(swept.axes.columns)["seconds"]}
+    assert [p.facts(swept.kind.columns) for p in again.points] == [
+        {**p.facts(swept.kind.columns), "seconds": a.facts(swept.kind.columns)["seconds"]}
         for p, a in zip(first.points, again.points, strict=True)
     ]
     assert [p.value for p in first.points] == [p.value for p in swept.points]
@@ -229,11 +232,11 @@ def test_a_sweep_that_was_killed_goes_on_from_its_last_whole_line(
     path = tmp_path / "points.jsonl"
     methods = ("contiguous", "gpipe")
     given = settings(levels=3, methods=methods)
-    whole = sweep(chain, given, open_journal(path, chain, given))
+    whole = sweep(chain, given, path)
     text = path.read_text().splitlines(keepends=True)
     path.write_text("".join(text[:lines]) + text[lines][: len(text[lines]) // 2])
     asked = counted(monkeypatch)
-    again = sweep(chain, given, open_journal(path, chain, given))
+    again = sweep(chain, given, path)
     ends = lines < 3  # a head and two preparations, the second of which asks once; then a line for each point
     assert len(asked) == min(6, 9 - lines) + ends
     assert [(p.method, p.limit, p.value) for p in again.points] == [
@@ -245,35 +248,35 @@ def test_a_sweep_that_was_killed_goes_on_from_its_last_whole_line(
 
 def test_the_journal_of_another_sweep_is_refused(chain: ChainProblem, tmp_path: Path) -> None:
     path = tmp_path / "points.jsonl"
-    open_journal(path, chain, settings())
-    open_journal(path, chain.replace(memory_bytes=99, name="other"), settings())  # what the levels replace
+    opened(chain, settings(), path)
+    opened(chain.replace(memory_bytes=99, name="other"), settings(), path)  # what the levels replace
     with pytest.raises(InputError, match="problem differs from"):
-        open_journal(path, chain.replace(gpus=3), settings())
+        opened(chain.replace(gpus=3), settings(), path)
     with pytest.raises(InputError, match=r"settings\.levels is 4 there and 5 now"):
-        open_journal(path, chain, settings(levels=5))
+        opened(chain, settings(levels=5), path)
     path.write_text("notes that are not ours\n")
     with pytest.raises(InputError, match="line 1 is no line of plan pareto"):
-        open_journal(path, chain, settings())
+        opened(chain, settings(), path)
     path.write_text("half a line that is not ours")
     with pytest.raises(InputError, match="not a sweep"):
-        open_journal(path, chain, settings())
-    assert open_journal(path, chain, settings(), resume=False).path.read_text().count("\n") == 1
+        opened(chain, settings(), path)
+    assert opened(chain, settings(), path, resume=False).path.read_text().count("\n") == 1
 
 
 def test_what_a_journal_says_of_a_plan_is_not_believed(chain: ChainProblem, tmp_path: Path) -> None:
     """Periods are computed again, and a plan that breaks a rule is refused."""
     path, given = tmp_path / "points.jsonl", settings(levels=2, methods=("contiguous",))
-    whole = sweep(chain, given, open_journal(path, chain, given))
+    whole = sweep(chain, given, path)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     honest = lines[-1]
     lines[-1] = {**honest, "period": 1}
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    again = sweep(chain, given, open_journal(path, chain, given))
+    again = sweep(chain, given, path)
     assert [p.value for p in again.points] == [p.value for p in whole.points]
     lines[-1] = {**honest, "plan": {**honest["plan"], "period": 1}}
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.raises(InputError, match="is rejected by the referee"):
-        sweep(chain, given, open_journal(path, chain, given))
+        sweep(chain, given, path)
 
 
 def test_an_interrupt_keeps_what_is_done(
@@ -289,11 +292,11 @@ def test_an_interrupt_keeps_what_is_done(
         return solve(*arguments, **facts)  # type: ignore[arg-type]
 
     monkeypatch.setattr(module, "solve", interrupted)
-    cut = sweep(chain, given, open_journal(path, chain, given))
+    cut = sweep(chain, given, path)
     assert not cut.complete
     assert len(cut.points) == 2
     monkeypatch.setattr(module, "solve", solve)
-    assert sweep(chain, given, open_journal(path, chain, given)).complete
+    assert sweep(chain, given, path).complete
 
 
 # ---- refusals, progress, files ---------------------------------------------------------------------------------
@@ -312,7 +315,7 @@ def test_settings_that_make_no_sense_are_refused(chain: ChainProblem) -> None:
 
 def test_progress_names_the_point_under_way(chain: ChainProblem) -> None:
     records: list[Progress] = []
-    sweep(chain, settings(levels=2, methods=("contiguous",)), None, records.append)
+    sweep(chain, settings(levels=2, methods=("contiguous",)), on_progress=records.append)
     assert {record.source for record in records} >= {"contiguous at 29 B (1 of 2)", "contiguous at 41 B (2 of 2)"}
 
 

@@ -1,4 +1,5 @@
-"""Time against memory for stagings: enumeration at every memory, flat and on levels; goes on where it was left."""
+"""Values against memory, of stagings and schedules: enumeration, points by hand and by published optima; a sweep goes
+on where it was left."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import csv
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,13 @@ from oracles.staging import best_stages
 from problems.stagings import random_staging
 
 import pipeplan
-from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.catalogue import load_packaged
+from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.staging.problem import DeviceType, StagingLevel, StagingProblem
-from pipeplan.studies.pareto import stagings
-from pipeplan.studies.pareto.curve import Curve, NothingKnownError, Settings
-from pipeplan.studies.pareto.stagings import sweep
+from pipeplan.studies import memory
+from pipeplan.studies.sweep import Curve, NothingKnownError, Settings, sweep
 
 Plan = Callable[..., Any]
 
@@ -108,32 +111,101 @@ def test_an_interrupt_keeps_what_is_done(monkeypatch: pytest.MonkeyPatch) -> Non
             raise KeyboardInterrupt
         return pipeplan.solve(problem, **how)
 
-    monkeypatch.setattr(stagings, "solve", solve)
+    monkeypatch.setattr(memory, "solve", solve)
     curve = sweep(load_packaged("tiny-levels"), Settings(chosen=(12.0, 20.0, 22.0)))
     assert not curve.complete
     assert [point.limit for point in curve.points] == [12.0, 22.0]
 
 
+# ---- schedules: points by hand and by the published optima -----------------------------------------------------
+
+
+def small(micro_batches: int | None = 3) -> ScheduleProblem:
+    """Two stages of 1, 1 and 1, which take 2 and give back 1 and 1."""
+    return divided_pipeline(equal_stages(2, 1, 1, 1), micro_batches, 4, name="small")
+
+
+def test_a_curve_by_hand() -> None:
+    """Nothing passes with 1. With 2 each micro-batch goes alone, and device 0 starts the next one after 5: 3 x 5.
+
+    With 4 device 0 runs F F and idles until the first gradient is there at 3: 9 passes and 1. With room for a third F
+    it never idles.
+    """
+    curve = sweep(small(), Settings(chosen=(1, 2, 4, 12), options={"objective": "span"}))
+    assert curve.complete
+    assert [point.certified for point in curve.points] == [True] * 4
+    assert [point.value for point in curve.points] == [None, 15, 10, 9]
+    for point in curve.points[1:]:
+        assert point.need is not None
+        assert point.need <= point.limit
+        assert point.value is not None
+        assert point.rival is None or point.rival >= point.value
+        assert point.bubble == pytest.approx(1 - 9 / point.value)
+
+
+def test_levels_lie_between_the_least_memory_and_that_of_the_unlimited_optimum() -> None:
+    curve = sweep(small(), Settings(levels=3, options={"objective": "makespan"}))
+    assert curve.ends is not None
+    assert curve.ends.least_proven
+    assert curve.ends.lower == 2 == curve.points[0].limit
+    assert curve.points[-1].value == curve.ends.best.value
+    # Idle over what is minimised, which is longer than the span of any device.
+    assert [point.bubble for point in curve.points] == pytest.approx([1 - 9 / (p.value or 0) for p in curve.points])
+
+
+@pytest.mark.slow
+def test_the_published_optima_are_points_of_one_curve() -> None:
+    """4 x 12 with 5, 6 and 4: 201, 193, 188 and 181 in 8, 10, 12 and 16 halves of activations."""
+    problem = pipeplan.load_packaged("zero-bubble-4x12")
+    curve = sweep(problem, Settings(chosen=(8, 10, 12, 16), options={"objective": "span"}))
+    assert [(point.value, point.certified) for point in curve.points] == [
+        (201, True), (193, True), (188, True), (181, True)
+    ]  # fmt: skip
+
+
+def test_a_schedule_without_memory_has_no_curve() -> None:
+    problem = small()
+    bare = problem.replace(blocks=tuple(replace(block, memory={}) for block in problem.blocks))
+    with pytest.raises(UsageError, match="takes any memory"):
+        sweep(bare)
+
+
 # ---- the command ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("instance", ["tiny-stages", "tiny-levels"])
+ASKED = {
+    "tiny-stages": (("--points", "3"), "smallest memory with any plan"),
+    "tiny-levels": (("--points", "3"), "smallest memory with any plan: 12 B (proven)"),
+    "small": (
+        ("--objective", "span", "--memory", "2", "--memory", "4", "--memory", "12"),
+        "smallest memory with any schedule: 2 half-activation (proven)",
+    ),
+}
+"""The options, and what is said, by instance."""
+
+
+@pytest.mark.parametrize("instance", ASKED)
 def test_the_command_writes_table_points_csv_and_picture_and_goes_on(
     plan: Plan, tmp_path: Path, instance: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = {name: tmp_path / name for name in ("points.jsonl", "points.csv", "curve.svg")}
-    asked = ("pareto", instance, "--points", 3, "--output", files["points.jsonl"])
+    pipeplan.save(small(), tmp_path / "small.json")
+    options, words = ASKED[instance]
+    problem = tmp_path / "small.json" if instance == "small" else instance
+    asked = ("pareto", problem, *options, "--output", files["points.jsonl"])
     said = plan(*asked, "--csv", files["points.csv"], "--picture", files["curve.svg"])
     assert said.code == 0, said.err
-    assert "smallest memory with any plan" in said.out
-    assert "(proven)" in said.out
+    assert words in said.out
     rows = list(csv.DictReader(files["points.csv"].read_text().splitlines()))
     assert [row["certified"] for row in rows] == ["yes"] * 3
     assert "</svg>" in files["curve.svg"].read_text()
-    monkeypatch.setattr(stagings, "solve", None)  # everything is in the file
+    monkeypatch.setattr(memory, "solve", None)  # everything is in the file
     again = plan(*asked, "--json").json
     assert [point["value"] for point in again["points"]] == [float(row["value"]) for row in rows]
-    assert json.loads(files["points.jsonl"].read_text().splitlines()[0])["problem"]["kind"] == "staging"
+    head = json.loads(files["points.jsonl"].read_text().splitlines()[0])
+    assert head["problem"]["kind"] == again["problem"]["kind"] == ("schedule" if instance == "small" else "staging")
+    assert again["problem"].get("memory_unit") == ("half-activation" if instance == "small" else None)
+    assert head["settings"].get("objective") == ("span" if instance == "small" else None)
 
 
 def test_memories_in_place_of_levels(plan: Plan) -> None:
@@ -159,3 +231,16 @@ def test_what_belongs_to_chains_is_refused(plan: Plan) -> None:
     said = plan("pareto", "tiny-stages", "--method", "contiguous")
     assert said.code == 2
     assert "--method says nothing about the curve of a staging problem" in said.err
+
+
+def test_another_objective_is_another_curve(plan: Plan, tmp_path: Path) -> None:
+    instance, points = tmp_path / "small.json", tmp_path / "points.jsonl"
+    pipeplan.save(small(), instance)
+    assert plan("pareto", instance, "--objective", "span", "--memory", "4", "--output", points).code == 0
+    said = plan("pareto", instance, "--objective", "makespan", "--memory", "4", "--output", points)
+    assert (said.code, "settings.objective" in said.err) == (2, True)
+
+
+def test_options_of_other_curves_mean_nothing(plan: Plan) -> None:
+    assert "--objective says nothing" in plan("pareto", "golden-4", "--objective", "span").err
+    assert "--gpus says nothing" in plan("pareto", "zero-bubble-4x12", "--gpus", "5").err

@@ -1,4 +1,4 @@
-"""The study of trainings: the time of an iteration against the number of GPUs of one sort.
+"""The axis of trainings: the time of an iteration against the number of GPUs of one sort.
 
 A limit is a number of GPUs; a plan for fewer GPUs keeps it, too. A proof for one number says nothing about another one,
 so the bound within a limit is the least of the bounds for all numbers up to it.
@@ -7,56 +7,34 @@ so the bound within a limit is the least of the bounds for all numbers up to it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
-from ...instances.base.errors import PipeplanError, UsageError
-from ...instances.base.kind import Later
-from ...instances.base.quantities import several
-from ...instances.base.result import Result, Stop
-from ...instances.registry import kind_of
-from ...instances.training.kind_functions import with_devices
-from ...instances.training.plan import Configuration
-from ...instances.training.problem import TrainingProblem
-from ...planners.run.solve import solve
-from . import curve
-from .curve import Asked, Axes, Candidate, CurvePoint, Ends, NothingKnownError, Settings, Sweep, places
-from .study import Study
-
-STUDY = Study(takes=frozenset({"gpus"}), sweep=Later("pipeplan.studies.pareto.trainings:Trainings"))
-# The usual number of points.
-USUAL_LEVELS = 5
-
-
-def facts(problem: TrainingProblem) -> dict[str, Any]:
-    return curve.facts_of(problem, devices=problem.devices, units=len(problem.model.units))
-
-
-def ends_to_json(ends: Ends | None) -> dict[str, Any]:
-    if ends is None:
-        return {"ends": None}
-    best = {"value": ends.best.value, "bound": ends.bound, "gpus": ends.best.need}
-    return {"ends": {"least_gpus": ends.least.need, "lower": ends.lower, "most": best}}
-
-
-AXES = Axes(
-    columns={
-        "gpus": "limit",
-        "value": "value",
-        "used": "need",
-        **{name: name for name in ("bound", "gap", "certified", "stop", "found", "seconds")},
-    },
-    facts=facts,
-    ends=ends_to_json,
-)
+from ..instances.base.errors import PipeplanError, UsageError
+from ..instances.base.quantities import several
+from ..instances.base.result import Result, Stop
+from ..instances.registry import kind_of
+from ..instances.training.kind_functions import with_devices
+from ..instances.training.plan import Configuration
+from ..instances.training.problem import TrainingProblem
+from ..planners.run.solve import solve
+from . import sweep
+from .sweep import Candidate, CurvePoint, Ends, NothingKnownError, Settings, Sweep
 
 
 class Trainings(Sweep):
     """The sweep of trainings: the exact search for each number of GPUs."""
 
-    axes = AXES
+    axis = "gpus"
+    takes = ("gpus",)
+    usual_levels = 5
+    columns: ClassVar[Mapping[str, str]] = {
+        "gpus": "limit",
+        "value": "value",
+        "used": "need",
+        **{name: name for name in ("bound", "gap", "certified", "stop", "found", "seconds")},
+    }
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -64,14 +42,18 @@ class Trainings(Sweep):
         """Results by the number of GPUs."""
 
     @classmethod
-    def settings_for(cls, problem: TrainingProblem, asked: Asked) -> Settings:
-        levels, chosen = places("--gpus", asked.own.get("gpus"), asked.levels)
-        count = USUAL_LEVELS if asked.levels is None else levels
-        return Settings(count, chosen, asked.limits, axis="gpus")
+    def sizes(cls, problem: TrainingProblem) -> dict[str, Any]:
+        return {"devices": problem.devices, "units": len(problem.model.units)}
+
+    @classmethod
+    def ends_to_json(cls, ends: Ends | None) -> dict[str, Any]:
+        if ends is None:
+            return {"ends": None}
+        best = {"value": ends.best.value, "bound": ends.bound, "gpus": ends.best.need}
+        return {"ends": {"least_gpus": ends.least.need, "lower": ends.lower, "most": best}}
 
     @classmethod
     def check(cls, problem: TrainingProblem, settings: Settings) -> None:
-        settings.check_levels()
         for count in settings.chosen:
             with_devices(problem, int(count))
 
@@ -137,20 +119,20 @@ class Trainings(Sweep):
             self.results[count] = result
         return self.results[count]
 
-    def point(self, method: str, limit: float, ends: Ends) -> CurvePoint:
+    def point(self, method: str, limit: float) -> CurvePoint:
         result = self._result(limit)
         plan = self.measured(result.plan) if result.verified else None
         source = result.planner or ""
         candidate = None if plan is None else replace(plan, source=source)
         return CurvePoint(limit, result.stop, candidate, result.bound, messages=result.messages)
 
-    def along_curves(self, ends: Ends) -> list[CurvePoint]:
+    def along_curves(self) -> list[CurvePoint]:
         """The points: a plan serves at all larger numbers of GPUs that have none better, and a bound is the least of
         those for all numbers up to its own."""
         bounds = dict(self._bounds())
         return [
-            replace(point, bound=curve.no_more_than(bounds[point.limit], point.value))
-            for point in curve.with_plans_from_below(self.points.values())
+            replace(point, bound=sweep.no_more_than(bounds[point.limit], point.value))
+            for point in sweep.with_plans_from_below(self.points.values())
         ]
 
     def _bounds(self) -> Iterator[tuple[float, float | None]]:
@@ -165,6 +147,3 @@ def devices_of(plan: Configuration) -> int:
     """The GPUs that a configuration runs on."""
     own = plan.degrees
     return own.pipeline * own.stage_ranks
-
-
-sweep = partial(curve.sweep, Trainings)

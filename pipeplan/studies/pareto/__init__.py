@@ -1,1 +1,0 @@
-"""Period against memory: one chain, many memory limits, many methods."""
