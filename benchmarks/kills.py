@@ -30,7 +30,6 @@ from pipeplan.planners.registry import EXACT, all_methods, is_formulation
 PROBLEMS = {
     "ip-tarnawski": "bert-large-inference --non-contiguous",
     "ip-tarnawski-latency": "cpu-offload --objective latency",
-    "cp-tarnawski": "cpu-offload --latency-limit 2000",
     "ilp-beaumont": "resnet18-chain",
     "cp-beaumont": "resnet18-chain",
     "mip-piper": "resnet50-stages",

@@ -190,7 +190,6 @@ CASES: tuple[Case, ...] = (
     Model("tiny-chain", "ip-tarnawski", "cp-sat", {"non_contiguous": True}),
     Model("tiny-chain", "ip-tarnawski", "highs", {"variant": "plain"}),
     Model("tiny-chain", "ip-tarnawski-latency", "highs"),
-    Model("tiny-chain", "cp-tarnawski", "cp-sat", {"latency_limit": 20.0}),
     # Stages: knapsacks in machine code, and columns that are left after pruning.
     Plan("bert-large-stages", "dp-piper", compiled=True),
     Plan("gpt2-medium-stages", "dp-piper", compiled=True),

@@ -14,7 +14,7 @@ from typing import Any
 from ..instances.base.errors import NotInstalledError
 from ..instances.base.fields import plain
 from ..instances.base.kind import load_address
-from .contract import LATENCY_LIMIT, OptionSpec
+from .contract import OptionSpec
 from .family import Describe, Family
 from .plugins import OURS, PluginError, blamed, blamed_method, installed, is_address, load_installed, load_named
 
@@ -54,7 +54,6 @@ SUBGRAPHS_PER_DEVICE = OptionSpec(
     least=1,
     most=100,
 )
-MAX_LOAD = _choice("objective", "What to minimise. max-load: the largest load of a device.", "max-load")
 CHAIN_VARIANT = _choice(
     "variant",
     "Form of the model. corrected: errors of the printed one repaired, with bounds and cuts; printed: exactly the rows "
@@ -351,20 +350,6 @@ FORMULATIONS: Mapping[str, Entry] = {
             takes_start=True,
             scope="pipeplan.formulations.tarnawski_latency.formulation:family",
             starts={"auto": ("latency-lns",), "dp": ("latency-dp",)},
-            arithmetic=TARNAWSKI_MODELS,
-            explained_in=("docs/models/latency.md",),
-        ),
-        Entry(
-            "cp-tarnawski",
-            "Max-load placement within a limit on the latency of one sample, as a CP-SAT model",
-            "placement",
-            "pipeplan.formulations.tarnawski_latency.limited:FORMULATION",
-            (LATENCY_LIMIT, NON_CONTIGUOUS, SUBGRAPHS_PER_DEVICE, MAX_LOAD),
-            paper="tarnawski2020placement",
-            takes_start=True,
-            scope="pipeplan.formulations.tarnawski_latency.limited:family",
-            starts={"auto": ("linear-dp", "linear-dp-limited", "one-device"), "dp": ("dp",)},
-            asked_by=("latency_limit",),
             arithmetic=TARNAWSKI_MODELS,
             explained_in=("docs/models/latency.md",),
         ),

@@ -256,9 +256,3 @@ def violations_of(problem: Problem, plan: Plan, **options: Any) -> tuple[Violati
 def evaluation_of(problem: Problem, plan: Plan, **options: Any) -> Any:
     """Everything that follows from the plan, whether it obeys the rules or not."""
     return kind_of(problem).rules(problem, options).evaluation(problem, plan)
-
-
-def stage_order_of(problem: Problem, plan: Plan) -> tuple[str, ...] | None:
-    """The names of what holds the plan's stages, in their order; None where they have none."""
-    order = kind_of(problem).stage_order
-    return None if order is None else order(problem, plan)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..formulations.contract import LATENCY_LIMIT, OptionSpec
+from ..formulations.contract import OptionSpec
 from ..formulations.registry import (
     DEGREES,
     FLUSHED,
@@ -61,7 +61,6 @@ PLACEMENT_OPTIONS: Mapping[str, tuple[OptionSpec, ...]] = {
     "pipedream": COMMON,
     "partition": COMMON,
     "linear-dp": (*COMMON, ORDERS),
-    "linear-dp-limited": (LATENCY_LIMIT, ORDERS),
     "local-search": (*COMMON, RESTARTS),
     "lns": (*COMMON, CYCLES, STEPS),
     "device-sets": COMMON,

@@ -146,12 +146,6 @@ PLANNERS: Mapping[str, Entry] = {
         ),
         _heuristic("linear-dp", "Optimal cuts of topological orders", paper="tarnawski2020placement", seeded=True),
         _heuristic(
-            "linear-dp-limited",
-            "Optimal cuts of topological orders within a limit on the latency",
-            address=f"{_PLACEMENT}.heuristics.linear_dp:LIMITED",
-            seeded=True,
-        ),
-        _heuristic(
             "local-search",
             "Best single reassignment from random starts",
             paper="tarnawski2020placement",

@@ -56,7 +56,7 @@ def test_the_pages_count_the_rows_of_each_model(model_pages: Any) -> None:
     """As many as these: a model that loses its rows, or whose rows are no longer seen, is noticed here."""
     at_least = {
         "ip-tarnawski": 47,
-        "latency": 108,
+        "latency": 92,
         "ilp-beaumont": 44,
         "cp-beaumont": 89,
         "mip-piper": 39,
@@ -131,13 +131,13 @@ CODE = """
 class Model:
     def build(self):
         self.model.hello = pyo.Constraint(rule=None)
-        frame.rows("there", {})
+        frame.rows("there", {}, "what it asks for")
         self.model.add(x <= 1).only_enforce_if(y)
         self.model.add_hint(x, 1)
         seen.add(x)
-        model.early, model.late = pyo.ConstraintList(), pyo.ConstraintList()
+        model.late = pyo.ConstraintList(doc="what it asks for")
         model.late.add(x >= y)
-        return add_rows(model, {"eq_1": self.paths(), "eq_2": self.memory()})
+        return add_rows(model, ("eq_1", "edges", self.paths()), ("eq_2", "memory", self.memory()))
 
     def paths(self):
         yield x <= 1

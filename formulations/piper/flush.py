@@ -52,21 +52,29 @@ def add_flush(
     from ..quick_pyomo import pyo
 
     numbers, highest = range(len(counts)), model.T.ub
-    model.m = pyo.Var(bounds=(1, most))
-    model.y = pyo.Var(numbers, domain=pyo.Binary)
+    model.m = pyo.Var(bounds=(1, most), doc="the fewest copies of a stage, or fewer")
+    model.y = pyo.Var(numbers, domain=pyo.Binary, doc="[n] does a batch take the n-th number of slots?")
     model.P = pyo.Var(numbers, bounds=lambda m, i: (0, min(counts[i].most, highest)))
+    model.P.doc = "[n] the largest load if it does, else 0"
     model.eq_10_one_number = pyo.Constraint(expr=sum(model.y[i] for i in numbers) == 1)
+    model.eq_10_one_number.doc = "a batch takes one number of slots"
     model.eq_10_fewest = pyo.Constraint(range(len(each)), rule=lambda m, i: m.m <= each[i])
+    model.eq_10_fewest.doc = "[s] no stage has fewer copies than m"
     model.eq_10_slots = pyo.Constraint(
         expr=sum(count.more * model.y[i] for i, count in enumerate(counts)) == copies - model.m
     )
+    model.eq_10_slots.doc = "the slots beyond the micro-batches are the copies of all stages, less m"
     model.eq_11 = pyo.Constraint(numbers, rule=lambda m, i: m.P[i] <= m.P[i].ub * m.y[i])
-    model.eq_12_largest = pyo.Constraint(expr=sum(model.P[i] for i in numbers) == model.T)
+    model.eq_11.doc = "[n] P is 0 for other numbers of slots"
+    model.eq_12_largest = pyo.Constraint(expr=sum(model.P[i] for i in numbers) == model.T, doc="the sum of P is T")
     model.cut_least = pyo.Constraint(numbers, rule=lambda m, i: m.P[i] >= m.T.lb * m.y[i])
+    model.cut_least.doc = "(12c) [n] P is at least the bound that is known for T"
     model.Z = pyo.Var(bounds=(0, max((count.slots * min(count.most, highest) for count in counts), default=0)))
+    model.Z.doc = "the time of a batch, in units"
     model.eq_12_batch = pyo.Constraint(
         expr=sum(count.slots * model.P[i] for i, count in enumerate(counts)) == model.Z
     )
+    model.eq_12_batch.doc = "Z is the sum of the P, each times its number of slots"
     model.del_component(model.objective)
     model.objective = pyo.Objective(expr=unit / batches * model.Z)
 

@@ -268,13 +268,23 @@ class Program:
         self.timeless = [u for u, time in enumerate(self.times) if not time]
         model = self.model = pyo.ConcreteModel(NAME)
         model.s = pyo.Var(range(len(self.times)), bounds=lambda _, u: (early[u], late[u]))
-        model.o = pyo.Var(self.pairs, domain=pyo.Binary)
+        model.s.doc = "[r] start of run r in steps; run b m + n is block b of micro-batch n"
+        model.o = pyo.Var(self.pairs, domain=pyo.Binary, doc="[r, q] of two runs of one device, does r come first?")
         model.r = pyo.Var(self.timeless, bounds=(0, len(self.timeless)))
+        model.r.doc = "[r] place of a run without time among those at one instant"
         model.T = pyo.Var(bounds=(0, self.limit))
+        model.T.doc = "the makespan or span, in steps: the objective has the step's length as its coefficient"
         model.carry = pyo.VarList(domain=pyo.Integers)
+        model.carry.doc = "carries of long amounts, which are added digit by digit"
         model.objective = pyo.Objective(expr=self.unit * model.T)
-        equations = (self._paths(), self._exclusive(), self._instants(), self._memory(), self._values())
-        return add_rows(model, {f"eq_{number}": rows for number, rows in enumerate(equations, 1)})
+        return add_rows(
+            model,
+            ("eq_1", "edges, and each block runs its micro-batches in order", self._paths()),
+            ("eq_2", "runs of one device do not overlap, in one order or the other", self._exclusive()),
+            ("eq_3", "runs without time do not wait for each other in a circle", self._instants()),
+            ("eq_4", "what was taken and not given back fits the memory when a run starts", self._memory()),
+            ("eq_5", "T is at least the end of every run, or of each device's span", self._values()),
+        )
 
     def _orders(self) -> bool:
         """Sort pairs of runs by whether their order follows from edges, from windows, or is open; False: a pair has no

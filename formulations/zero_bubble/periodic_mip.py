@@ -297,11 +297,20 @@ class Program:
         places = len(self.timeless) * (self.spread() // self.period + 2)
         model = self.model = pyo.ConcreteModel(NAME)
         model.x = pyo.Var(range(len(self.times)), bounds=lambda _, b: (self.early[b], self.late[b]))
+        model.x.doc = "[b] start of block b in the period, in steps"
         model.k = pyo.Var(list(self.ranges), domain=pyo.Integers, bounds=lambda _, i, j: self.ranges[i, j])
+        model.k.doc = "[i, j] run i of micro-batch n lies between run j of n + k - 1 and of n + k"
         model.z = pyo.Var(self.timeless, bounds=(-places, places))
+        model.z.doc = "[b] place of a block without time among those at one instant"
         model.carry = pyo.VarList(domain=pyo.Integers)
+        model.carry.doc = "carries of long amounts, which are added digit by digit"
         model.objective = pyo.Objective(expr=float(self.asked * self.reading.step))
-        return add_rows(model, {"eq_1_2": self.starts(), "eq_3": self.instants(), "eq_4": self.memory()})
+        return add_rows(
+            model,
+            ("eq_1_2", "edges (1), and blocks of one device do not overlap (2)", self.starts()),
+            ("eq_3", "blocks without time do not wait for each other in a circle", self.instants()),
+            ("eq_4", "what a device holds fits its memory when a block starts", self.memory()),
+        )
 
     def starts(self) -> Iterator[Any]:
         """Equations (1) and (2)."""

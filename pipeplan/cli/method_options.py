@@ -16,9 +16,9 @@ from .limits import key_and_value
 from .signatures import option, with_options
 
 _TYPES: dict[str, type] = {
-    "flag": bool, "choice": str, "int": int, "float": float, "time": str, "text": str, "path": str, "allocation": str,
+    "flag": bool, "choice": str, "int": int, "float": float, "text": str, "path": str, "allocation": str,
 }  # fmt: skip
-_METAVARS = {"path": "FILE", "allocation": "LIST|FILE", "time": "TIME"}
+_METAVARS = {"path": "FILE", "allocation": "LIST|FILE"}
 
 
 # Plug-ins are imported once they are named, which is too late for options by name.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".mps", ".lp")
 # The meaning of a row or column of which the model says nothing.
 UNSAID = "not said: `doc=` of the component in the model would say it"
-# The most terms of the objective in a legend.
+# The most terms of the objective on the page beside the file.
 MOST_TERMS = 6
 
 
@@ -57,23 +57,20 @@ def export_model(
             raise
         raise UsageError(mistake_in(method.name, method.entry.module, error)) from error
     write_model(model, path)
-    write_text_atomically(f"{path}.md", legend(problem, built, model, path, method))
+    write_text_atomically(f"{path}.md", _page(problem, built, model, path, method))
 
 
-def legend(problem: Problem, built: BuiltModel, model: MatrixModel, path: str, method: Method) -> str:
-    """A page on the file: its objective, each group of columns and rows, and the numbers in names."""
-    from ..formulations.legends import WORDS, name_of, number_of, words_of
+def _page(problem: Problem, built: BuiltModel, model: MatrixModel, path: str, method: Method) -> str:
+    """What the file says: its objective, each group of columns and rows as the model tells it, the numbers in names."""
     from ..planners.backends.files import as_written
 
-    written, words = as_written(model, Path(path).suffix), words_of(built.model)
+    written = as_written(model, Path(path).suffix)
+    words = {part.name: part.doc for part in built.model.component_objects()}
     costs = {name: cost for name, cost in zip(model.column_names, model.costs.tolist(), strict=True) if cost}
     terms = " + ".join(f"{cost:g} {name}" for name, cost in list(costs.items())[:MOST_TERMS])
     goal = f"minimise {terms}" if terms else "none, every solution is worth the same"
     sign = " +" if terms else ":"
-    numbers = {block: number_of(built.model, block) for block in words}
-    name = name_of(built.model)
-    if method.is_plugin:
-        name = f"{method.name}` after `{name}" if name in WORDS else method.name
+    name = method.name if method.is_plugin else built.model.name.strip("'")  # Pyomo puts quotes around a comma
     unit = problem.time_unit or "the units of time of the problem"
     lines = [
         f"# {Path(path).name} in words",
@@ -88,10 +85,10 @@ def legend(problem: Problem, built: BuiltModel, model: MatrixModel, path: str, m
         "",
         *_groups("columns", model.column_names, written.column_names, words, "constant, which is 1"),
         "",
-        *_groups("rows", model.row_names, written.row_names, words, "holds columns of no other row", numbers),
+        *_groups("rows", model.row_names, written.row_names, words, "holds columns of no other row"),
         "",
-        "The equations are those of the model's page among the models on paper, which keep the paper's numbers where "
-        "it has some; a row without one is not on a page.",
+        "Numbers of equations, (T7) or `eq_7`, are those of the model's page among the models on paper, which keep the "
+        "paper's numbers where it has some. Indices stand in brackets.",
         "",
         "## Numbers in names",
         "",
@@ -111,24 +108,17 @@ def _solutions(built: BuiltModel) -> str:
 
 
 def _groups(
-    what: str,
-    names: Sequence[str],
-    written: Sequence[str],
-    words: Mapping[str, str],
-    added: str,
-    numbers: Mapping[str, str] | None = None,
+    what: str, names: Sequence[str], written: Sequence[str], words: Mapping[str, str | None], added: str
 ) -> Iterator[str]:
     """A line for each block of rows or columns: their number, the name of the first in the file, and the meaning."""
-    equation = " equation |" if numbers is not None else ""
-    yield f"| {what} | number | the first one in the file |{equation} meaning |"
-    yield "| --- | --- | --- | --- |" + (" --- |" if equation else "")
+    yield f"| {what} | number | the first one in the file | meaning |"
+    yield "| --- | --- | --- | --- |"
     in_file: dict[str, list[str]] = {}
     for name, own in zip_longest(names, written):
         in_file.setdefault("" if name is None else name.partition("[")[0], []).append(own)
     for block, own in in_file.items():
-        number = f" {numbers.get(block) or '-'} |" if numbers is not None else ""
         meaning = (words.get(block) or UNSAID) if block else added
-        yield f"| {block or '-'} | {len(own)} | {own[0]} |{number} {meaning} |"
+        yield f"| {block or '-'} | {len(own)} | {own[0]} | {meaning} |"
 
 
 def _parts(problem: Any) -> Iterator[str]:

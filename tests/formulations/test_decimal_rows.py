@@ -24,7 +24,7 @@ from pipeplan.planners.run.choose import resolve_options
 SEEDS = range(12)
 # Of trainings, whose models take seconds to build.
 FEW_SEEDS = range(3)
-NATIVE = {"cp-tarnawski", "cp-beaumont", "cp-graphpipe", "cp-schedule", "cp-periodic"}
+NATIVE = {"cp-beaumont", "cp-graphpipe", "cp-schedule", "cp-periodic"}
 
 
 def problems(kind: str) -> Iterator[Problem]:

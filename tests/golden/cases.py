@@ -41,10 +41,7 @@ _PLACEMENT = {
     "linear-dp": "gpt2-xl-training --planner linear-dp",
     "local-search": "memory-tight --planner local-search --restarts 2",
     "lns": "memory-tight --planner lns --non-contiguous --cycles 2",
-    "linear-dp-limited": "bert-base-operators --planner linear-dp-limited --latency-limit 100",
     "device-sets": "bert-base-operators --planner device-sets --non-contiguous --gap 0.05",
-    "limited": "tiny-chain --latency-limit 17ms",
-    "limited-free": "tiny-chain --latency-limit 17ms --non-contiguous --subgraphs-per-device 2",
     "infeasible": "tiny-chain --devices 1 --formulation ip-tarnawski",
 }
 _LATENCY = {
@@ -177,7 +174,6 @@ OTHERS: Mapping[str, str] = {
     "sensitivity-placement": "sensitivity tiny-chain --planner dp",
     "sensitivity-staging": "sensitivity tiny-stages",
     "pareto-chain": "pareto golden-4 --points 3",
-    "pareto-placement": "pareto tiny-chain --points 3",
 }
 """Other commands, by the name of the file that holds their answer."""
 

@@ -93,7 +93,7 @@ NAMES = {
     "solve tiny-chain --formulation": {
         "ip-tarnavski": "ip-tarnawski", "tarnawski": None,
         "ip_tarnawski": "ip-tarnawski", "ip-tarnawsky": "ip-tarnawski",
-        "cp-tarnavski": "cp-tarnawski", "xyzzy": None,
+        "xyzzy": None,
     },
     "solve tiny-chain --formulation ip-tarnawski --solver": {
         "higs": "highs", "HiGHS": "highs", "cpsat": "cp-sat",

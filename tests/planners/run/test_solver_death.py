@@ -28,7 +28,6 @@ pytestmark = pytest.mark.timing
 PROBLEMS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "ip-tarnawski": ("bert-large-training", "auto", {}),
     "ip-tarnawski-latency": ("tiny-chain", "none", {}),
-    "cp-tarnawski": ("tiny-chain", "auto", {"latency_limit": 20.0}),
     "ilp-beaumont": ("golden-4", "auto", {}),
     "cp-beaumont": ("golden-4", "auto", {}),
     "mip-piper": ("tiny-stages", "none", {}),
@@ -40,7 +39,7 @@ PROBLEMS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "mip-periodic": ("nn-shape-4", "auto", {}),
 }
 DEATHS = {"memory": Stop.MEMORY, "killed": Stop.ERROR}
-QUICK = ("cp-tarnawski", "cp-beaumont", "cp-graphpipe", "cp-periodic")
+QUICK = ("cp-beaumont", "cp-graphpipe", "cp-periodic")
 SEARCHES = {"exact-beaumont": ("golden-4", {}), "exact-schedule": ("zero-bubble-4x12", {"objective": "span"})}
 
 
