@@ -88,10 +88,6 @@ def swatch(fill: str) -> Element:
     return icon(tag("rect", {"width": ICON, "height": ICON, "fill": fill}))
 
 
-def limit_swatch() -> Element:
-    return line_swatch("limit")
-
-
 def icon(*shapes: Element, width: int = ICON) -> Element:
     return tag("svg", {"width": width, "height": ICON, "aria-hidden": "true"}, *shapes)
 

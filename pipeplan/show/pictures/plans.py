@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
-from ...instances.base.errors import UsageError
 from ...instances.base.kind import Rules
-from ...instances.registry import KINDS, Plan, Problem
+from ...instances.registry import Plan, Problem
 from ...planners.referee import rules_of
 from ..lanes import Lane, Lanes, Shape, load_lanes, memory_lanes, memory_over_time, timeline_lanes
 from ..palette import ink_on
@@ -55,16 +54,9 @@ SPACE = 0.08
 Panel = tuple["Axes", Lanes]
 
 
-def check_picture(kind: str, path: str | os.PathLike[str]) -> None:
-    """Refuse what cannot be drawn before any work is done."""
-    format_of(path)
-    if kind not in KINDS:
-        raise UsageError(f"There are no problems of kind {kind!r}; known: {', '.join(KINDS)}.")
-
-
 def draw_plan(problem: Problem, plan: Plan, path: str | os.PathLike[str], rules: Rules | None = None) -> None:
     """Write the picture of a plan: SVG, PNG or PDF by the file's ending."""
-    check_picture(problem.kind, path)
+    format_of(path)  # refuses what cannot be drawn before any work is done
     draw_view(view_of(problem, plan, rules or rules_of(problem, {})), path)
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.chain import theory
 from pipeplan.instances.chain.plan import PatternPlan
@@ -19,7 +18,7 @@ from pipeplan.instances.staging.problem import DeviceType
 from pipeplan.planners.referee import rules_of
 from pipeplan.planners.run.solve import solve
 from pipeplan.show.palette import PHASES
-from pipeplan.show.pictures.plans import check_picture, draw_plan
+from pipeplan.show.pictures.plans import draw_plan
 from pipeplan.show.terminal.gantt import gantt
 from pipeplan.show.view import view_of
 
@@ -112,11 +111,6 @@ def test_the_parts_of_a_load_add_up_to_it(kind: str) -> None:
 
 def test_no_kind_is_forgotten() -> None:
     assert set(QUICK) == set(KINDS)
-
-
-def test_a_kind_without_pictures_is_refused_with_those_that_have_one() -> None:
-    with pytest.raises(UsageError, match="known: placement, chain, staging"):
-        check_picture("poem", "poem.svg")
 
 
 def test_a_pattern_shows_tasks_batches_links_and_memory(tmp_path: Path) -> None:
