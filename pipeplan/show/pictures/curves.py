@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...instances.base.errors import UsageError
-from ...instances.base.result import History
+from ...instances.base.result import History, Moment
 from ..palette import CATEGORIES, colour
 from ..words import Times, measured
 from .canvas import STYLES, canvas, explain, legible, write_picture
@@ -60,7 +60,7 @@ def draw_history(history: History, path: str | os.PathLike[str]) -> None:
         axes.set(xlabel="time (s)", ylabel="value")
 
 
-def history_points(history: History) -> Points:
+def history_points(history: Sequence[Moment]) -> Points:
     """Seconds and values of incumbent and bound, where there are any."""
     points = {
         name: [(moment.seconds, getattr(moment, name)) for moment in history if getattr(moment, name) is not None]

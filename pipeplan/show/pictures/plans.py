@@ -71,7 +71,8 @@ def draw_view(view: PlanView, path: str | os.PathLike[str]) -> None:
     with canvas(width, sum(heights) + LEGEND_IN) as figure:
         if view.name:
             figure.suptitle(wrapped(f"{legible(view.name)}: {view.headline}", WIDTH_IN))
-        parts = iter(figure.subfigures(len(heights) + 1, 1, height_ratios=[*heights, LEGEND_IN]))
+        heights.append(LEGEND_IN)
+        parts = iter(figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0])
         if flow is not None:
             draw_flow(next(parts).subplots(), view, flow)
         for row in rows:
