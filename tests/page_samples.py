@@ -22,7 +22,7 @@ from pipeplan.show.front import of_chain, of_schedule, of_staging
 from pipeplan.show.page.comparison_page import comparison_page
 from pipeplan.show.page.pareto_page import pareto_page
 from pipeplan.show.page.result_page import result_page
-from pipeplan.show.page.run_page import run_page
+from pipeplan.show.run import run_page
 from pipeplan.studies.compare.comparison import compare, load_comparison
 from pipeplan.studies.compare.suite import Instance, Suite, competitor
 from pipeplan.studies.configure.answer import Answer, Asked

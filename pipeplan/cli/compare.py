@@ -123,7 +123,7 @@ def command(
         _cite(chosen, workloads)
         return
     from ..show.comparison import check_parquet, write_tables
-    from ..show.pictures.profile import draw_profile
+    from ..show.pictures.curves import draw_profile
     from ..studies.compare.comparison import Where, compare
     from .compare_progress import Lines
 

@@ -11,8 +11,8 @@ import typer
 from ..instances.base.errors import UsageError, one_of
 from ..instances.base.plausible import MEMORY, check_figure
 from ..instances.base.result import Asked
-from ..show.console import print_json, say_note
-from ..show.words import amount, memory_unit, percent
+from ..show.console import draw_rows, out, print_json, say_note, styled
+from ..show.words import amount, is_noise, memory_unit, percent, several
 from . import quantities
 from .arguments import (
     CLUSTER_OPTIONS,
@@ -35,6 +35,7 @@ from .signatures import option, shared
 from .solve import OUTPUT, Progress, show_result
 
 if TYPE_CHECKING:
+    from ..studies.schedule_comparison import Row, ScheduleComparison
     from ..studies.stage_schedule import Rival, ScheduleStudy
 
 BLOCKS, METHOD = "Blocks", "Method"
@@ -188,9 +189,7 @@ def _compare(problem: Any, plan: Any, blocks: dict[str, Any], limits: Any, *, js
     if json:
         print_json(comparison.to_json())
     else:
-        from ..show.terminal.schedules import draw_comparison
-
-        draw_comparison(comparison)
+        _draw_comparison(comparison)
     return OK if comparison.best is not None else NO_PLAN
 
 
@@ -217,8 +216,6 @@ def _save(study: ScheduleStudy, output: str | None, problem_output: str | None) 
 
 
 def _show(study: ScheduleStudy, json: bool, verbose: bool, picture: str | None) -> None:
-    from ..show.console import out, styled
-
     for note in study.lowered.notes:
         say_note(note)
     show_result(study.problem, study.result, study.to_json(), json=json, verbose=verbose, picture=picture)
@@ -256,3 +253,72 @@ def _difference(value: float, other: float) -> str:
     if not other:
         return "more than"
     return f"{percent(abs(other - value) / other)} {'less' if value < other else 'more'} than"
+
+
+# ---- all schedules ---------------------------------------------------------------------------------------
+
+# What readers call the schedules.
+TITLES = {
+    "gpipe": "GPipe",
+    "1f1b": "1F1B",
+    "interleaved-1f1b": "interleaved 1F1B",
+    "zb-h1": "zero bubble H1",
+    "zb-h2": "zero bubble H2",
+    "zb-greedy": "zero bubble, greedy",
+    "zb-v": "zero bubble V",
+    "dualpipe-v": "DualPipe V",
+    "best": "best found",
+}
+LEGEND = (
+    "idle: of the devices' time together; backward in two: one pass for inputs and a later one for weights, "
+    "half of the time each unless --split-backward says otherwise; within x %: of the best of its kind"
+)
+
+
+def _draw_comparison(found: ScheduleComparison) -> None:
+    """Print the answer, the schedules by the way in which stages are cut, and why some are missing."""
+    console, best = out(), found.best
+    unit = memory_unit(found.memory_unit).like([row.peak for row in found.rows] + [found.limit])
+    console.print(styled(_answer(found), "bold"))
+    rows: list[tuple[str, ...]] = []
+    cut, bold = "", set()
+    for row in sorted(found.rows, key=lambda row: [each.cut for each in found.rows].index(row.cut)):
+        if row.time is None or row.idle is None or row.peak is None:
+            continue
+        if row.cut != cut:
+            cut = row.cut
+            rows.append((f"{cut}:", "", "", "", ""))
+        if row is best:
+            bold.add(len(rows))
+        cells = (amount(row.time, found.time_unit), percent(row.idle), unit.text(row.peak), _fits(row))
+        rows.append((f"  {TITLES[row.name]}", *cells))
+    draw_rows(("schedule", "time", "idle", "memory", "fits"), rows, "schedule,fits", bold)
+    for row in found.rows:
+        if row.why_none:
+            console.print(styled(f"no {TITLES[row.name]} ({row.cut}): {row.why_none}"))
+    limit = "no limit" if found.limit is None else unit.text(found.limit)
+    rejected = [row for row in found.rows if row.time is not None and not row.verified]
+    verdict = "yes, every row" if not rejected else f"no: {', '.join(TITLES[row.name] for row in rejected)}"
+    console.print(styled(f"memory: of the fullest device, of {limit}; {LEGEND}"))
+    console.print(styled(f"verified: {verdict}", "bold green" if not rejected else "bold red"))
+
+
+def _fits(row: Row) -> str:
+    return ("yes" if row.fits else "no") + (f", {row.proof}" if row.proof else "")
+
+
+def _answer(found: ScheduleComparison) -> str:
+    best = found.best
+    many = several(found.micro_batches, "micro-batch")
+    if best is None or best.time is None or best.idle is None:
+        return f"no schedule of {many} fits the memory"
+    others = [row for row in found.rows if row.fits and row.name == "1f1b" and row.time]
+    gain = "" if not others or others[0].time is None else _less(best.time, others[0].time)
+    return (
+        f"{TITLES[best.name]} ({best.cut}) is the shortest that fits: {many} in {amount(best.time, found.time_unit)}, "
+        f"devices idle {percent(best.idle)} of it{gain}"
+    )
+
+
+def _less(time: float, other: float) -> str:
+    return "" if time >= other or is_noise(1 - time / other) else f"; {percent(1 - time / other)} less than 1F1B"

@@ -262,6 +262,6 @@ def pictured_table(problem: Problem, options: Mapping[str, Any]) -> Iterator[dic
         yield {**options, "table": str(numbers)}
         if numbers.exists():
             from ..planners.staging.degree_table import read_table
-            from ..show.pictures.degree_table import draw_table
+            from ..show.pictures.curves import draw_table
 
             draw_table(read_table(numbers, problem), path)

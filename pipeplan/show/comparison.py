@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +30,6 @@ from ..studies.compare.table import (
     time_profile,
     values,
 )
-from .latex import HEAD
-from .latex import table as latex_table
 from .words import Times, amount_or, measured, several
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def write_tables(comparison: Comparison, folder: Path, parquet: bool = False) ->
     frame = comparison.table()
     paths = {name: folder / file for name, file in FILES.items()}
     write_text_atomically(paths["runs"], frame.apply(lambda column: column.map(csv_cell)).to_csv(index=False))
-    write_text_atomically(paths["tables"], markdown(comparison, frame))
+    write_text_atomically(paths["tables"], markdown(comparison))
     write_text_atomically(paths["latex"], latex(comparison))
     write_text_atomically(paths["citations"], bibliography(cited(comparison)))
     if not frame.empty:
@@ -70,43 +70,56 @@ def write_tables(comparison: Comparison, folder: Path, parquet: bool = False) ->
     return paths
 
 
-def markdown(comparison: Comparison, frame: pandas.DataFrame) -> str:
-    """Values, ratios to the best and the summary of methods, ready for a paper."""
-    lines = [f"# {clean(comparison.expanded.title)}", "", state(comparison), ""]
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A table of a comparison, or a list, with its heading: what terminal, pages and papers show, each as it can."""
+
+    title: str
+    note: str
+    """Sentences on what the table has; empty: its heading says it."""
+    head: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    entries: Sequence[str] = ()
+    """The entries of a list."""
+    remark: str = ""
+    """Words below the table."""
+
+
+# The title of the list of stored results that had to be put right.
+CLAIMS = "Claims"
+
+
+def parts_of(comparison: Comparison) -> dict[str, Part]:
+    """The parts that there are, by their titles, the most important first; none where no run has finished."""
+    frame = comparison.table()
     if frame.empty:
-        return "\n".join(lines)
-    lines += ["## Values", "", f"Recomputed by the referee; {LOSS}.", ""]
-    lines += [*_case_table(frame, values(frame), _value_cell), "", *_about(comparison)]
-    lines += ["## Ratio to the best", ""]
-    lines += [*_case_table(frame, ratios(frame), _ratio_cell), ""]
-    lines += ["## Methods", "", f"{METHODS}.", "", *lines_of(*method_cells(frame)), ""]
-    head, pairs = pair_cells(frame)
-    if pairs:
-        lines += ["## Pairs of methods", "", ASSUMED, "", *lines_of(head, pairs), ""]
-    lines += ["## Runs", "", "Seconds of the whole process, and the most memory that it held.", ""]
-    lines += [*lines_of(*run_cells(frame)), ""]
-    claims = told_otherwise(comparison)
-    if claims:
-        lines += ["## Claims", "", TOLD_OTHERWISE, "", *(f"- {clean(claim)}" for claim in claims), ""]
-    failed = faults(frame)
-    if failed:
-        lines += [
-            "## Failures",
-            "",
-            *(f"- {clean(m)}: {status}. {clean(message)}" for m, status, message in failed),
-            "",
-        ]
+        return {}
+    told = {run.key: run.title for run in comparison.expanded.runs}
+    claims = [f"{told[key]}: {'; '.join(found)}" for key, found in comparison.differences.items()]
+    failures = [f"{method}: {status}. {message}" for method, status, message in faults(frame)]
+    # Why values may differ from the published ones beneath them, where any are published.
+    about = comparison.expanded.about if comparison.expanded.published else ""
+    every = (
+        Part("Values", f"Recomputed by the referee; {LOSS}.", *case_cells(frame), remark=about),
+        Part("Ratios to the best value", "", *_cells(frame, ratios(frame), _ratio_cell)),
+        Part("Methods", f"{METHODS}.", *method_cells(frame)),
+        Part("Pairs of methods", ASSUMED, *pair_cells(frame)),
+        Part("Runs", "Seconds of the whole process, and the most memory that it held.", *run_cells(frame)),
+        Part(CLAIMS, TOLD_OTHERWISE, entries=claims),
+        Part("Failures", "", entries=failures),
+    )
+    return {part.title: part for part in every if part.rows or part.entries}
+
+
+def markdown(comparison: Comparison) -> str:
+    """All parts, ready for a paper."""
+    lines = [f"# {clean(comparison.expanded.title)}", "", state(comparison), ""]
+    for part in parts_of(comparison).values():
+        rows = [[clean(cell).replace(f" {PROVEN}", f" *{PROVEN}*") for cell in row] for row in part.rows]
+        listed = [f"- {clean(entry)}" for entry in part.entries] or lines_of(part.head, rows)
+        for block in ([f"## {part.title}"], [clean(part.note)], listed, [clean(part.remark)]):
+            lines += [*block, ""] if any(block) else []
     return "\n".join(lines)
-
-
-def about(comparison: Comparison) -> str:
-    """Why values may differ from the published ones beneath them; empty: nothing is published here."""
-    return comparison.expanded.about if comparison.expanded.published else ""
-
-
-def _about(comparison: Comparison) -> list[str]:
-    words = about(comparison)
-    return [clean(words), ""] if words else []
 
 
 # Words for the numbers beside values. The gap to a method's own bound is in the CSV alone.
@@ -117,12 +130,6 @@ LOSS = (
 )
 
 TOLD_OTHERWISE = "Stored results that differ from what was recomputed; the tables show what was recomputed."
-
-
-def told_otherwise(comparison: Comparison) -> list[str]:
-    """One line for each run whose stored result had to be put right."""
-    titles = {run.key: run.title for run in comparison.expanded.runs}
-    return [f"{titles[key]}: {'; '.join(found)}" for key, found in comparison.differences.items()]
 
 
 def state(comparison: Comparison) -> str:
@@ -140,11 +147,6 @@ Cell = Callable[["pandas.DataFrame", tuple[Any, ...], str, float | None, Times],
 def case_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
     """Head and rows of the table of values."""
     return _cells(frame, values(frame), _value_cell)
-
-
-def _case_table(frame: pandas.DataFrame, table: pandas.DataFrame, cell: Cell) -> list[str]:
-    head, rows = _cells(frame, table, cell)
-    return lines_of(head, [[clean(text).replace(PROVEN, f"*{PROVEN}*") for text in row] for row in rows])
 
 
 def _cells(frame: pandas.DataFrame, table: pandas.DataFrame, cell: Cell) -> tuple[list[str], list[list[str]]]:
@@ -274,20 +276,13 @@ def _pair(row: Mapping[str, Any]) -> list[str]:
 
 def latex(comparison: Comparison) -> str:
     """The tables for a paper in LaTeX with booktabs."""
-    frame = comparison.table()
-    if frame.empty:
-        return HEAD
+    tables = [part for part in parts_of(comparison).values() if part.rows and part.title != "Runs"]
     title = comparison.expanded.title
-    tables = (
-        (case_cells(frame), "values", f"Recomputed by the referee; {LOSS}."),
-        (_cells(frame, ratios(frame), _ratio_cell), "ratios to the best value", ""),
-        (method_cells(frame), "methods", f"{METHODS}."),
-        (pair_cells(frame), "pairs of methods", ASSUMED),
-    )
-    return HEAD + "\n".join(
-        latex_table(*cells, f"{title}: {what}", what.partition(" ")[0], note)
-        for cells, what, note in tables
-        if cells[1]
+    return LATEX_HEAD + "\n".join(
+        latex_table(
+            part.head, part.rows, f"{title}: {part.title.lower()}", part.title.lower().partition(" ")[0], part.note
+        )
+        for part in tables
     )
 
 
@@ -361,3 +356,72 @@ def clean(text: object) -> str:
     """Text from a file as text of a table: no line breaks, no column marks, no HTML."""
     flat = " ".join(str(text).split())
     return flat.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
+
+
+# ---- LaTeX -----------------------------------------------------------------------------------------------
+
+# Characters that LaTeX does not take for text, and how they are written as text.
+SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "µ": r"\textmu{}",
+}
+LATEX_HEAD = (
+    "% Made by `plan compare`. In the preamble: \\usepackage{booktabs,graphicx}; what is wider than the line is scaled "
+    "to it.\n"
+)
+# Columns of names, which are set to the left even where the names look like numbers.
+LABELS = ("instance", "setting", "method", "first", "second")
+# The beginning of a number in a cell.
+NUMBER = re.compile(r"[-+<(]*[\d.,]+")
+
+
+def escaped(text: str) -> str:
+    """Text in which LaTeX sees nothing but text."""
+    return "".join(SPECIAL.get(char, char) for char in text)
+
+
+def latex_table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], caption: str, label: str, note: str = ""
+) -> str:
+    """A table with its caption above and a note below; columns of numbers are set to the right."""
+    numbers = [name not in LABELS and _is_number([row[i] for row in rows]) for i, name in enumerate(head)]
+    columns = "".join("r" if number else "l" for number in numbers)
+    lines = [
+        r"\begin{table}",
+        r"  \centering",
+        f"  \\caption{{{escaped(caption)}}}",
+        f"  \\label{{tab:{label}}}",
+        r"  \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
+        f"  \\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
+        r"    \toprule",
+        f"    {_latex_line(head)}",
+        r"    \midrule",
+        *(f"    {_latex_line(row)}" for row in rows),
+        r"    \bottomrule",
+        r"  \end{tabular}}",
+        *([f"  \\par\\smallskip{{\\footnotesize {escaped(note)}\\par}}"] if note else []),
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _latex_line(cells: Sequence[str]) -> str:
+    return " & ".join(escaped(cell.strip()) for cell in cells) + r" \\"
+
+
+def _is_number(cells: Sequence[str]) -> bool:
+    """Do more than half of the cells that hold anything begin with a number?"""
+    filled = [cell for cell in cells if cell.strip() not in ("", "-")]
+    return bool(filled) and 2 * sum(NUMBER.match(cell.strip()) is not None for cell in filled) > len(filled)

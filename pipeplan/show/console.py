@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -221,3 +221,14 @@ def columns(table: Table, titles: str, left: str = "") -> None:
     """Columns by their titles, the ones in `left` (and untitled ones) aligned to the left."""
     for title in titles.split(","):
         table.add_column(title, justify="left" if title in ("", *left.split(",")) else "right", no_wrap=True)
+
+
+def draw_rows(
+    titles: Sequence[str], rows: Iterable[Sequence[object]], left: str = "", bold: Container[int] = ()
+) -> None:
+    """Print rows of text below their titles; rows with these numbers in bold."""
+    table = new_table()
+    columns(table, ",".join(titles), left)
+    for i, row in enumerate(rows):
+        table.add_row(*(styled(cell, "bold" if i in bold else "") for cell in row))
+    draw_table(table)

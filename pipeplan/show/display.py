@@ -89,7 +89,7 @@ def plot(value: Displayed, path: Place) -> Picture:
 
 def plot_history(history: History, path: Place) -> Picture:
     """Incumbent and bound over time."""
-    from .pictures.history import draw_history
+    from .pictures.curves import draw_history
 
     return drawn(partial(draw_history, history), path)
 
@@ -138,12 +138,9 @@ def _show_comparison(comparison: Comparison) -> None:
 
 
 def _tables_of_comparison(comparison: Comparison) -> Iterator[Cells]:
-    from .comparison import case_cells, method_cells
+    from .comparison import parts_of
 
-    frame = comparison.table()
-    if not frame.empty:
-        yield case_cells(frame)
-        yield method_cells(frame)
+    yield from ((part.head, part.rows) for part in parts_of(comparison).values() if part.rows)
 
 
 def latex(comparison: Comparison) -> str:
@@ -155,7 +152,7 @@ def latex(comparison: Comparison) -> str:
 
 def _draw_comparison(comparison: Comparison, path: str | os.PathLike[str]) -> None:
     from ..studies.compare.table import profile
-    from .pictures.profile import write_profile
+    from .pictures.curves import write_profile
 
     write_profile(profile(comparison.table()), path)
 

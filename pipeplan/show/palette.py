@@ -19,6 +19,12 @@ PHASE_NAMES = ("forward", "backward", "backward for weights", "other")
 # blind readers tell apart as well.
 CATEGORIES = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb")
 
+
+def colour(i: int) -> str:
+    """The colour of thing number i."""
+    return CATEGORIES[i % len(CATEGORIES)]
+
+
 # Colours of the terms of memory.
 TERMS = {
     "weights": "#bbbbbb",

@@ -234,9 +234,10 @@ def test_a_simulation_is_drawn(plan: Plan, files: tuple[Path, Path], tmp_path: P
     picture = tmp_path / "iteration.svg"
     assert plan("simulate", *files, "--memory", "1TB", "--picture", picture).code == 0
     text = picture.read_text("utf-8")
-    for words in ("1", "8", "forward", "backward", "limit 1", "stage 0"):
+    for words in ("1", "8", "forward", "backward", "limit"):
         assert f">{words}</text>" in text
-    assert "forward of micro-batch 1, 0 to " in text
+    assert ">stage 0, memory up to " in text
+    assert "forward of micro-batch 1, stage 0: 0 to " in text
     said = plan("simulate", *files, "--picture", tmp_path / "iteration.gif")
     assert said.code == 2
     assert "name a file that ends in .svg, .png or .pdf" in " ".join(said.err.split())

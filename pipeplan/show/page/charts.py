@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from xml.etree.ElementTree import Element
 
-from ..palette import CATEGORIES
+from ..palette import colour as colour
 from .axes import FEW, MANY, Scale, ticks
 from .markup import tag
 
@@ -23,10 +23,6 @@ FULL = 100.0
 EDGE = {"narrow": 8.0, "wide": 3.0}
 # The size of a sign in a legend, in pixels.
 ICON = 12
-
-
-def colour(i: int) -> str:
-    return CATEGORIES[i % len(CATEGORIES)]
 
 
 def per_cent(value: float) -> str:
@@ -83,12 +79,13 @@ def axis(x: Scale, y: float, title: str) -> list[Element]:
 AXIS = 42.0
 
 
+def line_swatch(kind: str) -> Element:
+    """The sign of a line that goes up and down, of a class of the style sheet."""
+    return icon(tag("line", {"class": kind, "x1": 6, "x2": 6, "y1": 0, "y2": ICON}))
+
+
 def swatch(fill: str) -> Element:
     return icon(tag("rect", {"width": ICON, "height": ICON, "fill": fill}))
-
-
-def limit_swatch() -> Element:
-    return icon(tag("line", {"class": "limit", "x1": 6, "x2": 6, "y1": 0, "y2": ICON}))
 
 
 def icon(*shapes: Element, width: int = ICON) -> Element:

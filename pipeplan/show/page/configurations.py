@@ -16,8 +16,9 @@ from ...instances.training.words import recompute_word
 from ...studies.configure.least_change import memory_of_few
 from ...studies.configure.loss import BUBBLE, IMBALANCE, PARTS, by_part
 from ..configurations import LETTERS, counted_in_words, list_in_words, lost_in_words, shortly, told
+from ..lanes import Amount, amount_lanes
 from ..words import amount, plain, several
-from .bars import Bar, bars
+from .lanes import lanes_chart
 from .markup import Node, tag
 from .page import section, table
 
@@ -158,8 +159,8 @@ def _times(answer: Answer) -> Iterator[Node]:
     yield tag("p", None, TIMES)
     yield tag("p", {"class": "note"}, f"Beside the bars stand the degrees ({names}) and the micro-batch (b).")
     rows = list(_compared(answer))
-    label = "Time of an iteration by part"
-    yield bars([Bar(name, list(drawn_parts(own).items())) for name, own in rows], label, "time", "s")
+    amounts = [Amount(name, drawn_parts(own)) for name, own in rows]
+    yield lanes_chart(amount_lanes(amounts, "Time of an iteration by part", "time", "s"))
 
 
 def _compared(answer: Answer) -> Iterator[tuple[str, ConfigurationEvaluation]]:
@@ -247,9 +248,9 @@ def _memory_bars(judged: Judged) -> Element:
     limit, each = own.limit_bytes, judged.plan.degrees.stage_ranks
     shown = own.memory[:MOST_STAGES]
     rows = [
-        Bar(
+        Amount(
             stage_and_ranks(rank.rank, each),
-            [(name, held / GIB) for name, held in rank.parts.items()],
+            {name: held / GIB for name, held in rank.parts.items()},
             limit and limit / GIB,
         )
         for rank in shown
@@ -257,7 +258,7 @@ def _memory_bars(judged: Judged) -> Element:
     words = f"Memory of each rank, by stage: {shortly(judged.plan)}"
     left = len(own.memory) - len(shown)
     more = tag("p", {"class": "note"}, f"... and {several(left, 'more stage')}.") if left else None
-    return tag("div", None, bars(rows, words, "memory", "GiB"), more)
+    return tag("div", None, lanes_chart(amount_lanes(rows, words, "memory", "GiB")), more)
 
 
 def stage_and_ranks(stage: int, each: int) -> str:

@@ -16,7 +16,7 @@ from ...instances.timeline.engine import run
 from ...instances.timeline.model import Pipeline
 from ..palette import BACKWARD, FORWARD, TERMS, ink_on
 from ..words import IN_BYTES, several
-from .charts import chart, legend, limit_swatch, scrolled, svg, swatch, zoom
+from .charts import chart, legend, line_swatch, scrolled, svg, swatch, zoom
 from .markup import tag
 from .page import page, section
 
@@ -252,7 +252,7 @@ def _timeline(axis: str) -> Element:
 
 def _memory(limited: bool) -> Element:
     label, names = "Memory of each device at its peak", ["weights", "activations"]
-    entries = [(swatch(INKS[name]), name) for name in names] + [(limit_swatch(), "limit")] * limited
+    entries = [(swatch(INKS[name]), name) for name in names] + [(line_swatch("limit"), "limit")] * limited
     return section("Memory", chart(scrolled(svg(0, label)), label, legend(entries)))
 
 

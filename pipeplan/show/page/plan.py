@@ -6,37 +6,44 @@ from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
 from ...instances.registry import Plan, Problem
-from ..view import Curve, PlanView, Row, Table
+from ..lanes import load_lanes, memory_lanes, memory_over_time, timeline_lanes
+from ..view import Graph, PlanView, Table, Timeline
 from ..views.simulated import first_micro_batches
-from ..words import MemoryUnit, plain
-from .bars import Bar, bars
-from .gantt import gantt
-from .graph import graph
-from .memory import memory_over_time
+from ..words import plain, several
+from .charts import chart, colour, legend, mark, scrolled, swatch, zoom
+from .lanes import MOST_TASKS, lanes_chart
+from .markup import tag
 from .page import details, section, table
 
-# The most characters for the layers of a bar.
-MOST_NAMED = 30
+# A graph with more nodes is not drawn.
+MOST_NODES = 1500
+# Distances between levels and between nodes, the radius of a node, and the margin.
+STEP_X, STEP_Y, RADIUS, MARGIN = 26.0, 20.0, 7.0, 14.0
+LEAST_WIDTH = 640.0
+# The most levels side by side; the others follow below, as lines of text do.
+PER_ROW = 40
+# Rounds in which nodes are ordered by their neighbours within the levels.
+SWEEPS = 4
 
 
 def sections(problem: Problem, plan: Plan, view: PlanView) -> list[Element]:
     """The sections of a plan: tables, timeline, loads, memory, graph. Where the plan fixes no times, an iteration is
     simulated, if it can be run."""
-    timelines, memory = (view.timelines, view.memory) if view.timelines else first_micro_batches(problem, plan)
-    words = view.each or view.tables[0].what
-    rows = [row for part in view.tables for row in part.rows]
-    loads = [
-        Bar(row.named(part.item, MOST_NAMED), list(row.parts.items())) for part in view.tables for row in part.rows
-    ]
-    parts = [
+    timelines, curves = (view.timelines, view.memory) if view.timelines else first_micro_batches(problem, plan)
+    memory, drawn = memory_lanes(view), None if view.graph is None else graph(view.graph)
+    over_time = () if timelines[-1:] and timelines[-1].over_memory else curves
+    return [
         *(section(f"{part.what[0].upper()}{part.what[1:]}s", plan_table(view, part)) for part in view.tables),
-        *(section(line.title, gantt(line, view), name="gantt") for line in timelines[-1:] if line.bars),
-        section("Loads", bars(loads, f"Load of each {words}", "load", view.unit or ""), *map(_parts, view.tables)),
-        *_memory(rows, view.tables[0].what, view.memory_unit),
-        *_over_time(() if timelines[-1:] and timelines[-1].over_memory else memory, view),
+        *(timeline_section(line, view) for line in timelines[-1:] if line.bars),
+        section("Loads", lanes_chart(load_lanes(view)), *map(_parts, view.tables)),
+        *([] if memory is None else [section("Memory", lanes_chart(memory))]),
+        *([section("Memory over time", lanes_chart(memory_over_time(over_time, view)))] if over_time else []),
+        *([] if drawn is None else [section("Graph", drawn)]),
     ]
-    drawn = None if view.graph is None else graph(view.graph)
-    return parts + ([] if drawn is None else [section("Graph", drawn)])
+
+
+def timeline_section(line: Timeline, view: PlanView, title: str = "", name: str = "gantt") -> Element:
+    return section(title or line.title, lanes_chart(timeline_lanes(line, view, MOST_TASKS)), name=name)
 
 
 def plan_table(view: PlanView, part: Table) -> Element:
@@ -61,22 +68,90 @@ def _parts(part: Table) -> Element | None:
     return details("As a table", table([part.what, "load", *part.parts], rows))
 
 
-def _memory(rows: Sequence[Row], what: str, memory: MemoryUnit) -> list[Element]:
-    rows_with_memory = [row for row in rows if row.memory]
-    if not rows_with_memory:
-        return []
-    factor, unit = memory.scale(max(max(row.memory_held or 0.0, row.limit or 0.0) for row in rows_with_memory))
-    terms = [
-        Bar(
-            row.title,
-            [(name, amount / factor) for name, amount in (row.memory or {}).items()],
-            row.limit and row.limit / factor,
-        )
-        for row in rows_with_memory
-    ]
-    return [section("Memory", bars(terms, f"Memory of a device of each {what}", "memory", unit))]
+# ---- the graph -------------------------------------------------------------------------------------------
 
 
-def _over_time(curves: Sequence[Curve], view: PlanView) -> list[Element]:
-    """The section on what a device holds while micro-batches come and go."""
-    return [section("Memory over time", memory_over_time(curves, view))] if curves else []
+def graph(picture: Graph) -> Element | None:
+    """Levels from left to right, row after row; None where the graph is too large to be looked at."""
+    count = len(picture.labels)
+    if count > MOST_NODES:
+        return None
+    places = _places(count, picture.edges)
+    drawn = [tag("path", {"class": "edge", "d": _curve(places[u], places[v])}) for u, v in picture.edges]
+    for i, (x, y) in enumerate(places):
+        title = f"{picture.labels[i]}: {picture.groups[picture.group_of[i]]}"
+        shape = {"cx": x, "cy": y, "r": RADIUS, "fill": colour(picture.group_of[i])}
+        drawn.append(mark("circle", shape, title))
+    width = max(x for x, _ in places) + MARGIN
+    height = max(y for _, y in places) + MARGIN
+    size = {"class": "graph", "viewBox": f"0 0 {max(width, LEAST_WIDTH):g} {height:g}"}
+    description = {"role": "group", "aria-label": picture.title}
+    groups = legend((swatch(colour(i)), name) for i, name in enumerate(picture.groups))
+    drawing = scrolled(tag("svg", {**size, **description}, *drawn))
+    return chart(drawing, picture.title, groups, _note(picture), above=zoom())
+
+
+def _note(picture: Graph) -> Element:
+    """A note that nothing is missing, and on how the picture is read."""
+    count, edges = several(len(picture.labels), "node"), several(len(picture.edges), "edge")
+    words = f"all {count} and {edges}, from left to right, as lines of text where they do not fit into one"
+    return tag("div", {"class": "note"}, f"{words}; zoomed in, the graph scrolls sideways")
+
+
+def _curve(start: tuple[float, float], end: tuple[float, float]) -> str:
+    (x, y), (u, v) = start, end
+    bend = (u - x) / 2
+    return f"M{x:.1f},{y:.1f} C{x + bend:.1f},{y:.1f} {u - bend:.1f},{v:.1f} {u:.1f},{v:.1f}"
+
+
+def _places(count: int, edges: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
+    """Place of each node: levels from left to right, `PER_ROW` of them in a row, each in the middle of its row."""
+    before: list[list[int]] = [[] for _ in range(count)]
+    after: list[list[int]] = [[] for _ in range(count)]
+    for u, v in edges:
+        before[v].append(u)
+        after[u].append(v)
+    level = _levels(before, after)
+    columns: list[list[int]] = [[] for _ in range(max(level, default=0) + 1)]
+    for i in range(count):
+        columns[level[i]].append(i)
+    rank = _ranks(columns, before, after)
+    places = [(0.0, 0.0)] * count
+    top = MARGIN
+    for first in range(0, len(columns), PER_ROW):
+        row = columns[first : first + PER_ROW]
+        tallest = max(len(column) for column in row)
+        for x, column in enumerate(row):
+            shift = (tallest - len(column)) / 2
+            for i in column:
+                places[i] = (MARGIN + STEP_X * x, top + STEP_Y * (rank[i] + shift))
+        top += STEP_Y * (tallest + 1)
+    return places
+
+
+def _levels(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[int]:
+    """Length of the longest path to each node; nodes on a cycle keep the level that they have reached."""
+    waiting = [len(sources) for sources in before]
+    level = [0] * len(before)
+    ready = [i for i, count in enumerate(waiting) if not count]
+    for i in ready:
+        for j in after[i]:
+            level[j] = max(level[j], level[i] + 1)
+            waiting[j] -= 1
+            if not waiting[j]:
+                ready.append(j)
+    return level
+
+
+def _ranks(
+    columns: list[list[int]], before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]
+) -> dict[int, int]:
+    """The place of each node within its level, by the mean place of its neighbours, so that few edges cross."""
+    rank = {i: r for column in columns for r, i in enumerate(column)}
+    for sweep in range(SWEEPS):
+        near = before if sweep % 2 == 0 else after
+        for column in columns if sweep % 2 == 0 else reversed(columns):
+            middle = {i: sum(rank[j] for j in near[i]) / len(near[i]) if near[i] else rank[i] for i in column}
+            column.sort(key=lambda i: (middle[i], rank[i]))
+            rank.update({i: r for r, i in enumerate(column)})
+    return rank

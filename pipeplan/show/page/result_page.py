@@ -17,6 +17,7 @@ from ...planners.run.claims import Recomputed, check_same_problem, recompute
 from ..answer import answer, options_of, run_facts
 from ..command import command_of
 from ..iteration import describe_iteration
+from ..pictures.curves import history_points
 from ..view import PlanView, assumptions, module_of, view_of
 from ..words import amount, measured
 from .axes import from_zero, number
@@ -135,11 +136,9 @@ def _run(result: Result, unit: str) -> list[tuple[str, object]]:
 def _curve(history: tuple[Moment, ...], unit: str) -> Element:
     """How incumbent and bound met, as the method claimed while it ran."""
     lines = []
-    for name in ("incumbent", "bound"):
-        points = tuple((m.seconds, getattr(m, name)) for m in history if getattr(m, name) is not None)
-        if points:
-            end = (history[-1].seconds, points[-1][1])
-            lines.append(Line.of(name, (*points, end) if points[-1] != end else points, steps=True))
+    for name, points in history_points(history).items():
+        end = (history[-1].seconds, points[-1][1])
+        lines.append(Line.of(name, (*points, end) if points[-1] != end else points, steps=True))
     rows = [[number(m.seconds), _short(m.incumbent), _short(m.bound)] for m in history]
     values = [spot.y for line in lines for spot in line.spots]
     low = from_zero(min(values), max(values))

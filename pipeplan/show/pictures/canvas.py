@@ -166,7 +166,7 @@ def with_titles(shapes: Any, titles: Sequence[str]) -> None:
 
     matplotlib knows no titles, but links, which it writes around each shape; nothing else here has links.
     """
-    shapes.set_urls([legible(title) for title in titles])
+    shapes.set_urls([legible(title) if title else None for title in titles])
 
 
 def _round(axis: Any) -> None:

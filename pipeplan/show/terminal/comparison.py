@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from string import ascii_uppercase
 from typing import TYPE_CHECKING
 
@@ -13,36 +14,38 @@ if TYPE_CHECKING:
 
 def draw(comparison: Comparison) -> None:
     """Print the values of every case by method, then one line for each method."""
-    from ...studies.compare.table import faults
-    from ..comparison import LOSS, about, case_cells, method_cells, told_otherwise
+    from ..comparison import CLAIMS, parts_of
 
-    frame = comparison.table()
-    if frame.empty:
+    parts = parts_of(comparison)
+    if not parts:
         out().print(styled("no run has finished"))
         return
-    head, rows = case_cells(frame)
-    short, key = _shortened(head, rows, set(frame["method"]), out().width)
-    _draw_table("values, recomputed by the referee", short, rows, len(head) - frame["method"].nunique())
-    if any("%" in cell for row in rows for cell in row):
-        out().print(styled(LOSS, "dim"))
-    if about(comparison):
-        out().print(styled(about(comparison), "dim"))
+    values, methods = parts["Values"], parts["Methods"]
+    names = [row[0] for row in methods.rows]
+    head, key = _shortened(values.head, values.rows, names, out().width)
+    _draw_table("values, recomputed by the referee", head, values.rows, len(head) - len(names))
+    if any("%" in cell for row in values.rows for cell in row):
+        out().print(styled(values.note, "dim"))
+    if values.remark:
+        out().print(styled(values.remark, "dim"))
     if key:
         out().print(styled(key))
-    _draw_table("methods, ratios to the best of each case", *method_cells(frame), 1)
+    _draw_table("methods, ratios to the best of each case", methods.head, methods.rows, 1)
     for remark in comparison.expanded.once_remark():
         out().print(styled(remark, "dim"))
-    for claim in told_otherwise(comparison):
+    for claim in parts[CLAIMS].entries if CLAIMS in parts else ():
         out().print(styled(f"claims: {claim}", "bold red"), soft_wrap=True)
-    for method, status, message in faults(frame):
-        out().print(styled(f"{method}: {status}. {message}"), soft_wrap=True)
+    for failure in parts["Failures"].entries if "Failures" in parts else ():
+        out().print(styled(failure), soft_wrap=True)
 
 
 # Spaces between two columns.
 GAP = 2
 
 
-def _shortened(head: list[str], rows: list[list[str]], methods: set[str], width: int) -> tuple[list[str], str]:
+def _shortened(
+    head: Sequence[str], rows: Sequence[Sequence[str]], methods: Collection[str], width: int
+) -> tuple[Sequence[str], str]:
     """The head, with letters for the methods where their names do not fit, and a line on what the letters mean."""
     cells = [max(map(len, column)) for column in zip(*rows, strict=True)]
     if sum(max(len(name), cell) + GAP for name, cell in zip(head, cells, strict=True)) <= width:
@@ -52,7 +55,7 @@ def _shortened(head: list[str], rows: list[list[str]], methods: set[str], width:
     return [letters.get(name, name) for name in head], key
 
 
-def _draw_table(title: str, head: list[str], rows: list[list[str]], labels: int) -> None:
+def _draw_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], labels: int) -> None:
     """Print a table whose first columns, `labels`, say what each row is about."""
     from rich.table import Table
 

@@ -15,11 +15,11 @@ from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice
 from pipeplan.instances.schedule.random_schedules import random_schedule
 from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
 from pipeplan.planners.referee import rules_of
+from pipeplan.show.lanes import timeline_lanes
 from pipeplan.show.page.markup import to_html
 from pipeplan.show.page.plan import sections
 from pipeplan.show.palette import PHASES
-from pipeplan.show.pictures.plans import draw_plan
-from pipeplan.show.pictures.schedule import windows_of
+from pipeplan.show.pictures.plans import draw_plan, windows_of
 from pipeplan.show.terminal.gantt import WIDTH, gantt, memory_lines
 from pipeplan.show.view import PlanView, view_of
 from pipeplan.show.words import IN_BYTES, memory_unit
@@ -189,24 +189,27 @@ def test_the_picture_has_numbers_kinds_and_memory_below(tmp_path: Path) -> None:
     problem = pipeline()
     draw_plan(problem, one_after_the_other(problem), path)
     text = path.read_text("utf-8")
-    for words in ("d0", "0", "2", "forward", "backward for weights", "limit 10"):
+    for words in ("d0", "0", "2", "forward", "backward for weights", "limit"):
         assert f">{words}</text>" in text
-    assert ">memory (half-activation), peaks: d0 2, d1 2</text>" in text
+    assert ">d0, memory up to 2 of 10 half-activation</text>" in text
     assert all(colour in text for colour in PHASES[:3])
     draw_plan(TWO, STEADY, path)
-    assert "from here on everything repeats" in path.read_text("utf-8")
+    assert "from 6 on everything repeats" in path.read_text("utf-8")
 
 
 @pytest.mark.sweeps
 def test_many_micro_batches_are_shown_in_windows_as_well(tmp_path: Path) -> None:
     problem = pipeline(4, 64)
     plan = one_after_the_other(problem)
-    (timeline,) = shown(problem, plan).timelines
+    view = shown(problem, plan)
+    timeline = timeline_lanes(view.timelines[0], view)
     windows = windows_of(timeline)
     assert [window.title for window in windows] == ["filling", "between", "draining"]
     assert (windows[0].start, windows[-1].end) == (timeline.start, timeline.end)
-    assert all(window.start <= bar.start < bar.end <= window.end for window in windows for bar in window.bars)
-    assert windows_of(shown(pipeline(), one_after_the_other(pipeline())).timelines[0]) == []
+    shapes = [(window, shape) for window in windows for lane in window.lanes for shape in lane.shapes]
+    assert all(window.start <= shape.start < shape.end <= window.end for window, shape in shapes)
+    short = shown(pipeline(), one_after_the_other(pipeline()))
+    assert windows_of(timeline_lanes(short.timelines[0], short)) == []
     path = tmp_path / "plan.svg"
     draw_plan(problem, plan, path)
     assert ">draining</text>" in path.read_text("utf-8")
@@ -240,11 +243,13 @@ def test_the_page_has_memory_below_the_bars_and_labels_for_those_who_zoom_in() -
     problem = pipeline(2, 64)
     plan = one_after_the_other(problem)
     text = "".join(to_html(part) for part in sections(problem, plan, shown(problem, plan)))
-    assert "d0: up to 2 of 10 half-activation" in text
-    assert text.count(">limit</text>") == 2
+    assert ">memory up to 2 of 10 half-activation</text>" in text
+    assert text.count("</svg>limit</li>") == 2, "of memory at its peak, and over time"
     needed = [int(width) for width in re.findall(r'inside later[^>]*data-needs="(\d+)"', text)]
     assert needed
     assert all(1040 < width <= 8 * 1040 for width in needed)
     assert 'data-part="memory over time"' not in text, "it is below the bars"
     steady = "".join(to_html(part) for part in sections(TWO, STEADY, shown(TWO, STEADY)))
-    assert steady.count('class="steady"') == len(TWO.devices)
+    assert steady.count('class="steady"') == len(TWO.devices) + 2 + 1, (
+        "and on two lanes of memory and in the legend"
+    )

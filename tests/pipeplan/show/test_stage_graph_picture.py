@@ -14,10 +14,9 @@ from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
 from pipeplan.instances.graph_pipeline.referee.evaluate import NotAStageGraphError
 from pipeplan.instances.graph_pipeline.rules import StageGraphRules
 from pipeplan.instances.simulate import simulate
-from pipeplan.show.pictures import stage_graph
-from pipeplan.show.pictures.plans import draw_plan
-from pipeplan.show.pictures.schedule import MOST_SHAPES
-from pipeplan.show.pictures.stage_graph import lanes_of
+from pipeplan.show.pictures import plans
+from pipeplan.show.pictures.flow import BOX_HEIGHT, lanes_of
+from pipeplan.show.pictures.plans import MOST_SHAPES, draw_plan
 from pipeplan.show.view import view_of
 
 
@@ -39,12 +38,12 @@ def test_the_words_of_a_stage_stay_in_its_box(
     in_a_row: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     figures: list[Any] = []
-    monkeypatch.setattr(stage_graph, "write_picture", lambda figure, path: figures.append(figure))
+    monkeypatch.setattr(plans, "write_picture", lambda figure, path: figures.append(figure))
     problem = case_study()
     draw_plan(problem, layer_stages(problem, 2, in_a_row), tmp_path / "plan.svg")
     figures[0].draw_without_rendering()
     top = figures[0].axes[0]
-    boxes = [bar.get_window_extent() for bar in top.patches if bar.get_height() == stage_graph.BOX_HEIGHT]
+    boxes = [bar.get_window_extent() for bar in top.patches if bar.get_height() == BOX_HEIGHT]
     words = [text.get_window_extent() for text in top.texts if text.get_text()]
     assert len(words) == 8
     assert min(box.width for box in boxes) >= max(text.width for text in words)

@@ -18,7 +18,7 @@ import pipeplan
 from pipeplan.formulations.papers import PAPERS, bibliography
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.planners.registry import PLANNERS
-from pipeplan.show import latex
+from pipeplan.show.comparison import latex_table
 from pipeplan.studies.compare.of_problems import compare
 from pipeplan.studies.compare.paired import paired
 from pipeplan.studies.compare.run import Record, Run, Status
@@ -149,7 +149,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     hard = pipeplan.generate("layered", seed=3, nodes=10, devices=2).replace(name="50% of $x_1 & #2^~\\{}")  # type: ignore[union-attr,arg-type]
     comparison = compare([hard, "tiny-chain"], ["dp", "greedy"], folder=folder, jobs=1)
     from pipeplan.show.comparison import write_tables
-    from pipeplan.show.pictures.profile import draw_profile
+    from pipeplan.show.pictures.curves import draw_profile
 
     write_tables(comparison, folder)
     draw_profile(comparison, folder)
@@ -189,7 +189,7 @@ def test_tables_and_profiles_compile(folder: Path, tmp_path: Path) -> None:
     for name in ("tables.tex", "profile.pdf", "time-profile.pdf"):
         shutil.copy(folder / name, tmp_path)
     long = [f"a method with a long name, the number {number}" for number in range(5)]
-    wide = latex.table(["instance", *long], [["layered", *["12.345 proven"] * 5]], "Wider than the page", "wide")
+    wide = latex_table(["instance", *long], [["layered", *["12.345 proven"] * 5]], "Wider than the page", "wide")
     with (tmp_path / "tables.tex").open("a", encoding="utf-8") as tables:
         tables.write(wide)
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
@@ -206,7 +206,7 @@ def test_points_of_profiles_are_written_and_drawn(folder: Path) -> None:
 
 
 def test_numbers_are_set_to_the_right() -> None:
-    assert r"{@{}llr@{}}" in latex.table(
+    assert r"{@{}llr@{}}" in latex_table(
         ["instance", "setting", "dp"], [["a", "2 devices", "9.5 proven"]], "c", "l"
     )
 

@@ -1,17 +1,24 @@
-"""The view of a run: its ranks, its stages, and predicted over measured times."""
+"""A run in the terminal and as one HTML page: its ranks, its stages, and predicted over measured times."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
+from xml.etree.ElementTree import Element
 
-from ...instances.timeline.timeline import Task, TaskKind
-from ..view import Bar, Timeline
-from ..words import percent, several, size
-from .simulated import COLOURS, MARKS, WINDOWS, bar_of
+from ..instances.timeline.timeline import Task, TaskKind
+from .console import draw_rows, out, styled
+from .page.markup import tag
+from .page.page import details, facts, page, section, table
+from .page.plan import timeline_section
+from .terminal.gantt import gantt
+from .view import Bar, PlanView, Timeline
+from .views.simulated import COLOURS, MARKS, WINDOWS, bar_of
+from .words import percent, several, size
 
 if TYPE_CHECKING:
-    from ...models.run.report import CaseReport, MeasuredPass, RunReport
+    from ..models.run.report import CaseReport, MeasuredPass, RunReport
 
 # All times are shown in milliseconds, of which a second has so many.
 UNIT = "ms"
@@ -154,3 +161,64 @@ def _bars(by_lane: dict[str, list[Task]]) -> Iterable[Bar]:
             start, end = PER_SECOND * task.start, PER_SECOND * task.end
             if end > start:
                 yield bar_of(lane, Task(task.kind, task.micro_batch, task.replica, start, end))
+
+
+# ---- terminal and page -----------------------------------------------------------------------------------
+
+
+def draw_run(report: RunReport) -> None:
+    """Print sentences on all cases, and tables and a timeline of the plan alone."""
+    console = out()
+    for line in (headline(report), *sentences(report)):
+        console.print(styled(line), soft_wrap=True)
+    console.print()
+    draw_rows(RANK_COLUMNS, rank_rows(report.plan), left="stages")
+    console.print("\n")
+    draw_rows(STAGE_COLUMNS, stage_rows(report.plan), left="stage")
+    console.print()
+    for row in gantt(timeline(report.plan), UNIT):
+        console.print(row, soft_wrap=True)
+
+
+def run_page(report: RunReport) -> str:
+    """The whole page as text."""
+    first, *rest = sentences(report)
+    answer = "yes" if report.agrees is not False else "no"
+    head = tag(
+        "header",
+        None,
+        tag("h1", None, report.name),
+        tag("p", {"class": "answer"}, headline(report)),
+        tag("p", {"class": f"verdict {answer}"}, first),
+        tag("ul", None, *(tag("li", None, sentence) for sentence in rest)),
+    )
+    parts = [part for case in report.cases for part in _case(case)]
+    data = details("The run as JSON", tag("pre", None, json.dumps(report.to_json(), indent=1)))
+    return page(f"{report.name}: run", [head, *parts, _how(report), section("Data", data)])
+
+
+def _case(case: CaseReport) -> Iterator[Element]:
+    name = "Even split" if case.name == "even" else "Plan"
+    line = timeline(case)
+    view = PlanView(case.name, "", "", (), UNIT, line.end, (), time_unit=UNIT)
+    ranks = table(RANK_COLUMNS, rank_rows(case), "Medians over the iterations")
+    stages = table(STAGE_COLUMNS, stage_rows(case), "Medians over the passes")
+    yield timeline_section(line, view, f"{name}: predicted over measured", f"{case.name}-gantt")
+    yield section(f"{name}: ranks", ranks, name=f"{case.name}-ranks")
+    yield section(f"{name}: stages", stages, name=f"{case.name}-stages")
+
+
+def _how(report: RunReport) -> Element:
+    return section(
+        "How it was run",
+        facts(
+            [
+                ("engine", report.engine),
+                ("device", report.device),
+                ("torch", report.torch),
+                ("bandwidth in the prediction", f"{report.bandwidth / 1e9:g} GB/s"),
+                ("micro-batches", report.micro_batches),
+                ("iterations", len(report.plan.iterations)),
+            ]
+        ),
+    )

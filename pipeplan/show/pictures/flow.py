@@ -1,64 +1,28 @@
-"""The picture of a stage graph: its stages level by level, with load and memory, above the simulated timeline."""
+"""The stages of a stage graph level by level, with load and memory."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..palette import COMPUTATION, MEMORY, OTHER
 from ..view import Flow, PlanView, Row
 from ..words import several
-from .canvas import GROUND, INK, SMALL_PT, canvas, explain, legible, wrapped, write_picture
-from .schedule import draw_timeline, label_bars
+from .canvas import GROUND, INK, SMALL_PT, legible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 # The most characters for the operators of a stage.
 MOST_NAMED = 24
 # Height of a box, relative to the distance of rows, and widths of the frames of slowest and other stages.
 BOX_HEIGHT = 0.62
 SLOWEST_PT, USUAL_PT = 2.5, 0.8
-# Least width of the picture in inches, and width of a level, whose boxes have room for their words.
-WIDTH_IN, LEVEL_IN = 11.0, 2.1
 
 
-def draw_stage_graph(view: PlanView, flow: Flow, path: str | os.PathLike[str]) -> None:
-    """Write the picture of a stage graph to a file; more stages get a higher picture."""
-    width = max(WIDTH_IN, LEVEL_IN * (max(flow.levels) + 1))
-    with canvas(width, min(16.0, 4.4 + 0.45 * len(flow.levels))) as figure:
-        draw(view, flow, figure)
-        write_picture(figure, path)
-
-
-def draw(view: PlanView, flow: Flow, figure: Figure) -> None:
-    """Draw the graph of stages on top, and what they do over one iteration below."""
-    lanes = lanes_of(flow.levels, flow.edges)
-    top, *below = figure.subplots(
-        1 + len(view.timelines), 1, height_ratios=(max(lanes) + 2, *[max(2, len(lanes) / 3)] * len(view.timelines))
-    )
-    _draw_graph(top, view, flow, list(zip(flow.levels, lanes, strict=True)))
-    for axes, timeline in zip(below, view.timelines, strict=True):
-        draw_timeline(axes, timeline, view)
-    explain(figure, figure.axes)
-    label_bars(figure, zip(below, view.timelines, strict=True))
-
-
-def lanes_of(levels: Sequence[int], edges: Iterable[tuple[int, int]]) -> list[int]:
-    """The row of each stage within its level: near the stages that it follows, so that few arrows cross."""
-    lanes = [0] * len(levels)
-    before = [[i for i, j in edges if j == x] for x in range(len(levels))]
-    for level in range(max(levels) + 1):
-        here = [x for x in range(len(levels)) if levels[x] == level]
-        here.sort(key=lambda x: (sum(lanes[i] for i in before[x]) / len(before[x]) if before[x] else x, x))
-        for lane, x in enumerate(here):
-            lanes[x] = lane
-    return lanes
-
-
-def _draw_graph(axes: Axes, view: PlanView, flow: Flow, places: Sequence[tuple[int, int]]) -> None:
+def draw_flow(axes: Axes, view: PlanView, flow: Flow) -> None:
+    """Draw a box for each stage, and an arrow for each edge."""
+    places = list(zip(flow.levels, lanes_of(flow.levels, flow.edges), strict=True))
     for i, j in flow.edges:
         (x0, y0), (x1, y1) = places[i], places[j]
         arrow = {"arrowstyle": "->", "color": OTHER, "shrinkA": 0, "shrinkB": 0}
@@ -68,8 +32,6 @@ def _draw_graph(axes: Axes, view: PlanView, flow: Flow, places: Sequence[tuple[i
     axes.set_xlim(-0.5, max(x for x, _ in places) + 0.5)
     axes.set_ylim(max(y for _, y in places) + 0.6, -0.6)
     axes.set_axis_off()
-    title = f"{legible(view.name)}: {view.headline}"
-    axes.set_title(wrapped(title, WIDTH_IN))
     axes.bar([0], [0], color=COMPUTATION, label="load, of the largest one (thick frame)")
     axes.bar([0], [0], color=MEMORY["held"], label="memory, of the limit")
 
@@ -98,3 +60,15 @@ def _bar(axes: Axes, place: tuple[int, int], offset: float, share: float, colour
     """A thin bar along the top of a box."""
     x, y = place
     axes.bar(x - 0.4 + 0.4 * share, 0.04, 0.8 * share, y + offset, color=colour)
+
+
+def lanes_of(levels: Sequence[int], edges: Iterable[tuple[int, int]]) -> list[int]:
+    """The row of each stage within its level: near the stages that it follows, so that few arrows cross."""
+    lanes = [0] * len(levels)
+    before = [[i for i, j in edges if j == x] for x in range(len(levels))]
+    for level in range(max(levels) + 1):
+        here = [x for x in range(len(levels)) if levels[x] == level]
+        here.sort(key=lambda x: (sum(lanes[i] for i in before[x]) / len(before[x]) if before[x] else x, x))
+        for lane, x in enumerate(here):
+            lanes[x] = lane
+    return lanes
