@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..instances.base.amounts import Amount
 from ..instances.base.kind import Rules
 from ..instances.least_memory import at_least, in_one_unit, option, said
 from ..instances.registry import Problem, kind_of
@@ -63,7 +64,7 @@ class Front:
     legend: str = LEGEND
     sentences: tuple[str, ...] = ()
     """What there is to say below the table."""
-    texts: Mapping[float, str] | None = None
+    texts: Mapping[Amount, str] | None = None
     """Limits in words, where their digits matter."""
 
     @property
