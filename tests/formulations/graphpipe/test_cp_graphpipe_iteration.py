@@ -72,5 +72,5 @@ def test_the_model_claims_nothing_of_plans() -> None:
 
 def test_stages_of_one_size_alone() -> None:
     options = {"objective": "iteration", "mixed_micro_batches": True}
-    with pytest.raises(UsageError, match="drop --mixed-micro-batches"):
+    with pytest.raises(UsageError, match="drop --option mixed-micro-batches"):
         solve(load_packaged("tiny-graph"), formulation="cp-graphpipe", options=options)

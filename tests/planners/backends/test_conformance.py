@@ -350,7 +350,8 @@ def test_progress_comes_as_records(loaded: Backend, hard: MatrixModel) -> None:
         assert [event.value for event in incumbents] == sorted((event.value for event in incumbents), reverse=True)
         for event in incumbents[:3]:
             assert_solution(hard, event.values, event.value)
-        assert outcome.objective == pytest.approx(incumbents[-1].value)
+        # On a busy machine the limit may come before the first one.
+        assert outcome.objective == (pytest.approx(incumbents[-1].value) if incumbents else None)
     if loaded.capabilities.progress:
         assert bounds == sorted(bounds)
         assert bounds[-1] <= outcome.objective + 1e-6
