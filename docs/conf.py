@@ -53,8 +53,8 @@ DESCRIPTIONS = {**tomllib.loads((HERE / "descriptions.toml").read_text("utf-8"))
 EXECUTED = HERE / "_build" / "executed"
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(EXECUTED / lesson_pages.state_of_the_code())
-# What a lesson may take, in seconds. On a busy machine: sphinx -D nb_execution_timeout=900.
-nb_execution_timeout = 120
+# Seconds after which a lesson hangs, on however slow a machine.
+nb_execution_timeout = 900
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 nb_merge_streams = True
