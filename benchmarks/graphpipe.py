@@ -57,16 +57,16 @@ METHOD = """\
 ## What is planned, and how
 
 Operators are taken apart into a tree of series and parallel parts. A stage is a leaf, a run of children of a series
-node, any choice of branches of a parallel node, or (with `--join any`) the end of one branch with what follows the
-join. Where a graph is not series-parallel, the smallest set of operators that stands in the way becomes one leaf,
+node, any choice of branches of a parallel node, or (with `--option join=any`) the end of one branch with what follows
+the join. Where a graph is not series-parallel, the smallest set of operators that stands in the way becomes one leaf,
 which stays whole; the result names such leaves. For one micro-batch size `graphpipe` then finds the least time per
 sample of the slowest stage, exactly over these stages: it searches among the times that a stage can have, and asks for
 each time how few samples the first stages can hold in flight. The simulator chooses among the sizes.
 
 The time per sample does not count bubbles, so the plan with the least one need not have the shortest iteration. By
-default (`--depth any --cuts any`) the planner therefore simulates slower plans that hold fewer samples in flight as
-well, and stages that are cut from a row of all operators, across branches. `--depth fastest --cuts tree` is the
-published method.
+default (`--option depth=any --option cuts=any`) the planner therefore simulates slower plans that hold fewer samples
+in flight as well, and stages that are cut from a row of all operators, across branches.
+`--option depth=fastest --option cuts=tree` is the published method.
 
 The gains of the published method are shown with the assumed network and with one that takes no time: they come from the
 shape of the pipeline, not from the transfers into the operator that joins the branches, which grow with the number of
@@ -147,8 +147,8 @@ def _iterations(limit: float) -> list[str]:
     words = (
         f"The shortest iterations that `cp-graphpipe --objective iteration` finds in at most {limit:g} s. The "
         "bounds hold for stages of the decomposition with one micro-batch size for all and k = 1. `target` is "
-        "the gap that we want to reach at most. The last column is the published method, `graphpipe --depth "
-        "fastest --cuts tree`. `tiny-graph` has no unit of time."
+        "the gap that we want to reach at most. The last column is the published method, `graphpipe --option "
+        "depth=fastest --option cuts=tree`. `tiny-graph` has no unit of time."
     )
     head = ["network", "devices", "iteration, ms", "bound, ms", "gap", "target", "seconds", "published method, ms"]
     return _table("Iterations: plans and proofs", words, head, rows)
@@ -379,7 +379,7 @@ def _chains() -> list[str]:
         rows.append([devices, first, second, "yes" if rates[0] == rates[1] else "no", *defaults])
     words = (
         "Samples per second of a row of 32 layers, where no stages can run side by side. The published method is "
-        "compared with the sequential search for the same aim (`--depth fastest`). By default the graph planner "
+        "compared with the sequential search for the same aim (`--option depth=fastest`). By default the graph planner "
         "may hold more samples and tries the plans of `shortest-iteration`, and gains by that alone."
     )
     head = ["devices", "sequential, fastest", "published method", "equal", "sequential, default", "graph, default"]

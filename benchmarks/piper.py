@@ -88,7 +88,7 @@ def _program(bert: Any) -> list[str]:
         "",
         "Knapsacks are exact, and every optimum is proven. The published program has its greedy knapsack.",
         "",
-        "K counts devices and N micro-batches; *reference* and *paper* are the choices of `--semantics`.",
+        "K counts devices and N micro-batches; *reference* and *paper* are the choices of `--option semantics`.",
         "All figures are seconds: how long each program takes, then the optimum, which is a time per micro-batch.",
         "",
         "| K | published program | `dp-piper`, reference | `dp-piper`, paper | optimum, reference | optimum, paper |",

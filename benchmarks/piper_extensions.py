@@ -125,7 +125,7 @@ def _both(problem: StagingProblem, options: dict[str, str]) -> tuple[float, floa
 
 def _clusters() -> list[str]:
     lines = [
-        "`dp-piper --hierarchy precise`, N = the number of devices, every optimum proven:",
+        "`dp-piper --option hierarchy=precise`, N = the number of devices, every optimum proven:",
         "",
         "| instance | devices | levels | s | MiB in the whole process | time per micro-batch, s |",
         "|---|---|---|---|---|---|",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from .base.cluster import Cluster, devices_given, flag_of, refuse_others
+from .base.cluster import Cluster, devices_given, refuse_others, spelled
 from .base.errors import InputError, UsageError, one_of, show
 from .base.json_file import MAX_FILE_BYTES, check_path, parse_json, read_text
 from .base.kind import Kind, Lowered
@@ -316,7 +316,7 @@ def _asked_for_staging(cluster: Cluster, options: ProfileOptions) -> list[str]:
 def _fitting(profile: Profile, cluster: Cluster, options: ProfileOptions) -> tuple[str, str]:
     asked = _asked_for_staging(cluster, options)
     if asked:
-        return "staging", f"{' and '.join(map(flag_of, asked))} {'is' if len(asked) == 1 else 'are'} given"
+        return "staging", f"{' and '.join(map(spelled, asked))} {'is' if len(asked) == 1 else 'are'} given"
     if cluster.cpus:
         return "placement", "there are CPUs"
     if options.in_flight is not None:
@@ -338,7 +338,7 @@ def _refuse_foreign(kind: Kind[Any, Any], profile: Profile, cluster: Cluster, op
     for name in options.given():
         if name not in (*FOR_ALL, *kind.profile_options):
             fitting = " and ".join(other.name for other in KINDS.values() if name in other.profile_options)
-            option = flag_of(name)
+            option = spelled(name)
             raise UsageError(f"{option} is for {fitting} problems, and this is a {kind.name}; drop {option}.")
     if options.optimizer is not None and not profile.training:
         raise UsageError("--optimizer is for training, and nothing is trained here; drop --optimizer.")
@@ -374,7 +374,7 @@ def _made_anew(profile: Profile, options: ProfileOptions, setting: dict[str, Any
 
 
 def _about(profile: Profile, asked: dict[str, int]) -> str:
-    words = " and ".join(f"{flag_of(name)} {value}" for name, value in asked.items())
+    words = " and ".join(f"{spelled(name)} {value}" for name, value in asked.items())
     return (
         f"{profile.name} was made anew for {words}, from its published shapes, with attention, norms and activations "
         "as fused kernels run and keep them"
@@ -384,7 +384,7 @@ def _about(profile: Profile, asked: dict[str, int]) -> str:
 def _refusal(profile: Profile, options: ProfileOptions, known: str) -> UsageError:
     """The refusal, which tells what to type instead; that depends on how the profile was made."""
     given = [(name, getattr(options, name)) for name in SETTING if getattr(options, name) is not None]
-    option, how = flag_of(given[0][0]), str(profile.source.get("how", ""))
+    option, how = spelled(given[0][0]), str(profile.source.get("how", ""))
     words = " ".join(f"--{'sequence' if name == 'sequence' else 'batch'} {value}" for name, value in given)
     if how == "torch-export" or how.startswith("shapes"):
         samples = f"micro-batch {profile.micro_batch}"

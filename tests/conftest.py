@@ -63,9 +63,10 @@ def _first_parameters(items: list[pytest.Item]) -> None:
 def _longer(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests of `LONGER` run with `--sweeps`, those of `LONGEST` with `--slow`; there a whole name means its cases that
     would run with `--sweeps`."""
-    seen = set()
+    seen, named = set[str](), set[str]()
     for table, marker in ((LONGER, pytest.mark.sweeps), (LONGEST, pytest.mark.slow)):
         wanted = {f"{file}::{name}" for file, names in table.items() for name in names}
+        named |= wanted
         for item in items:
             case = item.nodeid.partition("@")[0]
             whole = case.partition("[")[0]
@@ -73,8 +74,7 @@ def _longer(config: pytest.Config, items: list[pytest.Item]) -> None:
             if case in wanted or (whole in wanted and (table is LONGER or item.get_closest_marker("sweeps"))):
                 item.add_marker(marker)
     files = {item.nodeid.partition("::")[0] for item in items}
-    names = {f"{file}::{name}" for table in (LONGER, LONGEST) for file in table for name in table[file]}
-    unknown = sorted(name for name in names - seen if name.partition("::")[0] in files)
+    unknown = sorted(name for name in named - seen if name.partition("::")[0] in files)
     if unknown and not any("::" in argument for argument in config.args):
         raise pytest.UsageError(f"tests/longer.py names tests that do not exist: {', '.join(unknown)}")
 

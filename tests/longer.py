@@ -1017,6 +1017,6 @@ LONGEST = {
         "test_non_contiguous_value_within_one_percent[operator/bert_l-6_inference]",
     ],
 }
-"""Take some two seconds or more each, while a quicker case of the same test, or another test of the same file, runs
-without them; a name without a case means the cases that would run with `--sweeps`. They run with `--slow`, before an
-issue is resolved."""
+"""Take more than a second of processor time each, while a quicker case of the same test, or another test of the same
+file, runs without them; a name without a case means the cases that would run with `--sweeps`. They run with `--slow`,
+before an issue is resolved."""

@@ -87,8 +87,8 @@ def _levels(levels: Sequence[tuple[int, float]] | None) -> str | None:
     return None if levels is None else ",".join(f"{count}x{_rate(rate)}" for count, rate in levels) or "none"
 
 
-def flag_of(name: str) -> str:
-    """A field of a cluster or of a profile's options as the command line writes it."""
+def spelled(name: str) -> str:
+    """A field of a cluster or of a profile's options as it is typed."""
     return ("--option " if name in OF_ONE_SOURCE else "--") + name.replace("_", "-")
 
 
@@ -122,7 +122,7 @@ def refuse_profile_options(kind: Kind[Any, Any], cluster: Cluster) -> None:
         raise UsageError(f"--kind is {options.kind}, but the problem is a {kind.name}; give --kind {kind.name}.")
     given = next((name for name in options.given() if name != "kind"), None)
     if given is not None:
-        option = flag_of(given)
+        option = spelled(given)
         raise UsageError(
             f"{option} is for profiles and tables: this problem already holds its costs; drop {option}."
         )
@@ -136,7 +136,7 @@ def _refusal(name: str, runs_on: str) -> str:
     if name == "levels":
         return "--levels is for staging and training problems: this one is neither; drop --levels."
     if name in STAGING_OPTIONS:
-        option = flag_of(name)
+        option = spelled(name)
         return f"{option} is for staging problems: this one is none; drop {option}."
     if name == "cpus":
         return f"--cpus is for placement problems: {runs_on} alone; drop --cpus."

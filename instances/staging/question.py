@@ -31,7 +31,9 @@ def check_question(problem: StagingProblem, options: Mapping[str, Any]) -> None:
     variant = options.get("hierarchy", "precise")
     if options.get("objective") == FLUSH and variant != "precise":
         raise InputError(
-            "option objective", f"is {FLUSH} and the {variant} variant counts no copies", "give --hierarchy precise"
+            "option objective",
+            f"is {FLUSH} and the {variant} variant counts no copies",
+            "give --option hierarchy=precise",
         )
     check_levels(problem, variant)
 

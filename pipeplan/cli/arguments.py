@@ -123,7 +123,6 @@ PROFILE_OPTIONS = (
     _profile_option(
         "whole_layers",
         bool,
-        "--whole-layers",
         help="Keep layers whole, the embedding with the first and the head with the last: every stage then holds a "
         "layer, as vLLM, SGLang and TensorRT-LLM need.",
     ),
@@ -193,7 +192,6 @@ CLUSTER_OPTIONS = (
     _option(
         "exact_batches",
         bool,
-        "--exact-batches/--no-exact-batches",
         help="For staging problems: all stages together must have exactly --batch replicas.",
     ),
     _option(

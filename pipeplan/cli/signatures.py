@@ -160,7 +160,7 @@ def with_narrow_options(command: Command) -> Command:
             elif of_plugins and equals:
                 given.setdefault("option", []).append(text)
             else:
-                raise UsageError(_no_such(name, bool(equals), narrow, context))
+                raise UsageError(_no_such(name, narrow, context))
         return given
 
     def run(**values: Any) -> None:
@@ -203,12 +203,11 @@ def _value(context: typer.Context, parameter: inspect.Parameter, key: str, text:
     return info.callback(context, value) if info.callback is not None else value
 
 
-def _no_such(name: str, has_value: bool, narrow: Table, context: typer.Context) -> str:
+def _no_such(name: str, narrow: Table, context: typer.Context) -> str:
     if f"--{name}" in {flag for parameter in context.command.params for flag in parameter.opts}:
-        return f"{show(name)} is an option of its own; write --{name}{' VALUE' if has_value else ''}."
-    if not has_value and name not in narrow and "=" not in name and not did_you_mean(name, narrow):
-        return f"--option is {show(name)}; write it as NAME=VALUE."
-    return f"There is no option {show(name)}{did_you_mean(name, narrow)}; `plan planners NAME` lists those of a method."
+        return f"{show(name)} is an option of its own; write --{name}."
+    known = did_you_mean(name, narrow) or f"; --option takes {', '.join(sorted(narrow))}"
+    return f"There is no option {show(name)}{known}."
 
 
 def modern(words: Sequence[str], narrow: Table) -> Iterator[str]:
@@ -220,13 +219,17 @@ def modern(words: Sequence[str], narrow: Table) -> Iterator[str]:
         if word == "--":
             yield word
             yield from left
-        elif not word.startswith("--") or not {name, denied} & narrow.keys():
+            return
+        if not word.startswith("--"):
+            text = None
+        elif name in narrow:
+            alone = equals or _is_flag(narrow[name])
+            text = name + (equals + value if alone else f"={next(left, '')}")
+        else:
+            text = f"{denied}=false" if denied in narrow and _is_flag(narrow[denied]) else None
+        if text is None:
             yield word
         else:
-            key = name if name in narrow else denied
-            text = f"{key}=false" if key != name else key if _is_flag(narrow[key]) else f"{key}={value}"
-            if not _is_flag(narrow[key]) and not equals:
-                text = f"{key}={next(left, '')}"
             say_note(f"--{name} is written --option {text} now.")
             yield from ("--option", text)
 

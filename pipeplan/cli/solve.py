@@ -246,13 +246,13 @@ def _warm_start(text: str, problem: Problem) -> Any:
     return load_plan(text, problem)
 
 
-# Endings of `--table` that are drawn: the planner writes the numbers beside the picture.
+# Endings of `--option table` that are drawn: the planner writes the numbers beside the picture.
 PICTURES = (".svg", ".png", ".pdf")
 
 
 @contextmanager
 def pictured_table(problem: Problem, options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The options to plan with; where --table names a picture, it is drawn at the end from the planner's numbers."""
+    """The options to plan with; a picture that --option table names is drawn at the end from the planner's numbers."""
     path = options.get("table")
     if path is None or Path(path).suffix.lower() not in PICTURES:
         yield dict(options)

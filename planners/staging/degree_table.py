@@ -76,7 +76,7 @@ def check_size(model: PiperModel) -> None:
     problem = model.problem
     if model.downsets * (_most(problem) + 1) * (problem.devices + 1) > MAX_ENTRIES:
         raise InputError(
-            "devices", "make too large a table with this network", "ask for fewer devices or drop --table"
+            "devices", "make too large a table with this network", "ask for fewer devices or drop --option table"
         )
 
 
@@ -84,7 +84,9 @@ def check_table(problem: StagingProblem, path: str | os.PathLike[str] | None) ->
     """Refuse, before anything is computed, a problem that has no such table and a file that is not a .csv."""
     if problem.exact_batches:
         raise InputError(
-            "exact_batches", "leaves no table of smaller sums of degrees", "plan for at most N, or drop --table"
+            "exact_batches",
+            "leaves no table of smaller sums of degrees",
+            "plan for at most N, or drop --option table",
         )
     if path is not None and Path(path).suffix.lower() != ".csv":
         ending = Path(path).suffix or "nothing"

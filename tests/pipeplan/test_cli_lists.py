@@ -68,6 +68,9 @@ def test_options_of_one_method_or_source_are_given_by_name_and_the_old_spelling_
     flags = plan("solve", "tiny-stages", "--no-exact-batches", "--uniform")
     assert "exact-batches=false now" in flags.err
     assert "--option uniform now" in flags.err
+    denied = plan("solve", "tiny-stages", "--uniform=false", "--no-k")
+    assert "--option uniform=false now" in denied.err
+    assert "There is no option '--no-k'" in denied.err
 
 
 @pytest.mark.parametrize(
@@ -80,7 +83,7 @@ def test_options_of_one_method_or_source_are_given_by_name_and_the_old_spelling_
             ("mixed-micro-batches=maybe",),
             "write --option mixed-micro-batches alone, or --option mixed-micro-batches=false.",
         ),
-        (("kay",), "--option is 'kay'; write it as NAME=VALUE."),
+        (("kay",), "There is no option 'kay'; --option takes allocation, "),
     ],
 )
 def test_an_option_that_cannot_be_read_is_one_sentence(plan: Plan, words: tuple[str, ...], sentence: str) -> None:

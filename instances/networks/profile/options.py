@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...base.amounts import as_written, exact_sum
 from ...base.checks import check_amount, check_whole
-from ...base.cluster import flag_of
+from ...base.cluster import spelled
 from ...base.errors import InputError, UsageError, show
 from ...base.kind import Samples
 from ...base.zero import WITHOUT_REPLICAS, Bytes, check_zero, copies_by
@@ -98,7 +98,7 @@ def _check(options: ProfileOptions) -> None:
         check_zero("--zero", options.zero)
     for name, most in (("replicas", MAX_DEGREE), ("sequence", MAX_TOKENS), ("micro_batch", MAX_IN_FLIGHT)):
         if getattr(options, name) is not None:
-            check_whole(flag_of(name), getattr(options, name), most)
+            check_whole(spelled(name), getattr(options, name), most)
 
 
 def efficiencies_of(text: str) -> dict[int, float]:

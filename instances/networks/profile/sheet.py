@@ -253,6 +253,9 @@ def _parquet_rows(content: bytes) -> Iterator[Sequence[Any]]:
         raise InputError(f"row {MAX_ROWS + 2}", f"is one too many: at most {MAX_ROWS}", "join layers")
     if about.num_rows * about.num_columns > MAX_CELLS:
         raise _too_many_cells(about.num_rows, about.num_columns)
+    size = sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
+    if size > MAX_UNPACKED_BYTES:  # the file may say less than there is: that is what the limit of memory is for
+        raise InputError("content", f"unpacks to {size} bytes", f"give at most {MAX_UNPACKED_BYTES}, or a CSV file")
     yield file.schema_arrow.names
     for batch in file.iter_batches(BATCH_ROWS, use_threads=False):
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)

@@ -207,7 +207,7 @@ def test_exactly_n_on_types_is_planned_by_the_model_alone() -> None:
     [
         (
             {"objective": "flush", "hierarchy": "crude"},
-            "the crude variant counts no copies; give --hierarchy precise",
+            "the crude variant counts no copies; give --option hierarchy=precise",
         ),
         ({"semantics": "reference"}, "option semantics is reference and the problem has levels"),
     ],

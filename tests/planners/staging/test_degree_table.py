@@ -94,7 +94,7 @@ def test_a_table_that_is_too_large_is_refused_before_the_search(
     monkeypatch.setattr(search.Search, "best", lambda *_: pytest.fail("searched"))
     said = plan("solve", "tiny-stages", "--planner", "dp-piper", "--table", tmp_path / "table.csv")
     assert (said.code, said.out) == (2, "")
-    assert "ask for fewer devices or drop --table" in said.err
+    assert "ask for fewer devices or drop --option table" in said.err
 
 
 def test_the_picture_gives_times_as_people_read_them(tmp_path: Path) -> None:
