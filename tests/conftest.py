@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import hypothesis
 import pytest
-from longer import LONGER, LONGEST
+from longer import FIRST_CASES, LONGER, LONGEST
 
 # Images often set it to stay small: then each of hundreds of processes would compile every module again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -40,8 +40,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--sweeps"):  # before the tests are read, which take the profile of that moment
+    # Before the tests are read, which take the profile and the loops of that moment.
+    if config.getoption("--sweeps"):
         hypothesis.settings.load_profile("many")
+    if not any(config.getoption(f"--{name}") for name in ON_DEMAND):
+        # To compile takes longer than plain loops take for small problems; the sweeps run machine code.
+        os.environ.setdefault("PIPEPLAN_MACHINE_CODE", "no")
 
 
 SEEDS_AT_ONCE = {"seed": (1, 3), "seeds": (1, 3)}
@@ -49,14 +53,17 @@ SEEDS_AT_ONCE = {"seed": (1, 3), "seeds": (1, 3)}
 
 
 def _first_parameters(items: list[pytest.Item]) -> None:
-    """Of a test that is marked `at_once(n)` the first n parameters run always, and the others with `--sweeps`."""
+    """Of a test that is marked `at_once(n)`, or that `FIRST_CASES` names, the first n parameters run always, and the
+    others with `--sweeps`."""
+    at_once = {f"{file}::{name}": n for file, names in FIRST_CASES.items() for name, n in names.items()}
     seen: dict[str, int] = {}
     for item in items:
+        name = item.nodeid.partition("[")[0]
         marker = item.get_closest_marker("at_once")
-        if marker is not None:
-            name = item.nodeid.partition("[")[0]
+        first = at_once.get(name) if marker is None else marker.args[0]
+        if first is not None:
             seen[name] = seen.get(name, 0) + 1
-            if seen[name] > marker.args[0]:
+            if seen[name] > first:
                 item.add_marker(pytest.mark.sweeps)
 
 
@@ -74,6 +81,8 @@ def _longer(config: pytest.Config, items: list[pytest.Item]) -> None:
             if case in wanted or (whole in wanted and (table is LONGER or item.get_closest_marker("sweeps"))):
                 item.add_marker(marker)
     files = {item.nodeid.partition("::")[0] for item in items}
+    named |= {f"{file}::{name}" for file, names in FIRST_CASES.items() for name in names}
+    seen |= {item.nodeid.partition("[")[0].partition("@")[0] for item in items}
     unknown = sorted(name for name in named - seen if name.partition("::")[0] in files)
     if unknown and not any("::" in argument for argument in config.args):
         raise pytest.UsageError(f"tests/longer.py names tests that do not exist: {', '.join(unknown)}")
@@ -158,6 +167,14 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  
     if report.skipped and item.get_closest_marker("workloads") and WORKLOADS.is_dir():
         report.outcome = "failed"
         report.longrepr = f"a workload test was skipped although {WORKLOADS} exists: {report.longrepr}"
+
+
+@pytest.fixture(autouse=True)
+def _machine_code(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that is marked so compiles, as commands do."""
+    if request.node.get_closest_marker("machine_code"):
+        monkeypatch.delenv("PIPEPLAN_MACHINE_CODE", raising=False)
+        monkeypatch.setattr("pipeplan.instances.base.compiled._never", False)
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,9 @@ from pipeplan.planners.training.judging import Judge
 from pipeplan.planners.training.paths import PathBound
 from pipeplan.planners.training.search import Search
 
+# To make the code takes half a minute of a processor.
+pytestmark = pytest.mark.sweeps
+
 
 @pytest.fixture(scope="module", autouse=True)
 def searched() -> None:
