@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from .base.cluster import Cluster, devices_given, refuse_others
+from .base.cluster import Cluster, refuse_others
 from .base.errors import InputError, UsageError, show
 from .base.json_file import MAX_FILE_BYTES, check_path, parse_json, read_text
 from .base.kind import Kind, Lowered
@@ -22,6 +22,7 @@ from .networks.profile.packaged import load_packaged_profile, packaged_profile_n
 from .networks.profile.pipedream import PUBLISHED_IN_FLIGHT, profile_name, read_graph_txt
 from .networks.profile.profile import Profile
 from .networks.profile.table import read_table
+from .physics.hardware import devices_given
 from .registry import KINDS
 from .setting import SETTING, at_setting
 

@@ -23,7 +23,7 @@ def at_setting(profile: Profile, options: ProfileOptions) -> tuple[Profile, tupl
 
 
 def _made_anew(profile: Profile, options: ProfileOptions, setting: dict[str, Any]) -> Profile:
-    from .networks.analytic.hardware import DEVICES
+    from .physics.hardware import DEVICES
     from .training.known_models import MODELS
     from .training.to_profile import profile_of_model
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..networks.analytic.hardware import Hardware, Link
 from ..networks.analytic.model import Layer, Workload
+from ..physics.hardware import Hardware, Link
 from .linear import Group, cut_into_groups
 from .problem import ChainProblem
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from ..base.packaged import Packaged, Recipe
+from ..base.quantities import MIB
 from . import theory
 from .from_workload import workload_to_chain
 from .known_answers import KnownChain
 from .problem import ChainProblem
 
-MIB = 2**20
 RESNET18_MEMORY = 220 * MIB
 # Depth to batch and pixels per side: the networks with which Beaumont et al. compare period and memory.
 UNLIMITED_RESNETS = {18: (8, 1000), 34: (32, 224), 50: (8, 224)}
@@ -47,7 +47,7 @@ def _resnet(name: str, depth: int, batch: int, image: int, memory_bytes: float) 
     from ..networks.analytic import DEVICES, LINKS
     from ..networks.analytic.cnn import resnet
 
-    network, device, link = resnet(depth, batch, image), DEVICES["v100-16gb"], LINKS["pcie3-x16"]
+    network, device, link = resnet(depth, batch, image), DEVICES["v100-pcie-16gb"], LINKS["pcie3-x16"]
     problem = workload_to_chain(network, device, link, gpus=4, memory_bytes=memory_bytes)
     return in_whole_microseconds(problem).replace(name=name)
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from ..base.checks import check_whole
 from ..base.cluster import Cluster
-from ..networks.analytic.hardware import Hardware, Link
 from ..networks.analytic.model import Workload
 from ..networks.analytic.profile import to_curves
 from ..networks.profile.options import ProfileOptions
+from ..physics.hardware import Hardware, Link
 from .clusters import powers_of_two
 from .from_profile import lower
 from .problem import MAX_MINI_BATCH, GraphPipelineProblem

@@ -15,8 +15,8 @@ every input the same gradient and is charged for one. Network inputs get no grad
 
 from __future__ import annotations
 
-from ..networks.analytic.hardware import DEVICES, Hardware, Link
 from ..networks.analytic.model import Layer, Workload
+from ..physics.hardware import DEVICES, Hardware, Link
 from .problem import Node, PlacementProblem
 
 MS_PER_S = 1e3

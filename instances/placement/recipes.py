@@ -8,21 +8,31 @@ from itertools import pairwise
 from typing import Any
 
 from ..base.packaged import Packaged, Recipe
+from ..base.quantities import GIB
 from .problem import Node, PlacementProblem
 
+# Memory as the names of the devices say it.
+MEMORY = {"v100-pcie-16gb": 16.0 * GIB, "a100-40gb": 40.0 * GIB}
 # Name, network, batch, device, link and cluster of the instances that are made of networks.
 NETWORKS: tuple[tuple[str, str, int, str, str, dict[str, Any]], ...] = (
-    ("resnet50-inference", "resnet50", 64, "v100-16gb", "pcie3-x16", {"accelerators": 6, "cpus": 1}),
-    ("resnet50-training", "resnet50", 32, "v100-16gb", "pcie3-x16", {"accelerators": 4, "training": True}),
-    ("inception-inference", "inception_v3", 64, "v100-16gb", "pcie3-x16", {"accelerators": 6, "cpus": 1}),
-    ("densenet121-inference", "densenet121", 32, "v100-16gb", "pcie3-x16", {"accelerators": 4}),
-    ("vgg16-training", "vgg16", 32, "v100-16gb", "pcie3-x16", {"accelerators": 4, "training": True}),
+    ("resnet50-inference", "resnet50", 64, "v100-pcie-16gb", "pcie3-x16", {"accelerators": 6, "cpus": 1}),
+    ("resnet50-training", "resnet50", 32, "v100-pcie-16gb", "pcie3-x16", {"accelerators": 4, "training": True}),
+    ("inception-inference", "inception_v3", 64, "v100-pcie-16gb", "pcie3-x16", {"accelerators": 6, "cpus": 1}),
+    ("densenet121-inference", "densenet121", 32, "v100-pcie-16gb", "pcie3-x16", {"accelerators": 4}),
+    ("vgg16-training", "vgg16", 32, "v100-pcie-16gb", "pcie3-x16", {"accelerators": 4, "training": True}),
     ("bert-large-inference", "bert-large", 8, "a100-40gb", "pcie4-x16", {"accelerators": 6, "cpus": 1}),
-    ("bert-large-training", "bert-large", 8, "v100-16gb", "pcie3-x16", {"accelerators": 6, "training": True}),
-    ("bert-base-operators", "bert-base-operators", 8, "v100-16gb", "pcie3-x16", {"accelerators": 3, "cpus": 1}),
+    ("bert-large-training", "bert-large", 8, "v100-pcie-16gb", "pcie3-x16", {"accelerators": 6, "training": True}),
+    (
+        "bert-base-operators",
+        "bert-base-operators",
+        8,
+        "v100-pcie-16gb",
+        "pcie3-x16",
+        {"accelerators": 3, "cpus": 1},
+    ),
     ("gpt2-xl-training", "gpt2-xl", 4, "a100-40gb", "nvlink3", {"accelerators": 8, "training": True}),
     ("gpt3-6.7b-inference", "gpt3-6.7b", 1, "a100-40gb", "nvlink3", {"accelerators": 4}),
-    ("gnmt-training", "gnmt", 64, "v100-16gb", "pcie3-x16", {"accelerators": 6, "training": True}),
+    ("gnmt-training", "gnmt", 64, "v100-pcie-16gb", "pcie3-x16", {"accelerators": 6, "training": True}),
 )
 
 
@@ -32,7 +42,8 @@ def _lowered(
     from ..networks.analytic import DEVICES, LINKS, build
     from .from_workload import to_placement
 
-    return to_placement(build(workload, batch), DEVICES[device], LINKS[link], name=name, **cluster)
+    network, memory = build(workload, batch), MEMORY[device]
+    return to_placement(network, DEVICES[device], LINKS[link], memory_bytes=memory, name=name, **cluster)
 
 
 def _tiny_chain() -> PlacementProblem:

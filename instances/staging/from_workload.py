@@ -39,8 +39,8 @@ from ..base.errors import InputError, show
 from ..base.zero import Bytes, check_zero
 from ..networks.analytic import blocks as split
 from ..networks.analytic.blocks import Block, blocks, split_of
-from ..networks.analytic.hardware import Hardware, Link
 from ..networks.analytic.model import Layer, Workload
+from ..physics.hardware import Hardware, Link
 from .problem import Configuration, Edge, StagingProblem
 from .problem import Layer as StagingLayer
 

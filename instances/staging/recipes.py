@@ -7,9 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 from ..base.packaged import Packaged, Recipe
+from ..base.quantities import GIB
 from .problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
-
-GIB = 2.0**30
 
 
 def _tiny() -> StagingProblem:
@@ -80,12 +79,12 @@ RECIPES = (
         devices=16, micro_batches=64, memory_bytes=0.75 * GIB,
     ),
     _network(
-        "bert-large-stages", "bert-large-operators", 8, "v100-16gb", "pcie3-x16",
-        devices=6, micro_batches=32, memory_bytes=4 * GIB, tensor_degrees=(1, 2, 4),
+        "bert-large-stages", "bert-large-operators", 8, "v100-pcie-16gb", "pcie3-x16",
+        devices=6, micro_batches=32, memory_bytes=4.0 * GIB, tensor_degrees=(1, 2, 4),
     ),
     _network(
-        "resnet50-stages", "resnet50", 32, "v100-16gb", "pcie3-x16",
-        devices=8, micro_batches=64, memory_bytes=2 * GIB, tensor_degrees=(1, 2),
+        "resnet50-stages", "resnet50", 32, "v100-pcie-16gb", "pcie3-x16",
+        devices=8, micro_batches=64, memory_bytes=2.0 * GIB, tensor_degrees=(1, 2),
     ),
 )  # fmt: skip
 

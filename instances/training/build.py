@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.errors import InputError, UsageError, did_you_mean, show
 from ..base.fields import require
-from ..base.gpus import KnownGpu, devices_and_gpu
 from ..base.json_file import parse_json, read_text
 from ..base.quantities import levels as levels_of_text
-from .efficiencies import Efficiencies, check_name, usual_of
+from ..physics.efficiencies import Efficiencies, check_name, usual_of
+from ..physics.hardware import KnownGpu, devices_and_gpu
 from .known_models import MODELS, known_model, with_layers
 from .model import Model
 from .problem import USUAL_RESERVE, Gpu, Level, TrainingProblem, check_hardware

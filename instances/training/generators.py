@@ -8,9 +8,10 @@ from typing import Any
 
 from ..base.checks import MAX_DEVICES, check_whole
 from ..base.generator import Generator, Parameter
+from ..base.quantities import GIB
 from .model import MOST_LAYERS, Attention, Experts, Mlp, Model
 from .parameters import parameters_of
-from .problem import GIB, Gpu, Level, TrainingProblem
+from .problem import Gpu, Level, TrainingProblem
 
 # Bytes of a parameter's weights, gradients and optimizer together, where ranks divide nothing.
 BYTES_OF_A_PARAMETER = 18

@@ -26,13 +26,12 @@ from ..base.errors import InputError, show
 from ..base.fields import plain
 from ..base.kind import Displayed
 from ..base.plausible import FLOPS, LATENCY, MEMORY, MEMORY_RATE, check_figure, check_links
-from ..base.quantities import several
-from .efficiencies import Efficiencies
+from ..base.quantities import GIB, several
+from ..physics.efficiencies import Efficiencies
 from .frameworks import FRAMEWORKS, Framework
 from .model import Model
 
 PRECISIONS = ("bf16", "fp16", "fp8")
-GIB = 2**30
 # Memory of each GPU that is not there for the model, unless the user says otherwise.
 USUAL_RESERVE = 1.5 * GIB
 
@@ -126,7 +125,7 @@ class TrainingProblem(Displayed):
 
 def check_hardware(problem: TrainingProblem) -> TrainingProblem:
     """The problem, if its figures are such as hardware has; GPUs of unknown names may be anything."""
-    from ..base.gpus import GPUS  # the table of GPUs is read where a problem comes in
+    from ..physics.hardware import GPUS  # the table of GPUs is read where a problem comes in
 
     gpu = problem.gpu
     if gpu.name not in GPUS:

@@ -12,22 +12,22 @@ if TYPE_CHECKING:
 
 
 def _tiny() -> TrainingProblem:
+    from ..base.quantities import GIB
     from .build import problem_of
     from .model import Attention, Mlp, Model
-    from .problem import GIB
 
     model = Model("tiny", 1_024, 8, 32_000, Attention(8, 128, 2), Mlp(4_096))
-    return problem_of(model, "4xrtx-3090", batch=16, sequence=1_024, memory_bytes=4 * GIB)
+    return problem_of(model, "4xrtx-3090", batch=16, sequence=1_024, memory_bytes=4 * GIB, levels="4x32GB/s")
 
 
 def _tiny_experts() -> TrainingProblem:
+    from ..base.quantities import GIB
     from .build import problem_of
     from .model import Attention, Experts, Mlp, Model
-    from .problem import GIB
 
     experts = Experts(8, 2, 1_024, shared_hidden=1_024, dense_layers=1)
     model = Model("tiny-experts", 1_024, 6, 32_000, Attention(8, 128, 8), Mlp(4_096), experts)
-    return problem_of(model, "8xl4", batch=32, sequence=1_024, memory_bytes=3 * GIB)
+    return problem_of(model, "8xl4", batch=32, sequence=1_024, memory_bytes=3 * GIB, levels="8x32GB/s")
 
 
 def _llama(name: str, devices: str, batch: int) -> TrainingProblem:

@@ -13,9 +13,9 @@ from itertools import pairwise
 from typing import Any
 
 from ..base.errors import InputError
-from ..networks.analytic.hardware import Hardware
 from ..networks.profile.profile import Profile, ProfileNode, ProfileTensor
 from ..networks.profile.work import Kernels, Work, merged, on_hardware
+from ..physics.hardware import Hardware
 from .config_json import model_from_config
 from .model import Attention, Model, UnitType
 from .parameters import unit_parameters

@@ -114,7 +114,7 @@ NETWORK_PARAMETERS = (
     ),
     Parameter("zero", "int", None, "for stagings: the ZeRO stage by which replicas divide their states"),
     Parameter("batch", "int", None, "samples in a (micro-)batch; default: the usual number of the network"),
-    Parameter("hardware", "text", "v100-16gb", "the accelerator: v100-16gb, a100-40gb, ..."),
+    Parameter("hardware", "text", "v100-pcie-16gb", "the accelerator: v100-pcie-16gb, a100-40gb, ..."),
     Parameter("link", "text", "pcie3-x16", "the link to the host: pcie3-x16, pcie4-x16, ..."),
     Parameter("accelerators", "int", 4, "number of accelerators"),
     Parameter("cpus", "int", 0, "number of CPUs"),
@@ -262,7 +262,7 @@ def _profile_of_network(name: str, given: Mapping[str, Any]) -> Profile:
     from ..instances.networks.analytic.profile import to_profile
 
     _refuse_beside_profile(given, ("hardware", "batch", "merge"))
-    device = DEVICES[one_of("--hardware", given.get("hardware", "v100-16gb"), DEVICES)]
+    device = DEVICES[one_of("--hardware", given.get("hardware", "v100-pcie-16gb"), DEVICES)]
     return to_profile(build(name, given.get("batch")), device, merge=given.get("merge", True))
 
 

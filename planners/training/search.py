@@ -24,7 +24,7 @@ from itertools import product
 from typing import Any
 
 from ...instances.base.errors import InputError
-from ...instances.training.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
+from ...instances.physics.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
 from ...instances.training.fits import Margin, both_sides
 from ...instances.training.frameworks import even_layout
 from ...instances.training.plan import V_SHAPES, Configuration, Degrees, Recompute, read_recompute

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ...base.checks import check_amount
 from ...base.curve import TimeCurve
+from ...physics.hardware import Hardware
 from ..profile.profile import Profile, ProfileNode, ProfileTensor
 from ..profile.work import Kernels, Work, calculated, merged, on_hardware
 from .blocks import Block, blocks
-from .hardware import Hardware
 from .model import Layer, Workload
 
 # Bytes that a pass moves, in multiples of those that the forward pass moves.

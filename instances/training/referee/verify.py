@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from ...base.amounts import fits
 from ...base.errors import Violation
+from ...base.quantities import GIB
 from ..frameworks import ends_of, even_layout, fault_of_word, uncut
 from ..plan import V_SHAPES, Configuration
-from ..problem import GIB, TrainingProblem
+from ..problem import TrainingProblem
 from .memory import memory_of_ranks
 
 

@@ -11,7 +11,7 @@ from pipeplan.instances.chain.linear import by_depth, cut_into_groups
 from pipeplan.instances.networks.analytic import DEVICES, LINKS, WORKLOADS, Hardware, Layer, Link, Workload, build
 from pipeplan.instances.placement.from_workload import to_placement
 
-V100, PCIE = DEVICES["v100-16gb"], LINKS["pcie3-x16"]
+V100, PCIE = DEVICES["v100-pcie-16gb"], LINKS["pcie3-x16"]
 
 
 # ---- cutting -------------------------------------------------------------------------------------------

@@ -205,7 +205,7 @@ def test_an_unknown_cluster_is_refused() -> None:
 
 def lowered(name: str, **more: Any) -> GraphPipelineProblem:
     return to_graph_pipeline(
-        build(name), DEVICES["v100-16gb"], LINKS["pcie3-x16"], devices=4, mini_batch=16, **more
+        build(name), DEVICES["v100-pcie-16gb"], LINKS["pcie3-x16"], devices=4, mini_batch=16, **more
     )
 
 
@@ -223,7 +223,7 @@ def test_every_workload_keeps_its_weights_and_its_work(name: str) -> None:
 
 
 def test_a_layer_takes_the_roofline_time_of_its_samples() -> None:
-    device = DEVICES["v100-16gb"]
+    device = DEVICES["v100-pcie-16gb"]
     for batch in (1, 8):
         workload = build("vgg16", batch)
         layer = next(layer for layer in workload.layers if layer.kind == "conv")

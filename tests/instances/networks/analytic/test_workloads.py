@@ -125,7 +125,7 @@ def small(training: bool) -> Workload:
 
 
 def test_inference_has_one_node_per_layer_with_roofline_times() -> None:
-    device, link = DEVICES["v100-16gb"], LINKS["pcie3-x16"]
+    device, link = DEVICES["v100-pcie-16gb"], LINKS["pcie3-x16"]
     problem = to_placement(small(False), device, link, accelerators=2, cpus=1)
     nodes = {node.id: node for node in problem.nodes}
     assert list(nodes) == ["in", "fc", "out"]
@@ -137,7 +137,9 @@ def test_inference_has_one_node_per_layer_with_roofline_times() -> None:
 
 
 def test_training_mirrors_the_graph_and_pairs_layers_by_colour() -> None:
-    problem = to_placement(small(True), DEVICES["v100-16gb"], LINKS["pcie3-x16"], accelerators=2, training=True)
+    problem = to_placement(
+        small(True), DEVICES["v100-pcie-16gb"], LINKS["pcie3-x16"], accelerators=2, training=True
+    )
     nodes = {node.id: node for node in problem.nodes}
     assert nodes["fc/backward"].backward
     assert nodes["fc/backward"].color == nodes["fc"].color == "fc"
@@ -152,7 +154,7 @@ def test_training_mirrors_the_graph_and_pairs_layers_by_colour() -> None:
 
 
 def test_shorter_numbers_are_faster_where_the_device_has_arithmetic_for_them() -> None:
-    accelerator, host = DEVICES["v100-16gb"], DEVICES["xeon-8380"]
+    accelerator, host = DEVICES["v100-pcie-16gb"], DEVICES["xeon-8380"]
     assert accelerator.seconds(112e12, 0, 2) == pytest.approx(2.0, rel=1e-4)  # half the peak is assumed
     assert accelerator.seconds(112e12, 0, 4) == pytest.approx(16.0, rel=1e-4)
     assert host.seconds(1e12, 0, 2) == host.seconds(1e12, 0, 4)
@@ -172,7 +174,7 @@ def test_a_sum_hands_one_gradient_to_all_its_inputs_and_a_concatenation_each_its
             Layer("joined", kind, ("a", "b"), 1.0, 0, 1000),
         )
         problem = to_placement(
-            Workload("join", layers), DEVICES["v100-16gb"], LINKS["pcie3-x16"], accelerators=2, training=True
+            Workload("join", layers), DEVICES["v100-pcie-16gb"], LINKS["pcie3-x16"], accelerators=2, training=True
         )
         return next(node.transfer_time for node in problem.nodes if node.id == "joined/backward")
 
@@ -181,7 +183,9 @@ def test_a_sum_hands_one_gradient_to_all_its_inputs_and_a_concatenation_each_its
 
 
 def test_network_inputs_get_no_gradient() -> None:
-    problem = to_placement(small(True), DEVICES["v100-16gb"], LINKS["pcie3-x16"], accelerators=2, training=True)
+    problem = to_placement(
+        small(True), DEVICES["v100-pcie-16gb"], LINKS["pcie3-x16"], accelerators=2, training=True
+    )
     times = {node.id: node.transfer_time for node in problem.nodes}
     assert times["fc/backward"] == 0
     assert times["out/backward"] > 0
@@ -189,7 +193,9 @@ def test_network_inputs_get_no_gradient() -> None:
 
 def test_problems_for_training_obey_the_rules_of_the_published_ones() -> None:
     """Forward before backward, one colour per layer, and outputs that nobody reads cost nothing."""
-    problem = to_placement(build("gnmt"), DEVICES["v100-16gb"], LINKS["pcie3-x16"], accelerators=2, training=True)
+    problem = to_placement(
+        build("gnmt"), DEVICES["v100-pcie-16gb"], LINKS["pcie3-x16"], accelerators=2, training=True
+    )
     colours = [node.color for node in problem.nodes]
     assert len(problem.nodes) == 2 * len(build("gnmt").layers)
     assert all(colours.count(colour) == 2 for colour in colours)
@@ -202,6 +208,7 @@ def test_problems_for_training_obey_the_rules_of_the_published_ones() -> None:
 def test_a_faster_device_never_makes_a_node_slower(name: str) -> None:
     link = LINKS["pcie4-x16"]
     slow, fast = (
-        to_placement(build(name), DEVICES[device], link, accelerators=2) for device in ("v100-16gb", "h100-80gb")
+        to_placement(build(name), DEVICES[device], link, accelerators=2)
+        for device in ("v100-pcie-16gb", "h100-80gb")
     )
     assert all(a.accelerator_time >= b.accelerator_time for a, b in zip(slow.nodes, fast.nodes, strict=True))

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -140,7 +141,10 @@ def test_a_packaged_profile_is_small_and_says_what_it_is(name: str) -> None:
     profile = load_packaged_profile(name)
     assert profile.name == name
     assert {"config", "transformers", "torch", "batch", "dtype", "graph_sha256", "times"} <= set(profile.source)
-    again = on_hardware(profile, DEVICES["h100-80gb"])
+    # The files were made with a peak of 989.5 TFLOP/s; the white paper says 989.4.
+    again = on_hardware(
+        profile, replace(DEVICES["h100-80gb"], single_flops_per_s=494.5e12, half_flops_per_s=989.5e12)
+    )
     for stored, node in zip(profile.nodes, again.nodes, strict=True):
         assert node.forward == pytest.approx(stored.forward, rel=1e-8)
         assert node.backward == pytest.approx(stored.backward, rel=1e-8)

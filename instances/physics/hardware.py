@@ -1,8 +1,11 @@
-"""GPUs by name: memory, peak rates and usual links, each figure with its source.
+"""GPUs, CPUs and links by name: memory, peak rates and usual links, each figure once and with its source.
 
 Memory is what the driver reports (`nvidia-smi`, `rocm-smi`), which is less than the name says. Peaks are dense: data
 sheets that count zeros state twice as much. For numbers of 4 bytes the peak is that of TF32 on GPUs that have it.
 Bandwidths are for one direction; data sheets of NVLink add up both.
+
+To add a GPU, add a record to `_known`: everything else reads `GPUS`. `measured_as` names the family of GPUs whose
+published runs give its usual efficiencies; a GPU without runs takes those of the A100, and answers say so.
 """
 
 from __future__ import annotations
@@ -10,17 +13,64 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
-from .checks import MAX_DEVICES
-from .errors import InputError, UsageError, did_you_mean, show
-from .quantities import several
+from ..base.checks import MAX_DEVICES
+from ..base.errors import InputError, UsageError, did_you_mean, show
+from ..base.quantities import GIB, MIB, several, whole_number
 
-MIB = 2**20
 _G, _T = 1e9, 1e12
 
 # The steps of a ring as NVIDIA's library of collectives estimates them (NCCL 2.27, src/graph/tuning.cc): inside a node
 # over NVLink 1.9 us, over PCIe 2.5 us, and between nodes 4 us, all with its protocol of 128 bytes a line.
 NVLINK_SECONDS, PCIE_SECONDS, NETWORK_SECONDS = 1.9e-6, 2.5e-6, 4e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    name: str
+    bytes_per_s: float
+    """In one direction."""
+
+
+LINKS: Mapping[str, Link] = {
+    link.name: link
+    for link in (
+        # PCI-SIG: 16 lanes at 8 and 16 GT/s with 128b/130b coding.
+        Link("pcie3-x16", 15.75 * _G),
+        Link("pcie4-x16", 31.5 * _G),
+        # NVIDIA: 600 GB/s per A100 and 900 GB/s per H100 in both directions together. They join accelerators only, so
+        # they fit clusters whose plans use no CPU.
+        Link("nvlink3", 300 * _G),
+        Link("nvlink4", 450 * _G),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """A device as the roofline rule sees it: a kernel takes max(operations / (peak x efficiency), bytes / memory rate),
+    and some time to start."""
+
+    name: str
+    single_flops_per_s: float
+    """Peak for numbers of 4 bytes."""
+    half_flops_per_s: float
+    """Peak for numbers of 2 bytes."""
+    memory_bytes_per_s: float
+    memory_bytes: float
+    efficiency: float = 0.5
+    """Share of the peak that large dense kernels reach, an assumption."""
+    launch_s: float = 5e-6
+    """Time to start one kernel: many have measured a few microseconds."""
+
+    def peak_flops_per_s(self, element_bytes: int) -> float:
+        return self.half_flops_per_s if element_bytes <= 2 else self.single_flops_per_s
+
+    def seconds(self, flops: float, moved_bytes: float, element_bytes: int = 4) -> float:
+        """Time of one layer by the roofline rule."""
+        arithmetic = flops / (self.peak_flops_per_s(element_bytes) * self.efficiency)
+        return max(arithmetic, moved_bytes / self.memory_bytes_per_s) + self.launch_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +98,22 @@ class KnownGpu:
     between_seconds: float = NETWORK_SECONDS
     tray: int | None = None
     """Number of GPUs in a part of a node that a job may leave out; None: jobs take whole nodes."""
+    measured_as: str | None = None
+    """Family of GPUs whose published runs give the usual efficiencies (`efficiencies.MEASURED`); None: no runs."""
 
     @property
     def memory_bytes(self) -> float:
         """Bytes of memory that a program can use."""
         return self.memory_mib * MIB
+
+    @property
+    def half_flops(self) -> float:
+        """Dense operations a second on numbers of 2 bytes."""
+        return self.flops.get("bf16", self.flops["fp16"])
+
+    @property
+    def roofline(self) -> Hardware:
+        return Hardware(self.name, self.single_flops, self.half_flops, self.memory_rate, self.memory_bytes)
 
     def levels(self, devices: int) -> tuple[tuple[int, float, float], ...]:
         """The usual links among so many GPUs, inside nodes first: devices, bytes a second and seconds of a step.
@@ -86,6 +147,23 @@ def _smi(mib: str, of: str) -> str:
 
 
 def _known() -> Iterable[KnownGpu]:
+    yield KnownGpu(
+        "v100-pcie-16gb",
+        16_160,
+        {"fp16": 112 * _T},
+        14 * _T,
+        900 * _G,
+        node=8,
+        inside=LINKS["pcie3-x16"].bytes_per_s,
+        between=1.5625 * _G,
+        inside_seconds=PCIE_SECONDS,
+        sources={
+            "memory": _smi("16160", "Tesla V100-PCIE-16GB (driver 450 to 510)"),
+            "flops": "NVIDIA V100 data sheet (2020), PCIe: 14 TFLOP/s single, 112 in tensor cores; no bf16",
+            "memory_rate": "the same: 900 GB/s",
+            "links": "the same: PCIe Gen3 x16; servers of 8 GPUs with one port of 100 Gb/s, an assumption",
+        },
+    )
     for gib, mib in ((16, 16_160), (32, 32_510)):
         yield KnownGpu(
             f"v100-{gib}gb",
@@ -98,7 +176,7 @@ def _known() -> Iterable[KnownGpu]:
             between=6.25 * _G,
             sources={
                 "memory": _smi(f"{mib}", f"Tesla V100-SXM2-{gib}GB (driver 450 to 510)"),
-                "flops": "NVIDIA V100 data sheet (2020): 125 TFLOP/s in tensor cores; no bf16",
+                "flops": "NVIDIA V100 data sheet (2020), SXM2: 15.7 TFLOP/s single, 125 in tensor cores; no bf16",
                 "memory_rate": "the same: 900 GB/s",
                 "links": "the same: NVLink 300 GB/s both ways; DGX-1 data sheet: four EDR ports of 100 Gb/s for 8 GPUs",
             },
@@ -111,8 +189,9 @@ def _known() -> Iterable[KnownGpu]:
             156 * _T,
             rate * _G,
             node=8,
-            inside=300 * _G,
+            inside=LINKS["nvlink3"].bytes_per_s,
             between=25 * _G,
+            measured_as="a100",
             sources={
                 "memory": _smi(f"{mib}", f"A100-SXM4-{gib}GB (driver 450 to 510)"),
                 "flops": "NVIDIA A100 data sheet (2021): 312 TFLOP/s dense",
@@ -129,8 +208,9 @@ def _known() -> Iterable[KnownGpu]:
         494.7 * _T,
         3_350 * _G,
         node=8,
-        inside=450 * _G,
+        inside=LINKS["nvlink4"].bytes_per_s,
         between=50 * _G,
+        measured_as="h100",
         sources={
             "memory": _smi("81559", "NVIDIA H100 80GB HBM3"),
             "flops": peaks,
@@ -145,13 +225,30 @@ def _known() -> Iterable[KnownGpu]:
         494.7 * _T,
         4_800 * _G,
         node=8,
-        inside=450 * _G,
+        inside=LINKS["nvlink4"].bytes_per_s,
         between=50 * _G,
+        measured_as="h100",
         sources={
             "memory": _smi("143771", "NVIDIA H200"),
             "flops": f"the chip of the H100; {peaks}",
             "memory_rate": "NVIDIA H200 data sheet: 4.8 TB/s",
             "links": "the same: NVLink 900 GB/s both ways; DGX H200 data sheet: eight NDR ports of 400 Gb/s",
+        },
+    )
+    yield KnownGpu(
+        "h20-96gb",
+        97_871,
+        {"bf16": 148 * _T, "fp16": 148 * _T, "fp8": 296 * _T},
+        74 * _T,
+        4_000 * _G,
+        node=8,
+        inside=LINKS["nvlink4"].bytes_per_s,
+        between=50 * _G,
+        sources={
+            "memory": _smi("97871", "NVIDIA H20"),
+            "flops": "NVIDIA H20 specification (2023): 148 TFLOP/s dense, TF32 74, fp8 296",
+            "memory_rate": "the same: 4 TB/s",
+            "links": "the same: NVLink 900 GB/s both ways; HGX H20 servers: eight NDR ports of 400 Gb/s",
         },
     )
     yield KnownGpu(
@@ -161,8 +258,9 @@ def _known() -> Iterable[KnownGpu]:
         494.7 * _T,
         4_000 * _G,
         node=4,
-        inside=450 * _G,
+        inside=LINKS["nvlink4"].bytes_per_s,
         between=25 * _G,
+        measured_as="h100",
         sources={
             "memory": _smi("97871", "NVIDIA GH200 with 96 GB of HBM3"),
             "flops": f"the chip of the H100; {peaks}",
@@ -188,6 +286,7 @@ def _known() -> Iterable[KnownGpu]:
             inside=900 * _G,
             between=network * _G,
             tray=tray,
+            measured_as="b300" if network == 100 else "b200",
             sources={
                 "memory": _smi(f"{mib}", chip),
                 "flops": f"NVIDIA {sheet} data sheet, {system}: half of what it states with zeros, for one GPU",
@@ -202,14 +301,14 @@ def _known() -> Iterable[KnownGpu]:
         60 * _T,
         300 * _G,
         node=8,
-        inside=32 * _G,
+        inside=LINKS["pcie4-x16"].bytes_per_s,
         between=1.5625 * _G,
         inside_seconds=PCIE_SECONDS,
         sources={
             "memory": _smi("23034", "NVIDIA L4"),
             "flops": "NVIDIA L4 data sheet (2023): 242 TFLOP/s with zeros, 485 in fp8; half of these",
             "memory_rate": "the same: 300 GB/s",
-            "links": "the same: PCIe Gen4 x16, 64 GB/s both ways; AWS g6.48xlarge: 100 Gb/s for 8 GPUs",
+            "links": "the same: PCIe Gen4 x16; AWS g6.48xlarge: 100 Gb/s for 8 GPUs",
         },
     )
     yield KnownGpu(
@@ -219,14 +318,14 @@ def _known() -> Iterable[KnownGpu]:
         8.1 * _T,
         320 * _G,
         node=8,
-        inside=16 * _G,
+        inside=LINKS["pcie3-x16"].bytes_per_s,
         between=1.5625 * _G,
         inside_seconds=PCIE_SECONDS,
         sources={
             "memory": _smi("15109", "Tesla T4 (driver 450 to 510)"),
             "flops": "NVIDIA T4 data sheet (2019): 65 TFLOP/s mixed precision; no bf16",
             "memory_rate": "NVIDIA Turing architecture white paper: 320 GB/s",
-            "links": "the data sheet: PCIe Gen3 x16, 32 GB/s both ways; AWS g4dn.metal: 100 Gb/s for 8 GPUs",
+            "links": "the data sheet: PCIe Gen3 x16; AWS g4dn.metal: 100 Gb/s for 8 GPUs",
         },
     )
     yield KnownGpu(
@@ -236,14 +335,14 @@ def _known() -> Iterable[KnownGpu]:
         35.6 * _T,
         936 * _G,
         node=8,
-        inside=32 * _G,
+        inside=LINKS["pcie4-x16"].bytes_per_s,
         between=1.5625 * _G,
         inside_seconds=PCIE_SECONDS,
         sources={
             "memory": _smi("24268", "GeForce RTX 3090 (driver 455 to 510)"),
             "flops": "NVIDIA GA102 white paper, appendix A: 71 TFLOP/s dense with fp32 sums",
             "memory_rate": "the same: 936 GB/s",
-            "links": "PCIe Gen4 x16, 64 GB/s both ways; servers of 8 GPUs with one port of 100 Gb/s, an assumption",
+            "links": "PCIe Gen4 x16; servers of 8 GPUs with one port of 100 Gb/s, an assumption",
         },
     )
     yield KnownGpu(
@@ -263,13 +362,55 @@ def _known() -> Iterable[KnownGpu]:
         },
     )
 
+    yield KnownGpu(
+        "mi325x",
+        256e9 / MIB,
+        {"bf16": 1_307.4 * _T, "fp16": 1_307.4 * _T, "fp8": 2_614.9 * _T},
+        653.7 * _T,
+        6_000 * _G,
+        node=8,
+        inside=448 * _G,
+        between=50 * _G,
+        sources={
+            "memory": "AMD Instinct MI325X data sheet (2024): 256 GB; drivers report some more",
+            "flops": "the same: 1,307.4 TFLOP/s dense, fp8 2,614.9",
+            "memory_rate": "the same: 6 TB/s",
+            "links": "AMD MI325X platform data sheet: seven links of 64 GB/s each way; eight ports of 400 Gb/s",
+        },
+    )
+    yield KnownGpu(
+        "mi355x",
+        288e9 / MIB,
+        {"bf16": 2_516.6 * _T, "fp16": 2_516.6 * _T, "fp8": 5_033.2 * _T},
+        157.3 * _T,
+        8_000 * _G,
+        node=8,
+        inside=537.6 * _G,
+        between=50 * _G,
+        sources={
+            "memory": "AMD Instinct MI355X data sheet (2025): 288 GB; drivers report some more",
+            "flops": "the same: 2,516.6 TFLOP/s dense, fp8 5,033.2; it has no TF32, so 4 bytes run as fp32",
+            "memory_rate": "the same: 8 TB/s",
+            "links": "the same: seven links of 76.8 GB/s each way; eight ports of 400 Gb/s, an assumption",
+        },
+    )
+
 
 GPUS: Mapping[str, KnownGpu] = {gpu.name: gpu for gpu in _known()}
+
+
+DEVICES: Mapping[str, Hardware] = {
+    **{name: gpu.roofline for name, gpu in GPUS.items()},
+    # Intel Xeon Platinum 8380: 40 cores x 2 AVX-512 units x 16 lanes x 2 x 2.3 GHz, 8 x DDR4-3200. Shorter numbers gain
+    # nothing: this generation has no arithmetic for them.
+    "xeon-8380": Hardware("xeon-8380", 5.9e12, 5.9e12, 204.8e9, 512.0 * GIB, launch_s=1e-6),
+}
 
 # Words that people add to a name and that change nothing.
 _NOISE = re.compile(r"\b(nvidia|amd|tesla|geforce|instinct|dgx|hgx|sxm[0-9]?|hbm[0-9]?e?|nvl[0-9]*)\b")
 # Other names that people use, mostly with the size on the data sheet, and the names in `GPUS`.
 _OTHER_SIZES = {
+    "h20": "h20-96gb",
     "b200-192gb": "b200-180gb",
     "gb200-192gb": "gb200-186gb",
     "b300-288gb": "b300",
@@ -282,6 +423,8 @@ _OTHER_SIZES = {
     "rtx3090": "rtx-3090",
     "rtx-3090-24gb": "rtx-3090",
     "mi300x-192gb": "mi300x",
+    "mi325x-256gb": "mi325x",
+    "mi355x-288gb": "mi355x",
 }
 
 
@@ -308,6 +451,17 @@ def _of_the_same_number(word: str) -> list[str]:
     """GPUs whose names have the word's first number: an A10G is no misspelt A100."""
     number = re.search(r"\d+", word)
     return [name for name in GPUS if number is not None and number[0] in re.findall(r"\d+", name)[:1]]
+
+
+def devices_given(devices: int | str | None) -> dict[str, Any]:
+    """The fields of a cluster by a number of devices, or by GPUs with their names: 2xa100-80gb,2xt4-16gb."""
+    if not isinstance(devices, str):
+        return {"devices": devices}
+    count = whole_number(devices.strip())
+    if count is not None:
+        return {"devices": count}
+    gpus = tuple((count, known.name) for count, known in devices_by_gpu(devices))
+    return {"devices": sum(count for count, _ in gpus), "gpus": gpus}
 
 
 def devices_by_gpu(text: str) -> tuple[tuple[int, KnownGpu], ...]:

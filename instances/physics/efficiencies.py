@@ -8,6 +8,7 @@ from typing import Any
 
 from ..base.checks import check_amount
 from ..base.errors import InputError, named
+from .hardware import GPUS, known_gpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,54 +121,59 @@ def check_name(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Usual:
-    """What is usual on one family of GPUs, where that is another number than in general."""
+class Measured:
+    """What published runs of one family of GPUs reached, where that is another number than in general."""
 
     changes: Mapping[str, float]
     source: str
 
 
-_HOPPER = Usual(
-    {"products": 0.7, "products_fp8": 0.7, "grouped_products": 0.45, "attention": 0.5},
-    "Llama 3 (arXiv 2407.21783, table 4): 38 to 43 % MFU of 405B on 8,192 and 16,384 H100; Megatron-Bridge's "
-    "performance summary: 719 to 736 TFLOP/s of 70B in fp8 on 64 H100. Power keeps it below its data sheet's peak",
-)
-_BLACKWELL = Usual(
-    {
-        "products": 0.5,
-        "products_fp8": 0.55,
-        "grouped_products": 0.35,
-        "attention": 0.4,
-        "memory": 0.6,
-        "links": 0.5,
-    },
-    "SimuMax, docs/b200: Llama-3-70B of 12 layers on 8 B200 at 39 to 45 % MFU without tensor parallelism; "
-    "Megatron-Bridge's performance summary: 1,576 to 1,956 TFLOP/s of 8B and 70B in fp8 on B200 and GB200",
-)
-_BLACKWELL_ULTRA = Usual(
-    {
-        "products": 0.55,
-        "products_fp8": 0.65,
-        "grouped_products": 0.35,
-        "attention": 0.45,
-        "memory": 0.6,
-        "links": 0.5,
-    },
-    "Megatron-Bridge's performance summary: 1,933 to 2,355 TFLOP/s of 8B and 70B in fp8 on GB300",
-)
-# Usual efficiencies by the first part of a GPU's name.
-FAMILIES: Mapping[str, Usual] = {
-    "h100": _HOPPER,
-    "h200": _HOPPER,
-    "gh200": _HOPPER,
-    "b200": _BLACKWELL,
-    "gb200": _BLACKWELL,
-    "b300": _BLACKWELL_ULTRA,
-    "gb300": _BLACKWELL_ULTRA,
+# Families of GPUs by the one whose runs were published; `KnownGpu.measured_as` names one of them.
+MEASURED: Mapping[str, Measured] = {
+    "a100": Measured({}, _RUNS),
+    "h100": Measured(
+        {"products": 0.7, "products_fp8": 0.7, "grouped_products": 0.45, "attention": 0.5},
+        "Llama 3 (arXiv 2407.21783, table 4): 38 to 43 % MFU of 405B on 8,192 and 16,384 H100; Megatron-Bridge's "
+        "performance summary: 719 to 736 TFLOP/s of 70B in fp8 on 64 H100. Power keeps it below its data sheet's peak",
+    ),
+    "b200": Measured(
+        {
+            "products": 0.5,
+            "products_fp8": 0.55,
+            "grouped_products": 0.35,
+            "attention": 0.4,
+            "memory": 0.6,
+            "links": 0.5,
+        },
+        "SimuMax, docs/b200: Llama-3-70B of 12 layers on 8 B200 at 39 to 45 % MFU without tensor parallelism; "
+        "Megatron-Bridge's performance summary: 1,576 to 1,956 TFLOP/s of 8B and 70B in fp8 on B200 and GB200",
+    ),
+    "b300": Measured(
+        {
+            "products": 0.55,
+            "products_fp8": 0.65,
+            "grouped_products": 0.35,
+            "attention": 0.45,
+            "memory": 0.6,
+            "links": 0.5,
+        },
+        "Megatron-Bridge's performance summary: 1,933 to 2,355 TFLOP/s of 8B and 70B in fp8 on GB300",
+    ),
 }
 
 
 def usual_of(gpu: str) -> Efficiencies:
-    """The usual efficiencies on the GPU of that name."""
-    family = FAMILIES.get(gpu.partition("-")[0])
+    """The usual efficiencies on the GPU of that name; `assumed_of` says where they are those of another GPU."""
+    family = MEASURED.get(known_gpu(gpu).measured_as or "")
     return Efficiencies() if family is None else Efficiencies(**family.changes)
+
+
+def assumed_of(gpu: str) -> str | None:
+    """What is assumed of a GPU without published runs, as a sentence; None where nothing is."""
+    if gpu not in GPUS or GPUS[gpu].measured_as is not None:
+        return None
+    measured = ", ".join(name for name, known in GPUS.items() if known.measured_as is not None)
+    return (
+        f"no published run on {gpu} is known, so it is assumed to use its peak as an A100 does "
+        f"({Efficiencies().products:.0%} in very large products); GPUs with runs are {measured}"
+    )
