@@ -179,7 +179,8 @@ def lower(
         For stagings and training problems: devices within devices, the innermost first, with the bytes per second of
         each level. None: all links are alike.
     optimizer : str, optional
-        "sgd", "adam" or "adam-mixed", which say how many copies of the parameters are held. None: "sgd".
+        "sgd", "adam", "adam-mixed", "muon" or another name of `instances/physics/optimizers.py`, which says how many
+        copies of the parameters are held. None: "sgd".
     in_flight : int, optional
         For placements: micro-batches whose activations a device holds. None: as many as devices.
     recompute : bool

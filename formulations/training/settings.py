@@ -68,7 +68,7 @@ def _all(problem: TrainingProblem, scope: Scope) -> Iterator[Setting]:
     for degrees in _degrees(problem, scope):
         sizes = [b for b in divisors(problem.batch // degrees.data) if b <= LARGEST]
         sizes = [b for b in sizes if scope.takes("micro-batch", b)]
-        zeros = [zero for zero in problem.rules.states if scope.takes("zero", zero)]
+        zeros = [zero for zero in problem.states if scope.takes("zero", zero)]
         schedules = [name for name in problem.rules.schedules if scope.takes("schedule", name)]
         for b, zero, schedule in itertools.product(sizes, zeros, schedules):
             yield Setting(degrees, b, zero, schedule)

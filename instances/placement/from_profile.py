@@ -76,7 +76,7 @@ def _check_cluster(cluster: Cluster) -> None:
         )
 
 
-def _nodes(profile: Profile, cluster: Cluster, bandwidth: float, in_flight: int, copies: int) -> Iterator[Node]:
+def _nodes(profile: Profile, cluster: Cluster, bandwidth: float, in_flight: int, copies: float) -> Iterator[Node]:
     parts = 2 if profile.training else 1
     others = on_each(profile, cluster)[1:]
     for backward in (False, True) if profile.training else (False,):

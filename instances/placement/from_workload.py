@@ -17,11 +17,10 @@ from __future__ import annotations
 
 from ..networks.analytic.model import Layer, Workload
 from ..physics.hardware import DEVICES, Hardware, Link
+from ..physics.optimizers import copies_by
 from .problem import Node, PlacementProblem
 
 MS_PER_S = 1e3
-# Parameters, gradients, and the two moments of Adam.
-TRAINING_COPIES = 4
 
 
 def to_placement(
@@ -74,7 +73,7 @@ def _forward(
     workload: Workload, layer: Layer, device: Hardware, host: Hardware, link: Link, training: bool, is_read: bool
 ) -> Node:
     flops, moved = workload.forward_flops(layer), workload.moved_bytes(layer)
-    copies = TRAINING_COPIES if training else 1
+    copies = copies_by(0, "adam").whole if training else 1
     output = workload.activation_bytes(layer)
     return Node(
         id=layer.name,

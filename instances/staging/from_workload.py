@@ -36,11 +36,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..base.errors import InputError, show
-from ..base.zero import Bytes, check_zero
 from ..networks.analytic import blocks as split
 from ..networks.analytic.blocks import Block, blocks, split_of
 from ..networks.analytic.model import Layer, Workload
 from ..physics.hardware import Hardware, Link
+from ..physics.kernels import SINGLE
+from ..physics.optimizers import OPTIMIZERS, Bytes, check_zero
 from .problem import Configuration, Edge, StagingProblem
 from .problem import Layer as StagingLayer
 
@@ -51,9 +52,6 @@ RECOMPUTE = "activation recomp"
 # The name of transformer layers in the published inputs, by which even splits tell them.
 TRANSFORMER = "ParallelTransformerLayer"
 
-# Bytes of a parameter in Adam's two moments and in its master copy, all in numbers of 4 bytes.
-MOMENT_BYTES = 2 * 4
-MASTER_BYTES = 4
 # Decimals of times in seconds, so down to picoseconds: files stay readable, and nothing that matters is rounded.
 DIGITS = 12
 
@@ -188,7 +186,7 @@ class _Factory:
     def _bytes_per_parameter(self) -> Bytes:
         """Bytes of weight versions, gradient, moments and master copy: on every replica, and divided among them."""
         size = self.workload.element_bytes
-        optimizer = MOMENT_BYTES + (MASTER_BYTES if size < MASTER_BYTES else 0)
+        optimizer = OPTIMIZERS["adam-mixed"].states + (SINGLE if size < SINGLE else 0)
         states = (optimizer, size, self.weight_versions * size)
         return Bytes(sum(states[self.zero :]), sum(states[: self.zero]))
 

@@ -73,6 +73,12 @@ PROBLEM_OPTIONS = (
         metavar="NAME",
         help="Framework that is to run it: megatron, torchtitan or deepspeed; default: megatron.",
     ),
+    _model(
+        "optimizer",
+        str,
+        metavar="NAME",
+        help="Optimizer: adam-mixed, muon, ...; an unknown name lists all.",
+    ),
     _model("no_flash_attention", bool, "--no-flash-attention", help="Attention keeps its matrix of scores."),
     _model(
         "no_sequence_parallel",

@@ -198,7 +198,7 @@ def list_in_words(answer: Answer) -> str:
 
 def _one_name(answer: Answer) -> str:
     """That ZeRO stages which are the same are listed once, where the list has such an entry."""
-    stages = answer.problem.rules.states
+    stages = answer.problem.states
     for own in answer.listed:
         if len(one_name_each(answer.problem, own.plan.degrees, stages)) < len(stages):
             return (

@@ -130,7 +130,7 @@ PROFILE_PARAMETERS = (
     Parameter("memory_bytes", "size", None, "memory of a device; default: that of the hardware"),
     Parameter("mini_batch", "int", None, "for graph pipelines: samples between two updates"),
     Parameter("micro_batches", "int", None, "for stagings: micro-batches in a batch"),
-    Parameter("optimizer", "text", None, "for networks of published configurations: sgd, adam or adam-mixed"),
+    Parameter("optimizer", "text", None, "for networks of published configurations: sgd, adam, adam-mixed, ..."),
     Parameter("profile", "flag", False, "write the profile, not a problem"),
 )
 GRAPH_PARAMETERS = (

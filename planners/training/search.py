@@ -454,7 +454,7 @@ class Search:
 
     def _gradient(self, gamma: Gamma) -> float:
         """Bytes of a gradient."""
-        state = self.problem.rules.states[gamma.zero].gradients
+        state = self.problem.states[gamma.zero].gradients
         return state.whole + state.shared
 
     def loads(self, gamma: Gamma) -> Loads:

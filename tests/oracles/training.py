@@ -55,7 +55,7 @@ def configurations(problem: TrainingProblem, fixed: Fixed = NOTHING_FIXED) -> It
         if any(own[name] != value for name, value in fixed.items() if name in own):
             continue
         for b, zero, schedule in itertools.product(
-            _divisors(problem.batch // degrees.data), problem.rules.states, problem.rules.schedules
+            _divisors(problem.batch // degrees.data), problem.states, problem.rules.schedules
         ):
             rest = {"micro-batch": str(b), "zero": str(zero), "schedule": schedule}
             if any(rest[name] != value for name, value in fixed.items() if name in rest):

@@ -139,7 +139,7 @@ def _attempt(problem: TrainingProblem, rng: random.Random, degrees: Degrees) -> 
     return Configuration(
         degrees,
         micro_batch=rng.choice(sizes),
-        zero=rng.choice(tuple(problem.rules.states)),
+        zero=rng.choice(tuple(problem.states)),
         schedule=schedule,
         layout=even or random_layout(rng, len(problem.model.units), degrees.chunks),
         recompute=(NOTHING,) * degrees.chunks if schedule in DIVIDED else words,

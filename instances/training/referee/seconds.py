@@ -37,6 +37,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from ...physics.kernels import HALF
+from ...physics.optimizers import update_bytes
 from ...timeline.engine import run
 from ...timeline.model import Dependency, Pipeline, Stage, check_tasks
 from ...timeline.model import Pass as StagePass
@@ -48,7 +50,6 @@ from ..plan import NOTHING as NO_RECOMPUTATION
 from ..problem import TrainingProblem
 from .steady import LISTED, ends_of_gpipe, ends_of_ranks
 from .work import (
-    HALF,
     PART_NAMES,
     Attend,
     Clock,
@@ -61,10 +62,6 @@ from .work import (
     measured_time,
     sum_of,
 )
-
-# Bytes that the update of a parameter moves: its gradient read twice, three numbers of four bytes read and
-# written, one of two bytes written.
-UPDATE_BYTES = 34
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +295,7 @@ class _Sharding:
         d = plan.degrees
         inner = d.expert_tensor * d.expert
         self.groups = ((d.tensor, d.context * d.data), (inner, max(1, d.stage_ranks // inner)))
-        gradients = problem.rules.states[plan.zero].gradients
+        gradients = problem.states[plan.zero].gradients
         self.gradient_bytes = gradients.whole + gradients.shared
 
     def gather(self, counts: tuple[float, float], each_bytes: float) -> float:
@@ -347,7 +344,7 @@ class _Sharding:
         size = 0.0
         for count, (_, ranks) in zip(counts, self.groups, strict=True):
             shards = ranks if plan.zero else 1
-            size += UPDATE_BYTES * count / shards
+            size += update_bytes(self.problem.optimizer) * count / shards
             size += self.gradient_bytes * count / (ranks if plan.zero >= 2 else 1)
         return size / (self.problem.efficiencies.memory * self.problem.gpu.memory_rate)
 

@@ -57,8 +57,8 @@ def shape_faults(problem: TrainingProblem, plan: Configuration) -> Iterator[Viol
         )
     yield from _schedule_faults(plan)
     framework = problem.rules
-    if plan.zero not in framework.states:  # what a parameter takes there is not known
-        known = " or ".join(f"zero={zero}" for zero in framework.states)
+    if plan.zero not in problem.states:  # what a parameter takes there is not known
+        known = " or ".join(f"zero={zero}" for zero in problem.states)
         yield Violation("zero", f"{framework.name} has no ZeRO stage {plan.zero}; choose {known}.")
 
 

@@ -37,7 +37,7 @@ def long_case(seed: int, schedule: str, micro_batches: int = 960) -> tuple[Train
     borders = [0, *sorted(draw.sample(range(1, units), chunks - 1)), units]
     layout = tuple(later - border for border, later in pairwise(borders))
     degrees = Degrees(pipeline=ranks, virtual=chunks // ranks)
-    plan = Configuration(degrees, 1, max(problem.rules.states), schedule, layout, (NOTHING,) * chunks)
+    plan = Configuration(degrees, 1, max(problem.states), schedule, layout, (NOTHING,) * chunks)
     return problem.replace(batch=micro_batches), plan
 
 

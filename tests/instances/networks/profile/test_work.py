@@ -181,7 +181,7 @@ def test_generate_puts_a_packaged_profile_on_hardware(plan: Plan, tmp_path: Path
         slower.nodes[1].forward + slower.nodes[1].backward
     )
     said = plan("generate", "t5-large", "--kind", "graph-pipeline", "--mini-batch", 64, "--optimizer", "adam-mixed")
-    assert (json.loads(said.out)["mini_batch"], json.loads(said.out)["weight_copies"]) == (64, 8)
+    assert (json.loads(said.out)["mini_batch"], json.loads(said.out)["weight_copies"]) == (64, 9)
 
 
 def test_generate_works_without_torch() -> None:
