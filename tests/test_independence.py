@@ -43,7 +43,6 @@ QUESTIONS = {
     "instances.chain.allocation", "instances.chain.names", "instances.staging.question",
     "instances.graph_pipeline.series_parallel", "instances.training.model",
     "instances.training.frameworks", "instances.training.fits", "instances.training.scope",
-    "instances.timeline.named_orders",
 }  # fmt: skip
 """Parts of the question and of its words: an allocation that the user gives, names of tasks, types of devices, which
 options make sense, and the decomposition of a graph, by which a scope says over which stages it speaks. Of trainings

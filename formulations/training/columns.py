@@ -13,9 +13,10 @@ from typing import Any
 
 from ...instances.base.amounts import as_written, fits
 from ...instances.base.errors import TooLargeError
+from ...instances.physics.schedules import SCHEDULES
 from ...instances.registry import evaluation_of
 from ...instances.training.frameworks import uncut
-from ...instances.training.plan import DIVIDED, NOTHING, Recompute
+from ...instances.training.plan import NOTHING, Recompute
 from ...instances.training.problem import TrainingProblem
 from .settings import Setting
 
@@ -23,10 +24,6 @@ from .settings import Setting
 MOST_COLUMNS = 20_000
 # Relative error that rounding may make in sums of doubles.
 ROUNDING = 1e-12
-# Schedules whose first micro-batch goes down to a rank before its first pass, and whose last one goes back
-# up.
-TO_AND_FRO = ("1f1b", "gpipe", "interleaved-1f1b")
-
 # Relative error that rounding may make in differences of such sums.
 DIFFERENCES = 1e-9
 # Types of units that can be computed again.
@@ -110,7 +107,8 @@ class Book:
         if self.word.layers is not None:
             work = (self._nothing[-1] + self._least_again()) * (1 - DIFFERENCES)
         least = m * work / p
-        if self.setting.schedule in TO_AND_FRO and self.setting.degrees.virtual == 1:
+        # Whole backward passes: the first micro-batch goes down to a rank before its first pass, the last goes back up.
+        if not SCHEDULES[self.setting.schedule].divided and self.setting.degrees.virtual == 1:
             least = work / (1 - (1 - 1 / m) ** p)
         if p == 1:
             least += figures[0].tail
@@ -142,7 +140,7 @@ class Book:
         """Lower bound on an iteration: the rank's own passes and, under some schedules, those of one micro-batch on
         all units before its own."""
         busy = self.micro_batches * sum(self._busy(*own) for own in intervals)
-        if self.setting.schedule in TO_AND_FRO:
+        if not SCHEDULES[self.setting.schedule].divided:
             busy += self._nothing[intervals[0][0]]
         return (busy + self.problem.efficiencies.step_seconds) * (1 - DIFFERENCES)
 
@@ -239,7 +237,7 @@ class Book:
         timing, most = evaluation.timing, self.problem.memory_bytes
         limit = None if most is None else as_written(most) / (1 + as_written(self.share))
         delays = (*timing.delays, 0.0)
-        divided = self.setting.schedule in DIVIDED
+        divided = SCHEDULES[self.setting.schedule].divided
         for rank, own in enumerate(self.homes):
             passes = tuple(_passes(timing.chunks[j], divided) for j in own)
             self.known[self._key(rank, self._cut(rank, layout))] = Figures(

@@ -30,7 +30,7 @@ from typing import Any
 
 from ...instances.base.errors import TooLargeError
 from ...instances.base.quantities import several
-from ...instances.timeline.named_orders import BY_NAME
+from ...instances.physics.schedules import SCHEDULES
 from ...instances.training.plan import Configuration, Recompute
 from ..contract import Values
 from .columns import Column
@@ -67,7 +67,7 @@ class Block:
     def orders(self) -> tuple[tuple[Pass, ...], ...]:
         """The passes of each rank."""
         d = self.setting.degrees
-        rule = BY_NAME[self.setting.schedule]
+        rule = SCHEDULES[self.setting.schedule].order
         return tuple(
             tuple((own[i], PARTS[kind], n) for kind, i, n in rule(r, d.pipeline, d.virtual, self.micro_batches))
             for r, own in enumerate(self.homes)

@@ -12,8 +12,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
 from ..physics.optimizers import KEPT
+from ..physics.schedules import SCHEDULES, run_by
 from .model import INSIDE, MODULES, Model
-from .plan import DIVIDED, FULL
+from .plan import FULL
 
 if TYPE_CHECKING:
     from .plan import Configuration, Degrees, Recompute
@@ -127,7 +128,7 @@ def fault_of_word(problem: TrainingProblem, schedule: str, word: Recompute) -> s
     framework, name, modules = problem.rules, problem.rules.name, word.modules
     if not modules:
         return None
-    if schedule in DIVIDED:
+    if SCHEDULES[schedule].divided:
         return f"{schedule} divides backward passes, which recomputation does not; choose none."
     if modules == (FULL,):
         if word.layers is None or framework.counted_layers:
@@ -219,7 +220,7 @@ def _context(problem: TrainingProblem, plan: Configuration) -> bool:
 
 def _groups(problem: TrainingProblem, plan: Configuration) -> bool:
     d = plan.degrees
-    return plan.schedule != "interleaved-1f1b" or plan.micro_batches(problem.batch) % d.pipeline == 0
+    return not SCHEDULES[plan.schedule].in_groups or plan.micro_batches(problem.batch) % d.pipeline == 0
 
 
 def _stages_for_chunks(problem: TrainingProblem, plan: Configuration) -> bool:
@@ -351,7 +352,7 @@ def _pipelines_keep_gradients(problem: TrainingProblem, plan: Configuration) -> 
 MEGATRON = Framework(
     "megatron",
     usual_zero=1,
-    schedules={"1f1b": "1F1B", "interleaved-1f1b": "interleaved 1F1B"},
+    schedules=run_by("megatron"),
     precisions=("bf16", "fp16", "fp8"),
     modules=MODULES,
     counted_layers=True,
@@ -377,13 +378,7 @@ MEGATRON = Framework(
 TORCHTITAN = Framework(
     "torchtitan",
     usual_zero=3,
-    schedules={
-        "1f1b": "1F1B",
-        "interleaved-1f1b": "Interleaved1F1B",
-        "gpipe": "GPipe",
-        "zb-v": "ZBVZeroBubble",
-        "dualpipe-v": "DualPipeV",
-    },
+    schedules=run_by("torchtitan"),
     precisions=("bf16", "fp8"),
     modules=(),
     counted_layers=False,
@@ -451,7 +446,7 @@ TORCHTITAN = Framework(
 DEEPSPEED = Framework(
     "deepspeed",
     usual_zero=1,
-    schedules={"1f1b": "1F1B"},
+    schedules=run_by("deepspeed"),
     precisions=("bf16", "fp16"),
     modules=(),
     counted_layers=False,

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...instances.physics.kernels import HALF, OWN_MOMENT, WORKSPACE_BYTES
 from ...instances.physics.optimizers import GATHERED_UNITS, StateBytes, update_bytes
+from ...instances.physics.schedules import SCHEDULES, V_SHAPE, ScheduleRule
 from ...instances.training.frameworks import fault_of_word, hidden_shares
 from ...instances.training.model import UnitType
-from ...instances.training.plan import FULL, V_SHAPES, Configuration, Degrees, Recompute
+from ...instances.training.plan import FULL, Configuration, Degrees, Recompute
 from ...instances.training.problem import TrainingProblem
 from .costs import Seconds, UnitSeconds, exposed
 from .holds import WITH_WORDS, Bytes, UnitBytes, cached_gradients
@@ -51,13 +52,17 @@ class Gamma:
         return batch // (self.degrees.data * self.micro_batch)
 
     @property
+    def rule(self) -> ScheduleRule:
+        return SCHEDULES[self.schedule]
+
+    @property
     def homes(self) -> tuple[int, ...]:
         return homes_of(self.schedule, self.degrees.pipeline, self.degrees.virtual)
 
 
 def homes_of(schedule: str, p: int, v: int) -> tuple[int, ...]:
     """The rank of each chunk."""
-    if schedule in V_SHAPES:
+    if SCHEDULES[schedule].shape == V_SHAPE:
         return (*range(p), *range(p - 1, -1, -1))
     return tuple(j % p for j in range(p * v))
 

@@ -27,7 +27,7 @@ from ...instances.base.errors import InputError
 from ...instances.physics.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
 from ...instances.training.fits import Margin, both_sides
 from ...instances.training.frameworks import even_layout
-from ...instances.training.plan import V_SHAPES, Configuration, Degrees, Recompute, read_recompute
+from ...instances.training.plan import Configuration, Degrees, Recompute, read_recompute
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Scope, read_scope
 from ..search import OpenItems
@@ -361,7 +361,7 @@ class Search:
         if fixed is not None:
             recompute = read_recompute("scope: recompute", fixed)
             words = [_Word(gamma, recompute.modules, recompute.layers)]
-        elif gamma.schedule in V_SHAPES:
+        elif gamma.rule.divided:
             words = [_Word(gamma, NONE)]
         else:
             words = [_Word(gamma, word) for word in self._useful(gamma) if word != WHOLE]

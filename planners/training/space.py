@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...instances.physics.kernels import HALF, WORKSPACE_BYTES
 from ...instances.physics.optimizers import update_bytes
+from ...instances.physics.schedules import LOOP, SCHEDULES, V_SHAPE
 from ...instances.training.frameworks import hidden_shares, one_name_each
 from ...instances.training.plan import (
-    DIVIDED,
     LARGEST,
     NOTHING,
-    V_SHAPES,
     Configuration,
     Degrees,
     Recompute,
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     Column = np.ndarray[Any, np.dtype[Any]]
-
-INTERLEAVED = "interleaved-1f1b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +181,12 @@ class Space:
 
     def _chunks(self, schedule: str, p: int, batches: int) -> Iterable[int]:
         """Numbers of chunks on a rank that a schedule can have."""
-        if schedule == INTERLEAVED:
-            return range(2, self.units // p + 1) if p > 1 and batches % p == 0 else ()
-        if schedule in V_SHAPES:
+        rule = SCHEDULES[schedule]
+        if rule.in_groups and batches % p:
+            return ()
+        if rule.shape == LOOP:
+            return range(2, self.units // p + 1) if p > 1 else ()
+        if rule.shape == V_SHAPE:
             return (2,) if p > 1 and 2 * p <= self.units and NONE in self.words else ()
         return (1,)
 
@@ -302,7 +302,7 @@ class Space:
         # The mean over ranks of what each has to do, of what comes before its first pass, and of what comes after its
         # last one: its own tail, or backward passes and a tail of the ranks before it. Divided passes may end later.
         seconds = np.maximum.reduce(tails) / p + ramp(first_forward, least_forward)
-        if not {*DIVIDED} & {*self.problem.rules.schedules}:
+        if not any(SCHEDULES[name].divided for name in self.problem.rules.schedules):
             seconds = np.maximum(seconds, ramp(first, least_layer) + first_tail)
         seconds = batches * busy / p + seconds
         fixed = WORKSPACE_BYTES + self.problem.reserve_bytes

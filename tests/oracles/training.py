@@ -14,12 +14,15 @@ from fractions import Fraction
 
 from pipeplan.instances.base.amounts import as_written
 from pipeplan.instances.training.model import MODULES
-from pipeplan.instances.training.plan import DIVIDED, V_SHAPES, Configuration, Degrees, Recompute
+from pipeplan.instances.training.plan import Configuration, Degrees, Recompute
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.referee.verify import framework_faults, shape_faults
 
 NOTHING_FIXED: Mapping[str, str] = {}
+# Schedules with backward passes in two parts, and with two chunks of a rank there and back.
+DIVIDED = ("zb-h1", "zb-h2", "zb-v", "dualpipe-v")
+V_SHAPES = ("zb-v", "dualpipe-v")
 Fixed = Mapping[str, str]
 """Values that are asked for, by the keys of `plan configure`."""
 

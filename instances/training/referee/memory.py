@@ -12,7 +12,6 @@ from itertools import accumulate
 
 from ...physics.kernels import HALF, OWN_MOMENT, SINGLE, TOKEN_COPIES, WORKSPACE_BYTES
 from ...physics.optimizers import GATHERED_UNITS, StateBytes
-from ...timeline.named_orders import BY_NAME
 from ..plan import FULL as WHOLE_LAYER
 from ..plan import Configuration, Recompute
 from ..problem import TrainingProblem
@@ -251,7 +250,7 @@ def passes_of(sizes: Sizes, rank: int) -> tuple[int, Iterator[tuple[str, int, in
     plan = sizes.plan
     degrees = plan.degrees
     listed, kept = listed_for_memory(plan.schedule, degrees.pipeline, plan.micro_batches(sizes.problem.batch))
-    return kept, BY_NAME[plan.schedule](rank, degrees.pipeline, degrees.virtual, listed)
+    return kept, plan.rule.order(rank, degrees.pipeline, degrees.virtual, listed)
 
 
 def _fullest(sizes: Sizes, rank: int, stashes: Sequence[Stash]) -> tuple[float, float]:

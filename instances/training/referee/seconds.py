@@ -39,14 +39,14 @@ from functools import lru_cache
 
 from ...physics.kernels import HALF
 from ...physics.optimizers import update_bytes
+from ...physics.schedules import SCHEDULES
 from ...timeline.engine import run
 from ...timeline.model import Dependency, Pipeline, Stage, check_tasks
 from ...timeline.model import Pass as StagePass
-from ...timeline.named_orders import BY_NAME
 from ..frameworks import hidden_shares
 from ..model import UnitType
-from ..plan import DIVIDED, Configuration, Degrees
 from ..plan import NOTHING as NO_RECOMPUTATION
+from ..plan import Configuration, Degrees
 from ..problem import TrainingProblem
 from .steady import LISTED, ends_of_gpipe, ends_of_ranks
 from .work import (
@@ -144,7 +144,7 @@ class Iteration:
     def _last_ends(self) -> list[float]:
         """When each rank has run its last pass."""
         ranks, micro_batches = self.plan.degrees.pipeline, self.plan.micro_batches(self.problem.batch)
-        if self.plan.schedule == "gpipe" and micro_batches > LISTED * ranks:
+        if self.plan.rule.all_first and micro_batches > LISTED * ranks:
             return ends_of_gpipe(_stages(self.chunks, divided=False), self.delays, micro_batches)
         return ends_of_ranks(self.pipeline, ranks, micro_batches)
 
@@ -171,7 +171,7 @@ class Iteration:
     def along(self, path: Path) -> float:
         """Seconds of a path with the pieces of this iteration; its own path takes `seconds`, any other no longer."""
         seconds = sum(self.tails[path.rank]) + self.problem.efficiencies.step_seconds
-        times = _stages(self.chunks, self.plan.schedule in DIVIDED)
+        times = _stages(self.chunks, self.plan.rule.divided)
         for (forward, backward), (count, count_back) in zip(times, path.passes, strict=True):
             seconds += count * forward + count_back * backward
         return seconds + sum(count * delay for count, delay in zip(path.delays, self.delays, strict=True))
@@ -404,7 +404,7 @@ def pipeline_of(
     names = [f"{what}chunk {x}" for what in ("", "weights of ") for x in range(len(chunks))]
     stages = tuple(
         Stage(names[x], 1, forward, backward, (orders[x],))
-        for x, (forward, backward) in enumerate(_stages(chunks, plan.schedule in DIVIDED))
+        for x, (forward, backward) in enumerate(_stages(chunks, plan.rule.divided))
     )
     arcs = tuple(Dependency(x, x + 1, delay, delay) for x, delay in enumerate(delays))
     return Pipeline(stages, arcs, micro_batches, shared=shared)
@@ -427,7 +427,7 @@ def _orders(
     orders: dict[int, list[int]] = {}
     for rank, own in enumerate(chunks_of_ranks):
         order = []
-        for kind, stage, batch in BY_NAME[schedule](rank, degrees.pipeline, degrees.virtual, micro_batches):
+        for kind, stage, batch in SCHEDULES[schedule].order(rank, degrees.pipeline, degrees.virtual, micro_batches):
             x = own[stage] + (degrees.chunks if kind == "W" else 0)
             j = batch + 1 if kind in "FW" else -batch - 1
             order.append((x, j))

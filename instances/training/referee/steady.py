@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...physics.schedules import SCHEDULES
 from ...timeline.engine import run
 from ...timeline.model import Pipeline, check_tasks
 from ...timeline.timeline import Simulation
@@ -27,7 +28,7 @@ STEADY = 1e-11
 def listed_for_memory(schedule: str, ranks: int, micro_batches: int) -> tuple[int, int]:
     """Of how many micro-batches the passes show the fullest moment, and how many more are kept at that moment."""
     listed = min(micro_batches, LISTED * ranks)
-    return listed, micro_batches - listed if schedule == "gpipe" else 0
+    return listed, micro_batches - listed if SCHEDULES[schedule].all_first else 0
 
 
 def ends_of_ranks(pipeline_of: Callable[[int], Pipeline], ranks: int, micro_batches: int) -> list[float]:

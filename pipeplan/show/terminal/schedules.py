@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from ...instances.physics.schedules import SCHEDULES
 from ...studies.schedule_comparison import Row, ScheduleComparison
 from ..console import columns, draw_table, new_table, out, styled
 from ..words import amount, is_noise, memory_unit, percent, several
 
 # What readers call the schedules.
 TITLES = {
-    "gpipe": "GPipe",
-    "1f1b": "1F1B",
-    "interleaved-1f1b": "interleaved 1F1B",
-    "zb-h1": "zero bubble H1",
-    "zb-h2": "zero bubble H2",
+    **{name: rule.title for name, rule in SCHEDULES.items()},
     "zb-greedy": "zero bubble, greedy",
-    "zb-v": "zero bubble V",
-    "dualpipe-v": "DualPipe V",
     "best": "best found",
 }
 LEGEND = (

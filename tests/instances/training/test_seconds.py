@@ -12,7 +12,7 @@ from problems.timed_trainings import PLAIN, configuration, measured_row, model, 
 
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.physics.optimizers import KEPT
-from pipeplan.instances.timeline.named_orders import BY_NAME
+from pipeplan.instances.physics.schedules import SCHEDULES
 from pipeplan.instances.training.frameworks import FRAMEWORKS
 from pipeplan.instances.training.plan import Recompute
 from pipeplan.instances.training.problem import Level
@@ -54,7 +54,7 @@ def test_passes_for_weights_fill_the_ramp() -> None:
     assert alike(p, m, schedule="zb-h2").seconds == pytest.approx(m * 3.0 + (p - 1) * 1.0)
 
 
-@pytest.mark.parametrize("schedule", sorted(BY_NAME))
+@pytest.mark.parametrize("schedule", sorted(SCHEDULES))
 def test_every_schedule_runs_every_pass(schedule: str) -> None:
     virtual = 2 if schedule in ("interleaved-1f1b", "zb-v", "dualpipe-v") else 1
     timing = alike(4, 8, virtual, schedule)
@@ -81,7 +81,7 @@ def test_the_slowest_rank_ends_the_iteration() -> None:
     assert timing_of(own, configuration(own, pipeline=4)).seconds == pytest.approx(7 * 3.0 - 3 * 2.0 + 9.0)
 
 
-@pytest.mark.parametrize("schedule", sorted(BY_NAME))
+@pytest.mark.parametrize("schedule", sorted(SCHEDULES))
 def test_the_longest_path_is_the_iteration(schedule: str) -> None:
     virtual = 2 if schedule in ("interleaved-1f1b", "zb-v", "dualpipe-v") else 1
     own = problem(16, own=model(layers=14), batch=32)

@@ -10,8 +10,8 @@ from problems.schedule_tables import list_schedule
 
 from pipeplan import solve
 from pipeplan.instances.base.errors import UsageError
+from pipeplan.instances.physics.schedules import V_SHAPE
 from pipeplan.instances.schedule.pipelines import (
-    V_SHAPE,
     divided_pipeline,
     equal_stages,
     measured_even,
