@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 from ...instances.base.checks import NodeId
 from ...instances.base.errors import InputError
 from ...instances.base.quantities import several
+from ...instances.physics.tolerances import SAFETY
 from ...instances.staging.problem import Configuration
 from ..quick_pyomo import pyo
-from .candidates import ROUNDING
 from .flush import add_flush, counts_of
 from .links import TRIPS
 from .stages import StageBook
@@ -119,7 +119,7 @@ class CompactModel:
             for v in self.layers
             for number, way in enumerate(self._ways(v, setting))
             if (limit := self.limit(setting)) is None or self.memory(v, c, number) <= limit
-            if self._work(way, setting) <= self.most * (1 + ROUNDING)
+            if self._work(way, setting) <= self.most * (1 + SAFETY)
             for i in self.stages
         ]
         if len(choices) > MAX_CHOICES:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ...instances.base.errors import InputError, UsageError
 from ...instances.base.quantities import several
+from ...instances.physics.tolerances import LIMIT_SLACK, SAFETY
 from ...instances.placement.plan import Device, PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ...instances.registry import stage_order_of
@@ -29,15 +30,12 @@ from ..tarnawski.groups import contract
 from ..tarnawski.reductions import Reduced, forced
 from . import cp, limited_cp
 from .atoms import Atoms, atoms_of, capped
-from .formulation import SAFETY, least_latency
+from .formulation import least_latency
 from .limited_cp import Limits
 from .path_bound import path_bound
 from .translate import Staged, held_columns, plan_of, read_staged, staged_of, write_staged
 
 NAME = "cp-tarnawski"
-
-# Relative: the referee sums floats, and forgives a latency so little above the limit.
-LIMIT_SLACK = 1e-9
 
 
 class TarnawskiWithinLatency(CommonFormulation):

@@ -14,6 +14,7 @@ from typing import Any
 from ...instances.base.amounts import as_written, fits
 from ...instances.base.errors import TooLargeError
 from ...instances.physics.schedules import SCHEDULES
+from ...instances.physics.tolerances import SUM_ROUNDING
 from ...instances.registry import evaluation_of
 from ...instances.training.frameworks import uncut
 from ...instances.training.plan import NOTHING, Recompute
@@ -22,8 +23,6 @@ from .settings import Setting
 
 # The most columns of one rank.
 MOST_COLUMNS = 20_000
-# Relative error that rounding may make in sums of doubles.
-ROUNDING = 1e-12
 # Relative error that rounding may make in differences of such sums.
 DIFFERENCES = 1e-9
 # Types of units that can be computed again.
@@ -112,7 +111,7 @@ class Book:
             least = work / (1 - (1 - 1 / m) ** p)
         if p == 1:
             least += figures[0].tail
-        return (least + self.problem.efficiencies.step_seconds) * (1 - ROUNDING)
+        return (least + self.problem.efficiencies.step_seconds) * (1 - SUM_ROUNDING)
 
     def fitting(self, rank: int, cutoff: float | None) -> Iterator[Column]:
         """The columns of a rank that fit, without those that make any iteration longer than the cut-off."""

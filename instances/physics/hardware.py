@@ -4,14 +4,14 @@ Memory is what the driver reports (`nvidia-smi`, `rocm-smi`), which is less than
 sheets that count zeros state twice as much. For numbers of 4 bytes the peak is that of TF32 on GPUs that have it.
 Bandwidths are for one direction; data sheets of NVLink add up both.
 
-To add a GPU, add a record to `_known`: everything else reads `GPUS`. `measured_as` names the family of GPUs whose
+To add a GPU, add a record to `_KNOWN`: everything else reads `GPUS`. `measured_as` names the family of GPUs whose
 published runs give its usual efficiencies; a GPU without runs takes those of the A100, and answers say so.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -142,261 +142,103 @@ class KnownGpu:
         return count
 
 
-def _smi(mib: str, of: str) -> str:
-    return f"nvidia-smi reports {mib} MiB for {of}"
+# Dense TFLOP/s by number format.
+_HOPPER = {"bf16": 989.4, "fp16": 989.4, "fp8": 1_978.9}
+_WHITE_PAPER = "NVIDIA H100 white paper (2022), SXM5: 989.4 TFLOP/s dense, fp8 1,978.9"
+_V100 = "NVIDIA V100 data sheet (2020), "
+_PCIE3, _PCIE4, _NVLINK3, _NVLINK4 = (link.bytes_per_s / _G for link in LINKS.values())
 
 
-def _known() -> Iterable[KnownGpu]:
-    yield KnownGpu(
-        "v100-pcie-16gb",
-        16_160,
-        {"fp16": 112 * _T},
-        14 * _T,
-        900 * _G,
-        node=8,
-        inside=LINKS["pcie3-x16"].bytes_per_s,
-        between=1.5625 * _G,
-        inside_seconds=PCIE_SECONDS,
-        sources={
-            "memory": _smi("16160", "Tesla V100-PCIE-16GB (driver 450 to 510)"),
-            "flops": "NVIDIA V100 data sheet (2020), PCIe: 14 TFLOP/s single, 112 in tensor cores; no bf16",
-            "memory_rate": "the same: 900 GB/s",
-            "links": "the same: PCIe Gen3 x16; servers of 8 GPUs with one port of 100 Gb/s, an assumption",
-        },
-    )
-    for gib, mib in ((16, 16_160), (32, 32_510)):
-        yield KnownGpu(
-            f"v100-{gib}gb",
-            mib,
-            {"fp16": 125 * _T},
-            15.7 * _T,
-            900 * _G,
-            node=8,
-            inside=150 * _G,
-            between=6.25 * _G,
-            sources={
-                "memory": _smi(f"{mib}", f"Tesla V100-SXM2-{gib}GB (driver 450 to 510)"),
-                "flops": "NVIDIA V100 data sheet (2020), SXM2: 15.7 TFLOP/s single, 125 in tensor cores; no bf16",
-                "memory_rate": "the same: 900 GB/s",
-                "links": "the same: NVLink 300 GB/s both ways; DGX-1 data sheet: four EDR ports of 100 Gb/s for 8 GPUs",
-            },
-        )
-    for gib, mib, rate in ((40, 40_536, 1_555), (80, 81_251, 2_039)):
-        yield KnownGpu(
-            f"a100-{gib}gb",
-            mib,
-            {"bf16": 312 * _T, "fp16": 312 * _T},
-            156 * _T,
-            rate * _G,
-            node=8,
-            inside=LINKS["nvlink3"].bytes_per_s,
-            between=25 * _G,
-            measured_as="a100",
-            sources={
-                "memory": _smi(f"{mib}", f"A100-SXM4-{gib}GB (driver 450 to 510)"),
-                "flops": "NVIDIA A100 data sheet (2021): 312 TFLOP/s dense",
-                "memory_rate": f"the same: {rate:,} GB/s",
-                "links": "the same: NVLink 600 GB/s both ways; DGX A100 data sheet: eight HDR ports of 200 Gb/s",
-            },
-        )
-    hopper = {"bf16": 989.4 * _T, "fp16": 989.4 * _T, "fp8": 1_978.9 * _T}
-    peaks = "NVIDIA H100 white paper (2022), SXM5: 989.4 TFLOP/s dense, fp8 1,978.9"
-    yield KnownGpu(
-        "h100-80gb",
-        81_559,
-        hopper,
-        494.7 * _T,
-        3_350 * _G,
-        node=8,
-        inside=LINKS["nvlink4"].bytes_per_s,
-        between=50 * _G,
-        measured_as="h100",
-        sources={
-            "memory": _smi("81559", "NVIDIA H100 80GB HBM3"),
-            "flops": peaks,
-            "memory_rate": "NVIDIA H100 data sheet, SXM: 3.35 TB/s",
-            "links": "the same: NVLink 900 GB/s both ways; DGX H100 data sheet: eight NDR ports of 400 Gb/s",
-        },
-    )
-    yield KnownGpu(
-        "h200-141gb",
-        143_771,
-        hopper,
-        494.7 * _T,
-        4_800 * _G,
-        node=8,
-        inside=LINKS["nvlink4"].bytes_per_s,
-        between=50 * _G,
-        measured_as="h100",
-        sources={
-            "memory": _smi("143771", "NVIDIA H200"),
-            "flops": f"the chip of the H100; {peaks}",
-            "memory_rate": "NVIDIA H200 data sheet: 4.8 TB/s",
-            "links": "the same: NVLink 900 GB/s both ways; DGX H200 data sheet: eight NDR ports of 400 Gb/s",
-        },
-    )
-    yield KnownGpu(
-        "h20-96gb",
-        97_871,
-        {"bf16": 148 * _T, "fp16": 148 * _T, "fp8": 296 * _T},
-        74 * _T,
-        4_000 * _G,
-        node=8,
-        inside=LINKS["nvlink4"].bytes_per_s,
-        between=50 * _G,
-        sources={
-            "memory": _smi("97871", "NVIDIA H20"),
-            "flops": "NVIDIA H20 specification (2023): 148 TFLOP/s dense, TF32 74, fp8 296",
-            "memory_rate": "the same: 4 TB/s",
-            "links": "the same: NVLink 900 GB/s both ways; HGX H20 servers: eight NDR ports of 400 Gb/s",
-        },
-    )
-    yield KnownGpu(
-        "gh200-96gb",
-        97_871,
-        hopper,
-        494.7 * _T,
-        4_000 * _G,
-        node=4,
-        inside=LINKS["nvlink4"].bytes_per_s,
-        between=25 * _G,
-        measured_as="h100",
-        sources={
-            "memory": _smi("97871", "NVIDIA GH200 with 96 GB of HBM3"),
-            "flops": f"the chip of the H100; {peaks}",
-            "memory_rate": "NVIDIA GH200 data sheet: 4 TB/s with HBM3",
-            "links": "Fusco et al., arXiv 2408.11556: nodes of four, 150 GB/s between any two; Slingshot 200 Gb/s each",
-        },
-    )
-    blackwell = (
-        ("b200-180gb", 183_359, 2_250, 4_500, 7_700, 8, None, 50, "NVIDIA B200", "Blackwell", "HGX B200"),
-        ("gb200-186gb", 189_471, 2_500, 5_000, 8_000, 72, 4, 50, "NVIDIA GB200", "Blackwell", "GB200 NVL72"),
-        ("b300", 275_040, 2_250, 4_500, 7_700, 8, None, 100, "NVIDIA B300 SXM6", "Blackwell Ultra", "HGX B300"),
-        ("gb300", 284_208, 2_500, 5_000, 8_000, 72, 4, 100, "NVIDIA GB300", "Blackwell Ultra", "GB300 NVL72"),
-    )
-    for name, mib, dense, fp8, rate, node, tray, network, chip, sheet, system in blackwell:
-        card = "ConnectX-8, 800 Gb/s each" if network == 100 else "ConnectX-7, 400 Gb/s each"
-        yield KnownGpu(
-            name,
-            mib,
-            {"bf16": dense * _T, "fp16": dense * _T, "fp8": fp8 * _T},
-            dense / 2 * _T,
-            rate * _G,
-            node=node,
-            inside=900 * _G,
-            between=network * _G,
-            tray=tray,
-            measured_as="b300" if network == 100 else "b200",
-            sources={
-                "memory": _smi(f"{mib}", chip),
-                "flops": f"NVIDIA {sheet} data sheet, {system}: half of what it states with zeros, for one GPU",
-                "memory_rate": f"the same: {rate / 1000:g} TB/s",
-                "links": f"the same: NVLink 1.8 TB/s both ways; {card}",
-            },
-        )
-    yield KnownGpu(
-        "l4",
-        23_034,
-        {"bf16": 121 * _T, "fp16": 121 * _T, "fp8": 242.5 * _T},
-        60 * _T,
-        300 * _G,
-        node=8,
-        inside=LINKS["pcie4-x16"].bytes_per_s,
-        between=1.5625 * _G,
-        inside_seconds=PCIE_SECONDS,
-        sources={
-            "memory": _smi("23034", "NVIDIA L4"),
-            "flops": "NVIDIA L4 data sheet (2023): 242 TFLOP/s with zeros, 485 in fp8; half of these",
-            "memory_rate": "the same: 300 GB/s",
-            "links": "the same: PCIe Gen4 x16; AWS g6.48xlarge: 100 Gb/s for 8 GPUs",
-        },
-    )
-    yield KnownGpu(
-        "t4",
-        15_109,
-        {"fp16": 65 * _T},
-        8.1 * _T,
-        320 * _G,
-        node=8,
-        inside=LINKS["pcie3-x16"].bytes_per_s,
-        between=1.5625 * _G,
-        inside_seconds=PCIE_SECONDS,
-        sources={
-            "memory": _smi("15109", "Tesla T4 (driver 450 to 510)"),
-            "flops": "NVIDIA T4 data sheet (2019): 65 TFLOP/s mixed precision; no bf16",
-            "memory_rate": "NVIDIA Turing architecture white paper: 320 GB/s",
-            "links": "the data sheet: PCIe Gen3 x16; AWS g4dn.metal: 100 Gb/s for 8 GPUs",
-        },
-    )
-    yield KnownGpu(
-        "rtx-3090",
-        24_268,
-        {"bf16": 71 * _T, "fp16": 71 * _T},
-        35.6 * _T,
-        936 * _G,
-        node=8,
-        inside=LINKS["pcie4-x16"].bytes_per_s,
-        between=1.5625 * _G,
-        inside_seconds=PCIE_SECONDS,
-        sources={
-            "memory": _smi("24268", "GeForce RTX 3090 (driver 455 to 510)"),
-            "flops": "NVIDIA GA102 white paper, appendix A: 71 TFLOP/s dense with fp32 sums",
-            "memory_rate": "the same: 936 GB/s",
-            "links": "PCIe Gen4 x16; servers of 8 GPUs with one port of 100 Gb/s, an assumption",
-        },
-    )
-    yield KnownGpu(
-        "mi300x",
-        206_141_652_992 / MIB,
-        {"bf16": 1_307.4 * _T, "fp16": 1_307.4 * _T, "fp8": 2_614.9 * _T},
-        653.7 * _T,
-        5_300 * _G,
-        node=8,
-        inside=448 * _G,
-        between=50 * _G,
-        sources={
-            "memory": "rocm-smi reports 206,141,652,992 bytes",
-            "flops": "AMD Instinct MI300X data sheet (2023): 1,307.4 TFLOP/s dense, fp8 2,614.9",
-            "memory_rate": "the same: 5.3 TB/s",
-            "links": "AMD MI300X platform data sheet: seven links of 64 GB/s each way; eight ports of 400 Gb/s",
-        },
-    )
-
-    yield KnownGpu(
-        "mi325x",
-        256e9 / MIB,
-        {"bf16": 1_307.4 * _T, "fp16": 1_307.4 * _T, "fp8": 2_614.9 * _T},
-        653.7 * _T,
-        6_000 * _G,
-        node=8,
-        inside=448 * _G,
-        between=50 * _G,
-        sources={
-            "memory": "AMD Instinct MI325X data sheet (2024): 256 GB; drivers report some more",
-            "flops": "the same: 1,307.4 TFLOP/s dense, fp8 2,614.9",
-            "memory_rate": "the same: 6 TB/s",
-            "links": "AMD MI325X platform data sheet: seven links of 64 GB/s each way; eight ports of 400 Gb/s",
-        },
-    )
-    yield KnownGpu(
-        "mi355x",
-        288e9 / MIB,
-        {"bf16": 2_516.6 * _T, "fp16": 2_516.6 * _T, "fp8": 5_033.2 * _T},
-        157.3 * _T,
-        8_000 * _G,
-        node=8,
-        inside=537.6 * _G,
-        between=50 * _G,
-        sources={
-            "memory": "AMD Instinct MI355X data sheet (2025): 288 GB; drivers report some more",
-            "flops": "the same: 2,516.6 TFLOP/s dense, fp8 5,033.2; it has no TF32, so 4 bytes run as fp32",
-            "memory_rate": "the same: 8 TB/s",
-            "links": "the same: seven links of 76.8 GB/s each way; eight ports of 400 Gb/s, an assumption",
-        },
-    )
+def _smi(mib: int, chip: str) -> tuple[float, str]:
+    """MiB of memory, and where they were published."""
+    return mib, f"nvidia-smi reports {mib} MiB for {chip}"
 
 
-GPUS: Mapping[str, KnownGpu] = {gpu.name: gpu for gpu in _known()}
+def _gpu(
+    name: str, memory: tuple[float, str], flops: Mapping[str, float], single: float, rate: float, node: int,
+    inside: float, between: float, sources: tuple[str, str, str], **more: Any,
+) -> KnownGpu:  # fmt: skip
+    """A GPU by MiB, TFLOP/s and GB/s; `sources` are those of flops, memory_rate and links."""
+    named = dict(zip(("memory", "flops", "memory_rate", "links"), (memory[1], *sources), strict=True))
+    peaks = {precision: peak * _T for precision, peak in flops.items()}
+    rates = (rate * _G, node, inside * _G, between * _G)
+    return KnownGpu(name, memory[0], peaks, single * _T, *rates, named, **more)
+
+
+def _blackwell(
+    name: str, memory: tuple[float, str], dense: float, fp8: float, rate: float, node: int, network: float,
+    sheet: str, system: str, **more: Any,
+) -> KnownGpu:  # fmt: skip
+    card = "ConnectX-8, 800 Gb/s each" if network == 100 else "ConnectX-7, 400 Gb/s each"
+    peaks = f"NVIDIA {sheet} data sheet, {system}: half of what it states with zeros, for one GPU"
+    sources = (peaks, f"the same: {rate / 1000:g} TB/s", f"the same: NVLink 1.8 TB/s both ways; {card}")
+    flops = {"bf16": dense, "fp16": dense, "fp8": fp8}
+    return _gpu(name, memory, flops, dense / 2, rate, node, 900, network, sources, **more)
+
+
+# fmt: off
+_KNOWN = (
+    _gpu("v100-pcie-16gb", _smi(16_160, "Tesla V100-PCIE-16GB (driver 450 to 510)"), {"fp16": 112}, 14, 900, 8,
+         _PCIE3, 1.5625, (_V100 + "PCIe: 14 TFLOP/s single, 112 in tensor cores; no bf16", "the same: 900 GB/s",
+          "the same: PCIe Gen3 x16; servers of 8 GPUs with one port of 100 Gb/s, an assumption"),
+         inside_seconds=PCIE_SECONDS),
+    *(_gpu(f"v100-{gib}gb", _smi(mib, f"Tesla V100-SXM2-{gib}GB (driver 450 to 510)"), {"fp16": 125}, 15.7, 900,
+           8, 150, 6.25, (_V100 + "SXM2: 15.7 TFLOP/s single, 125 in tensor cores; no bf16", "the same: 900 GB/s",
+            "the same: NVLink 300 GB/s both ways; DGX-1 data sheet: four EDR ports of 100 Gb/s for 8 GPUs"))
+      for gib, mib in ((16, 16_160), (32, 32_510))),
+    *(_gpu(f"a100-{gib}gb", _smi(mib, f"A100-SXM4-{gib}GB (driver 450 to 510)"), {"bf16": 312, "fp16": 312}, 156, rate,
+           8, _NVLINK3, 25, ("NVIDIA A100 data sheet (2021): 312 TFLOP/s dense", f"the same: {rate:,} GB/s",
+            "the same: NVLink 600 GB/s both ways; DGX A100 data sheet: eight HDR ports of 200 Gb/s"),
+           measured_as="a100") for gib, mib, rate in ((40, 40_536, 1_555), (80, 81_251, 2_039))),
+    _gpu("h100-80gb", _smi(81_559, "NVIDIA H100 80GB HBM3"), _HOPPER, 494.7, 3_350, 8, _NVLINK4, 50,
+         (_WHITE_PAPER, "NVIDIA H100 data sheet, SXM: 3.35 TB/s",
+          "the same: NVLink 900 GB/s both ways; DGX H100 data sheet: eight NDR ports of 400 Gb/s"),
+         measured_as="h100"),
+    _gpu("h200-141gb", _smi(143_771, "NVIDIA H200"), _HOPPER, 494.7, 4_800, 8, _NVLINK4, 50,
+         (f"the chip of the H100; {_WHITE_PAPER}", "NVIDIA H200 data sheet: 4.8 TB/s",
+          "the same: NVLink 900 GB/s both ways; DGX H200 data sheet: eight NDR ports of 400 Gb/s"),
+         measured_as="h100"),
+    _gpu("h20-96gb", _smi(97_871, "NVIDIA H20"), {"bf16": 148, "fp16": 148, "fp8": 296}, 74, 4_000, 8, _NVLINK4, 50,
+         ("NVIDIA H20 specification (2023): 148 TFLOP/s dense, TF32 74, fp8 296", "the same: 4 TB/s",
+          "the same: NVLink 900 GB/s both ways; HGX H20 servers: eight NDR ports of 400 Gb/s")),
+    _gpu("gh200-96gb", _smi(97_871, "NVIDIA GH200 with 96 GB of HBM3"), _HOPPER, 494.7, 4_000, 4, _NVLINK4, 25,
+         (f"the chip of the H100; {_WHITE_PAPER}", "NVIDIA GH200 data sheet: 4 TB/s with HBM3",
+          "Fusco et al., arXiv 2408.11556: nodes of four, 150 GB/s between any two; Slingshot 200 Gb/s each"),
+         measured_as="h100"),
+    _blackwell("b200-180gb", _smi(183_359, "NVIDIA B200"), 2_250, 4_500, 7_700, 8, 50, "Blackwell", "HGX B200",
+               measured_as="b200"),
+    _blackwell("gb200-186gb", _smi(189_471, "NVIDIA GB200"), 2_500, 5_000, 8_000, 72, 50, "Blackwell", "GB200 NVL72",
+               tray=4, measured_as="b200"),
+    _blackwell("b300", _smi(275_040, "NVIDIA B300 SXM6"), 2_250, 4_500, 7_700, 8, 100, "Blackwell Ultra", "HGX B300",
+               measured_as="b300"),
+    _blackwell("gb300", _smi(284_208, "NVIDIA GB300"), 2_500, 5_000, 8_000, 72, 100, "Blackwell Ultra", "GB300 NVL72",
+               tray=4, measured_as="b300"),
+    _gpu("l4", _smi(23_034, "NVIDIA L4"), {"bf16": 121, "fp16": 121, "fp8": 242.5}, 60, 300, 8, _PCIE4, 1.5625,
+         ("NVIDIA L4 data sheet (2023): 242 TFLOP/s with zeros, 485 in fp8; half of these", "the same: 300 GB/s",
+          "the same: PCIe Gen4 x16; AWS g6.48xlarge: 100 Gb/s for 8 GPUs"), inside_seconds=PCIE_SECONDS),
+    _gpu("t4", _smi(15_109, "Tesla T4 (driver 450 to 510)"), {"fp16": 65}, 8.1, 320, 8, _PCIE3, 1.5625,
+         ("NVIDIA T4 data sheet (2019): 65 TFLOP/s mixed precision; no bf16",
+          "NVIDIA Turing architecture white paper: 320 GB/s",
+          "the data sheet: PCIe Gen3 x16; AWS g4dn.metal: 100 Gb/s for 8 GPUs"), inside_seconds=PCIE_SECONDS),
+    _gpu("rtx-3090", _smi(24_268, "GeForce RTX 3090 (driver 455 to 510)"), {"bf16": 71, "fp16": 71}, 35.6,
+         936, 8, _PCIE4, 1.5625, ("NVIDIA GA102 white paper, appendix A: 71 TFLOP/s dense with fp32 sums",
+          "the same: 936 GB/s", "PCIe Gen4 x16; servers of 8 GPUs with one port of 100 Gb/s, an assumption"),
+         inside_seconds=PCIE_SECONDS),
+    _gpu("mi300x", (206_141_652_992 / MIB, "rocm-smi reports 206,141,652,992 bytes"),
+         {"bf16": 1_307.4, "fp16": 1_307.4, "fp8": 2_614.9}, 653.7, 5_300, 8, 448, 50,
+         ("AMD Instinct MI300X data sheet (2023): 1,307.4 TFLOP/s dense, fp8 2,614.9", "the same: 5.3 TB/s",
+          "AMD MI300X platform data sheet: seven links of 64 GB/s each way; eight ports of 400 Gb/s")),
+    _gpu("mi325x", (256e9 / MIB, "AMD Instinct MI325X data sheet (2024): 256 GB; drivers report some more"),
+         {"bf16": 1_307.4, "fp16": 1_307.4, "fp8": 2_614.9}, 653.7, 6_000, 8, 448, 50,
+         ("the same: 1,307.4 TFLOP/s dense, fp8 2,614.9", "the same: 6 TB/s",
+          "AMD MI325X platform data sheet: seven links of 64 GB/s each way; eight ports of 400 Gb/s")),
+    _gpu("mi355x", (288e9 / MIB, "AMD Instinct MI355X data sheet (2025): 288 GB; drivers report some more"),
+         {"bf16": 2_516.6, "fp16": 2_516.6, "fp8": 5_033.2}, 157.3, 8_000, 8, 537.6, 50,
+         ("the same: 2,516.6 TFLOP/s dense, fp8 5,033.2; it has no TF32, so 4 bytes run as fp32", "the same: 8 TB/s",
+          "the same: seven links of 76.8 GB/s each way; eight ports of 400 Gb/s, an assumption")),
+)
+# fmt: on
+GPUS: Mapping[str, KnownGpu] = {gpu.name: gpu for gpu in _KNOWN}
 
 
 DEVICES: Mapping[str, Hardware] = {

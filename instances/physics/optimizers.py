@@ -1,6 +1,6 @@
 """Bytes of a parameter: what frameworks keep of it, what each optimizer adds, and how ZeRO stages divide both.
 
-To add an optimizer, add a record to `OPTIMIZERS`: profiles, training problems, flags and exports read it. To add a
+To add an optimizer, add a record to `_OPTIMIZERS`: profiles, training problems, flags and exports read it. To add a
 framework's way of keeping weights and gradients, add one to `KEPT`.
 
 ZeRO stage 1 divides the optimizer's states among data-parallel ranks, stage 2 the gradients as well, stage 3 also the
@@ -70,43 +70,26 @@ class Optimizer:
     """How Megatron is told, also by exports; None: it does not have it."""
 
 
-OPTIMIZERS: Mapping[str, Optimizer] = {
-    own.name: own
-    for own in (
-        Optimizer("sgd", 0, "torch.optim.SGD without momentum", mixed=False, megatron="--optimizer sgd"),
-        Optimizer("adam", 2, "torch.optim.Adam: two moments", mixed=False, megatron="--optimizer adam"),
-        Optimizer(
-            "adam-mixed",
-            2 * SINGLE,
-            "ZeRO (arXiv 1910.02054, section 3.1): a master copy and two moments in 32 bits; AdamW holds as much",
-            megatron="--optimizer adam",
-        ),
-        Optimizer("sgd-mixed", 0, "torch.optim.SGD without momentum", megatron="--optimizer sgd --sgd-momentum 0"),
-        Optimizer("momentum-mixed", SINGLE, "torch.optim.SGD with momentum", megatron="--optimizer sgd"),
-        # Its rows and columns are left out: a matrix of r x c has r + c of these numbers.
-        Optimizer(
-            "adafactor", 0, "Shazeer and Stern (arXiv 1804.04235): sums of rows and columns, no first moment"
-        ),
-        Optimizer(
-            "adam-8bit",
-            2 * (1 + SINGLE / 256),
-            "Dettmers et al. (arXiv 2110.02861), bitsandbytes: two moments in 8 bits, a scale for each 256 numbers",
-        ),
-        # Embeddings, head and vectors have Adam's moments in most recipes; they are counted as matrices here.
-        Optimizer(
-            "muon",
-            SINGLE,
-            "Liu et al. (arXiv 2502.16982): one momentum for a matrix, half of what Adam keeps",
-            megatron="--optimizer muon",
-        ),
-        Optimizer(
-            "adam-precision-aware",
-            2 * HALF,
-            "DeepSeek-V3 (arXiv 2412.19437, section 3.3.3): both moments in bf16",
-            megatron="--optimizer adam --use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16",
-        ),
-    )
-}
+# fmt: off
+_OPTIMIZERS = (
+    Optimizer("sgd", 0, "torch.optim.SGD without momentum", mixed=False, megatron="--optimizer sgd"),
+    Optimizer("adam", 2, "torch.optim.Adam: two moments", mixed=False, megatron="--optimizer adam"),
+    Optimizer("adam-mixed", 2 * SINGLE, "ZeRO (arXiv 1910.02054, section 3.1): a master copy and two moments in 32 "
+              "bits; AdamW holds as much", megatron="--optimizer adam"),
+    Optimizer("sgd-mixed", 0, "torch.optim.SGD without momentum", megatron="--optimizer sgd --sgd-momentum 0"),
+    Optimizer("momentum-mixed", SINGLE, "torch.optim.SGD with momentum", megatron="--optimizer sgd"),
+    # Its rows and columns are left out: a matrix of r x c has r + c of these numbers.
+    Optimizer("adafactor", 0, "Shazeer and Stern (arXiv 1804.04235): sums of rows and columns, no first moment"),
+    Optimizer("adam-8bit", 2 * (1 + SINGLE / 256),
+              "Dettmers et al. (arXiv 2110.02861), bitsandbytes: two moments in 8 bits, a scale for each 256 numbers"),
+    # Embeddings, head and vectors have Adam's moments in most recipes; they are counted as matrices here.
+    Optimizer("muon", SINGLE, "Liu et al. (arXiv 2502.16982): one momentum for a matrix, half of what Adam keeps",
+              megatron="--optimizer muon"),
+    Optimizer("adam-precision-aware", 2 * HALF, "DeepSeek-V3 (arXiv 2412.19437, section 3.3.3): both moments in bf16",
+              megatron="--optimizer adam --use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16"),
+)
+# fmt: on
+OPTIMIZERS: Mapping[str, Optimizer] = {own.name: own for own in _OPTIMIZERS}
 # Optimizers of training frameworks, which train in mixed precision, and the usual one.
 MIXED = tuple(own.name for own in OPTIMIZERS.values() if own.mixed)
 USUAL_OPTIMIZER = "adam-mixed"

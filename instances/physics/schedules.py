@@ -4,7 +4,7 @@ Every rule here is worked out from its published description, for `p` devices in
 micro-batches. What a device holds at most follows from its order alone, so each rule says how many forward passes of
 its stages are in flight at once, or how much memory it needs where passes change it by +2 (F), -1 (I), -1 (W).
 
-To add a rule, add its order and its record to `SCHEDULES`: configurations, bounds, readers of flags and exports read
+To add a rule, add its order and its record to `_RULES`: configurations, bounds, readers of flags and exports read
 it. To plan schedules with it, add it to `planners/schedule/named.py` and to the registry of planners.
 """
 
@@ -208,34 +208,21 @@ class ScheduleRule:
     """Training frameworks that run it, with their own names for it."""
 
 
-SCHEDULES: Mapping[str, ScheduleRule] = {
-    rule.name: rule
-    for rule in (
-        ScheduleRule(
-            "1f1b",
-            "1F1B",
-            one_f_one_b,
-            frameworks={"megatron": "1F1B", "torchtitan": "1F1B", "deepspeed": "1F1B"},
-        ),
-        ScheduleRule(
-            "interleaved-1f1b",
-            "interleaved 1F1B",
-            interleaved,
-            LOOP,
-            in_groups=True,
-            frameworks={"megatron": "interleaved 1F1B", "torchtitan": "Interleaved1F1B"},
-        ),
-        ScheduleRule("gpipe", "GPipe", gpipe, all_first=True, frameworks={"torchtitan": "GPipe"}),
-        ScheduleRule("zb-h1", "zero bubble H1", zb_h1, divided=True),
-        ScheduleRule("zb-h2", "zero bubble H2", zb_h2, divided=True),
-        ScheduleRule(
-            "zb-v", "zero bubble V", zb_v, V_SHAPE, divided=True, frameworks={"torchtitan": "ZBVZeroBubble"}
-        ),
-        ScheduleRule(
-            "dualpipe-v", "DualPipe V", dualpipe_v, V_SHAPE, divided=True, frameworks={"torchtitan": "DualPipeV"}
-        ),
-    )
-}
+# fmt: off
+_RULES = (
+    ScheduleRule("1f1b", "1F1B", one_f_one_b,
+                 frameworks={"megatron": "1F1B", "torchtitan": "1F1B", "deepspeed": "1F1B"}),
+    ScheduleRule("interleaved-1f1b", "interleaved 1F1B", interleaved, LOOP, in_groups=True,
+                 frameworks={"megatron": "interleaved 1F1B", "torchtitan": "Interleaved1F1B"}),
+    ScheduleRule("gpipe", "GPipe", gpipe, all_first=True, frameworks={"torchtitan": "GPipe"}),
+    ScheduleRule("zb-h1", "zero bubble H1", zb_h1, divided=True),
+    ScheduleRule("zb-h2", "zero bubble H2", zb_h2, divided=True),
+    ScheduleRule("zb-v", "zero bubble V", zb_v, V_SHAPE, divided=True, frameworks={"torchtitan": "ZBVZeroBubble"}),
+    ScheduleRule("dualpipe-v", "DualPipe V", dualpipe_v, V_SHAPE, divided=True,
+                 frameworks={"torchtitan": "DualPipeV"}),
+)
+# fmt: on
+SCHEDULES: Mapping[str, ScheduleRule] = {rule.name: rule for rule in _RULES}
 
 
 def run_by(framework: str) -> dict[str, str]:

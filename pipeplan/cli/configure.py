@@ -133,7 +133,17 @@ RUN_OPTIONS = (
 # The options of the command line by the names of the problem's fields.
 FIELDS = {
     name: flag_of(name)
-    for name in ("devices", "levels", "batch", "sequence", "precision", "framework", "layers", "dense_layers")
+    for name in (
+        "devices",
+        "levels",
+        "batch",
+        "sequence",
+        "precision",
+        "framework",
+        "optimizer",
+        "layers",
+        "dense_layers",
+    )
 } | {"memory_bytes": "--memory", "reserve_bytes": "--reserve"}
 
 _Model = Annotated[

@@ -11,6 +11,7 @@ import typer
 from ..instances.base.errors import UsageError, one_of
 from ..instances.base.plausible import MEMORY, check_figure
 from ..instances.base.result import Asked
+from ..instances.physics.tolerances import SAME
 from ..show.console import print_json, say_note
 from ..show.words import amount, memory_unit, percent
 from . import quantities
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 
 BLOCKS, METHOD = "Blocks", "Method"
 OBJECTIVES, SHAPES = ("makespan", "span", "period"), ("v",)
-# Relative difference of values that count as the same.
-SAME = 1e-9
 # Options that here are about the schedule, not the cluster: a result of a table brings its cluster's own along.
 OWN = ("memory_bytes", "recompute")
 _block, _method = (partial(option, rich_help_panel=panel) for panel in (BLOCKS, METHOD))

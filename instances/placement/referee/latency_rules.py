@@ -7,14 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ...base.errors import Violation, show
+from ...physics.tolerances import LIMIT_SLACK
 from ..plan import NotAnAssignmentError, PlacementPlan
 from ..problem import PlacementProblem
 from .latency import evaluate_latency
 from .verify import verify
-
-# Relative margin of a limit: a latency is a sum of floats, and one that in exact numbers equals the limit must not seem
-# to be above it.
-LIMIT_SLACK = 1e-9
 
 
 def within_limit(limit: float) -> float:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...physics.schedules import SCHEDULES
+from ...physics.tolerances import STEADY
 from ...timeline.engine import run
 from ...timeline.model import Pipeline, check_tasks
 from ...timeline.timeline import Simulation
@@ -21,8 +22,6 @@ from ...timeline.timeline import Simulation
 # Of more than LISTED micro-batches for each rank so many are listed, and the pace is that of LAG for each rank, in a
 # window of WINDOW for each rank, which is as far from the last micro-batch. Every order looks back fewer.
 LISTED, LAG, WINDOW = 60, 12, 8
-# Relative; sums of doubles in another order differ by less.
-STEADY = 1e-11
 
 
 def listed_for_memory(schedule: str, ranks: int, micro_batches: int) -> tuple[int, int]:

@@ -22,6 +22,7 @@ from ...instances.base.result import Result, Stop
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import verify_pattern
+from ...instances.physics.tolerances import SAME
 from ...planners.chain import exact
 from ...planners.chain.contiguous import best_contiguous
 from ...planners.chain.grids import coarse_steps
@@ -53,8 +54,6 @@ RESOLUTION = 0.01
 COMPACT_S = 30.0
 # of which each question whether it fits a memory may take this share.
 QUESTION_SHARE = 0.1
-# Relative difference of periods that count as the same.
-SAME = 1e-9
 
 STUDY = Study(
     takes=frozenset({"method", "memory"}),
