@@ -83,7 +83,7 @@ PROFILE_OPTIONS = (
         "optimizer",
         str,
         metavar="NAME",
-        help="Optimizer: sgd, adam, adam-mixed, muon, ...; an unknown name lists all.",
+        help="Optimizer: adam-mixed, muon, ...",
     ),
     _profile_option(
         "in_flight",

@@ -42,12 +42,8 @@ def facts(problem: TrainingProblem) -> dict[str, Any]:
         "model": f"{problem.model.name}, {several(len(problem.model.units), 'unit')}",
         "cluster": f"{problem.devices} {problem.gpu.name} {with_memory(problem.memory_bytes)}, links of {links}",
         "batch": f"{several(problem.batch, 'sequence')} of {several(problem.sequence, 'token')} in {problem.precision}",
-        "framework": problem.framework + _optimizer(problem),
+        "framework": problem.framework + f" with {problem.optimizer}" * (problem.optimizer != USUAL_OPTIMIZER),
     }
-
-
-def _optimizer(problem: TrainingProblem) -> str:
-    return "" if problem.optimizer == USUAL_OPTIMIZER else f" with {problem.optimizer}"
 
 
 def assumptions(problem: TrainingProblem, rules: Rules) -> tuple[str, ...]:

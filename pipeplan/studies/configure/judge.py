@@ -66,7 +66,8 @@ def judge(problem: TrainingProblem, text: str, memory_error: float | Margin) -> 
         from ...instances.training.flags import configuration_from_flags  # loads tables of flags
 
         read = configuration_from_flags(problem, text)
-        plan, problem = read.configuration, _as_flags(problem, read)
+        plan, optimizer = read.configuration, read.optimizer or problem.optimizer
+        problem = problem.replace(framework=read.framework, optimizer=optimizer)
         refuse_faults(problem, plan, text)
         problem, slower = _as_hidden(problem, read)
         notes = (*read.notes, *slower)
@@ -76,10 +77,6 @@ def judge(problem: TrainingProblem, text: str, memory_error: float | Margin) -> 
     evaluation = evaluate_configuration(problem, plan)
     change = None if evaluation.fit(memory_error) == "yes" else least_change(problem, plan, memory_error)
     return Judged(text, problem, evaluation, memory_error, change, notes)
-
-
-def _as_flags(problem: TrainingProblem, read: Read) -> TrainingProblem:
-    return problem.replace(framework=read.framework, optimizer=read.optimizer or problem.optimizer)
 
 
 def _as_hidden(problem: TrainingProblem, read: Read) -> tuple[TrainingProblem, tuple[str, ...]]:
