@@ -1,4 +1,4 @@
-"""Run what a reader is told to type where no extra is installed, and print every command with its exit code.
+"""Run what a reader is told to type where no extra is installed, and print each command, its code and seconds.
 
 The Python of that install starts it: `plain/bin/python .ci/plain.py [PART...]`, by default with all parts: `pages`
 runs the blocks of every page, `suites` every packaged suite, `kinds` every command on every kind of problem, and
@@ -14,6 +14,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -23,10 +24,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from kind_commands import COMMANDS, SMALLEST, smallest_training
+from kind_commands import COMMANDS, SMALLEST
 from page_blocks import LONGEST_S, PAGES, blocks_of, follow
 
-import pipeplan
 from pipeplan.cli.app import COMMANDS as LISTED
 from pipeplan.cli.app import GROUPS
 from pipeplan.instances.registry import KINDS
@@ -37,9 +37,10 @@ PLAN = Path(sys.executable).with_name("plan")
 AT_A_TIME = 2
 RECORDS = "PLAN_RECORDS"
 RECORDING = f"""#!/usr/bin/env bash
+begun=$EPOCHREALTIME
 '{PLAN}' "$@"
 code=$?
-printf '%s %s\\n' "$code" "$(printf '%q ' plan "$@")" >> "${RECORDS}"
+printf '%s %s %s %s\\n' "$code" "${{begun/,/.}}" "${{EPOCHREALTIME/,/.}}" "$(printf '%q ' plan "$@")" >> "${RECORDS}"
 exit "$code"
 """
 """Takes the place of `plan` in the shell of a page, and records each command."""
@@ -53,6 +54,8 @@ class Row:
     code: int
     complaint: str = ""
     """Why the code, or what was said, is not as expected; empty: it is."""
+    seconds: float | None = None
+    """How long it took beside the others; nothing depends on it."""
 
 
 Job = Callable[[Path], list[Row]]
@@ -72,13 +75,18 @@ def page(name: str, folder: Path) -> list[Row]:
     work.mkdir()
     path = f"{tools}:{PLAN.parent}:{os.environ['PATH']}"
     complaint = ""
+    started = time.monotonic()
     try:
         follow(PAGES[name], work, {""}, {"PATH": path, RECORDS: str(records)})
     except (AssertionError, subprocess.TimeoutExpired) as wrong:
         complaint = str(wrong)
     lines = records.read_text("utf-8").splitlines() if records.is_file() else []
-    rows = [Row(command.strip(), int(code)) for code, _, command in (line.partition(" ") for line in lines)]
-    return [*rows, Row(f"(all blocks of {name})", int(bool(complaint)), complaint)]
+    recorded = (line.split(" ", 3) for line in lines)
+    rows = [
+        Row(command.strip(), int(code), seconds=float(ended) - float(begun))
+        for code, begun, ended, command in recorded
+    ]
+    return [*rows, Row(f"(all blocks of {name})", int(bool(complaint)), complaint, time.monotonic() - started)]
 
 
 def pages() -> Iterator[tuple[str, Job]]:
@@ -96,12 +104,14 @@ def pages() -> Iterator[tuple[str, Job]]:
 
 def typed(words: list[str], folder: Path, expected: int = OK, says: str = "") -> Row:
     """Run one command. What is refused says so in one sentence, in which `says` occurs."""
+    begun = time.monotonic()
     done = subprocess.run([PLAN, *words], cwd=folder, capture_output=True, text=True, timeout=LONGEST_S)
+    seconds = time.monotonic() - begun
     _, error, sentence = " ".join(done.stderr.split()).rpartition("Error: ")
     refused = error and sentence.endswith(".") and says in sentence
     is_expected = done.returncode == expected and (expected == OK or refused)
     complaint = "" if is_expected else f"expected {expected}: {(done.stdout + done.stderr)[-2000:]}"
-    return Row(shlex.join(["plan", *words]), done.returncode, complaint)
+    return Row(shlex.join(["plan", *words]), done.returncode, complaint, seconds)
 
 
 def suite(name: str, folder: Path) -> list[Row]:
@@ -123,9 +133,7 @@ def suites() -> Iterator[tuple[str, Job]]:
 
 
 def of_kind(kind: str, folder: Path) -> list[Row]:
-    instance, result = SMALLEST.get(kind, "training.json"), "result.json"
-    if kind not in SMALLEST:
-        pipeplan.save(smallest_training(), folder / instance)
+    instance, result = SMALLEST[kind], "result.json"
     rows = [typed(["solve", instance, "-o", result], folder)]
     for command in COMMANDS.values():
         expected = OK if command.is_able(kind) else BAD_INPUT
@@ -189,16 +197,22 @@ def lists(folder: Path) -> list[Row]:
 # ---- all of it ----------------------------------------------------------------------------------------------
 
 PARTS: Mapping[str, Callable[[], Iterator[tuple[str, Job]]]] = {
-    "suites": suites,
-    "kinds": lambda: ((f"kind {kind}", partial(of_kind, kind)) for kind in KINDS),
     "extras": lambda: iter([("lists, and what needs an extra", lists)]),
     "pages": pages,
+    "suites": suites,
+    "kinds": lambda: ((f"kind {kind}", partial(of_kind, kind)) for kind in KINDS),
 }
+"""What takes longest comes first, so that no process waits for the last one."""
 
 
 def run(job: Job) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         return job(Path(folder))
+
+
+def line(row: Row) -> str:
+    seconds = "" if row.seconds is None else f"{row.seconds:.1f}"
+    return f"{row.code:3} {seconds:>6}  {row.command}"
 
 
 def not_typed(rows: list[Row]) -> list[str]:
@@ -214,7 +228,7 @@ def main(parts: list[str]) -> int:
     rows: list[Row] = []
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         for (title, _), found in zip(jobs, pool.map(run, [job for _, job in jobs]), strict=True):
-            print(f"\n{title}", *(f"{row.code:3}  {row.command}" for row in found), sep="\n", flush=True)
+            print(f"\n{title}", *map(line, found), sep="\n", flush=True)
             rows += found
     wrong = [row for row in rows if row.complaint]
     print(*(f"\nUNEXPECTED {row.code}  {row.command}\n{row.complaint}" for row in wrong), sep="\n")

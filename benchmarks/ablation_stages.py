@@ -26,7 +26,7 @@ from pipeplan.instances.schedule.pipelines import LOOP, V_SHAPE, divided_pipelin
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.random_schedules import random_pipeline, random_schedule
 from pipeplan.instances.schedule.shapes import shape
-from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, Layer, StagingLevel, StagingProblem
+from pipeplan.instances.staging.problem import DeviceType, StagingLevel
 from pipeplan.instances.training.build import problem_of
 from pipeplan.planners.chain.baselines import memory_levels
 
@@ -357,39 +357,6 @@ def _leveled(name: str, sizes: tuple[int, ...]) -> Callable[[], Any]:
     return make
 
 
-def _inception_by_operators() -> Any:
-    from pipeplan.instances.networks.analytic import DEVICES, LINKS, build
-    from pipeplan.instances.staging.from_workload import to_staging
-
-    on = (DEVICES["v100-pcie-16gb"], LINKS["pcie3-x16"])
-    return to_staging(
-        build("inception_v3", None), *on, devices=2, micro_batches=16, merge=False, name="inception_v3"
-    )
-
-
-def _fork(branches: int, devices: int) -> Callable[[], Any]:
-    """A layer that many others read, each of which is read by the last one."""
-
-    def make() -> Any:
-        rng = random.Random(1)
-
-        def layer(name: str) -> Layer:
-            time, each = rng.randint(10, 40), float(rng.randint(2, 9))
-            stored = Configuration("stored", float(time), 1.0, each, 1.0)
-            return Layer(name, {1: (stored, Configuration("recomputed", 1.3 * time, 1.0, 1.0, 1.0))})
-
-        inner = [f"b{i}" for i in range(branches)]
-        layers = tuple(layer(name) for name in ("first", *inner, "last"))
-        arcs = [arc for name in inner for arc in (("first", name), (name, "last"))]
-        edges = tuple(Edge(*arc, float(rng.randint(1, 9))) for arc in arcs)
-        memory = 10.0 * branches / devices
-        return StagingProblem(
-            layers, edges, devices, bandwidth=10.0, micro_batches=8, memory_bytes=memory, name="fork"
-        )
-
-    return make
-
-
 def _typed(name: str, devices: int) -> Callable[[], Any]:
     def make() -> Any:
         problem, half = pipeplan.load_packaged(name), devices // 2
@@ -439,7 +406,6 @@ _IP, _SETS, _LNS = ({"formulation": "ip-tarnawski"}, {"planner": "device-sets"},
 _LATE = {"formulation": "ip-tarnawski-latency"}
 _GNMT, _BERT_3 = (f"tarnawski/latency/{name}_inference.json" for name in ("gnmt", "bert_l-3"))
 _PIPE, _SHORTEST = {"planner": "graphpipe"}, {"planner": "shortest-iteration"}
-_COMPACT = {"formulation": "mip-piper", "options": {"variant": "compact"}}
 _PIPER, _MIP, _SCHEDULE = {"planner": "dp-piper"}, {"formulation": "mip-piper"}, {"planner": "exact-schedule"}
 
 
@@ -665,14 +631,6 @@ ROWS = (
     _packaged_row(MIP, "bert-large-stages", _MIP, threads=2, unit="s"),
     _packaged_row(MIP, "gpt2-medium-stages", _MIP, threads=2, unit="s"),
     _packaged_row(MIP, "resnet50-stages", _MIP, threads=2, unit="s", further=True),
-    _packaged_row(MIP, "bert-large-stages", _COMPACT, "compact", threads=2, unit="s", named=True),
-    _packaged_row(MIP, "resnet50-stages", _COMPACT, "compact", threads=2, unit="s", named=True),
-    Row(MIP, "mip-piper: fork of 12, compact", "12 parallel layers on 3 devices, compact", _fork(12, 3), _COMPACT, 20.0,
-        threads=2, named=True),
-    Row(MIP, "mip-piper: fork of 20, compact", "20 parallel layers on 2 devices, compact", _fork(20, 2), _COMPACT, 30.0,
-        threads=2, named=True),
-    Row(MIP, "mip-piper: inception, compact", "InceptionV3 by operators on 2 devices, compact",
-        _inception_by_operators, _COMPACT, 60.0, threads=2, unit="s", named=True),
     _schedule_row("zero-bubble-4x12", "packaged", _packaged("zero-bubble-4x12"), SPAN),
     _schedule_row("zero-bubble-32x16", "packaged", _packaged("zero-bubble-32x16"), SPAN),
     _schedule_row("uneven 8-0", "random, 4 stages, 8 micro-batches, memory 8, seed 0",
@@ -902,11 +860,8 @@ STAGES = (
         {}, {"planner": "dp-piper"}, ("equi: levels 8x128",)),
     Stage(MIP, "start of the model", "no plan of dp-piper to begin with", starts_without("dp-piper")),
     Stage(MIP, "bound by columns", "the bound is that of the work alone",
-        {"formulations.piper.formulation:column_bound": _work_alone}, {},
-        ("mip-piper: bert-large-stages, compact", "mip-piper: resnet50-stages, compact")),
-    Stage(MIP, "compact", "the variant columns is asked instead", {}, {"options": {"variant": "columns"}},
-        ("mip-piper: bert-large-stages, compact", "mip-piper: resnet50-stages, compact",
-         "mip-piper: fork of 12, compact", "mip-piper: fork of 20, compact", "mip-piper: inception, compact")),
+        {"formulations.piper.formulation:column_bound": _work_alone},
+        kept="it is within 0.1 % of published optima before a solver is asked"),
     # Schedules.
     _rule("zb-v", "the rule of zero bubbles in a V", "span: V 8x2x16, much memory"),
     _rule("dualpipe-v", "DualPipe's V", "span: V 4x2x12", "lists: V 4x2x8"),

@@ -23,12 +23,14 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+from packaged_instances import variants_of
+from recipes.chain import known_chains
+
 import pipeplan
 from pipeplan.instances.base.result import PROVEN_TOLERANCE, Stop, relative_gap
-from pipeplan.instances.catalogue import BestKnown, best_known, packaged_kinds
+from pipeplan.instances.catalogue import BestKnown, best_known
 from pipeplan.instances.chain.known_answers import VARIANTS as CHAIN_VARIANTS
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.chain.recipes import known_chains
 from pipeplan.instances.registry import Problem
 
 TARGET = Path(__file__).parent.parent / "instances" / "packaged" / "best_known.csv"
@@ -74,7 +76,7 @@ def _rows(problem: Problem, limits: pipeplan.SolveOptions | None) -> list[BestKn
     if problem.kind == "chain":
         return _rows_of_chain(problem)
     rows = []
-    for variant in packaged_kinds()[problem.kind].variants_of(problem):
+    for variant in variants_of(problem):
         earlier = _earlier(problem, variant)
         found = [] if limits is None else [_solve(problem, variant, method, limits) for method in _methods(problem)]
         known = [row for row in (earlier, *found) if row]

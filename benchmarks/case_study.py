@@ -12,8 +12,7 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipeplan.instances.graph_pipeline.layer_stages import layer_stages
-from pipeplan.instances.graph_pipeline.models import case_study
+from pipeplan.instances.graph_pipeline.models import case_study, layer_stages
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
 from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph, verify_stage_graph
 from pipeplan.instances.simulate import simulate

@@ -36,9 +36,9 @@ from pipeplan.instances.graph_pipeline.problem import (
 )
 from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
 from pipeplan.planners.graph_pipeline.configurations import menu
+from pipeplan.planners.graph_pipeline.downsets import SequentialSearch, count_downsets
 from pipeplan.planners.graph_pipeline.planner import OutOfTimeError
 from pipeplan.planners.graph_pipeline.search import Search, chain_tree
-from pipeplan.planners.graph_pipeline.textbook import SequentialSearch, count_downsets, row_of_operators
 
 MODELS: dict[str, Callable[..., GraphPipelineProblem]] = {"MMT": mmt, "DLRM": dlrm, "CANDLE-Uno": candle_uno}
 DEVICES = (4, 8, 16, 32)
@@ -188,7 +188,7 @@ def _search_times(patience: float) -> list[str]:
         "Seconds to find the best plan. `search` tries all micro-batch sizes, `plan` also simulates the plans "
         "to choose among the sizes, and `one size` searches for the chosen size alone. `row` is the "
         "sequential search (`spp-pipedream`): the same compiled program over a row of all operators. "
-        "`textbook` (`spp-textbook`) is the usual memoised recursion over cuts, stages and devices for one "
+        "`textbook` is the usual memoised recursion over cuts, stages and devices of that row for one "
         f"size, in plain Python; it is given up after {patience:g} s. Piper would have to go through all "
         "downsets."
     )
@@ -245,7 +245,10 @@ def _textbook(problem: GraphPipelineProblem, size: int, patience: float) -> floa
             raise OutOfTimeError
 
     try:
-        SequentialSearch(problem, menu(problem, [size]), row_of_operators(problem), tick).best()
+        prefixes = [0]
+        for v in problem.topological_order:
+            prefixes.append(prefixes[-1] | 1 << v)
+        SequentialSearch(problem, menu(problem, [size]), prefixes, tick).best()
     except OutOfTimeError:
         return None
     return time.perf_counter() - began

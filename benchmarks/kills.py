@@ -30,7 +30,6 @@ from pipeplan.planners.registry import EXACT, all_methods, is_formulation
 PROBLEMS = {
     "ip-tarnawski": "bert-large-inference --non-contiguous",
     "ip-tarnawski-latency": "cpu-offload --objective latency",
-    "cp-tarnawski": "cpu-offload --latency-limit 2000",
     "ilp-beaumont": "resnet18-chain",
     "cp-beaumont": "resnet18-chain",
     "mip-piper": "resnet50-stages",
@@ -38,8 +37,6 @@ PROBLEMS = {
     "cp-schedule": "zero-bubble-4x12 --objective span",
     "ilp-zero-bubble": "zero-bubble-4x12 --objective span",
     "cp-periodic": "v-shape-4",
-    "mip-periodic": "nn-shape-4",
-    "mip-configuration": "tiny-training --fix tensor=1",
     "dp": "bert-large-training",
     "brute-force": "tiny-chain --non-contiguous",
     "dp-piper": "gpt2-medium-stages",

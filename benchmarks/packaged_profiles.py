@@ -3,9 +3,10 @@
     python benchmarks/packaged_profiles.py             # all of them, some minutes
     python benchmarks/packaged_profiles.py llama-3-8b  # this one
 
-Needs pip install 'pipeplan[hf]'. Figures are those of the config.json files that the repositories named below publish
-on the Hugging Face hub; no weights are needed, and nothing is fetched. Times are calculated for one H100; with the
-kernels that a profile names they are calculated anew for other devices (`plan generate NAME --hardware ...`).
+Figures are those of the config.json files that the repositories named below publish on the Hugging Face hub, which
+need pip install 'pipeplan[hf]', or those of the papers, as `recipes/` has them. No weights are needed, and nothing is
+fetched. Times are calculated for one H100; with the kernels that a profile names they are calculated anew for other
+devices (`plan generate NAME --hardware ...`).
 """
 
 from __future__ import annotations
@@ -18,12 +19,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from recipes.catalogue import build
+from recipes.profile import to_profile
+
 from pipeplan import Profile, import_hf
 from pipeplan.instances.base.json_file import write_text_atomically
 from pipeplan.instances.networks.profile.files import profile_to_json
+from pipeplan.instances.networks.profile.work import on_hardware
+from pipeplan.instances.physics.hardware import DEVICES
 
 FOLDER = Path(__file__).resolve().parents[1] / "instances" / "packaged" / "profiles"
 HARDWARE = "h100-80gb"
+# The stored profiles were made with these peaks; the white paper says 989.4 TFLOP/s.
+MADE_ON = replace(DEVICES[HARDWARE], single_flops_per_s=494.5e12, half_flops_per_s=989.5e12)
 DTYPE = "bfloat16"
 
 
@@ -174,8 +182,30 @@ NETWORKS: Mapping[str, Network] = {
 }
 
 
+# Networks as papers and reference implementations have them: whose weights have as many parameters, their name among
+# the recipes, the batch and the tokens of a sample.
+OF_PAPERS: Mapping[str, tuple[str, str, int, int | None]] = {
+    "bert-large": ("google-bert/bert-large-uncased on the Hugging Face hub", "bert-large-operators", 8, 384),
+    "densenet121": ("pytorch/vision densenet121", "densenet121", 32, None),
+    "gpt2-xl": ("openai-community/gpt2-xl on the Hugging Face hub", "gpt2-xl-operators", 4, 1024),
+    "inception-v3": ("pytorch/vision inception_v3, without the auxiliary classifier", "inception_v3", 32, None),
+    "vgg16": ("pytorch/vision vgg16", "vgg16", 32, None),
+}
+
+
+def made_of_paper(name: str) -> Profile:
+    """The profile of a network block by block, from the shapes in its paper."""
+    config, recipe, batch, sequence = OF_PAPERS[name]
+    source: dict[str, Any] = {"config": config, "how": "shapes of the paper", "batch": batch, "dtype": DTYPE}
+    if sequence is not None:
+        source["sequence"] = sequence
+    return to_profile(replace(build(recipe, batch), element_bytes=2), MADE_ON, name, source)
+
+
 def made(name: str) -> Profile:
     """The profile of a network, without the names of the modules inside its nodes."""
+    if name in OF_PAPERS:
+        return made_of_paper(name)
     network = NETWORKS[name]
     profile = import_hf(
         network.config,
@@ -189,7 +219,8 @@ def made(name: str) -> Profile:
     )
     source = {"config": f"{network.repository} on the Hugging Face hub", **profile.source}
     del source["activations"]
-    return profile.replace(nodes=tuple(replace(node, modules=()) for node in profile.nodes), source=source)
+    nodes = tuple(replace(node, modules=()) for node in profile.nodes)
+    return on_hardware(profile.replace(nodes=nodes, source=source), MADE_ON)
 
 
 def short(data: Any) -> Any:
@@ -205,8 +236,9 @@ def short(data: Any) -> Any:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", choices=[*NETWORKS, []], help="networks; without any, all of them")
-    for name in parser.parse_args().names or NETWORKS:
+    names = [*NETWORKS, *OF_PAPERS]
+    parser.add_argument("names", nargs="*", choices=[*names, []], help="networks; without any, all of them")
+    for name in parser.parse_args().names or names:
         path = FOLDER / f"{name}.json"
         profile = made(name)
         text = json.dumps(short(profile_to_json(profile)), separators=(",", ":"))

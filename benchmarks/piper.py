@@ -18,10 +18,12 @@ import time
 from pathlib import Path
 from typing import Any, Literal
 
+from recipes.catalogue import build
+from recipes.staging import to_staging
+
 import pipeplan
-from pipeplan.instances.networks.analytic import DEVICES, LINKS, build
+from pipeplan.instances.physics.hardware import DEVICES, LINKS
 from pipeplan.instances.staging.files import staging_from_published
-from pipeplan.instances.staging.from_workload import to_staging
 from pipeplan.planners.staging.degree_table import DegreeTable, table_of
 from pipeplan.planners.staging.model import model_of
 from pipeplan.planners.staging.search import Search

@@ -26,11 +26,12 @@ from pathlib import Path
 from typing import Any
 
 from best_known import METHODS, PLANS_OF, options_of
+from packaged_instances import variants_of
 
 import pipeplan
 from pipeplan.instances.base.json_file import write_text_atomically
 from pipeplan.instances.base.result import PROVEN_TOLERANCE, Stop, relative_gap
-from pipeplan.instances.catalogue import packaged_kinds, read_best_known
+from pipeplan.instances.catalogue import read_best_known
 from pipeplan.show.words import amount_or
 from pipeplan.studies.journal import Journal, line_of
 
@@ -143,7 +144,7 @@ def published_inputs(workloads: Path) -> Iterator[Input]:
 
 
 def _variants(name: str, problem: Any) -> Iterator[Input]:
-    for variant in packaged_kinds()[problem.kind].variants_of(problem):
+    for variant in variants_of(problem):
         yield Input(name, variant, *asked(problem, variant))
 
 

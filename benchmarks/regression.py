@@ -190,14 +190,12 @@ CASES: tuple[Case, ...] = (
     Model("tiny-chain", "ip-tarnawski", "cp-sat", {"non_contiguous": True}),
     Model("tiny-chain", "ip-tarnawski", "highs", {"variant": "plain"}),
     Model("tiny-chain", "ip-tarnawski-latency", "highs"),
-    Model("tiny-chain", "cp-tarnawski", "cp-sat", {"latency_limit": 20.0}),
     # Stages: knapsacks in machine code, and columns that are left after pruning.
     Plan("bert-large-stages", "dp-piper", compiled=True),
     Plan("gpt2-medium-stages", "dp-piper", compiled=True),
     Plan("tiny-stages", "dp-piper", {"semantics": "reference"}),
     Plan("bert-large-stages", "equi"),
     Model("gpt2-medium-stages", "mip-piper", "highs", cutoff=0.00505),
-    Model("tiny-stages", "mip-piper", "highs", {"variant": "compact"}),
     # Stage graphs.
     Plan("case-study", "graphpipe"),
     Plan("mmt-8", "graphpipe"),
@@ -219,7 +217,6 @@ CASES: tuple[Case, ...] = (
     Plan("zero-bubble-4x12", "list-schedule", slow=True),
     Model("zero-bubble-4x12", "cp-schedule", "cp-sat", {"objective": "span"}, cutoff=195.0, solved=False),
     Model("v-shape-4", "cp-periodic", "cp-sat"),
-    Model("v-shape-4", "mip-periodic", "highs"),
 )
 
 

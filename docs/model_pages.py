@@ -91,12 +91,10 @@ def _block(node: ast.AST) -> str | None:
 
 
 def _lists(tree: ast.Module) -> Iterator[str]:
-    """Names of the lists of rows that a module makes, alone or several in a line."""
+    """Names of the lists of rows that a module makes."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and "ConstraintList(" in ast.unparse(node.value):
-            targets = node.targets[0]
-            names = targets.elts if isinstance(targets, ast.Tuple) else [targets]
-            yield from (name.attr for name in names if isinstance(name, ast.Attribute))
+            yield from (target.attr for target in node.targets if isinstance(target, ast.Attribute))
 
 
 def _adds(node: ast.AST, grown: Collection[str]) -> bool:
@@ -114,7 +112,7 @@ def _adds(node: ast.AST, grown: Collection[str]) -> bool:
 
 
 def _generators(function: ast.FunctionDef) -> Iterator[str]:
-    """Methods whose rows `add_rows` adds, block by block: `add_rows(model, {"eq_1": self.paths()})`."""
+    """Methods whose rows `add_rows` adds, block by block: `add_rows(model, ("eq_1", "edges", self.paths()))`."""
     calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
     if any(ast.unparse(call.func) == "add_rows" for call in calls):
         found = (call.func for call in calls if not call.args)

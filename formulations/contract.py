@@ -38,8 +38,7 @@ Options = Mapping[str, Any]
 class OptionSpec:
     """One option that a formulation or planner declares as its own: shown, checked, refused elsewhere.
 
-    `type` is one of flag, choice, int, float, time (in the problem's unit, or a text with its own), text, path,
-    allocation (the GPU of each layer, or a file with that).
+    `type` is one of flag, choice, int, float, text, path, allocation (the GPU of each layer, or a file with that).
     """
 
     name: str
@@ -51,15 +50,6 @@ class OptionSpec:
     """The smallest number that means anything; None: any does."""
     most: float | None = None
     """The largest number that the method can work with; None: any."""
-
-
-# An option that formulations and heuristics have alike.
-LATENCY_LIMIT = OptionSpec(
-    "latency_limit",
-    "time",
-    None,
-    "Inference: only plans in which one sample alone takes no longer: 12ms, or a number in the problem's time unit.",
-)
 
 
 def check_type(name: str, problem: object, plans: type[Any]) -> None:
@@ -149,7 +139,7 @@ class BuiltModel:
     """A bound known from elsewhere, for a model that minimises nothing and asks whether there is any plan within the
     cut-off: the bound of its objective says nothing."""
     key: Callable[[], Sequence[str]] | None = None
-    """What the numbers in its names stand for, a line each, for the legend beside an exported model."""
+    """What the numbers in its names stand for, a line each, for the page beside an exported model."""
     rounding: float = 0.0
     """By how much a plan's value may exceed the model's objective, whose costs are rounded down; infinite where the
     model only bounds the value."""

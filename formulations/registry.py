@@ -14,7 +14,7 @@ from typing import Any
 from ..instances.base.errors import NotInstalledError
 from ..instances.base.fields import plain
 from ..instances.base.kind import load_address
-from .contract import LATENCY_LIMIT, OptionSpec
+from .contract import OptionSpec
 from .family import Describe, Family
 from .plugins import OURS, PluginError, blamed, blamed_method, installed, is_address, load_installed, load_named
 
@@ -54,7 +54,6 @@ SUBGRAPHS_PER_DEVICE = OptionSpec(
     least=1,
     most=100,
 )
-MAX_LOAD = _choice("objective", "What to minimise. max-load: the largest load of a device.", "max-load")
 CHAIN_VARIANT = _choice(
     "variant",
     "Form of the model. corrected: errors of the printed one repaired, with bounds and cuts; printed: exactly the rows "
@@ -70,13 +69,6 @@ ALLOCATION = OptionSpec(
 )
 BATCHES_PER_PERIOD = OptionSpec(
     "batches_per_period", "int", 1, "Batches in one period (kFkB), each scheduled on its own.", least=1, most=1000
-)
-PIPER_VARIANT = _choice(
-    "variant",
-    "Form of the model. columns: a path whose arcs are stages; compact: numbered stages, for tiny instances "
-    "and wide graphs on two devices, on a flat network.",
-    "columns",
-    "compact",
 )
 SEMANTICS = _choice(
     "semantics",
@@ -185,7 +177,6 @@ TARNAWSKI_MODELS = frozenset({"reductions of placements"})
 BEAUMONT_MODELS = frozenset({"bounds and grids of chains"})
 FINITE_MODELS = frozenset({"models of given micro-batches"})
 PERIODIC_MODELS = frozenset({"models of periods"})
-SCHEDULE_PROGRAMS = frozenset({"times of given orders, rows of long amounts"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,20 +346,6 @@ FORMULATIONS: Mapping[str, Entry] = {
             explained_in=("docs/models/latency.md",),
         ),
         Entry(
-            "cp-tarnawski",
-            "Max-load placement within a limit on the latency of one sample, as a CP-SAT model",
-            "placement",
-            "pipeplan.formulations.tarnawski_latency.limited:FORMULATION",
-            (LATENCY_LIMIT, NON_CONTIGUOUS, SUBGRAPHS_PER_DEVICE, MAX_LOAD),
-            paper="tarnawski2020placement",
-            takes_start=True,
-            scope="pipeplan.formulations.tarnawski_latency.limited:family",
-            starts={"auto": ("linear-dp", "linear-dp-limited", "one-device"), "dp": ("dp",)},
-            asked_by=("latency_limit",),
-            arithmetic=TARNAWSKI_MODELS,
-            explained_in=("docs/models/latency.md",),
-        ),
-        Entry(
             "ilp-beaumont",
             "Periodic 1F1B patterns of chains, with exact memory, as an integer program",
             "chain",
@@ -403,14 +380,14 @@ FORMULATIONS: Mapping[str, Entry] = {
             "Stages with data and tensor parallelism, on levels or types of devices, as a mixed-integer program",
             "staging",
             "pipeplan.formulations.piper.formulation:FORMULATION",
-            (PIPER_VARIANT, SEMANTICS, FLUSHED, HIERARCHY),
+            (SEMANTICS, FLUSHED, HIERARCHY),
             paper="tarnawski2021piper",
             takes_start=True,
             extensions=frozenset({"levels", "types", "no replicas", "zero"}),
             scope="pipeplan.formulations.piper.scope:family",
             starts={"auto": ("dp-piper",), "dp": ("dp-piper",)},
             compiles_on=("bert-large-stages",),
-            proves_anew=({"variant": "columns"},),
+            proves_anew=({},),
             explained_in=("docs/models/mip-piper.md",),
         ),
         Entry(
@@ -456,7 +433,6 @@ FORMULATIONS: Mapping[str, Entry] = {
             proves_anew=({"objective": "makespan"}, {"objective": "span"}),
             starts={"instead": ("list-schedule",)},
             coarse_first=False,
-            arithmetic=SCHEDULE_PROGRAMS,
             explained_in=("docs/models/schedules.md",),
         ),
         Entry(
@@ -471,33 +447,6 @@ FORMULATIONS: Mapping[str, Entry] = {
             proves_anew=({},),
             coarse_first=False,
             arithmetic=PERIODIC_MODELS,
-            explained_in=("docs/models/periodic.md",),
-        ),
-        Entry(
-            "mip-configuration",
-            "Degrees, layouts and recomputation of a training configuration as a mixed-integer program",
-            "training",
-            "pipeplan.formulations.training.formulation:FORMULATION",
-            SCOPE_OPTIONS,
-            takes_start=True,
-            scope="pipeplan.formulations.training.scope:family",
-            starts={"auto": ("exact-configuration",), "dp": ("exact-configuration",)},
-            proves_anew=({},),
-            explained_in=("docs/models/training.md",),
-        ),
-        Entry(
-            "mip-periodic",
-            "Schedules that repeat, of blocks on devices with memory, as a mixed-integer program",
-            "schedule",
-            "pipeplan.formulations.zero_bubble.periodic_mip:FORMULATION",
-            (PERIOD,),
-            takes_start=True,
-            scope="pipeplan.formulations.zero_bubble.periodic_scope:family",
-            starts={"auto": ("list-schedule",)},
-            checked_by="cp-periodic",
-            proves_anew=({},),
-            coarse_first=False,
-            arithmetic=SCHEDULE_PROGRAMS,
             explained_in=("docs/models/periodic.md",),
         ),
     )

@@ -1,21 +1,19 @@
-"""The packaged instances of every kind: what they are made of, where they lie, and the best values known for them."""
+"""The packaged instances of every kind: where they lie, what they are, and the best values known for them."""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .base.errors import unknown_name
+from .base.kind import Listing
 from .registry import KINDS, Problem
-
-if TYPE_CHECKING:
-    from .base.packaged import Packaged
 
 # The folder of the packaged files, and the file in it that lists facts about each of them.
 FOLDER = "packaged"
@@ -42,9 +40,9 @@ class BestKnown:
 
 
 @cache
-def packaged_kinds() -> Mapping[str, Packaged]:
-    """The packaged instances of each kind that has some, by its name."""
-    return {name: kind.recipes.load() for name, kind in KINDS.items() if kind.recipes is not None}
+def packaged_kinds() -> Mapping[str, Listing]:
+    """How the packaged instances of each kind that has some are listed, by its name."""
+    return {name: kind.listing for name, kind in KINDS.items() if kind.listing is not None}
 
 
 def packaged_names(kind: str | None = None) -> tuple[str, ...]:
@@ -52,7 +50,9 @@ def packaged_names(kind: str | None = None) -> tuple[str, ...]:
     if kind is None:
         entries = (entry.name for entry in _folder().iterdir())
         return tuple(sorted(name.removesuffix(".json") for name in entries if name.endswith(".json")))
-    return tuple(sorted(recipe.name for recipe in _packaged(kind).recipes))
+    if kind not in list(packaged_kinds()):  # anything may be asked for, also what has no hash
+        raise unknown_name("kind", kind, packaged_kinds())
+    return tuple(sorted(name for name, facts in read_facts().items() if facts["kind"] == kind))
 
 
 def load_packaged(name: str) -> Problem:
@@ -71,21 +71,19 @@ def _load(name: str) -> Problem:
 
 def packaged_info(kind: str) -> list[dict[str, Any]]:
     """One row per packaged instance of a kind, with the best value known of each variant that its kind lists."""
-    packaged = _packaged(kind)
-    return [_info(kind, name, packaged) for name in packaged_names(kind)]
+    return [_info(name, packaged_kinds()[kind].variants) for name in packaged_names(kind)]
 
 
-def _info(kind: str, name: str, packaged: Packaged) -> dict[str, Any]:
-    best_values = {variant: best_known(name, variant) for variant in packaged.variants}
+def _info(name: str, variants: Iterable[str]) -> dict[str, Any]:
     facts = dict(read_facts()[name])
-    time_unit = facts.pop("time_unit")
+    last = {key: facts.pop(key) for key in ("time_unit", "source")}
+    best_values = {variant: best_known(name, variant) for variant in variants}
     return {
-        "kind": kind,
+        "kind": facts.pop("kind"),
         "name": name,
         **facts,
         **{variant.replace("-", "_"): best.value if best else None for variant, best in best_values.items()},
-        "time_unit": time_unit,
-        "source": next(recipe.source for recipe in packaged.recipes if recipe.name == name),
+        **last,
     }
 
 
@@ -94,18 +92,6 @@ def read_facts() -> Mapping[str, Mapping[str, Any]]:
     """The facts of each packaged problem, by name, from `facts.jsonl`: reading the problems takes far longer."""
     lines = _folder().joinpath(FACTS).read_text("utf-8").splitlines()
     return {row.pop("name"): row for row in map(json.loads, lines)}
-
-
-def facts_of(problem: Problem) -> dict[str, Any]:
-    """The facts that `facts.jsonl` holds of a packaged problem, taken from the problem itself."""
-    more = packaged_kinds()[problem.kind].more(problem)
-    return {**KINDS[problem.kind].facts(problem), **more, "time_unit": problem.time_unit}
-
-
-def _packaged(kind: str) -> Packaged:
-    if kind not in list(packaged_kinds()):
-        raise unknown_name("kind", kind, packaged_kinds())
-    return packaged_kinds()[kind]
 
 
 @cache
@@ -124,19 +110,6 @@ def _best_known(row: Mapping[str, Any]) -> BestKnown:
 def best_known(name: str, variant: str) -> BestKnown | None:
     """The best value known for a variant of a packaged instance, or None."""
     return next((row for row in read_best_known() if (row.instance, row.variant) == (name, variant)), None)
-
-
-def write_packaged(folder: Path) -> None:
-    """Write every packaged file anew, each on one line, and `facts.jsonl` with the facts about them."""
-    from .files import problem_to_text
-
-    facts = []
-    for recipe in (recipe for packaged in packaged_kinds().values() for recipe in packaged.recipes):
-        problem = recipe.build()
-        text = json.dumps(json.loads(problem_to_text(problem)), separators=(",", ":"))
-        folder.joinpath(f"{recipe.name}.json").write_text(text + "\n", "utf-8")
-        facts.append(json.dumps({"name": recipe.name, **facts_of(problem)}, allow_nan=False) + "\n")
-    folder.joinpath(FACTS).write_text("".join(facts), "utf-8")
 
 
 def _folder() -> Any:

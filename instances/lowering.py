@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from .base.cluster import Cluster, refuse_others
-from .base.errors import InputError, UsageError, show
+from .base.errors import InputError, UsageError, one_of, show
 from .base.json_file import MAX_FILE_BYTES, check_path, parse_json, read_text
 from .base.kind import Kind, Lowered
 from .base.plausible import check_cluster, is_real
@@ -24,8 +24,9 @@ from .networks.profile.profile import Profile
 from .networks.profile.table import read_table
 from .physics.hardware import devices_given
 from .registry import KINDS
-from .setting import SETTING, at_setting
 
+# Options of a profile that ask for another setting.
+SETTING = ("sequence", "micro_batch")
 # Options of profiles that every lowering knows.
 FOR_ALL = ("kind", "optimizer", "bytes_per_parameter", *SETTING)
 # Options of profiles, and fields of a cluster, that make a profile a staging where no kind is asked for.
@@ -279,7 +280,7 @@ def _about_experts(profile: Profile) -> tuple[str, ...]:
 _PLACE = re.compile(r"(?:nodes|layers|operators)\[(\d+)\](?:\.(\w+))?")
 _OPTIONS = {
     "accelerators": "--devices", "gpus": "--devices", "devices": "--devices", "cpus": "--cpus",
-    "memory_bytes": "--memory", "bandwidth": "--bandwidth", "cpu_slowdown": "--cpu-slowdown",
+    "memory_bytes": "--memory", "bandwidth": "--bandwidth", "cpu_slowdown": "--option cpu-slowdown",
     "micro_batches": "--batch", "mini_batch": "--batch",
 }  # fmt: skip
 
@@ -301,8 +302,7 @@ def choose_kind(profile: Profile, cluster: Cluster, options: ProfileOptions) -> 
     """The kind, and a sentence that says why where nobody asked for it."""
     able = [name for name, kind in KINDS.items() if kind.from_profile is not None]
     if options.kind is not None:
-        if options.kind not in able:
-            raise UsageError(f"--kind is {show(options.kind)}; give one of {', '.join(able)}.")
+        one_of("--kind", options.kind, able)
         return options.kind, ()
     name, why = _fitting(profile, cluster, options)
     others = ", ".join(other for other in able if other != name)
@@ -322,7 +322,7 @@ def _fitting(profile: Profile, cluster: Cluster, options: ProfileOptions) -> tup
     if cluster.cpus:
         return "placement", "there are CPUs"
     if options.in_flight is not None:
-        return "placement", "--in-flight is given"
+        return "placement", "--option in-flight is given"
     if options.replicas is not None:
         return "chain", "--replicas is given"
     if not profile.is_row and profile.training and (profile.has_curves or cluster.batch is not None):
@@ -344,3 +344,61 @@ def _refuse_foreign(kind: Kind[Any, Any], profile: Profile, cluster: Cluster, op
             raise UsageError(f"{option} is for {fitting} problems, and this is a {kind.name}; drop {option}.")
     if options.optimizer is not None and not profile.training:
         raise UsageError("--optimizer is for training, and nothing is trained here; drop --optimizer.")
+
+
+# ---- a packaged language model at another sequence or micro-batch, made anew from its published shapes ---
+
+
+def at_setting(profile: Profile, options: ProfileOptions) -> tuple[Profile, tuple[str, ...]]:
+    """The profile at the setting that is asked for, and a sentence on how it was made where it had another one."""
+    current: dict[str, Any] = {"sequence": profile.source.get("sequence"), "micro_batch": profile.micro_batch}
+    asked: dict[str, int] = {name: getattr(options, name) for name in SETTING if getattr(options, name) is not None}
+    if all(current[name] == value for name, value in asked.items()):
+        return profile, ()
+    return _made_anew(profile, options, {**current, **asked}), (_about(profile, asked),)
+
+
+def _made_anew(profile: Profile, options: ProfileOptions, setting: dict[str, Any]) -> Profile:
+    from .physics.hardware import DEVICES
+    from .training.known_models import MODELS
+    from .training.to_profile import profile_of_model
+
+    name = profile.name
+    names = [other for other in packaged_profile_names() if other in MODELS]
+    if name not in names or profile != load_packaged_profile(name):
+        raise _refusal(profile, options, " and ".join(names))
+    model, source = MODELS[name].model, profile.source
+    hardware = next(device for key, device in DEVICES.items() if f"analytic: {key}," in source["times"])
+    facts = {key: source[key] for key in ("config", "architecture")}
+    return profile_of_model(
+        model, hardware, facts, batch=setting["micro_batch"], sequence=setting["sequence"], dtype=source["dtype"]
+    )
+
+
+def _about(profile: Profile, asked: dict[str, int]) -> str:
+    words = " and ".join(f"{option_of(name)} {value}" for name, value in asked.items())
+    return (
+        f"{profile.name} was made anew for {words}, from its published shapes, with attention, norms and activations "
+        "as fused kernels run and keep them"
+    )
+
+
+def _refusal(profile: Profile, options: ProfileOptions, known: str) -> UsageError:
+    """The refusal, which tells what to type instead; that depends on how the profile was made."""
+    given = [(name, getattr(options, name)) for name in SETTING if getattr(options, name) is not None]
+    option, how = option_of(given[0][0]), str(profile.source.get("how", ""))
+    words = " ".join(f"--{'sequence' if name == 'sequence' else 'batch'} {value}" for name, value in given)
+    if how == "torch-export" or how.startswith("shapes"):
+        samples = f"micro-batch {profile.micro_batch}"
+        made = ", ".join(
+            [samples, *([f"sequence {profile.source['sequence']}"] if "sequence" in profile.source else [])]
+        )
+        model = "torch my.py:build" if "pytorch/" in str(profile.source.get("config")) else "hf config.json"
+        return UsageError(
+            f"{option} is for {known}, and {show(profile.name)} was made for {made}; import it again: "
+            f"plan import {model} {words} --hardware h100-80gb -o new.profile.json."
+        )
+    return UsageError(
+        f"{option} is for {known}, and {show(profile.name)} holds the amounts of one micro-batch as it "
+        f"was measured; measure it again, or drop {option}."
+    )

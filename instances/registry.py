@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from .base.errors import InputError, PipeplanError, show
 from .base.fields import as_object, join, require
-from .base.kind import Function, Kind, Later, kind_in
+from .base.kind import Function, Kind, Later, Listing, kind_in
 
 if TYPE_CHECKING:
     from .base.errors import Violation
@@ -60,10 +60,14 @@ PLACEMENT = kind_in(
     cluster={"devices": "accelerators", "cpus": "cpus", "memory_bytes": "memory_bytes"},
     profile_options=("in_flight", "gpus", "whole_layers"),
     stage_order=Function("referee.contiguity:stage_order"),
-    network=Function("from_workload:to_placement"),
-    network_arguments={"batch": None, "cpus": None, "training": None},
-    each_memory=Function("each_device:with_memory"),
-    held=Function("each_device:held"),
+    listing=Listing(
+        columns={"nodes": "{nodes}", "devices": "{accelerators}+{cpus}"},
+        # Contiguous plans are chains of stages; others put any sets of nodes on the devices.
+        variants={"contiguous": "contiguous", "non-contiguous": "free"},
+        note="contiguous, free: best known values of contiguous and of all plans (`plan instances --json` says more)",
+    ),
+    each_memory=Function("kind_functions:with_memory"),
+    held=Function("kind_functions:held"),
     to_schedule=Function("to_schedule:lower"),
     generators=Later("generators:GENERATORS"),
     complete=Function("kind_functions:with_colours"),
@@ -81,8 +85,13 @@ CHAIN = kind_in(
     runs_on="a chain runs on GPUs",
     adjust=Function("kind_functions:adjusted"),
     profile_options=("recompute", "zero", "replicas", "whole_layers"),
+    listing=Listing(
+        columns={"layers": "{layers}", "gpus": "{gpus}"},
+        variants={"general": "period", "contiguous": "contiguous"},
+        note="chains: best known periods of all and of contiguous allocations",
+    ),
     periodic=True,
-    held=Function("each_device:held"),
+    held=Function("kind_functions:held"),
     to_schedule=Function("to_schedule:lower"),
 )
 
@@ -114,10 +123,14 @@ STAGING = kind_in(
     runs_on="stages run on devices",
     adjust=Function("kind_functions:adjusted"),
     profile_options=("recompute", "data_parallel", "tensor_parallel", "efficiency", "zero", "gpus", "whole_layers"),
-    network=Function("from_workload:to_staging"),
-    network_arguments={"batch": None, "micro_batches": 8, "merge": None, "zero": 0},
-    each_memory=Function("each_device:with_memory"),
-    held=Function("each_device:held"),
+    listing=Listing(
+        columns={"layers": "{layers}", "devices": "{devices}"},
+        # When weights are synchronised: once per d micro-batches (paper), or once per batch (reference).
+        variants={"paper": "paper", "reference": "reference"},
+        note="stagings: best known times per micro-batch in the paper's and the published program's semantics",
+    ),
+    each_memory=Function("kind_functions:with_memory"),
+    held=Function("kind_functions:held"),
     to_schedule=Function("to_schedule:lower"),
     batch_grows=True,
 )
@@ -135,9 +148,12 @@ GRAPH_PIPELINE = kind_in(
     counted="samples",
     runs_on="a graph pipeline runs on devices",
     profile_options=("whole_layers",),
-    network=Function("from_workload:to_graph_pipeline"),
-    network_arguments={"mini_batch": 32},
-    held=Function("each_device:held"),
+    listing=Listing(
+        columns={"operators": "{operators}", "devices": "{devices}"},
+        variants={"time-per-sample": "per sample", "iteration": "iteration"},
+        note="graph pipelines: best known times per sample in steady state, and of one simulated mini-batch",
+    ),
+    held=Function("kind_functions:held"),
     to_schedule=Function("to_schedule:lower"),
 )
 
@@ -156,10 +172,15 @@ SCHEDULE = kind_in(
     cluster={"memory_bytes": "devices", "batch": "micro_batches"},
     runs_on="blocks run on the devices that the problem names",
     adjust=Function("kind_functions:adjusted"),
+    listing=Listing(
+        columns={"blocks": "{blocks}", "devices": "{devices}"},
+        variants={"span": "span", "period": "period"},
+        note="schedules: best known span of all micro-batches, and period of the steady state",
+    ),
     from_profile=None,
     pipeline=None,
-    each_memory=Function("each_device:with_memory"),
-    held=Function("each_device:held"),
+    each_memory=Function("kind_functions:with_memory"),
+    held=Function("kind_functions:held"),
     read_plan=Function("csv_file:schedule_from_csv"),
     generators=Later("generators:GENERATORS"),
 )
@@ -175,6 +196,12 @@ TRAINING = kind_in(
     cluster={"devices": "devices", "memory_bytes": "memory_bytes", "batch": "batch", "levels": "levels"},
     runs_on="configurations run on the GPUs that the problem names",
     adjust=Function("kind_functions:adjusted"),
+    upgrades=Function("upgrades:upgrades"),
+    listing=Listing(
+        columns={"units": "{units}", "devices": "{devices}"},
+        variants={"configuration": "seconds"},
+        note="trainings: best known seconds of an iteration",
+    ),
     pipeline=None,
     from_profile=Function("from_profile:lower"),
     each_memory=Function("kind_functions:with_memory"),
@@ -256,9 +283,3 @@ def violations_of(problem: Problem, plan: Plan, **options: Any) -> tuple[Violati
 def evaluation_of(problem: Problem, plan: Plan, **options: Any) -> Any:
     """Everything that follows from the plan, whether it obeys the rules or not."""
     return kind_of(problem).rules(problem, options).evaluation(problem, plan)
-
-
-def stage_order_of(problem: Problem, plan: Plan) -> tuple[str, ...] | None:
-    """The names of what holds the plan's stages, in their order; None where they have none."""
-    order = kind_of(problem).stage_order
-    return None if order is None else order(problem, plan)

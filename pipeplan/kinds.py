@@ -57,7 +57,6 @@ SHOWN: dict[str, ShownKind] = {
     "placement": ShownKind(
         Later(f"{_VIEWS}.placement"),
         latency=Function(f"{_VIEWS}.latency:of_one_sample"),
-        pareto=_curve("tradeoff", "placement"),
     ),
     "chain": ShownKind(
         Later(f"{_VIEWS}.chain"), Function(f"{_VIEWS}.chain:about"), pareto=_curve("chains", "chain")

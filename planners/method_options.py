@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..formulations.contract import LATENCY_LIMIT, OptionSpec
+from ..formulations.contract import OptionSpec
 from ..formulations.registry import (
     DEGREES,
     FLUSHED,
@@ -61,7 +61,6 @@ PLACEMENT_OPTIONS: Mapping[str, tuple[OptionSpec, ...]] = {
     "pipedream": COMMON,
     "partition": COMMON,
     "linear-dp": (*COMMON, ORDERS),
-    "linear-dp-limited": (LATENCY_LIMIT, ORDERS),
     "local-search": (*COMMON, RESTARTS),
     "lns": (*COMMON, CYCLES, STEPS),
     "device-sets": COMMON,
@@ -186,5 +185,4 @@ GRAPHPIPE_OPTIONS = (*SEQUENTIAL_OPTIONS, JOIN, CUTS, SAMPLES_HELD)
 # `graphpipe-parallel` takes its micro-batch from the sequential plan, so it mixes none.
 PARALLEL_OPTIONS = tuple(spec for spec in GRAPHPIPE_OPTIONS if spec is not MIXED_MICRO_BATCHES)
 SHORTEST_OPTIONS = (ITERATION, MICRO_BATCH, LARGEST_K, DEGREES)
-TEXTBOOK_OPTIONS = (GRAPH_OBJECTIVE, MICRO_BATCH, DEGREES)
-DOWNSET_OPTIONS = (*TEXTBOOK_OPTIONS, MAX_GRAPH_DOWNSETS)
+DOWNSET_OPTIONS = (GRAPH_OBJECTIVE, MICRO_BATCH, DEGREES, MAX_GRAPH_DOWNSETS)

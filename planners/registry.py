@@ -39,7 +39,6 @@ from .method_options import (
     SEQUENTIAL_OPTIONS,
     SHORTEST_OPTIONS,
     SPLIT,
-    TEXTBOOK_OPTIONS,
     UNIFORM_OPTIONS,
 )
 
@@ -75,7 +74,7 @@ _piper = _of("staging", "staging", *RESTRICTED_OPTIONS, paper="tarnawski2021pipe
 _equal = _of("staging", "staging", *EQUI_OPTIONS, extensions=frozenset({"levels", "no replicas", "types", "zero"}))
 _graph = _of("graph-pipeline", "graph_pipeline", scope=f"{_GRAPH_SCOPES}:stage_graphs", arithmetic=_GRAPHPIPE)
 _schedule = _of("schedule", "schedule", SCHEDULE_OBJECTIVE)
-_training = _of("training", "training", *HEURISTIC_OPTIONS, arithmetic=frozenset({"costs of configurations"}))
+_training = _of("training", "training", *HEURISTIC_OPTIONS)
 
 
 def _heuristic(name: str, title: str, **more: Any) -> Entry:
@@ -145,12 +144,6 @@ PLANNERS: Mapping[str, Entry] = {
             needs=("pymetis", "partition"),
         ),
         _heuristic("linear-dp", "Optimal cuts of topological orders", paper="tarnawski2020placement", seeded=True),
-        _heuristic(
-            "linear-dp-limited",
-            "Optimal cuts of topological orders within a limit on the latency",
-            address=f"{_PLACEMENT}.heuristics.linear_dp:LIMITED",
-            seeded=True,
-        ),
         _heuristic(
             "local-search",
             "Best single reassignment from random starts",
@@ -254,13 +247,10 @@ PLANNERS: Mapping[str, Entry] = {
             "pipeplan.planners.training.planner:PLANNER",
             SCOPE_OPTIONS,
             seeded=False,
-            scope="pipeplan.formulations.training.scope:family",
+            scope="pipeplan.planners.training.family:family",
             default=True,
             example="tiny-training",
-            checked_by="mip-configuration",
-            proves_anew=({},),
             compiles_on=("tiny-training", "tiny-experts-training"),
-            arithmetic=frozenset({"costs of configurations"}),
         ),
         _training("guide", "Tensor parallelism in the node, then stages until it fits, then data", "planner:GUIDE"),
         _training("even-layouts", "The best configuration with an even layout", "planner:EVEN_LAYOUTS"),
@@ -339,15 +329,9 @@ PLANNERS: Mapping[str, Entry] = {
         ),
         _graph("spp-pipedream", "Stages in a row, over a linear order", "planner:SEQUENTIAL", *SEQUENTIAL_OPTIONS),
         _graph(
-            "spp-textbook",
-            "Stages in a row by the usual recursion, in plain Python",
-            "textbook:PLANNER",
-            *TEXTBOOK_OPTIONS,
-        ),
-        _graph(
             "piper-downsets",
             "Stages in a row, over all downsets",
-            "textbook:PLANNER",
+            "downsets:PLANNER",
             *DOWNSET_OPTIONS,
             paper="tarnawski2021piper",
         ),
@@ -416,6 +400,10 @@ def is_formulation(name: str) -> bool:
     if is_address(name):
         return not callable(getattr(load_named(name, Entry).load(), "plan", None))
     return name in FORMULATIONS or (name not in PLANNERS and find_formulation(name) is not None)
+
+
+# Options of methods that many take; on the command line all others are given as `--option NAME=VALUE`.
+USUAL_OPTIONS = ("objective", "non_contiguous", "micro_batch")
 
 
 def option_owners() -> dict[str, list[str]]:
@@ -487,29 +475,18 @@ def quick_planners(entry: Entry, asked: str) -> list[Entry]:
     return [PLANNERS[name] for name in starts.get(asked, ())]
 
 
-def cross_check_of(entry: Entry, objective: str | None = None) -> Entry | None:
-    """The method that checks the proofs of this one, without sharing arithmetic with it; None: there is none.
-
-    Parameters
-    ----------
-    entry : Entry
-        The method that is to be checked.
-    objective : str, optional
-        What it minimises; None: any of its objectives.
-    """
-    wanted = {objective} if objective is not None else set(entry.objectives)
-    checkers = [other for other in methods_of(entry.problem_kind) if other.checked_by is not None]
-    if not checkers:
+def cross_check_of(entry: Entry) -> Entry | None:
+    """The method that checks the proofs of this one, without sharing arithmetic with it; None: there is none."""
+    checker = next((other for other in methods_of(entry.problem_kind) if other.checked_by is not None), None)
+    if checker is None or (entry.objectives and not {*entry.objectives} & {*checker.objectives}):
         return None
-    checker = next((other for other in checkers if wanted & set(other.objectives)), checkers[0])
     asked = checker if checker.module != entry.module else FORMULATIONS[str(checker.checked_by)]
     return asked if asked.is_independent_of(entry) else None
 
 
 def second_methods(entry: Entry) -> list[Entry]:
     """Methods that `--cross-check` or `verify --proof` may ask for a second, independent word on its proofs."""
-    checks = [cross_check_of(entry, objective) for objective in entry.objectives or (None,)]
-    asked = [*checks, *provers(entry.problem_kind)] if entry.scope is not None else []
+    asked = [cross_check_of(entry), *provers(entry.problem_kind)] if entry.scope is not None else []
     usual = (usual_objective(entry.problem_kind),)
     methods = {
         other.name: other

@@ -115,7 +115,6 @@ COMPILED = {
     "planners/placement/dp": "dp",
     "planners/placement/latency": "latency",
     "planners/training": "training",
-    "formulations/training": "training",
 }
 """Folders of tests that need machine code of their own, and what that code is called."""
 

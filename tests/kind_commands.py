@@ -8,10 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from problems.trainings import random_training
-
 from pipeplan.instances.registry import KINDS
-from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.kinds import SHOWN
 from pipeplan.planners.kinds import PLANNED
 from pipeplan.planners.registry import default_method, second_methods
@@ -22,12 +19,9 @@ SMALLEST = {
     "staging": "tiny-stages",
     "graph-pipeline": "tiny-graph",
     "schedule": "v-shape-4",
+    "training": "tiny-training",
 }
-"""Packaged ones. Those of trainings take the second method half a minute: `smallest_training` has two GPUs."""
-
-
-def smallest_training() -> TrainingProblem:
-    return random_training(1, devices=2)
+"""Packaged ones."""
 
 
 def always(kind: str) -> bool:
@@ -35,8 +29,9 @@ def always(kind: str) -> bool:
 
 
 def has_a_second_method(kind: str) -> bool:
-    """The methods for chains share their arithmetic."""
-    return bool(second_methods(default_method(kind)))
+    """The methods for chains share their arithmetic, training has one exact method, and the smallest schedule asks for
+    a period, whose methods share a model."""
+    return kind != "schedule" and bool(second_methods(default_method(kind)))
 
 
 OF_ONE_BATCH = {"placement", "chain"}

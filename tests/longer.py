@@ -41,9 +41,6 @@ LONGER = {
     "tests/formulations/graphpipe/test_cp_graphpipe_iteration.py": [
         "test_stages_of_one_size_alone",
     ],
-    "tests/formulations/piper/test_nasty_models.py": [
-        "test_refused_plans_are_cut_off_until_the_optimum_is_left[cp-sat]",
-    ],
     "tests/formulations/piper/test_near_stages.py": [
         "test_where_few_stages_may_be_listed_limits_rise_step_by_step[12]",
     ],
@@ -58,27 +55,11 @@ LONGER = {
         "test_no_plan_is_better_than_the_bounds",
         "test_what_a_time_limit_has_ended_goes_on_where_it_stopped",
     ],
-    "tests/formulations/tarnawski_latency/test_limited.py": [
-        "test_training_and_other_kinds_have_no_such_limit",
-    ],
     "tests/formulations/test_decimal_rows.py": [
         "test_rows_in_decimals_are_exact_or_called_rounded[ilp-beaumont]",
         "test_rows_in_decimals_are_exact_or_called_rounded[ip-tarnawski-latency]",
         "test_rows_in_decimals_are_exact_or_called_rounded[ip-tarnawski]",
         "test_rows_in_decimals_are_exact_or_called_rounded[mip-piper]",
-    ],
-    "tests/formulations/training/test_configuration_model.py": [
-        "test_a_model_of_practice_is_checked_where_its_degrees_are_fixed",
-        "test_a_plan_that_is_encoded_and_decoded_comes_back",
-        "test_a_whole_cluster_is_refused_in_words",
-        "test_forbidden_values_and_even_layouts_narrow_the_program",
-        "test_interleaved_and_divided_schedules_are_exact_too",
-        "test_the_value_is_that_of_enumeration[cp-sat]",
-        "test_the_value_is_that_of_enumeration[highs]",
-        "test_what_may_be_misjudged_must_fit_as_well",
-    ],
-    "tests/formulations/training/test_layout_model.py": [
-        "test_the_dynamic_program_is_no_higher_and_the_same_where_all_fits[cp-sat]",
     ],
     "tests/formulations/zero_bubble/test_finite_bounds.py": [
         "test_filling_and_draining_cost_time_together[16-64-times1-1-32-2160]",
@@ -103,9 +84,6 @@ LONGER = {
     ],
     "tests/instances/graph_pipeline/test_series_parallel.py": [
         "test_deep_nesting_needs_no_recursion",
-    ],
-    "tests/instances/networks/analytic/test_workloads.py": [
-        "test_every_network_lowers_to_a_problem[gpt3-175b-operators]",
     ],
     "tests/instances/networks/profile/test_malformed_tables.py": [
         "test_one_sentence_says_where_and_what_to_do[header alone]",
@@ -229,7 +207,7 @@ LONGER = {
         "test_the_page_names_the_files_that_are_written",
         "test_the_tables_are_latex",
     ],
-    "tests/pipeplan/studies/test_export_legend.py": [
+    "tests/pipeplan/studies/test_export_page.py": [
         "test_every_block_of_rows_and_columns_has_its_words[chain as printed]",
         "test_every_block_of_rows_and_columns_has_its_words[chain with transfers]",
         "test_every_block_of_rows_and_columns_has_its_words[columns, flushed]",
@@ -264,9 +242,6 @@ LONGER = {
     "tests/pipeplan/studies/test_schedule_studies.py": [
         "test_every_point_of_the_study_is_the_optimum_with_so_much_memory",
         "test_the_command_says_what_each_change_is_worth",
-    ],
-    "tests/pipeplan/studies/test_tradeoff.py": [
-        "test_the_curve_is_that_of_enumeration[False-2-1]",
     ],
     "tests/pipeplan/studies/test_training_curve.py": [
         "test_the_command_draws_json_table_and_picture",
@@ -439,12 +414,9 @@ LONGER = {
     "tests/planners/run/test_scope.py": [
         "test_every_bound_and_every_proof_has_a_scope[ilp-beaumont]",
         "test_every_bound_and_every_proof_has_a_scope[list-schedule]",
-        "test_every_bound_and_every_proof_has_a_scope[mip-configuration]",
     ],
     "tests/planners/run/test_solver_death.py": [
         "test_a_solver_that_dies_late_leaves_time_for_a_heuristic",
-        "test_the_death_of_solvers_leaves_the_plan_of_a_heuristic[cp-tarnawski-memory-auto]",
-        "test_the_death_of_solvers_leaves_the_plan_of_a_heuristic[cp-tarnawski-memory-named]",
     ],
     "tests/planners/run/test_warm_up.py": [
         "test_a_small_problem_is_planned_without_machine_code[bert-large-stages]",
@@ -509,7 +481,7 @@ LONGER = {
         "test_what_it_plans_goes_to_megatron",
     ],
     "tests/planners/training/test_bounds.py": [
-        "test_no_layout_that_fits_is_faster_than_the_bound[206]",
+        "test_no_layout_that_fits_is_faster_than_the_bound[258]",
         "test_the_bound_knows_time_and_memory",
     ],
     "tests/planners/training/test_calculon_space.py": [
@@ -551,13 +523,10 @@ LONGER = {
         "test_a_result_is_what_it_was[staging-uniform]",
         "test_a_result_is_what_it_was[training-experts]",
         "test_another_command_answers_what_it_did[pareto-chain]",
-        "test_another_command_answers_what_it_did[pareto-placement]",
     ],
     "tests/test_models_alone.py": [
         "test_a_model_alone_holds_the_best_plan[some-schedule: ilp-zero-bubble highs objective=makespan]",
         "test_a_model_alone_holds_the_best_plan[some-schedule: ilp-zero-bubble highs objective=span]",
-        "test_a_model_alone_holds_the_best_plan[some-schedule: mip-periodic highs]",
-        "test_a_model_alone_holds_the_best_plan[some-training: mip-configuration highs memory_error=0.03]",
     ],
     "tests/test_overrun.py": [
         "test_one_run",
@@ -572,20 +541,10 @@ LONGER = {
         "test_enumerations_follow_the_units[training]",
         "test_more_of_anything_never_hurts[14]",
         "test_more_of_anything_never_hurts[26]",
-        "test_more_of_anything_never_hurts[29]",
-        "test_more_of_anything_never_hurts[35]",
-        "test_more_of_anything_never_hurts[41]",
-        "test_more_of_anything_never_hurts[80]",
-        "test_names_and_their_order_do_not_matter[91]",
-        "test_names_and_their_order_do_not_matter[94]",
-        "test_proofs_agree_with_enumeration[staging: mip-piper highs semantics=reference variant=compact]",
         "test_the_same_seed_is_the_same_problem_which_a_file_can_hold[schedule]",
         "test_the_same_seed_is_the_same_problem_which_a_file_can_hold[training]",
         "test_units_do_not_matter[21]",
-        "test_units_do_not_matter[30]",
-        "test_units_do_not_matter[33]",
         "test_units_do_not_matter[72]",
-        "test_units_do_not_matter[90]",
     ],
     "tests/test_toy_kind.py": [
         "test_a_new_kind_is_solved_verified_shown_reported_and_compared",
@@ -626,19 +585,9 @@ LONGEST = {
     "tests/formulations/piper/test_near_stages.py": [
         "test_compiled_loops_say_what_plain_ones_say[0]",
     ],
-    "tests/formulations/piper/test_piper_mip.py": [
-        "test_both_forms_find_the_best_plan_of_each_graph[0-compact]",
-    ],
     "tests/formulations/tarnawski_latency/test_cells.py": [
         "test_larger_rows_are_nearly_solved_without_a_search[blocks]",
         "test_no_plan_is_better_than_the_bounds_many_times",
-    ],
-    "tests/formulations/test_decimal_rows.py": [
-        "test_rows_in_decimals_are_exact_or_called_rounded[mip-configuration]",
-    ],
-    "tests/formulations/training/test_configuration_model.py": [
-        "test_the_program_and_the_search_agree_many_times[range(1010, 1020)]",
-        "test_the_program_and_the_search_agree_many_times[range(1020, 1030)]",
     ],
     "tests/formulations/zero_bubble/test_finite_models.py": [
         "test_models_agree_with_enumeration[2-method1]",
@@ -646,10 +595,6 @@ LONGEST = {
     "tests/formulations/zero_bubble/test_standstills.py": [
         "test_plans_are_the_same_by_either_clock[5]",
         "test_the_shortest_period_is_that_of_enumeration[5]",
-    ],
-    "tests/instances/graph_pipeline/test_models.py": [
-        "test_every_workload_keeps_its_weights_and_its_work[gpt2-large-operators]",
-        "test_every_workload_keeps_its_weights_and_its_work[gpt2-xl-operators]",
     ],
     "tests/pipeplan/models/export/test_real_parsers.py": [
         "test_the_script_trains_with_the_loss_inside_or_outside[functions1]",
@@ -741,7 +686,6 @@ LONGEST = {
     "tests/test_golden.py": [
         "test_a_result_is_what_it_was[graph-pipeline-shortest]",
         "test_a_result_is_what_it_was[staging-dp-flush]",
-        "test_a_result_is_what_it_was[training-mip]",
     ],
     "tests/test_lessons.py": [
         "test_an_exercise_takes_its_solution_and_refuses_wrong_answers[11.6]",
@@ -767,7 +711,6 @@ LONGEST = {
     "tests/test_proofs.py": [
         "test_many_proofs_agree_with_enumeration[schedule: ilp-zero-bubble cp-sat objective=span-range(8, 11)]",
         "test_names_and_their_order_do_not_matter_to_many[schedule: ilp-zero-bubble cp-sat objective=span]",
-        "test_proofs_agree_with_enumeration[training: mip-configuration highs memory_error=0.03]",
     ],
     "tests/workloads/test_latency_published.py": [
         "test_layer_graphs_of_convolutional_networks_are_nearly_solved_without_a_search[inceptionv3_inference-0.5]",

@@ -18,7 +18,7 @@ from pipeplan.instances.training.model import Attention, Mlp, Model
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
-from pipeplan.show.front import of_chain, of_placement, of_schedule, of_staging
+from pipeplan.show.front import of_chain, of_schedule, of_staging
 from pipeplan.show.page.comparison_page import comparison_page
 from pipeplan.show.page.pareto_page import pareto_page
 from pipeplan.show.page.result_page import result_page
@@ -29,7 +29,7 @@ from pipeplan.studies.configure.answer import Answer, Asked
 from pipeplan.studies.configure.judge import judge
 from pipeplan.studies.configure.result import result_of
 from pipeplan.studies.configure.search import search_configurations
-from pipeplan.studies.pareto import chains, schedules, stagings, tradeoff
+from pipeplan.studies.pareto import chains, schedules, stagings
 from pipeplan.studies.pareto.curve import Settings
 
 PLANNED = {
@@ -52,7 +52,7 @@ PLANNED = {
 """Results by the packaged instance and what tells them apart, with their planners."""
 COMPARISON, RUN = "comparison", "run"
 LONG_NAMES, MISSED = "long names", "points without a proof"
-CURVES = ("pareto of stagings", "pareto of chains", "pareto of placements", "pareto of schedules")
+CURVES = ("pareto of stagings", "pareto of chains", "pareto of schedules")
 TRAINING = "configurations of a training"
 KINDS = (
     "tiny-chain",
@@ -118,9 +118,6 @@ def _curve(name: str) -> str:
     if name == CURVES[1]:
         chain = chains.sweep(load_packaged("golden-4"), Settings(levels=4, limits=SOON))
         return pareto_page(chain, of_chain(chain), command)
-    if name == CURVES[2]:
-        placed = tradeoff.sweep(load_packaged("tiny-chain"), tradeoff.settings_of(levels=3, limits=SOON))
-        return pareto_page(placed, of_placement(placed), command)
     memories = Settings(chosen=(6.0, 10.0, 16.0), limits=SOON, options={"objective": "span"})
     curve = schedules.sweep(load_packaged("zero-bubble-4x12"), memories)
     return pareto_page(curve, of_schedule(curve), command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -104,9 +105,9 @@ def test_the_gravest_loss_is_told(ablation: ModuleType) -> None:
 
 
 def test_where_an_input_is_refused_there_is_no_plan(ablation: ModuleType) -> None:
-    row = next(row for row in ablation.ROWS if row.name == "mip-piper: fork of 20, compact")
-    stage = next(stage for stage in ablation.STAGES if stage.name == "compact")
-    refused = ablation.run_here(row, stage, 10.0)
+    row = next(row for row in ablation.ROWS if row.name == "mip-piper: bert-large-stages")
+    stage = next(stage for stage in ablation.STAGES if stage.name == "equal trees")
+    refused = ablation.run_here(row, replace(stage, instead={"options": {"objective": "none of these"}}), 10.0)
     assert refused["stop"] == "refused"
     assert loss(ablation, **refused).by == "no plan"
 

@@ -164,7 +164,7 @@ def test_a_row_on_reduced_problems_is_refused_with_the_way_out(plan: Plan, capac
     """It was `'NativeModel' object has no attribute 'x'`, or, with HiGHS, an answer to another question."""
     said = plan("solve", "tiny-chain", "--formulation", "capacity:ENTRY", "--variant", "strong", "--solver", solver)
     assert said.code == 2
-    assert "give --variant plain" in said.err
+    assert "give --option variant=plain" in said.err
     assert "Traceback" not in said.err
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from pipeplan.planners.registry import EXACT, all_methods
 
-METHODS = {"worker": "exact-beaumont", "memory": "cp-schedule", "SIGINT": "mip-periodic", "SIGTERM": "ilp-beaumont"}
+METHODS = {"worker": "exact-beaumont", "memory": "cp-schedule", "SIGINT": "cp-periodic", "SIGTERM": "ilp-beaumont"}
 
 
 @pytest.fixture

@@ -47,8 +47,9 @@ class BeaumontCp(CommonFormulation):
             )
         if batches > 1 and problem.exclusive_buffers:
             raise UsageError(
-                "cp-beaumont has no exclusive buffers for several batches per period; drop --batches-per-period, "
-                'or set "exclusive_buffers" to false and see which buffers the referee finds overrun.'
+                "cp-beaumont has no exclusive buffers for several batches per period; drop "
+                '--option batches-per-period, or set "exclusive_buffers" to false and see which buffers the referee '
+                "finds overrun."
             )
 
     def lower_bound(self, problem: ChainProblem, options: Options) -> float:

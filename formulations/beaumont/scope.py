@@ -14,7 +14,9 @@ from ..family import Family, Outside
 # The most batches per period that `cp-beaumont` takes.
 MOST_BATCHES = 16
 
-PRINTED = Family("the paper's program as printed, whose plans are not those of the problem", "--variant corrected")
+PRINTED = Family(
+    "the paper's program as printed, whose plans are not those of the problem", "--option variant=corrected"
+)
 
 
 def family(problem: ChainProblem, options: Mapping[str, Any]) -> Family:
@@ -23,7 +25,7 @@ def family(problem: ChainProblem, options: Mapping[str, Any]) -> Family:
         return PRINTED
     given = options.get("allocation") is not None
     of = " of the given allocation" if given else ""
-    free = "no --allocation" if given else None
+    free = "no --option allocation" if given else None
     if loads_decide(problem):
         return Family(f"all periodic patterns{of}", free)
     batches = options.get("batches_per_period", 1)
@@ -52,4 +54,4 @@ def _counted(batches: int) -> str:
 def _asking(problem: ChainProblem, batches: int) -> str | None:
     if batches > MOST_BATCHES or problem.exclusive_buffers:
         return None
-    return f"--formulation cp-beaumont --batches-per-period {batches}"
+    return f"--formulation cp-beaumont --option batches-per-period={batches}"

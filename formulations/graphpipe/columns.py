@@ -71,7 +71,7 @@ def find_columns(
             raise TooLargeError(
                 "operators",
                 f"form more than {MOST_COLUMNS} stages with devices and schedules",
-                "give --micro-batch, --degrees none or a smaller --k, or choose --planner graphpipe",
+                "give --micro-batch, --option degrees=none or a smaller --option k, or choose --planner graphpipe",
             )
     return columns
 

@@ -51,7 +51,7 @@ class GraphPipeCp(CommonFormulation):
         if _by_iteration(options) and is_mixed(problem, options):
             raise UsageError(
                 "cp-graphpipe minimises the iteration of stages that all have one micro-batch size; drop "
-                "--mixed-micro-batches, or give --objective time-per-sample."
+                "--option mixed-micro-batches, or give --objective time-per-sample."
             )
 
     def portfolio(self, problem: GraphPipelineProblem, options: Options, *, found: bool) -> tuple[Stage, ...]:

@@ -24,11 +24,11 @@ def family(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> Family:
         k = " and k = 1"
     scope = f"stage graphs of {_STAGES[which]}, {micro_batches(options)}{k}{devices(options)}"
     wider = [
-        "--family convex" if which != "convex" else None,
+        "--option family=convex" if which != "convex" else None,
         *freer(options, options.get("objective") != "iteration"),
     ]
     if (mixed and k) or _one_by_one(options):
-        wider.append(f"--k {2 * options.get('k', 1)}")
+        wider.append(f"--option k={2 * options.get('k', 1)}")
 
     def outside(plan: StageGraphPlan) -> Outside | None:
         reasons = (_sizes(problem, options, plan), _stages(problem, options, plan))
@@ -59,9 +59,9 @@ def freer(options: Mapping[str, Any], mixable: bool) -> list[str]:
     if options.get("micro_batch") is not None:
         flags.append("without --micro-batch")
     elif mixable and not options.get("mixed_micro_batches"):
-        flags.append("--mixed-micro-batches")
+        flags.append("--option mixed-micro-batches")
     if options.get("degrees", "divisors") != "divisors":
-        flags.append("--degrees divisors")
+        flags.append("--option degrees=divisors")
     return flags
 
 
@@ -85,7 +85,7 @@ def _sizes(problem: GraphPipelineProblem, options: Mapping[str, Any], plan: Stag
     used, allowed = sorted({stage.micro_batch for stage in plan.stages}), sizes(problem, options)
     other = [size for size in used if size not in allowed]
     if len(used) > 1 and not options.get("mixed_micro_batches"):
-        return Outside("micro-batches of several sizes", "--mixed-micro-batches" if _powers(used) else None)
+        return Outside("micro-batches of several sizes", "--option mixed-micro-batches" if _powers(used) else None)
     if other:
         return Outside(
             f"micro-batches of {_samples(other[0])}", None if len(used) > 1 else f"--micro-batch {used[0]}"
@@ -102,14 +102,14 @@ def _stages(problem: GraphPipelineProblem, options: Mapping[str, Any], plan: Sta
     sets = None if options["family"] == "convex" else set(stage_sets(problem, options["family"]))
     for stage in plan.stages:
         if stage.devices not in degrees(problem, stage.micro_batch, options["degrees"]):
-            return Outside(f"a stage on {several(stage.devices, 'device')}", "--degrees divisors")
+            return Outside(f"a stage on {several(stage.devices, 'device')}", "--option degrees=divisors")
         if _one_by_one(options) and stage.k > 1:
-            return Outside(f"k = {stage.k}", f"--k {stage.k}" if stage.k.bit_count() == 1 else None)
+            return Outside(f"k = {stage.k}", f"--option k={stage.k}" if stage.k.bit_count() == 1 else None)
         k = _needed_k(stage, max(groups))
         if _groups_count(problem, options) and k not in groups[stage.micro_batch]:
-            return Outside(f"k = {stage.k}", f"--k {stage.k}" if k.bit_count() == 1 else None)
+            return Outside(f"k = {stage.k}", f"--option k={stage.k}" if k.bit_count() == 1 else None)
         if sets is not None and sum(1 << problem.index[node] for node in stage.nodes) not in sets:
-            return Outside("a stage that is none of the decomposition", "--family convex")
+            return Outside("a stage that is none of the decomposition", "--option family=convex")
     return None
 
 

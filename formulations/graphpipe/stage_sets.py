@@ -25,7 +25,7 @@ def stage_sets(problem: GraphPipelineProblem, family: str) -> tuple[int, ...]:
             raise TooLargeError(
                 "operators",
                 f"form more than {MOST_SETS} stages of the family {family!r}",
-                "give --family series-parallel, or choose --planner graphpipe",
+                "give --option family=series-parallel, or choose --planner graphpipe",
             )
     return tuple(sorted(sets))
 

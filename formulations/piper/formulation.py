@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from ...instances.base.errors import InputError, TooLargeError, UsageError, show
+from ...instances.base.errors import TooLargeError
 from ...instances.staging.problem import StagingProblem
 from ...instances.staging.question import FLUSH, check_question
 from ..contract import FLOAT_ROOM, BuiltModel, CommonFormulation, Options, Refuted, Wanted, check_type
@@ -27,10 +27,6 @@ class PiperMip(CommonFormulation):
     def check(self, problem: StagingProblem, options: Options) -> None:
         check_type("mip-piper", problem, StagingProblem)
         check_question(problem, options)
-        if problem.levels and options["variant"] == "compact":
-            raise UsageError(
-                "The compact form is for a flat network; give --variant columns, or remove the levels."
-            )
 
     def contiguity(self, options: Options) -> str:
         return "chain"
@@ -39,8 +35,7 @@ class PiperMip(CommonFormulation):
         return ("cp-sat", "highs")
 
     def lower_bound(self, problem: StagingProblem, options: Options) -> float:
-        case = _case(problem, options)
-        return _compact_bound(case) if options["variant"] == "compact" else _bound(case)
+        return _bound(_case(problem, options))
 
     def next_cutoff(
         self,
@@ -52,7 +47,7 @@ class PiperMip(CommonFormulation):
     ) -> float | None:
         """A limit within which there are few stages, where the graph has too many to list; else the cut-off itself."""
         book = _book(_case(problem, options))
-        if options["variant"] == "compact" or book.all_stages is not None:
+        if book.all_stages is not None:
             return cutoff
         if cutoff is not None and book.near_stages.few_within(cutoff) is not None:
             return cutoff
@@ -66,8 +61,6 @@ class PiperMip(CommonFormulation):
         if cutoff is not None and cutoff < floor:
             return Refuted("the devices together have too little time or memory for the stages")
         floor *= 1 - FLOAT_ROOM
-        if options["variant"] == "compact":
-            return _build_compact(case, flushed, floor, cutoff)
         return _build_columns(case, flushed, floor, cutoff)
 
 
@@ -104,19 +97,9 @@ def _bound(case: _Case) -> float:
         return work_bound(book)
 
 
-@lru_cache(maxsize=16)
-def _compact_bound(case: _Case) -> float:
-    """The bound that `columns` has; where the graph is too wide for it, that of the work alone."""
-    try:
-        return _bound(case)
-    except InputError:
-        return work_bound(_book(case))
-
-
 def _build_columns(case: _Case, flushed: bool, floor: float, cutoff: float | None) -> BuiltModel | Refuted:
     """The model with a column for every stage that a plan within the cut-off may have; `floor` is a lower bound."""
-    from .columns import build_columns
-    from .compact import GRID_STEPS, load_unit
+    from .columns import GRID_STEPS, build_columns, load_unit
     from .flush import counts_of
     from .nested import find_arcs, highest_cost
     from .trees import TreeTranslator
@@ -143,7 +126,7 @@ def _build_columns(case: _Case, flushed: bool, floor: float, cutoff: float | Non
         "stage_columns": len(candidates.columns),
         **({"upper_stages": len(arcs)} if problem.levels else {}),
     }
-    grids = _grids(model, ("g", "k", "m"), step)
+    grids = _grids(model, step)
 
     def key() -> list[str]:
         return [
@@ -156,9 +139,9 @@ def _build_columns(case: _Case, flushed: bool, floor: float, cutoff: float | Non
     return BuiltModel(model, paths.decode, paths.encode, grids, loss, size, key=key)
 
 
-def _grids(model: Any, whole: tuple[str, ...], step: float) -> dict[str, float]:
+def _grids(model: Any, step: float) -> dict[str, float]:
     """Steps of the variables: loads on a fine grid, all else that is not binary in whole numbers."""
-    families = [(family, 1.0) for family in whole] + [("P", step), ("Z", step)]
+    families = (("g", 1.0), ("k", 1.0), ("m", 1.0), ("P", step), ("Z", step))
     steps = {"T": step}
     for name, width in families:
         family = model.component(name)
@@ -169,26 +152,6 @@ def _grids(model: Any, whole: tuple[str, ...], step: float) -> dict[str, float]:
 def _loss(step: float, counts: Counts, batches: int) -> float:
     """What the grid of loads costs at most."""
     return step * max((count.slots / batches for count in counts), default=1.0)
-
-
-def _build_compact(case: _Case, flushed: bool, floor: float, cutoff: float | None) -> BuiltModel | Refuted:
-    from . import compact_values
-    from .compact import GRID_STEPS, CompactModel
-
-    compact = CompactModel(_book(case), floor, cutoff, flushed)
-    if compact.homeless is not None:
-        return Refuted(f"layer {show(compact.homeless)} has no configuration for these devices, memory and cut-off")
-    compact.build()
-    step = 1.0 / GRID_STEPS
-    return BuiltModel(
-        compact.model,
-        partial(compact_values.decode, compact),
-        partial(compact_values.encode, compact),
-        _grids(compact.model, ("f", "h", "s", "m"), step),
-        _loss(compact.unit * step, compact.counts, case.problem.micro_batches),
-        {"stage_numbers": len(compact.stages), "settings": len(compact.settings)},
-        exclude=partial(compact_values.exclude, compact),
-    )
 
 
 # A lower bound without a solver: the largest load below which the columns already show that there is no plan.

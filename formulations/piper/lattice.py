@@ -20,7 +20,6 @@ LISTED_SETS = 5_000
 MAX_STAGES = 150_000
 # What to do about a graph with too many sets or stages.
 REMEDY = "coarsen the graph (merge layers that stay together), or plan it with --planner dp-piper"
-WIDE_REMEDY = f"{REMEDY}; for two devices on a flat network, give --variant compact"
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ def suffix_sets(problem: StagingProblem) -> tuple[int, ...]:
         level = sorted({members | 1 << v for members in level for v in _addable(needed_by, members)})
         sets += level
         if len(sets) > MAX_SETS:
-            raise InputError("layers", f"have more than {MAX_SETS} sets that a stage can start with", WIDE_REMEDY)
+            raise InputError("layers", f"have more than {MAX_SETS} sets that a stage can start with", REMEDY)
     return tuple(sets)
 
 

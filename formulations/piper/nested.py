@@ -116,7 +116,7 @@ def _within_room(parts: Sequence[Part], room: int) -> Iterator[tuple[int, int]]:
 
 def add_levels(model: Any, problem: StagingProblem, candidates: Candidates, arcs: Arcs, unit: float) -> None:
     """Add the variables of higher levels, and rows (13) to (18)."""
-    model.u = pyo.Var(range(len(arcs)), domain=pyo.Binary)
+    model.u = pyo.Var(range(len(arcs)), domain=pyo.Binary, doc="[e] has the plan the stage e of a higher level?")
     uppers = [
         [(e, arc) for e, arc in enumerate(arcs) if arc.level == level] for level in range(1, len(problem.levels))
     ]
@@ -161,11 +161,12 @@ def _upper_paths(model: Any, paths: list[_Path], last: int) -> None:
             return paths[level].through(last) == 1
         return paths[level].through(end) == leaving
 
-    model.eq_13 = pyo.Constraint(ends, rule=path)
+    model.eq_13 = pyo.Constraint(ends, rule=path, doc="[level, set] on each level the stages are a path")
     inside = [(level, end) for level, end in ends if end not in (0, last) and paths[level].into.get(end)]
     model.eq_14 = pyo.Constraint(
         inside, rule=lambda m, level, end: paths[level].through(end) <= paths[level - 1].through(end)
     )
+    model.eq_14.doc = "[level, set] the path of a level goes through sets of the path below it"
 
 
 def _same_copies(model: Any, paths: list[_Path], layers: int) -> None:
@@ -181,6 +182,7 @@ def _same_copies(model: Any, paths: list[_Path], layers: int) -> None:
                 sides[level, v, arc.within][1].append(model.u[e])
     rows = list(sides.values())
     model.eq_15 = pyo.Constraint(range(len(rows)), rule=lambda m, r: sum(rows[r][0]) == sum(rows[r][1]))
+    model.eq_15.doc = "a layer's stage has as many copies above it as the stages of higher levels around it say"
 
 
 def _devices(model: Any, problem: StagingProblem, paths: list[_Path], last: int) -> None:
@@ -193,9 +195,11 @@ def _devices(model: Any, problem: StagingProblem, paths: list[_Path], last: int)
         return rooms[level] - size_of(paths[level].parts[number])
 
     model.k = pyo.Var(carrying, bounds=lambda m, level, number: (0, room(level, number)))
+    model.k.doc = "[level, a] devices that stages behind it take inside of the same copy"
     model.eq_16 = pyo.Constraint(
         carrying,
         rule=lambda m, level, number: m.k[level, number] <= room(level, number) * paths[level].chosen[number],
+        doc="[level, a] nothing is carried into stages that the plan does not have",
     )
 
     def carried(m: Any, level: int, end: int) -> Any:
@@ -210,10 +214,12 @@ def _devices(model: Any, problem: StagingProblem, paths: list[_Path], last: int)
 
     inside = [(level, end) for level in lower for end in sorted(paths[level].into) if end != last]
     model.eq_17_carried = pyo.Constraint(inside, rule=carried)
+    model.eq_17_carried.doc = "[level, set] devices taken inside of one copy are carried on"
     top = paths[-1]
     model.eq_17_highest = pyo.Constraint(
         expr=sum(size_of(part) * top.chosen[number] for number, part in top.parts.items()) <= rooms[-1]
     )
+    model.eq_17_highest.doc = "the devices of the highest level are enough"
 
 
 def _links(model: Any, paths: list[_Path], layers: int, unit: float) -> None:
@@ -222,4 +228,5 @@ def _links(model: Any, paths: list[_Path], layers: int, unit: float) -> None:
     model.eq_18 = pyo.Constraint(
         [key for key, numbers in held.items() if numbers],
         rule=lambda m, level, v: sum(paths[level].parts[e].cost / unit * m.u[e] for e in held[level, v]) <= m.T,
+        doc="[level, layer] what the links of a level take is at most T",
     )

@@ -101,8 +101,8 @@ class TarnawskiThroughput(FarCosts, CommonFormulation):
         if type(self) is not TarnawskiThroughput and not self.rows_see_groups_alone:
             raise NoRowsError(
                 f"{type(self).__name__} derives from ip-tarnawski, whose strong variant loses plans that rows of your "
-                "own may need; give --variant plain, make it the default of your entry, or set rows_see_groups_alone "
-                "(docs/extending.md)."
+                "own may need; give --option variant=plain, make it the default of your entry, or set "
+                "rows_see_groups_alone (docs/extending.md)."
             )
         contiguous = not options["non_contiguous"]
         groups = _contracted(problem, contiguous, options["objective"])

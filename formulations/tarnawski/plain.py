@@ -45,19 +45,26 @@ def build(
 
     model = pyo.ConcreteModel("ip-tarnawski, plain")
     model.x = pyo.Var(range(len(nodes)), devices, domain=pyo.Binary)
+    model.x.doc = "[v, i] is node v on device i? Accelerators first, then CPUs"
     model.T = pyo.Var(parts, bounds=(0, limit))
+    model.T.doc = "[q] the largest load of a device; for gpipe T[0] forward and T[1] backward"
     if cutoff is not None:
         model.cutoff = pyo.Constraint(expr=sum(model.T[q] for q in parts) <= cutoff)
+        model.cutoff.doc = "(T9) only plans up to a value are asked for"
     model.objective = pyo.Objective(expr=sum(model.T[q] for q in parts))
     model.assignment = pyo.Constraint(range(len(nodes)), rule=lambda m, v: sum(m.x[v, i] for i in devices) == 1)
+    model.assignment.doc = "(T1) [v] each node is on one device"
     model.support = pyo.Constraint(sorted(barred), accelerators, rule=lambda m, v, i: m.x[v, i] == 0)
+    model.support.doc = "(T2) [v, i] nodes that no accelerator takes are on none"
     same_device = [pair for members in problem.color_classes for pair in pairwise(members)]
     model.colocation = pyo.Constraint(same_device, devices, rule=lambda m, u, v, i: m.x[u, i] == m.x[v, i])
+    model.colocation.doc = "(T3) [u, v, i] nodes that must share a device do"
     sizes, memory = problem.whole_sizes.amounts, problem.whole_sizes.limits[0]
     if memory is not None and any(sizes):
         model.memory = pyo.Constraint(
             accelerators, rule=lambda m, i: memory_row(((size, m.x[v, i]) for v, size in enumerate(sizes)), memory)
         )
+        model.memory.doc = "(T4) [i] what an accelerator holds fits its memory, in whole units"
     add_transfers(model, senders, arcs, accelerators)
     if contiguous:
         forward = [v for v, node in enumerate(nodes) if not node.backward]
@@ -79,24 +86,34 @@ def build(
         return work - m.T[q] <= 0
 
     model.accelerator_load = pyo.Constraint(parts, accelerators, rule=accelerator_load)
+    model.accelerator_load.doc = "(T7) [q, i] work and transfers of an accelerator are at most T"
     model.cpu_load = pyo.Constraint(parts, [i for i in devices if i not in accelerators], rule=cpu_load)
+    model.cpu_load.doc = "(T8) [q, i] work of a CPU is at most T"
     return model
 
 
 def add_transfers(model: Any, senders: Sequence[int], arcs: Arcs, places: Sequence[int]) -> None:
     """Does place i (an accelerator, or a piece of one) receive, or send, the output of u?"""
     model.comm_in = pyo.Var(senders, places, bounds=(0, 1))
+    model.comm_in.doc = "[u, i] does device (or piece) i receive the output of node u?"
     model.comm_out = pyo.Var(senders, places, bounds=(0, 1))
+    model.comm_out.doc = "[u, i] does device (or piece) i send the output of node u?"
     model.receive = pyo.Constraint(arcs, places, rule=lambda m, u, v, i: m.comm_in[u, i] >= m.x[v, i] - m.x[u, i])
+    model.receive.doc = "(T5) [u, v, i] i receives what u made for v where v is on i and u is not"
     model.send = pyo.Constraint(arcs, places, rule=lambda m, u, v, i: m.comm_out[u, i] >= m.x[u, i] - m.x[v, i])
+    model.send.doc = "(T6) [u, v, i] i sends what u made for v where u is on i and v is not"
 
 
 def add_contiguity(model: Any, nodes: Sequence[int], arcs: Arcs, places: Sequence[int]) -> None:
     """z[v, i] >= x[v, i]; along an arc a path that has left place i may not come back."""
     model.z = pyo.Var(nodes, places, bounds=(0, 1))
+    model.z.doc = "[v, i] is v on i, or may a path still come to i from here?"
     model.inside = pyo.Constraint(nodes, places, rule=lambda m, v, i: m.z[v, i] >= m.x[v, i])
+    model.inside.doc = "[v, i] z is 1 where x is"
     model.reached = pyo.Constraint(arcs, places, rule=lambda m, u, v, i: m.z[v, i] <= m.z[u, i])
+    model.reached.doc = "[u, v, i] along an arc z never grows"
     model.no_return = pyo.Constraint(arcs, places, rule=lambda m, u, v, i: m.z[v, i] <= m.x[v, i] - m.x[u, i] + 1)
+    model.no_return.doc = "[u, v, i] a path that has left i does not come back"
 
 
 # Maps the name of a block of rows to the number of its equation, as the paper prints it.

@@ -89,18 +89,10 @@ class Atoms:
         return (work + (self.stages + 1) * math.fsum(self.transfer_times)) * (1 + FLOAT_ROOM) or 1.0
 
 
-def atoms_of(
-    problem: PlacementProblem,
-    pieces: int,
-    *,
-    merged: bool = True,
-    classes: tuple[tuple[int, ...], ...] | None = None,
-) -> Atoms:
-    """The atoms of a problem. `pieces`: subgraphs per accelerator; `merged`: classes that must share a piece are atoms.
-
-    `classes`: what must share a device, where that is more than the colours say.
-    """
-    classes = problem.color_classes if classes is None else classes
+def atoms_of(problem: PlacementProblem, pieces: int, *, merged: bool = True) -> Atoms:
+    """The atoms of a problem. `pieces`: subgraphs per accelerator; `merged`: classes that must share a piece are
+    atoms."""
+    classes = problem.color_classes
     fits = [accelerator_takes(problem, members) for members in classes]
     takes = [fits[c] for c in owners(classes, len(problem.nodes))]
     whole = problem.whole_sizes

@@ -95,11 +95,8 @@ class LatencyBuilder(NativeBuilder):
         self.transfers()
         self.clock()
         self.paths()
-        self.objective()
-        return NativeBuilt(self.model, self.variables, self.data["scale"])
-
-    def objective(self) -> None:
         self.model.minimize(self.total)
+        return NativeBuilt(self.model, self.variables, self.data["scale"])
 
     def placement(self) -> None:
         for a in self.atoms:
@@ -132,7 +129,7 @@ class LatencyBuilder(NativeBuilder):
     def devices(self) -> None:
         """Rows of memory; with several pieces per accelerator also those that say which stage runs where."""
         if self.data["pieces"] == 1:
-            self.on, self.held = None, self.x
+            self.on = None
             for p in self.stages:
                 self.memory_of([(self.x[a][p], a) for a in self.atoms])
             return
@@ -145,7 +142,7 @@ class LatencyBuilder(NativeBuilder):
                     model.add(self.on[p][i] == 0)
                 elif i:
                     model.add_bool_or(self.on[p][i].Not(), *(self.on[r][i - 1] for r in range(p)))
-        held = self.held = [[self.flag(f"h[{a},{i}]") for i in devices] for a in self.atoms]
+        held = [[self.flag(f"h[{a},{i}]") for i in devices] for a in self.atoms]
         for i in devices:
             model.add(sum(self.on[p][i] for p in self.stages) <= self.data["pieces"])
             self.memory_of([(held[a][i], a) for a in self.atoms])

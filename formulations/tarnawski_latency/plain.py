@@ -48,7 +48,8 @@ def build(atoms: Atoms, *, cutoff: float | None = None) -> Any:
     big = min(big, limit)
     model = pyo.ConcreteModel("ip-tarnawski-latency, plain")
     model.x = pyo.Var(nodes, [0, *slots], domain=pyo.Binary)
-    model.total = pyo.Var(bounds=(0, limit))
+    model.x.doc = "[v, i] is node v in subgraph i? 0 is the pool of CPUs"
+    model.total = pyo.Var(bounds=(0, limit), doc="the latency of one sample")
     model.objective = pyo.Objective(expr=model.total)
     _placement(model, atoms, slots)
     add_transfers(model, sorted({u for u, _ in atoms.arcs}), atoms.arcs, slots)
@@ -90,6 +91,7 @@ def columns(atoms: Atoms, v: int, i: int) -> list[str]:
 
 def _placement(model: Any, atoms: Atoms, slots: range) -> None:
     model.placement = pyo.ConstraintList()
+    model.placement.doc = "each node in one subgraph or on the CPUs; support, memory and colocation of accelerators"
     for v in range(atoms.nodes):
         model.placement.add(sum(model.x[v, s] for s in (0, *slots)) == 1)
         if not atoms.has_cpu:
@@ -110,11 +112,14 @@ def _placement(model: Any, atoms: Atoms, slots: range) -> None:
 def _times(model: Any, atoms: Atoms, slots: range, big: float) -> None:
     nodes, cost = range(atoms.nodes), atoms.transfer_times
     senders = sorted({u for u, _ in atoms.arcs})
-    model.lat = pyo.Var(nodes, domain=pyo.NonNegativeReals)
-    model.start = pyo.Var(slots, domain=pyo.NonNegativeReals)
-    model.fin = pyo.Var(slots, domain=pyo.NonNegativeReals)
-    model.results, model.received = pyo.ConstraintList(), pyo.ConstraintList()
-    model.clock, model.finished = pyo.ConstraintList(), pyo.ConstraintList()
+    model.lat = pyo.Var(nodes, domain=pyo.NonNegativeReals, doc="[v] when the result of node v is in host memory")
+    model.start = pyo.Var(slots, domain=pyo.NonNegativeReals, doc="[i] when subgraph i starts")
+    model.fin = pyo.Var(slots, domain=pyo.NonNegativeReals, doc="[i] when subgraph i ends")
+    model.results = pyo.ConstraintList(doc="a result waits for what it is made of, and the sample for all results")
+    model.received = pyo.ConstraintList(doc="a subgraph waits for what it receives")
+    model.clock = pyo.ConstraintList()
+    model.clock.doc = "a subgraph ends after its work and transfers, and starts after the one before it"
+    model.finished = pyo.ConstraintList(doc="the result of a node waits for its subgraph")
     for v in nodes:
         model.results.add(model.lat[v] >= atoms.cpu_times[v] * model.x[v, 0])
         model.results.add(model.total >= model.lat[v])
@@ -135,9 +140,9 @@ def _times(model: Any, atoms: Atoms, slots: range, big: float) -> None:
 def _order(model: Any, atoms: Atoms, slots: range) -> None:
     """A subgraph has one place; what waits stands behind it."""
     last = atoms.nodes
-    model.place = pyo.Var(range(atoms.nodes), bounds=(0, last))
-    model.slot_place = pyo.Var(slots, bounds=(0, last))
-    model.order = pyo.ConstraintList()
+    model.place = pyo.Var(range(atoms.nodes), bounds=(0, last), doc="[v] place of node v in a common order")
+    model.slot_place = pyo.Var(slots, bounds=(0, last), doc="[i] place of subgraph i in that order")
+    model.order = pyo.ConstraintList(doc="ours: subgraphs do not wait for each other in a circle")
     for u, v in atoms.arcs:
         model.order.add(model.place[v] >= model.place[u])
         for i in slots:

@@ -36,13 +36,16 @@ class _Builder:
         self.tail = [t - least[v] for v, t in enumerate(atoms.times_to_end(least))]
         model = self.model = pyo.ConcreteModel("ip-tarnawski-latency, strong")
         time = {"bounds": (0, cutoff)}
-        model.x = pyo.Var(range(atoms.count), self.stages, domain=pyo.Binary)
-        model.cpu = pyo.Var(range(atoms.count), domain=pyo.Binary)
-        model.total = pyo.Var(bounds=(lower_bound * (1 - FLOAT_ROOM), cutoff))
-        model.start, model.finish = pyo.Var(self.stages, **time), pyo.Var(self.stages, **time)
+        model.x = pyo.Var(range(atoms.count), self.stages, domain=pyo.Binary, doc="[a, p] is atom a in stage p?")
+        model.cpu = pyo.Var(range(atoms.count), domain=pyo.Binary, doc="[a] is atom a on the CPUs?")
+        model.total = pyo.Var(bounds=(lower_bound * (1 - FLOAT_ROOM), cutoff), doc="the latency of one sample")
+        model.start = pyo.Var(self.stages, **time, doc="[p] when stage p starts")
+        model.finish = pyo.Var(self.stages, **time, doc="[p] when stage p ends")
         # A stage hands over when all of it is finished, so what it needs no more may be late.
         model.done = pyo.Var(self.nodes, bounds=lambda m, v: (self._low(v), cutoff))
+        model.done.doc = "[v] when the result of node v is in host memory"
         model.f = pyo.Var(self.nodes, bounds=lambda m, v: (self._low(v), self._high(v)))
+        model.f.doc = "[v] second clock: no path with its transfers takes longer to node v"
         model.objective = pyo.Objective(expr=model.total)
 
     def _low(self, v: int) -> float:
@@ -58,7 +61,7 @@ class _Builder:
             held = [{a: self.model.x[a, p] for a in range(self.atoms.count)} for p in self.stages]
         else:
             held = self.devices()
-        self.begin("memory")
+        self.begin("memory", "(1c) what an accelerator holds fits its memory, in whole units")
         for parts in held:
             self.memory(parts)
         self.transfers()
@@ -67,9 +70,9 @@ class _Builder:
         self.cuts()
         return self.model
 
-    def begin(self, block: str) -> None:
-        """Start a block of rows, to which `row` adds."""
-        self.block = self.pyo.ConstraintList()
+    def begin(self, block: str, doc: str) -> None:
+        """Start a block of rows, to which `row` adds; `doc` says what they are, with their numbers on the page."""
+        self.block = self.pyo.ConstraintList(doc=doc)
         self.model.add_component(block, self.block)
 
     def row(self, expression: Any) -> None:
@@ -78,7 +81,7 @@ class _Builder:
             self.block.add(expression)
 
     def placement(self) -> None:
-        self.begin("placement")
+        self.begin("placement", "(1a) [a] each atom is in one stage or on the CPUs")
         atoms, model = self.atoms, self.model
         for a in range(atoms.count):
             self.row(sum(model.x[a, p] for p in self.stages) + model.cpu[a] == 1)
@@ -90,9 +93,10 @@ class _Builder:
 
     def stage_order(self) -> None:
         """y[v, p] = [place(v) >= p]; integral by itself once x is."""
-        self.begin("stage_order")
+        self.begin("stage_order", "(L1 to L4) y counts stages, x is its step, and along an arc places do not fall")
         atoms, model, last = self.atoms, self.model, self.atoms.stages
         model.y = self.pyo.Var(self.nodes, range(1, last + 1), bounds=(0, 1))
+        model.y.doc = "[v, p] is node v in stage p or behind it?"
 
         def y(v: int, p: int) -> Any:
             return 1 if p == 0 else 0 if p > last else model.y[v, p]
@@ -123,10 +127,11 @@ class _Builder:
 
         Accelerators are named in the order of their first stages.
         """
-        self.begin("devices")
+        self.begin("devices", "(L7 to L13) each stage has one accelerator, with its atoms; stages run one by one")
         atoms, model, devices = self.atoms, self.model, range(self.atoms.accelerators)
         model.d = self.pyo.Var(self.stages, devices, domain=self.pyo.Binary)
-        model.h = self.pyo.Var(range(atoms.count), devices, bounds=(0, 1))
+        model.d.doc = "[p, i] does stage p run on accelerator i?"
+        model.h = self.pyo.Var(range(atoms.count), devices, bounds=(0, 1), doc="[a, i] is atom a on accelerator i?")
         for p in self.stages:
             self.row(sum(model.d[p, i] for i in devices) == 1)
             for i in devices:
@@ -153,12 +158,15 @@ class _Builder:
 
     def transfers(self) -> None:
         """same[a, b, p] is 0 unless atoms a and b are both in stage p; what crosses its border is read or sent."""
-        self.begin("transfers")
+        self.begin("transfers", "(L14, L16) `same` says that both are in a stage; what crosses its border is moved")
         atoms, model = self.atoms, self.model
         pairs = sorted({(atoms.atom_of[u], atoms.atom_of[v]) for u, v in atoms.arcs})
         model.same = self.pyo.Var([pair for pair in pairs if pair[0] != pair[1]], self.stages, bounds=(0, 1))
+        model.same.doc = "[a, b, p] are atoms a and b both in stage p?"
         model.reads = self.pyo.Var(self.senders, self.stages, bounds=(0, 1))
+        model.reads.doc = "[u, p] does stage p read the output of node u?"
         model.sends = self.pyo.Var(self.senders, self.stages, bounds=(0, 1))
+        model.sends.doc = "[u, p] does stage p send the output of node u?"
         for a, b in pairs:
             for p in self.stages if a != b else ():
                 self.row(model.same[a, b, p] <= model.x[a, p])
@@ -182,7 +190,7 @@ class _Builder:
         return 1 - self.model.cpu[self.atoms.atom_of[arc[side]]] - self.together(*arc)
 
     def clock(self) -> None:
-        self.begin("clock")
+        self.begin("clock", "(4a to 7, 9, L5, L6) stages wait for what they read, results for their stages")
         atoms, model = self.atoms, self.model
         for p in self.stages:
             work = sum(t * model.x[atoms.atom_of[v], p] for v, t in enumerate(atoms.accelerator_times) if t)
@@ -204,7 +212,7 @@ class _Builder:
             self.row(model.done[v] >= model.done[u] + atoms.cpu_times[v] * model.cpu[atoms.atom_of[v]])
 
     def second_clock(self) -> None:
-        self.begin("second_clock")
+        self.begin("second_clock", "(L18 to L21) implied: no result is there before the longest path to it")
         atoms, model = self.atoms, self.model
         for v in self.nodes:
             a, work = atoms.atom_of[v], atoms.accelerator_times[v]
@@ -231,7 +239,7 @@ class _Builder:
     # ---- cuts -------------------------------------------------------------------------------------------
 
     def cuts(self) -> None:
-        self.begin("cuts")
+        self.begin("cuts", "(L22, L23) implied: what every good plan joins is joined, too much memory is divided")
         for u, v in joined_arcs(self.atoms, self.cutoff):
             self.row(self.together(u, v) == 1)
         for cover in covers(self.atoms):
@@ -245,7 +253,8 @@ class _Builder:
             (number, u, p) for number, path in enumerate(paths) for u in self.sources(path) for p in self.stages
         ]
         self.model.path = self.pyo.Var(targets, bounds=(0, 1))
-        self.begin("whole_path")
+        self.model.path.doc = "[n, u, p] does stage p read the output of u for the n-th critical path?"
+        self.begin("whole_path", "(L25, L26) implied: the sample takes as long as a critical path")
         for number, path in enumerate(paths):
             self.whole_path(number, path)
 

@@ -6,7 +6,7 @@ Numbers are written to the base `BASE`, and a whole variable carries from each d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 # The tolerance of a float solver in a row whose digits are all below this is less than a unit.
@@ -38,12 +38,13 @@ def at_most(carries: Any, terms: Sequence[tuple[int, Any, int]], right: int) -> 
         yield False
 
 
-def add_rows(model: Any, equations: Mapping[str, Iterable[Any]]) -> bool:
-    """A list of rows for each equation, by its name; False as soon as a row is false whatever the variables are."""
+def add_rows(model: Any, *equations: tuple[str, str, Iterable[Any]]) -> bool:
+    """Add the rows of each equation, with its name and what it says; False as soon as a row is false whatever the
+    variables are."""
     from ..quick_pyomo import pyo
 
-    for name, rows in equations.items():
-        model.add_component(name, pyo.ConstraintList())
+    for name, doc, rows in equations:
+        model.add_component(name, pyo.ConstraintList(doc=doc))
         for row in rows:
             if row is False:
                 return False

@@ -33,7 +33,6 @@ from ...instances.base.errors import TooLargeError, UsageError
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
 from ..contract import BuiltModel, CommonFormulation, Options, Refuted, Values, Wanted, check_type
-from .cycles import Wait, least, longest
 from .exact_rows import add_rows, at_most
 
 NAME = "ilp-zero-bubble"
@@ -53,6 +52,9 @@ MOST_PARTS = 2**40
 
 # Share of a step between runs without time at one instant that follow another order than the referee's.
 HAIR = Fraction(1, 10**9)
+
+# (i, j, w, k): the start of j is at least the start of i, plus w, minus k times T.
+Wait = tuple[int, int, Fraction, int]
 
 
 @dataclass(frozen=True)
@@ -268,13 +270,23 @@ class Program:
         self.timeless = [u for u, time in enumerate(self.times) if not time]
         model = self.model = pyo.ConcreteModel(NAME)
         model.s = pyo.Var(range(len(self.times)), bounds=lambda _, u: (early[u], late[u]))
-        model.o = pyo.Var(self.pairs, domain=pyo.Binary)
+        model.s.doc = "[r] start of run r in steps; run b m + n is block b of micro-batch n"
+        model.o = pyo.Var(self.pairs, domain=pyo.Binary, doc="[r, q] of two runs of one device, does r come first?")
         model.r = pyo.Var(self.timeless, bounds=(0, len(self.timeless)))
+        model.r.doc = "[r] place of a run without time among those at one instant"
         model.T = pyo.Var(bounds=(0, self.limit))
+        model.T.doc = "the makespan or span, in steps: the objective has the step's length as its coefficient"
         model.carry = pyo.VarList(domain=pyo.Integers)
+        model.carry.doc = "carries of long amounts, which are added digit by digit"
         model.objective = pyo.Objective(expr=self.unit * model.T)
-        equations = (self._paths(), self._exclusive(), self._instants(), self._memory(), self._values())
-        return add_rows(model, {f"eq_{number}": rows for number, rows in enumerate(equations, 1)})
+        return add_rows(
+            model,
+            ("eq_1", "edges, and each block runs its micro-batches in order", self._paths()),
+            ("eq_2", "runs of one device do not overlap, in one order or the other", self._exclusive()),
+            ("eq_3", "runs without time do not wait for each other in a circle", self._instants()),
+            ("eq_4", "what was taken and not given back fits the memory when a run starts", self._memory()),
+            ("eq_5", "T is at least the end of every run, or of each device's span", self._values()),
+        )
 
     def _orders(self) -> bool:
         """Sort pairs of runs by whether their order follows from edges, from windows, or is open; False: a pair has no
@@ -454,3 +466,50 @@ class Program:
         ranked = sorted(self.timeless, key=lambda u: (timed[1][u], exact.place(u)))
         values |= {f"r[{u}]": float(i) for i, u in enumerate(ranked)}
         return {**values, "T": float(math.ceil(timed[0] * share))}
+
+
+# ---- waits between starts, some of which get shorter as T grows --------------------------------------------
+# Methods that this program checks time their orders elsewhere: none of them may use these functions.
+
+
+def least(count: int, waits: Sequence[Wait], lower: Fraction) -> tuple[Fraction, list[Fraction]] | None:
+    """The least T of at least `lower`, and the earliest starts from 0 on; None: no T is large enough.
+
+    Around a cycle the waits must not sum to more than 0. A cycle whose waits do at some T asks for a larger T: the sum
+    of its w's over the sum of its k's; one whose k's do not sum to more than 0 is impossible at every T.
+    """
+    parts = math.lcm(*{w.denominator for _, _, w, _ in waits}, 1)
+    whole = [(i, j, int(w * parts), k) for i, j, w, k in waits]
+    value = lower * parts
+    while True:
+        top, bottom = value.numerator, value.denominator
+        lengths = [(i, j, w * bottom - k * top) for i, j, w, k in whole]
+        starts, cycle = longest([0] * count, lengths)
+        if not cycle:
+            return value / parts, [Fraction(start or 0, bottom * parts) for start in starts]
+        periods = sum(whole[a][3] for a in cycle)
+        if periods <= 0:
+            return None
+        value = Fraction(sum(whole[a][2] for a in cycle), periods)
+
+
+def longest(
+    starts: Sequence[int | None], arcs: Sequence[tuple[int, int, int]]
+) -> tuple[list[int | None], tuple[int, ...]]:
+    """Each start raised to its longest path along the arcs; and a cycle of positive length where there is one, as
+    positions of arcs. None: not reached."""
+    paths, by = list(starts), [-1] * len(starts)
+    for _ in range(len(paths) + 1):
+        changed = -1
+        for a, (i, j, w) in enumerate(arcs):
+            here, there = paths[i], paths[j]
+            if here is not None and (there is None or here + w > there):
+                paths[j], by[j], changed = here + w, a, j
+        if changed < 0:
+            return paths, ()
+    for _ in paths:
+        changed = arcs[by[changed]][0]
+    cycle = [by[changed]]
+    while arcs[cycle[-1]][0] != changed:
+        cycle.append(by[arcs[cycle[-1]][0]])
+    return paths, tuple(cycle)

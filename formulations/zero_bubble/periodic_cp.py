@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Literal
 
 from ...instances.base.amounts import as_written
@@ -25,9 +24,8 @@ from ..contract import (
 from ..least_periods import float_below
 from . import periodic_model
 from .period_bounds import lower_bound
-from .periodic_facts import PeriodGrid, PeriodicFacts, grid_for, moving_facts, next_question, payload
+from .periodic_facts import grid_for, moving_facts, next_question, payload
 from .periodic_plans import best_timed, laid_by, laid_out, values_of
-from .standstills import Standstill
 
 # Seconds of the first turn; each turn after it takes twice as long as the one before.
 FIRST_TURN_S = 2.0
@@ -70,34 +68,28 @@ class PeriodicCp(CommonFormulation):
 
     def model(self, problem: ScheduleProblem, options: Options, wanted: Wanted) -> BuiltModel | Refuted:
         if not wanted.native:
-            raise NativeOnlyError("cp-periodic", instead="mip-periodic")
+            raise NativeOnlyError("cp-periodic")
         still, facts = moving_facts(problem)
         cutoff = None if wanted.cutoff is None else as_written(wanted.cutoff)
         if cutoff is not None and cutoff < as_written(lower_bound(problem)):
             return Refuted("some device has too much to do, or too little memory, for so short a period")
         grid = grid_for(facts, None if cutoff is None else cutoff - still.time)
         data = payload(facts, grid, still.time)
-        return built(still, facts, grid, cutoff, NativeModel(periodic_model.BUILDER, data))
+        model = NativeModel(periodic_model.BUILDER, data)
 
+        def decode(values: Values) -> PeriodicSchedulePlan:
+            plan = best_timed(laid_by(facts, values))
+            assert plan is not None, "orders and heights of a period that is possible do not contradict each other"
+            return still.expanded(plan)
 
-def built(
-    still: Standstill, facts: PeriodicFacts, grid: PeriodGrid, cutoff: Fraction | None, model: object
-) -> BuiltModel:
-    """The model with the ways between values and plans, which all models of a period share."""
+        def encode(plan: PeriodicSchedulePlan) -> Values | None:
+            if cutoff is not None and plan.period > cutoff:
+                return None
+            return values_of(laid_out(facts, still.compressed(plan)))
 
-    def decode(values: Values) -> PeriodicSchedulePlan:
-        plan = best_timed(laid_by(facts, values))
-        assert plan is not None, "orders and heights of a period that is possible do not contradict each other"
-        return still.expanded(plan)
-
-    def encode(plan: PeriodicSchedulePlan) -> Values | None:
-        if cutoff is not None and plan.period > cutoff:
-            return None
-        return values_of(laid_out(facts, still.compressed(plan)))
-
-    size = {"blocks": len(facts.problem.blocks), "pairs": len(facts.pairs)}
-    bound = float_below(still.time + facts.bound)
-    return BuiltModel(model, decode, encode, size=size, coarse=not grid.exact, bound=bound)
+        size = {"blocks": len(facts.problem.blocks), "pairs": len(facts.pairs)}
+        bound = float_below(still.time + facts.bound)
+        return BuiltModel(model, decode, encode, size=size, coarse=not grid.exact, bound=bound)
 
 
 FORMULATION = PeriodicCp()

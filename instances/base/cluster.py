@@ -76,8 +76,12 @@ def _levels(levels: Sequence[tuple[int, float]] | None) -> str | None:
 
 # Fields of staging problems alone, but for `levels`, which training problems have as well.
 STAGING_OPTIONS = ("exact_batches", "levels", "time_unit")
+OF_ONE_SOURCE = frozenset(
+    ["cpu_slowdown", "exact_batches", "time_unit", "in_flight", "efficiency", "whole_layers", "bytes_per_parameter"]
+)
+"""What one source of problems alone takes: on the command line it is given as `--option NAME=VALUE`."""
 # Fields that say how the times of a profile or a table are made, with their options.
-PROFILE_OPTIONS = {"bandwidth": "--bandwidth", "cpu_slowdown": "--cpu-slowdown", "training": "--inference"}
+PROFILE_OPTIONS = {"bandwidth": "--bandwidth", "cpu_slowdown": "--option cpu-slowdown", "training": "--inference"}
 
 
 def refuse_others(kind: Kind[Any, Any], cluster: Cluster, also: Collection[str] = ()) -> None:

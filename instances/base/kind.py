@@ -6,7 +6,7 @@ Problems and results show themselves in an interpreter and in a notebook by a mo
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 
@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     from .cluster import Cluster
     from .errors import Violation
     from .generator import Generator
-    from .packaged import Packaged
-    from .step import Found, Step
 
 ProblemT = TypeVar("ProblemT")
 PlanT = TypeVar("PlanT")
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 Arguments = ParamSpec("Arguments")
 
@@ -112,6 +111,38 @@ class Lowered:
     """The profile that it was made of, before named GPUs or whole layers changed it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An upgrade: more bytes of memory, `more` in words, and links that are faster by `factor`, `faster` in words."""
+
+    memory_bytes: float
+    more: str
+    factor: float
+    faster: str
+
+
+# Pairs of a change in words and the problem with that change.
+Found = Iterator[tuple[str, Any]]
+
+
+def with_changed(entries: Sequence[T], number: int, **changes: Any) -> tuple[T, ...]:
+    """The entries, where the one at the position `number` has these changes."""
+    changed: Any = entries[number]
+    return (*entries[:number], replace(changed, **changes), *entries[number + 1 :])
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What `plan instances` shows of the packaged instances of a kind."""
+
+    columns: Mapping[str, str]
+    """Headings in the terminal, each with the text below it, where names of facts stand in braces."""
+    variants: Mapping[str, str]
+    """Variants whose best known values are listed, in this order, and their headings in the terminal."""
+    note: str
+    """What the headings of the variants mean."""
+
+
 @dataclass(frozen=True)
 class Kind(Generic[ProblemT, PlanT]):
     """One kind of problem: its types, its files, its rules, and what the packages above ask of it."""
@@ -158,18 +189,14 @@ class Kind(Generic[ProblemT, PlanT]):
     """Noun for what passes through a pipeline."""
     runs_on: str = "these problems run on devices"
     """Says on what these problems run, where that is never a CPU."""
-    recipes: Later[Packaged] | None = None
-    """The packaged instances of this kind."""
+    listing: Listing | None = None
+    """How its packaged instances are listed; None: there are none."""
     generators: Later[Mapping[str, Generator[Any]]] | None = None
     """Families of its problems by name, each with its parameters."""
     periodic: bool = False
     """Do its plans repeat themselves, so that they can be shown from the first batch on?"""
     stage_order: Function[[ProblemT, PlanT], tuple[str, ...] | None] | None = None
     """The names of what holds a plan's stages, in their order; None where they have none."""
-    network: Function[..., ProblemT] | None = None
-    """The problem of planning a known network on such devices and links, with `network_arguments`."""
-    network_arguments: Mapping[str, int | None] = field(default_factory=dict)
-    """Arguments of `network` besides a cluster; a number is the amount for each device where nothing else is said."""
     held: Function[[ProblemT, PlanT, Mapping[str, Any]], Fraction] | None = None
     """What the fullest device holds, in bytes and exactly."""
     read_plan: Function[[str, ProblemT], PlanT] | None = None
@@ -213,8 +240,7 @@ USUAL: Mapping[str, Function[..., Any] | Later[Any]] = {
     "size": Function("kind_functions:size"),
     "pipeline": Function("kind_functions:pipeline"),
     "rules": Function("rules:rules_of"),
-    "upgrades": Function("upgrades:upgrades"),
-    "recipes": Later("recipes:PACKAGED"),
+    "upgrades": Function("kind_functions:upgrades"),
     "from_profile": Function("from_profile:lower"),
 }
 

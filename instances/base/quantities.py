@@ -107,27 +107,9 @@ def duration(text: str) -> float:
     return parse_quantity(text, SECONDS, "30s or 5min")
 
 
-def check_time(text: str) -> None:
-    """Raise a `ValueError` where the text is no time."""
-    parse_quantity(text, TIMES, "12ms")
-
-
 def short_time(text: str) -> float:
     """Seconds of a written short time such as 5us."""
     return parse_quantity(text, TIMES, "5us")
-
-
-def time_in(text: str, unit: str | None) -> float:
-    """A time in the unit in which a problem states its own; a number alone is in that unit."""
-    check_time(text)
-    match = _QUANTITY.fullmatch(text.strip())
-    assert match is not None, "checked before"
-    amount, unit_name = float(match["number"]), match["unit"]
-    if unit_name in ("", unit):
-        return amount
-    if unit not in TIMES:
-        raise ValueError(f"give a number without a unit: the problem's time unit is {unit or 'unknown'}")
-    return amount * TIMES[unit_name] / TIMES[unit]
 
 
 def size(text: str) -> float:

@@ -1,20 +1,24 @@
-"""Functions of the kind `chain`: how its problems are read, changed, described and simulated."""
+"""Functions of the kind `chain`: how its problems are read, changed, described, simulated and held in memory."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
+from ..base.amounts import as_written
 from ..base.cluster import SECONDS, Cluster, changes, per_unit
 from ..base.errors import UsageError, Violation, refuse_broken, show
 from ..base.fields import facts_of
+from ..base.kind import Found, Step
 from ..base.quantities import several
 from ..registry import CHAIN
 from ..timeline.model import Pipeline, check_tasks, given
 from .files import FIELDS, chain_from_json
 from .plan import PatternPlan
 from .problem import ChainProblem
+from .referee.evaluate import evaluate_pattern
 from .referee.layout import shape_faults
 from .simulated import chain_pipeline
 
@@ -60,3 +64,27 @@ def pipeline(problem: ChainProblem, plan: PatternPlan, micro_batches: int | None
     refuse_broken(Violation("shape", fault) for fault in shape_faults(problem, plan))
     check_tasks([given(micro_batches)] * problem.gpus)
     return chain_pipeline(problem, plan, given(micro_batches), schedule)
+
+
+# ---- memory of each device ----------------------------------------------------------------------------
+
+
+def held(problem: ChainProblem, plan: PatternPlan, options: Mapping[str, Any]) -> Fraction:
+    """What the GPU with the highest peak holds, in bytes."""
+    return as_written(evaluate_pattern(problem, plan).peak_bytes)
+
+
+# ---- slightly better clusters -------------------------------------------------------------------------
+
+
+def upgrades(problem: ChainProblem, step: Step) -> Found:
+    yield "one more GPU", problem.replace(gpus=problem.gpus + 1)
+    if problem.memory_bytes is not None:
+        yield step.more, problem.replace(memory_bytes=problem.memory_bytes + step.memory_bytes)
+    if problem.transfer_times is not None:
+        yield (
+            step.faster,
+            problem.replace(transfer_times=tuple(time / step.factor for time in problem.transfer_times)),
+        )
+    elif problem.bandwidth is not None:
+        yield step.faster, problem.replace(bandwidth=problem.bandwidth * step.factor)

@@ -37,7 +37,7 @@ def lower(profile: Profile, cluster: Cluster, options: ProfileOptions) -> Lowere
     problem = GraphPipelineProblem(
         operators=tuple(_operators(profile, inputs)),
         edges=tuple((profile.nodes[u].id, profile.nodes[v].id) for u, v in profile.arcs if u not in inputs),
-        mini_batch=cluster.batch or devices * profile.micro_batch,
+        mini_batch=devices * profile.micro_batch if cluster.batch is None else cluster.batch,
         devices=devices,
         memory_bytes=without_limit(cluster.memory_bytes),
         link=Link(without_limit(per_unit(bandwidth, profile.time_unit))),

@@ -1,19 +1,23 @@
-"""Functions of the kind `graph-pipeline`: how its problems are read, described and simulated."""
+"""Functions of the kind `graph-pipeline`: how its problems are read, changed, described, simulated and held."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from ..base.cluster import Cluster, changes
 from ..base.errors import UsageError, refuse_broken
 from ..base.fields import facts_of
+from ..base.kind import Found, Step
 from ..base.quantities import several
 from ..registry import GRAPH_PIPELINE
 from ..timeline.model import Pipeline, check_tasks
 from .files import graph_pipeline_from_json
 from .plan import StageGraphPlan
-from .problem import GraphPipelineProblem
+from .problem import GraphPipelineProblem, Link
+from .referee.costs import held_bytes
 from .referee.evaluate import verify_stage_graph
 from .simulated import stage_graph_pipeline
 
@@ -40,3 +44,28 @@ def pipeline(
     check_tasks(problem.mini_batch // max(1, stage.micro_batch) for stage in plan.stages)
     refuse_broken(verify_stage_graph(problem, plan))
     return stage_graph_pipeline(problem, plan, schedule)
+
+
+# ---- memory of each device ----------------------------------------------------------------------------
+
+
+def held(problem: GraphPipelineProblem, plan: StageGraphPlan, options: Mapping[str, Any]) -> Fraction:
+    """What a device of the fullest stage holds, in bytes."""
+    return max(held_bytes(problem, stage) for stage in plan.stages)
+
+
+# ---- slightly better clusters -------------------------------------------------------------------------
+
+
+def upgrades(problem: GraphPipelineProblem, step: Step) -> Found:
+    """More memory and faster links, but no further device: a plan must use all of them, so one more can do harm."""
+    if problem.memory_bytes is not None:
+        yield step.more, problem.replace(memory_bytes=problem.memory_bytes + step.memory_bytes)
+    link, node_link = _quicker(problem.link, step.factor), problem.node_link
+    if (link, node_link) != (problem.link, None):
+        node_link = None if node_link is None else _quicker(node_link, step.factor)
+        yield step.faster, problem.replace(link=link, node_link=node_link)
+
+
+def _quicker(link: Link, factor: float) -> Link:
+    return link if link.bandwidth is None else replace(link, bandwidth=link.bandwidth * factor)

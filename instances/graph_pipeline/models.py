@@ -14,14 +14,17 @@ Sizes are those of its appendix; numbers have 4 bytes. What it leaves open, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TypedDict, Unpack
 
 from ..base.checks import MAX_DEVICES, check_amount, check_whole
+from ..base.graph import adjacency, heights_of
 from ..base.quantities import MIB
 from .clusters import OperatorCost, cluster_of, on_cluster, operator
+from .plan import GraphStage, StageGraphPlan
 from .problem import MAX_MINI_BATCH, GraphPipelineProblem
+from .referee.costs import forced_edges
 
 TOKENS, HIDDEN, HEADS, INNER = 256, 1024, 16, 4096
 # Width of the dense layers in DLRM and CANDLE-Uno.
@@ -246,3 +249,29 @@ GRAPH_MODELS: Mapping[str, GraphModel] = {
         GraphModel("sequential", sequential, _COMMON),
     )
 }
+
+
+# ---- plans by hand: one device and one stage for each layer, as a graph or in one row -----------------
+
+
+def layer_stages(problem: GraphPipelineProblem, micro_batch: int, in_a_row: bool = False) -> StageGraphPlan:
+    """A plan with a stage for each layer: operators whose names differ in the last part alone are a layer, and one
+    without parts joins the layer before it.
+
+    `in_a_row` orders the stages one after the other, branch after branch, as a sequential pipeline does. Each stage
+    holds as many micro-batches as there are stages on the longest path from it to the end.
+    """
+    layers: dict[str, list[str]] = {}
+    for name in (str(entry.id) for entry in problem.operators):
+        layers.setdefault(name.rpartition(".")[0] or next(reversed(layers), ""), []).append(name)
+    stages = tuple(GraphStage(tuple(nodes), 1, micro_batch) for nodes in layers.values())
+    edges = set(forced_edges(problem, StageGraphPlan(stages, ())))
+    if in_a_row:
+        edges |= set(pairwise(range(len(stages))))
+    heights = heights_of(adjacency(len(stages), sorted(edges)))
+    assert heights is not None, "layers of a branch follow each other"
+    in_flight = [min(height * micro_batch, problem.mini_batch) for height in heights]
+    return StageGraphPlan(
+        tuple(replace(stage, in_flight=samples) for stage, samples in zip(stages, in_flight, strict=True)),
+        tuple(sorted(edges)),
+    )

@@ -151,7 +151,7 @@ def micro_batch_sizes(problem: GraphPipelineProblem, given: int | None, mixed: b
         return tuple(1 << e for e in range(batch.bit_length()) if batch % (1 << e) == 0)
     if mixed:
         raise UsageError(
-            "--micro-batch is one size for all stages, --mixed-micro-batches asks for several; drop one."
+            "--micro-batch is one size for all stages, --option mixed-micro-batches asks for several; drop one."
         )
     if given < 1 or batch % given:
         raise InputError(

@@ -2,11 +2,12 @@
 
 Cost model, for one micro-batch:
 
-- times are those of the profile, and `--cpu-slowdown` times as long on a CPU; where several GPUs are named, each type
-  has its own times (`networks/profile/on_gpus.py`) and memory. The GPUs that are named first are the base type;
+- times are those of the profile, and `--option cpu-slowdown` times as long on a CPU; where several GPUs are named,
+  each type has its own times (`networks/profile/on_gpus.py`) and memory. The GPUs that are named first are the base
+  type;
 - memory of a node: copies of its parameters (`COPIES` of the optimizer), its buffers, and what it saves for its
-  backward pass `--in-flight` times; without that option as many times as there are devices, which is what the first
-  stage of 1F1B holds. The forward and the backward node have half of it each: both share a device;
+  backward pass `--option in-flight` times; without that option as many times as there are devices, which is what the
+  first stage of 1F1B holds. The forward and the backward node have half of it each: both share a device;
 - transfer time: the bytes that others read, divided by the bandwidth; of a backward node the gradients of the tensors
   that its forward node makes. An edge between backward nodes points the way of its forward edge, because it stands
   for the gradient of that edge's tensor.
@@ -67,12 +68,12 @@ def _check_cluster(cluster: Cluster) -> None:
     if cluster.bandwidth != float("inf"):
         check_positive("bandwidth", cluster.bandwidth, "give bytes per second, such as --bandwidth 25GiB/s")
     if cluster.cpu_slowdown is not None:
-        check_positive("cpu_slowdown", cluster.cpu_slowdown, "give a factor, such as --cpu-slowdown 10")
+        check_positive("cpu_slowdown", cluster.cpu_slowdown, "give a factor, such as --option cpu-slowdown=10")
     elif cluster.cpus:
         raise InputError(
             "cpu_slowdown",
             "is missing although there are CPUs: a profile holds no CPU times",
-            "give --cpu-slowdown, a factor on the accelerator times, or no CPU",
+            "give --option cpu-slowdown, a factor on the accelerator times, or no CPU",
         )
 
 
@@ -133,5 +134,5 @@ def _notes(profile: Profile, options: ProfileOptions, in_flight: int) -> Iterato
     if profile.training and options.in_flight is None:
         yield (
             f"every device is taken to hold the activations of {in_flight} micro-batches, as the first stage of a "
-            "pipeline does; --in-flight says otherwise"
+            "pipeline does; --option in-flight says otherwise"
         )

@@ -1,22 +1,27 @@
-"""Functions of the kind `placement`: how its problems are read, described and simulated, and its plans completed."""
+"""Functions of the kind `placement`: how its problems are read, changed, described, simulated and held in memory, and
+its plans completed.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from fractions import Fraction
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from ..base.amounts import exact_sum
 from ..base.checks import NodeId
 from ..base.cluster import Cluster, changes
 from ..base.errors import show
 from ..base.fields import facts_of
+from ..base.kind import Found, Step, with_changed
 from ..base.quantities import several
 from ..registry import PLACEMENT
 from .files import placement_from_json
 from .plan import PlacementPlan
-from .problem import PlacementProblem
+from .problem import Level, PlacementProblem
 
 if TYPE_CHECKING:
     from ..timeline.model import Pipeline
@@ -120,3 +125,58 @@ def _far_above(ascending: Iterable[float]) -> float | None:
             return time
         total = math.fsum((total, time))
     return None
+
+
+# ---- memory of each device ----------------------------------------------------------------------------
+
+
+def with_memory(problem: PlacementProblem, memory_bytes: float | None) -> PlacementProblem:
+    """The problem with so much memory on accelerators of every type."""
+    others = tuple(replace(other, memory_bytes=memory_bytes) for other in problem.other_types)
+    return problem.replace(memory_bytes=memory_bytes, other_types=others)
+
+
+def held(problem: PlacementProblem, plan: PlacementPlan, options: Mapping[str, Any]) -> Fraction:
+    """What the fullest accelerator holds, in bytes."""
+    sizes = (
+        exact_sum(problem.nodes[problem.index[node_id]].size_bytes for node_id in device.nodes)
+        for device in plan.devices
+        if device.type == "accelerator"
+    )
+    return max(sizes, default=Fraction(0))
+
+
+# ---- slightly better clusters -------------------------------------------------------------------------
+
+
+def upgrades(problem: PlacementProblem, step: Step) -> Found:
+    if problem.levels:
+        for number, level in enumerate(problem.levels):
+            levels = with_changed(problem.levels, number, devices=level.devices + 1)
+            count = math.prod(level.devices for level in levels)
+            yield f"one more device on level {number + 1}", problem.replace(levels=levels, accelerators=count)
+    else:
+        yield "one more accelerator", problem.replace(accelerators=problem.accelerators + 1)
+    for number, other in enumerate(problem.other_types):
+        types = with_changed(problem.other_types, number, count=other.count + 1)
+        yield f"one more {other.name}", problem.replace(other_types=types)
+    if problem.memory_bytes is not None:
+        yield step.more, problem.replace(memory_bytes=problem.memory_bytes + step.memory_bytes)
+    for number, other in enumerate(problem.other_types):
+        if other.memory_bytes is not None:
+            types = with_changed(problem.other_types, number, memory_bytes=other.memory_bytes + step.memory_bytes)
+            yield f"{step.more} in {other.name}", problem.replace(other_types=types)
+    if any(node.transfer_time for node in problem.nodes) or any(level.sync_bandwidth for level in problem.levels):
+        yield (
+            step.faster,
+            problem.replace(
+                nodes=tuple(
+                    replace(node, transfer_time=node.transfer_time / step.factor) for node in problem.nodes
+                ),
+                levels=tuple(_faster(level, step.factor) for level in problem.levels),
+            ),
+        )
+
+
+def _faster(level: Level, factor: float) -> Level:
+    return level if level.sync_bandwidth is None else replace(level, sync_bandwidth=level.sync_bandwidth * factor)

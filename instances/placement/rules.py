@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -43,29 +42,6 @@ class ThroughputRules:
 
 
 @dataclass(frozen=True, slots=True)
-class LimitedRules(ThroughputRules):
-    """Loads and contiguity as for throughput, and one sample alone takes no longer than the limit."""
-
-    latency_limit: float = math.inf
-    """Longest time of one sample alone, in the problem's time unit."""
-    subgraphs_per_device: int | None = None
-    """Number of pieces in which an accelerator may run one sample; None: any number."""
-
-    def violations(self, problem: PlacementProblem, plan: PlacementPlan) -> tuple[Violation, ...]:
-        from .referee.latency_rules import verify_limited
-
-        return verify_limited(problem, plan, self.contiguity, self.latency_limit, self.subgraphs_per_device)
-
-    def to_options(self) -> dict[str, Any]:
-        return {
-            "contiguity": self.contiguity,
-            "objective": self.objective,
-            "latency_limit": self.latency_limit,
-            "subgraphs_per_device": self.subgraphs_per_device,
-        }
-
-
-@dataclass(frozen=True, slots=True)
 class LatencyRules:
     """One sample at a time, in pieces, without stages."""
 
@@ -99,11 +75,7 @@ def rules_of(problem: PlacementProblem, options: Mapping[str, Any]) -> Rules:
     """The rules that options ask for. `contiguity` comes from results, which say by which one their plan was judged."""
     if options.get("objective") == LATENCY:
         return LatencyRules(_pieces(options.get("subgraphs_per_device")))
-    objective, contiguity = chosen(options, "objective", OBJECTIVES), _contiguity(options)
-    limit = _limit(options.get("latency_limit"))
-    if limit is None:
-        return ThroughputRules(objective, contiguity)
-    return LimitedRules(objective, contiguity, limit, _pieces(options.get("subgraphs_per_device")))
+    return ThroughputRules(chosen(options, "objective", OBJECTIVES), _contiguity(options))
 
 
 def _contiguity(options: Mapping[str, Any]) -> str:
@@ -113,11 +85,6 @@ def _contiguity(options: Mapping[str, Any]) -> str:
     if options.get("non_contiguous"):
         return "none"
     return "device" if options.get("device_contiguity") else "chain"
-
-
-def _limit(value: Any) -> float | None:
-    """The latency limit as a number; None: there is none."""
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def _pieces(value: Any) -> int | None:

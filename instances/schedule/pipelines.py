@@ -123,24 +123,3 @@ def equal_stages(
     count: int, forward: float, inputs: float, weights: float | None, taken: float = 2, given: float = 1
 ) -> tuple[StagePasses, ...]:
     return (StagePasses(forward, inputs, weights, taken, given),) * count
-
-
-# Times in microseconds and memory in MiB of each stage, as the authors of Zero Bubble measured them.
-UNEVEN_FORWARD = (30715, 29233, 29106, 29078, 28850, 28919, 28924, 41678)
-UNEVEN_INPUTS = (31308, 29344, 29357, 29455, 29217, 29384, 29354, 38731)
-UNEVEN_WEIGHTS = (18746, 18789, 19062, 19367, 19455, 19967, 20096, 32833)
-UNEVEN_TAKEN = (943, *(1240,) * 6, 1071)
-UNEVEN_GIVEN = (533, *(688,) * 6, 588)
-
-
-def measured_uneven(micro_batches: int = 32) -> ScheduleProblem:
-    """Eight stages of a transformer with an embedding and a head, as measured: microseconds and MiB."""
-    rows = zip(UNEVEN_FORWARD, UNEVEN_INPUTS, UNEVEN_WEIGHTS, UNEVEN_TAKEN, UNEVEN_GIVEN, strict=True)
-    stages = tuple(StagePasses(*row) for row in rows)
-    return divided_pipeline(stages, micro_batches, 19840, 473, "measured-uneven", "us", "MiB")
-
-
-def measured_even(micro_batches: int = 32) -> ScheduleProblem:
-    """Eight equal stages of a transformer, as measured: microseconds and MiB."""
-    stages = equal_stages(8, 29850, 29767, 18868, taken=3720, given=2048)
-    return divided_pipeline(stages, micro_batches, 59520, 466, "measured-even", "us", "MiB")

@@ -60,7 +60,7 @@ def lower(profile: Profile, cluster: Cluster, options: ProfileOptions) -> Lowere
         edges=_edges(profile),
         devices=devices,
         bandwidth=per_unit(bandwidth, profile.time_unit),
-        micro_batches=cluster.batch or devices,
+        micro_batches=devices if cluster.batch is None else cluster.batch,
         replication=options.data_parallel,
         name=profile.name,
         time_unit=profile.time_unit,

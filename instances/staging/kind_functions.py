@@ -1,24 +1,28 @@
-"""How stagings come in and go out, and what is said of them."""
+"""Functions of the kind `staging`: how its problems are read, changed, described, simulated and held in memory."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from ..base.cluster import SECONDS, Cluster, per_unit, refuse_others
 from ..base.errors import InputError, UsageError, refuse_broken, show, unknown_choice
 from ..base.fields import facts_of
+from ..base.kind import Found, Step, with_changed
 from ..base.quantities import several
 from ..registry import STAGING
 from ..timeline.model import Pipeline, check_tasks
 from .files import staging_from_json, staging_from_published
 from .leveled_plan import LeveledPlan
-from .plan import StagedPlan
+from .plan import PlannedStage, StagedPlan
 from .problem import StagingLevel, StagingProblem
-from .referee.levels import verify_leveled
-from .referee.stages import verify_stages
+from .referee.levels import evaluate_leveled, verify_leveled
+from .referee.memory import held_bytes
+from .referee.stages import evaluate_stages, verify_stages, ways_of
+from .rules import rules_of
 from .simulated import leveled_pipeline, staged_pipeline
 
 
@@ -68,11 +72,11 @@ def _in_unit(problem: StagingProblem, unit: str) -> StagingProblem:
     """The problem in a unit of time that its file does not name; the bandwidth of such a file is per second."""
     if problem.time_unit is not None and problem.time_unit != unit:
         raise UsageError(
-            f"--time-unit is for files that name no unit of time, and this problem is in {problem.time_unit}; "
-            "drop --time-unit."
+            f"--option time-unit is for files that name no unit of time, and this problem is in {problem.time_unit}; "
+            "drop --option time-unit."
         )
     if unit not in SECONDS:
-        raise unknown_choice("--time-unit", unit, SECONDS)
+        raise unknown_choice("--option time-unit", unit, SECONDS)
     if problem.time_unit is not None:
         return problem
     return problem.replace(time_unit=unit, bandwidth=per_unit(problem.bandwidth, unit))
@@ -123,3 +127,76 @@ def pipeline(
     refuse_broken(verify_stages(problem, plan))
     check_tasks([count] * len(plan.stages))
     return staged_pipeline(problem, plan, micro_batches, schedule)
+
+
+# ---- memory of each device ----------------------------------------------------------------------------
+
+
+# The variant of the hierarchy that does not count memory.
+BASIC = "basic"
+
+
+def with_memory(problem: StagingProblem, memory_bytes: float | None) -> StagingProblem:
+    """The problem with so much memory on devices of every type."""
+    if not problem.device_types:
+        return problem.replace(memory_bytes=memory_bytes)
+    return problem.replace(
+        device_types=tuple(replace(kind, memory_bytes=memory_bytes) for kind in problem.device_types)
+    )
+
+
+def held(problem: StagingProblem, plan: StagedPlan | LeveledPlan, options: Mapping[str, Any]) -> Fraction:
+    """What a device of the fullest stage holds, in bytes."""
+    if isinstance(plan, StagedPlan):
+        costs = evaluate_stages(problem, plan).stages
+        counts = [(stage.data_parallel, cost.in_flight) for stage, cost in zip(plan.stages, costs, strict=True)]
+        return _largest(problem, plan.stages, counts)
+    hierarchy = str(rules_of(problem, options).to_options()["hierarchy"])
+    if hierarchy == BASIC:
+        return Fraction(0)
+    leaves = evaluate_leveled(problem, plan, hierarchy).leaves
+    stages = [PlannedStage(x.nodes, x.data_parallel, x.tensor_parallel, x.configurations) for x in plan.leaves()]
+    return _largest(problem, stages, [(leaf.copies, leaf.in_flight) for leaf in leaves])
+
+
+def _largest(
+    problem: StagingProblem, stages: Sequence[PlannedStage], counts: Sequence[tuple[int, int]]
+) -> Fraction:
+    """The most bytes of a device; `counts`: copies of each stage, and micro-batches that each copy holds."""
+    return max(
+        held_bytes(problem, ways_of(problem, stage).values(), stage.tensor_parallel, copies, count)
+        for stage, (copies, count) in zip(stages, counts, strict=True)
+    )
+
+
+# ---- slightly better clusters -------------------------------------------------------------------------
+
+
+def upgrades(problem: StagingProblem, step: Step) -> Found:
+    """One more device, more memory and faster links, each on its own."""
+    yield from _more_devices(problem)
+    if problem.memory_bytes is not None:
+        yield step.more, problem.replace(memory_bytes=problem.memory_bytes + step.memory_bytes)
+    for number, kind in enumerate(problem.device_types):
+        if kind.memory_bytes is not None:
+            types = with_changed(problem.device_types, number, memory_bytes=kind.memory_bytes + step.memory_bytes)
+            yield f"{step.more} in {kind.name}", problem.replace(device_types=types)
+    if not problem.levels:
+        yield step.faster, problem.replace(bandwidth=problem.bandwidth * step.factor)
+    for number, level in enumerate(problem.levels):
+        yield (
+            f"{step.faster} on level {number + 1}",
+            problem.replace(levels=with_changed(problem.levels, number, bandwidth=level.bandwidth * step.factor)),
+        )
+
+
+def _more_devices(problem: StagingProblem) -> Found:
+    for number, level in enumerate(problem.levels):
+        levels: tuple[StagingLevel, ...] = with_changed(problem.levels, number, devices=level.devices + 1)
+        count = math.prod(level.devices for level in levels)
+        yield f"one more device on level {number + 1}", problem.replace(levels=levels, devices=count)
+    for number, kind in enumerate(problem.device_types):
+        types = with_changed(problem.device_types, number, devices=kind.devices + 1)
+        yield f"one more {kind.name}", problem.replace(device_types=types, devices=problem.devices + 1)
+    if not problem.levels and not problem.device_types:
+        yield "one more device", problem.replace(devices=problem.devices + 1)

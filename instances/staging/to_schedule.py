@@ -104,7 +104,7 @@ def _check_alike(shapes: Sequence[Hashable]) -> None:
     if len(set(shapes)) > 1:
         raise UsageError(
             "The stages run on different devices or on different numbers of them, so that chunks cannot change places; "
-            "drop --virtual and --shape, or plan with stages that are alike (--uniform)."
+            "drop --virtual and --shape, or plan with stages that are alike (--option uniform)."
         )
 
 

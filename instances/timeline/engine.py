@@ -6,6 +6,7 @@ order, so of the passes of one neighbour the last one of each replica is enough.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 
 from ..base.errors import PipeplanError
@@ -195,7 +196,7 @@ def _stage_run(pipeline: Pipeline, x: int, spans: dict[Pass, tuple[float, float]
         stage.devices,
         stage.replicas,
         tuple(tasks),
-        sum(passes) / stage.replicas,
+        math.fsum(passes) / stage.replicas,
         peak,
         stage.fixed_bytes + peak * stage.sample_bytes,
         next((i for i, j in enumerate(stage.orders[0]) if j < 0), len(stage.orders[0])),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..base.errors import UsageError
-from ..base.step import Found, Step, with_changed
+from ..base.kind import Found, Step, with_changed
 from .kind_functions import with_devices, with_memory
 from .problem import TrainingProblem
 

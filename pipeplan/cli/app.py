@@ -17,11 +17,13 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ..instances.base.clock import when_compiling
-from ..instances.base.errors import PipeplanError, UsageError, did_you_mean, in_digits, show
+from ..instances.base.errors import PipeplanError, UsageError, did_you_mean, show
 from ..instances.base.json_file import before_writing
 from ..show.console import clean, say_error, say_in_json_lines, say_note
 from .exits import BAD_INPUT, BROKEN_PIPE, INTERNAL, INTERRUPTED, OK
 from .interrupt import hear_no_more
+from .quantities import number
+from .signatures import modern
 
 # Commands in the order of the help page, each with the module beside this one and the function in it.
 COMMANDS: Mapping[str, str] = {
@@ -123,7 +125,11 @@ class _Unhurried:
 
 
 class PlanCommand(_Unhurried, TyperCommand):
-    """A command of `plan`."""
+    """A command of `plan`, which also takes options as they were once written."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        narrow = getattr(self.callback, "narrow", {})
+        return super().parse_args(ctx, list(modern(args, narrow)) if narrow else args)
 
 
 class PlanGroup(_Unhurried, TyperGroup):
@@ -215,19 +221,14 @@ def _type_of(parameter: Any) -> type | None:
 def _number(parameter: Any, text: str, wanted: Callable[[str], float]) -> float:
     """The number that was typed for an option, in its range."""
     flag = parameter.opts[0]
-    try:
-        number = wanted(text)
-    except ValueError:
-        kind = "a whole number" if wanted is int else "a number"
-        remedy = in_digits(text) or f"; give {kind}, as in {4 if wanted is int else 0.5}"
-        raise UsageError(f"{flag} is {show(text)}, not {kind}{remedy}.") from None
+    typed = number(flag, text, wanted)
     limits = parameter.type if getattr(parameter, "type", None) is not None else parameter
     least, most = getattr(limits, "min", None), getattr(limits, "max", None)
-    if least is not None and number < least:
-        raise UsageError(f"{flag} is {clean(number)}; give a number of at least {least}.")
-    if most is not None and number > most:
-        raise UsageError(f"{flag} is {clean(number)}; give a number of at most {most}.")
-    return number
+    if least is not None and typed < least:
+        raise UsageError(f"{flag} is {clean(typed)}; give a number of at least {least}.")
+    if most is not None and typed > most:
+        raise UsageError(f"{flag} is {clean(typed)}; give a number of at most {most}.")
+    return typed
 
 
 def _refuse_usage(error: Any, words: Sequence[str]) -> None:
@@ -271,10 +272,12 @@ def _no_such_option(error: Any) -> str:
         flag for parameter in error.ctx.command.params for flag in (*parameter.opts, *parameter.secondary_opts)
     ]
     flags = [flag for flag in flags if flag.startswith("--")]
+    narrow = getattr(error.ctx.command.callback, "narrow", {})
     name, command = error.option_name, error.ctx.command_path
     ours = f"{name}s" if f"{name}s" in flags else OTHER_WORDS.get(name)
     page = "--help-all" if "--help-all" in flags else "--help"
-    guess = f" (did you mean {ours!r}?)" if ours in flags else did_you_mean(name, flags)
+    known = [*flags, *(f"--{key}" for key in narrow)]
+    guess = f" (did you mean {ours!r}?)" if ours in flags else did_you_mean(name, known)
     return f"There is no option {show(name)}{guess}; `{command} {page}` lists them."
 
 

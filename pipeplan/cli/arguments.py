@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import stat
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..instances.base.cluster import OF_ONE_SOURCE
 from ..instances.base.errors import InputError, PipeplanError, UsageError, in_digits, one_of, show
 from ..instances.base.json_file import STDIN
 from ..instances.base.quantities import whole_numbers
@@ -21,7 +23,7 @@ from ..instances.lookup import holds_profile, load_with_notes
 from ..instances.registry import kind_of
 from ..show.console import say_note, say_written
 from . import quantities
-from .signatures import option, shared, with_usual_help
+from .signatures import NARROW, option, shared, with_narrow_options, with_usual_help
 
 if TYPE_CHECKING:
     from ..instances.base.kind import Lowered
@@ -71,7 +73,11 @@ def _efficiency(text: str) -> float | str:
         return text
 
 
-_profile_option = partial(option, rich_help_panel=PROFILES)
+def _in_panel(panel: str, name: str, *facts: Any, **more: Any) -> inspect.Parameter:
+    return option(name, *facts, rich_help_panel=NARROW if name in OF_ONE_SOURCE else panel, **more)
+
+
+_profile_option = partial(_in_panel, PROFILES)
 PROFILE_OPTIONS = (
     _profile_option(
         "kind",
@@ -156,7 +162,7 @@ def _devices(text: str) -> dict[str, Any]:
         raise typer.BadParameter(str(error)) from None
 
 
-_option = partial(option, rich_help_panel=CLUSTER)
+_option = partial(_in_panel, CLUSTER)
 CLUSTER_OPTIONS = (
     _option(
         "devices",
@@ -317,10 +323,10 @@ def cluster_for(path: str, on: Cluster) -> Cluster:
 
 # Options that only `--help-all` lists in commands that take a cluster, which have many.
 RARE = (
-    *("cpus", "cpu_slowdown", "inference", "exact_batches", "time_unit"),
+    *("cpus", "inference"),
     *(o.name for o in PROFILE_OPTIONS if o.name not in USUAL),
     *("abs_gap", "memory_limit_bytes", "threads", "seed", "native"),
-    *("warm_start", "log", "progress", "export_model"),
+    *("warm_start", "log", "progress", "export_model", "option"),
 )
 
 # Gives a command the options of the cluster, which arrive together as its argument `on`.
@@ -329,7 +335,7 @@ _with_options_of_cluster = shared("on", CLUSTER_OPTIONS, _cluster)
 
 def with_cluster(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command these options of the cluster, or all; its help page leaves out what is rare."""
-    return lambda command: with_usual_help(*RARE)(_with_options_of_cluster(*names)(command))
+    return lambda command: with_usual_help(*RARE)(with_narrow_options(_with_options_of_cluster(*names)(command)))
 
 
 # Methods for graph pipelines have an option of this name: commands that take methods take it once.

@@ -18,7 +18,7 @@ from .arguments import CLUSTER, CLUSTER_OPTIONS, RARE, Cluster, Json, refuse_few
 from .exits import INTERRUPTED, NO_PLAN, OK
 from .interrupt import graceful
 from .limits import limits_for, with_limits
-from .signatures import shared, with_usual_help
+from .signatures import shared, with_narrow_options, with_usual_help
 
 if TYPE_CHECKING:
     from ..studies.compare.comparison import Comparison
@@ -76,6 +76,7 @@ COMMON = [option for option in CLUSTER_OPTIONS if option.name not in ("devices",
 
 
 @with_usual_help(*RARE)
+@with_narrow_options
 @shared("common", COMMON)()
 @with_limits("rel_gap", "time_limit_s", "memory_limit_bytes", "threads")
 def command(

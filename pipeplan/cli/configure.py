@@ -17,7 +17,7 @@ from ..show.console import print_json, say_note
 from . import quantities
 from .arguments import Json, output_file, writable
 from .arguments import progress as progress_option
-from .exits import INTERRUPTED, NO_PLAN, OK, REJECTED
+from .exits import INTERRUPTED, NO_PLAN, OK
 from .interrupt import graceful
 from .limits import key_and_value, limits_for, with_limits
 from .progress import reporter
@@ -176,15 +176,6 @@ _Template = Annotated[
         "--template", rich_help_panel=RUNS, help="Print an empty table of runs, for --measured, and nothing else."
     ),
 ]
-_CrossCheck = Annotated[
-    bool,
-    typer.Option(
-        "--cross-check",
-        rich_help_panel=SCOPE,
-        help="Find the best configuration with a second exact method as well, and fail if the proofs contradict each "
-        "other; small clusters, or --fix.",
-    ),
-]
 _Output = Annotated[
     str | None,
     output_file(
@@ -213,7 +204,6 @@ def command(
     scope: dict[str, Any],
     runs: dict[str, Any],
     template: _Template = False,
-    cross_check: _CrossCheck = False,
     limits: dict[str, Any],
     json: Json = False,
     progress: _Progress = None,
@@ -247,7 +237,7 @@ def command(
     from ..studies.configure.judge import judge as judge_one
 
     judged = tuple(judge_one(problem, text, asked.memory_error) for text in judge or ())
-    wanted = not judged or why_not or cross_check
+    wanted = not judged or why_not
     if output is not None and not wanted and len(judged) > 1:
         raise UsageError(
             f"-o writes one configuration, and {len(judged)} are judged; give one --judge, or --why-not, which finds "
@@ -264,8 +254,6 @@ def command(
     error_before = None if fit is None or asked_before is None else asked_before.error
     answer = Answer(problem, asked, judged, report, fit, unmeasured, error_before)
     seconds = now() - begun
-    if cross_check:
-        answer = _cross_checked(answer, seconds, limits)
     if output is not None:
         _save(answer, seconds, limits.get("time_limit_s"), output)
     if "levels" not in given and len(problem.levels) > 1:
@@ -292,13 +280,6 @@ def _search(problem: TrainingProblem, asked: Asked, limits: Mapping[str, Any], p
         return search_configurations(problem, asked, limits.get("time_limit_s"), watch)
 
 
-def _cross_checked(answer: Answer, seconds: float, limits: Mapping[str, Any]) -> Answer:
-    from ..planners.options import SolveOptions
-    from ..studies.configure.result import cross_checked
-
-    return cross_checked(answer, seconds, SolveOptions(**limits))
-
-
 def _save(answer: Answer, seconds: float, time_limit_s: float | None, path: str) -> None:
     from ..instances.base.result import Stop
     from ..instances.files import save
@@ -314,8 +295,6 @@ def _exit_code(answer: Answer, time_limit_s: float | None) -> int:
 
     Without a time limit only a signal ends a search early.
     """
-    if answer.contradicted:
-        return REJECTED
     if answer.report is not None:
         interrupted = not answer.report.finished and time_limit_s is None and not answer.listed
         return OK if answer.best is not None else INTERRUPTED if interrupted else NO_PLAN

@@ -17,7 +17,7 @@ from ..instances.networks.profile.packaged import packaged_profile_names
 from ..instances.networks.profile.profile import Profile
 from ..instances.registry import kind_of
 from ..show.console import out, print_json, print_table, say_note, styled, tell
-from ..studies.generate import NETWORK, PROFILE, families, made, option_of
+from ..studies.generate import PROFILE, families, made, option_of
 from . import quantities
 from .arguments import Json, output_file
 from .signatures import option, with_options
@@ -42,7 +42,7 @@ def remarks(known: KnownChain) -> list[str]:
         )
         said.append(f"known periods: {', '.join(periods)}")
     if known.allocation is not None:
-        said.append(f"its allocation: --allocation {','.join(map(str, known.allocation))}")
+        said.append(f"its allocation: --option allocation={','.join(map(str, known.allocation))}")
     return said
 
 
@@ -76,7 +76,7 @@ def _typer_parameter(parameter: Parameter) -> inspect.Parameter:
 
 _Name = Annotated[
     str | None,
-    typer.Argument(metavar="NAME", help="A generator or a network; without it both are listed."),
+    typer.Argument(metavar="NAME", help="A generator or a packaged profile; without it both are listed."),
 ]
 _Output = Annotated[str | None, output_file("File to write; default: stdout.", "--output", "-o")]
 
@@ -121,20 +121,16 @@ def _write_profile(profile: Profile, output: str | None, json: bool) -> None:
 
 
 def _list(given: Mapping[str, Any], output: str | None, json: bool) -> None:
-    from ..instances.networks.analytic import WORKLOADS
-
     if given or output is not None:
         raise UsageError("Name what to generate; `plan generate` alone lists what there is.")
     rows: dict[str, dict[str, Any]] = {
         name: {"name": name, "title": title, "parameters": [option_of(parameter.name) for parameter in parameters]}
         for name, (title, parameters) in families().items()
     }
-    network, profile = rows.pop(NETWORK), rows.pop(PROFILE)
+    profile = rows.pop(PROFILE)
     profiles = packaged_profile_names()
     if json:
-        networks = ({**network, "name": name, "title": "a network"} for name in WORKLOADS)
-        print_json([*rows.values(), *networks, *({**profile, "name": name} for name in profiles)])
+        print_json([*rows.values(), *({**profile, "name": name} for name in profiles)])
         return
-    print_table([*rows.values(), network, profile])
-    out().print(styled("networks: " + ", ".join(WORKLOADS)))
+    print_table([*rows.values(), profile])
     out().print(styled("profiles: " + ", ".join(profiles)))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.base.errors import unknown_name
-from ..instances.base.packaged import Packaged
+from ..instances.base.kind import Listing
 from ..instances.networks.profile.packaged import load_packaged_profile, packaged_profile_names, setting_of
 from ..show.console import out, print_json, print_table, room, say_note, styled, styled_lines
 from ..show.words import amount, size
@@ -76,9 +76,9 @@ def instances(json: Json = False) -> None:
     if json:
         print_json([*(row for of_kind in rows.values() for row in of_kind), *profiles])
         return
-    for kind, packaged in packaged_kinds().items():
-        _print_instances([_instance_row(row, packaged) for row in rows[kind]])
-        out().print(packaged.note)
+    for kind, listing in packaged_kinds().items():
+        _print_instances([_instance_row(row, listing) for row in rows[kind]])
+        out().print(listing.note)
     _print_instances([{key: value for key, value in row.items() if key != "kind"} for row in profiles])
     out().print(
         "profiles: models without a cluster; commands take their names with --devices, --memory, --bandwidth"
@@ -110,11 +110,11 @@ def _print_instances(rows: Sequence[Mapping[str, Any]]) -> None:
     out().print(styled_lines([f"{row['name']}: {row['made of']}" for row in rows], "dim"))
 
 
-def _instance_row(row: Mapping[str, Any], packaged: Packaged) -> dict[str, Any]:
+def _instance_row(row: Mapping[str, Any], listing: Listing) -> dict[str, Any]:
     return {
         "name": row["name"],
-        **{heading: text.format_map(row) for heading, text in packaged.columns.items()},
-        **{heading: _time(row, variant.replace("-", "_")) for variant, heading in packaged.variants.items()},
+        **{heading: text.format_map(row) for heading, text in listing.columns.items()},
+        **{heading: _time(row, variant.replace("-", "_")) for variant, heading in listing.variants.items()},
         "made of": row["source"],
     }
 
@@ -201,4 +201,7 @@ def _show_entry(entry: Entry) -> None:
 
 def _option_row(spec: OptionSpec) -> dict[str, Any]:
     kind = "|".join(spec.choices) if spec.choices else spec.type
-    return {"option": flag_of(spec.name), "value": kind, "default": spec.default, "meaning": spec.help}
+    from ..planners.registry import USUAL_OPTIONS
+
+    name = flag_of(spec.name) if spec.name in USUAL_OPTIONS else f"--option {spec.name.replace('_', '-')}"
+    return {"option": name, "value": kind, "default": spec.default, "meaning": spec.help}

@@ -1,4 +1,4 @@
-"""The options that formulations and planners declare, as options of a command: a new method needs no line here."""
+"""The options that formulations and planners declare, for a command: a new method needs no line here."""
 
 from __future__ import annotations
 
@@ -10,21 +10,19 @@ from typing import Any
 import typer
 
 from ..formulations.contract import OptionSpec
-from ..planners.registry import all_methods, option_owners
+from ..planners.registry import USUAL_OPTIONS, all_methods, option_owners
 from .arguments import watch
 from .limits import key_and_value
-from .signatures import option, with_options
+from .signatures import NARROW, option, with_options
 
 _TYPES: dict[str, type] = {
-    "flag": bool, "choice": str, "int": int, "float": float, "time": str, "text": str, "path": str, "allocation": str,
+    "flag": bool, "choice": str, "int": int, "float": float, "text": str, "path": str, "allocation": str,
 }  # fmt: skip
-_METAVARS = {"path": "FILE", "allocation": "LIST|FILE", "time": "TIME"}
+_METAVARS = {"path": "FILE", "allocation": "LIST|FILE"}
 
 
 # Plug-ins are imported once they are named, which is too late for options by name.
-_OF_PLUGINS = option(
-    "option", list[str], metavar="KEY=VALUE", help="An option of a plug-in; repeatable.", hidden=True
-)
+_OF_PLUGINS = option("option", list[str], metavar="KEY=VALUE", help="An option of a plug-in; repeatable.")
 
 
 def with_method_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -49,14 +47,15 @@ def _declared() -> dict[str, OptionSpec]:
 
 
 def _parameter(spec: OptionSpec) -> inspect.Parameter:
-    """A hidden option: what it does depends on the method, whose own list of options explains it."""
+    """What an option does depends on the method, whose own list of options explains it."""
     return option(
         spec.name,
         _TYPES[spec.type],
         help="An option of " + ", ".join(option_owners()[spec.name]) + ".",
         metavar="[" + "|".join(spec.choices) + "]" if spec.choices else _METAVARS.get(spec.type),
         callback=_watched if spec.type == "path" else None,
-        hidden=True,
+        hidden=spec.name in USUAL_OPTIONS,
+        rich_help_panel=None if spec.name in USUAL_OPTIONS else NARROW,
     )
 
 

@@ -1,4 +1,4 @@
-"""`plan pareto`: what one thing costs of the other, as a curve: period against memory, load against latency."""
+"""`plan pareto`: what one thing costs of the other, as a curve: period against memory, time against GPUs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _Instance = Annotated[
     str | None,
     input_file(
         "INSTANCE",
-        "A chain, placement, staging, schedule or training: a file, - for standard input, or a packaged name.",
+        "A chain, staging, schedule or training: a file, - for standard input, or a packaged name.",
     ),
 ]
 # Options that mean something for some kinds alone, under the names that their studies give them.
@@ -71,23 +71,10 @@ CURVES = (
     ),
     _curves("gpus", list[int], metavar="N", help="Trainings: a number of GPUs in place of --points; repeatable."),
     _curves(
-        "latency_limit",
-        list[str],
-        metavar="TIME",
-        help="Placements: a limit on the latency in place of --points: 12ms; repeatable.",
-    ),
-    _curves(
         "objective",
         str,
         metavar="makespan|span|period",
         help="Schedules: the value that is drawn; default: makespan, or period where there are no micro-batches.",
-    ),
-    _curves("non_contiguous", bool, "--non-contiguous", help="Placements: devices may hold any nodes."),
-    _curves(
-        "subgraphs_per_device",
-        int,
-        metavar="Q",
-        help="Placements, with --non-contiguous: pieces that an accelerator may run; default: 1.",
     ),
 )
 _Points = Annotated[
@@ -137,8 +124,7 @@ def command(
     report: _Report = None,
     progress: Progress = None,
 ) -> None:
-    """Draw period against memory for a chain, staging or schedule, load against latency for a placement, time against
-    GPUs for a training.
+    """Draw period against memory for a chain, staging or schedule, time against GPUs for a training.
 
     Every plan is recomputed by the referee. The time limit (60 s unless given) is for each point. Ctrl-C ends the
     run and shows the points so far.

@@ -10,6 +10,7 @@ from typing import TypeVar
 import typer
 
 from ..instances.base import quantities
+from ..instances.base.errors import UsageError, in_digits, show
 
 T = TypeVar("T")
 
@@ -47,6 +48,16 @@ levels = _option(quantities.levels)
 share = _option(quantities.share)
 time_gap = _option(quantities.time_gap)
 short_time = _option(quantities.short_time)
+
+
+def number(flag: str, text: str, wanted: Callable[[str], float]) -> float:
+    """The number that was typed for an option; `wanted` is int or float."""
+    try:
+        return wanted(text)
+    except ValueError:
+        kind = "a whole number" if wanted is int else "a number"
+        remedy = in_digits(text) or f"; give {kind}, as in {4 if wanted is int else 0.5}"
+        raise UsageError(f"{flag} is {show(text)}, not {kind}{remedy}.") from None
 
 
 def in_bytes(amount: float) -> str:

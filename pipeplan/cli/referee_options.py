@@ -11,7 +11,6 @@ from ..instances.base.errors import UsageError, one_of, show
 from ..instances.base.quantities import with_unit
 from ..instances.base.result import Found
 from ..instances.registry import KINDS, kind_of
-from ..kinds import shown_kind
 from ..show.console import say_note
 from .arguments import input_file
 from .signatures import flag_of, option, shared
@@ -47,12 +46,6 @@ RULE_OPTIONS = (
         metavar="Q",
         min=1,
         help="For the latency of a sample, pieces that an accelerator may hold; default: what the result was made for.",
-    ),
-    option(
-        "latency_limit",
-        str,
-        metavar="TIME",
-        help="Placements for throughput: how long one sample may take, as 12ms; default: what the result was made for.",
     ),
 )
 # Options of a result file that say by which rules its plan was judged.
@@ -131,8 +124,6 @@ def _of_another_problem(path: str, name: object, made_hash: object, problem: Pro
 
 def _rules(problem: Problem, given: Mapping[str, Any], made_for: dict[str, Any]) -> Rules:
     """The rules that the user names, else those that the result was made for; a mere plan need not be contiguous."""
-    from ..planners.run.choose import in_units_of
-
     choices = kind_of(problem).choices
     for name, value in given.items():
         values = next((kind.choices[name] for kind in KINDS.values() if name in kind.choices), None)
@@ -142,18 +133,9 @@ def _rules(problem: Problem, given: Mapping[str, Any], made_for: dict[str, Any])
         if "objective" not in choices:
             raise UsageError(f"--objective says nothing about a {problem.kind} problem; drop it.")
         one_of("--objective", given["objective"], choices["objective"])
-    if "latency_limit" in given and shown_kind(problem).latency is None:
-        raise UsageError(f"--latency-limit says nothing about a {problem.kind} problem; drop it.")
-    given = in_units_of(problem, given)
     rules = kind_of(problem).rules(problem, {"contiguity": "none", **made_for, **given})
     if "subgraphs_per_device" in given and "subgraphs_per_device" not in rules.to_options():
-        raise UsageError(
-            "--subgraphs-per-device counts only with --objective latency or --latency-limit; give both or neither."
-        )
-    if "latency_limit" in given and "latency_limit" not in rules.to_options():
-        raise UsageError(
-            "--latency-limit is for placements that are judged by their throughput; drop it, or --objective latency."
-        )
+        raise UsageError("--subgraphs-per-device counts only with --objective latency; give both or neither.")
     return rules
 
 

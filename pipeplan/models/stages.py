@@ -100,7 +100,7 @@ def stages_of(plan: Plan, profile: Profile | None = None) -> PlanStages:
 
 
 def _read(reader: Callable[[Any, Profile | None], PlanStages], plan: Plan, profile: Profile | None) -> PlanStages:
-    """The stages of a plan of the profile's nodes, or else of its whole layers, as `--whole-layers` makes them."""
+    """The stages of a plan of the profile's nodes, or else of its whole layers (`--option whole-layers`)."""
     try:
         return reader(plan, profile)
     except InputError:

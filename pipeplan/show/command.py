@@ -8,11 +8,12 @@ from dataclasses import fields, replace
 from typing import Any
 
 from ..formulations.registry import FORMULATIONS
+from ..instances.base.cluster import OF_ONE_SOURCE
 from ..instances.base.errors import UsageError
 from ..instances.base.result import Asked, Result
 from ..instances.lookup import packaged_by_hash
 from ..planners.options import SolveOptions
-from ..planners.registry import EXACT, PLANNERS
+from ..planners.registry import EXACT, PLANNERS, USUAL_OPTIONS
 
 # Options of the command line by the fields of `SolveOptions` that they set.
 LIMITS = {
@@ -55,12 +56,19 @@ def _packaged(result: Result) -> Asked | None:
 def cluster_words(asked: Asked) -> Iterator[str]:
     """Options of the cluster and of the table as they were typed."""
     for name, value in asked.cluster.items():
-        yield from _option(name, value)
+        yield from _option(name, value, by_name=name in OF_ONE_SOURCE)
 
 
-def _option(name: str, value: object) -> Iterator[str]:
+def _option(name: str, value: object, by_name: bool = False) -> Iterator[str]:
+    """The option as it is typed; `by_name`: as `--option NAME=VALUE`."""
     flag = "--" + name.replace("_", "-")
-    if isinstance(value, bool):
+    if by_name:
+        text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+        yield from (
+            "--option",
+            flag[2:] if value is True else f"{flag[2:]}={text.lower() if value is False else text}",
+        )
+    elif isinstance(value, bool):
         yield flag if value else flag.replace("--", "--no-", 1)
     else:
         yield from (flag, ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value))
@@ -84,7 +92,7 @@ def _own(result: Result) -> Iterator[str]:
     for spec in () if entry is None else entry.declared.values():
         value = result.options.get(spec.name, spec.default)
         if value not in (None, spec.default) and (spec.type != "flag" or value is True):
-            yield from _option(spec.name, value)
+            yield from _option(spec.name, value, by_name=spec.name not in USUAL_OPTIONS)
 
 
 def command_of_curve(asked: Asked, given: Mapping[str, object], limits: SolveOptions) -> str:

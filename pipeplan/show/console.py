@@ -66,10 +66,6 @@ def say_in_json_lines(wanted: bool) -> None:
     _json_lines = wanted
 
 
-def in_json_lines() -> bool:
-    return _json_lines
-
-
 def say_error(message: object) -> None:
     """Write an error as one sentence on one line."""
     _say("error", message)

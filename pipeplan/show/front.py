@@ -11,10 +11,9 @@ from ..instances.registry import Problem, kind_of
 from ..planners.referee import rules_of
 from ..studies.memory import MemoryStudy
 from ..studies.pareto.curve import Curve, CurvePoint
-from ..studies.pareto.tradeoff import rules_within
 from .sensitivity import devices
 from .view import module_of
-from .words import IN_BYTES, MemoryUnit, Times, amount, memory_unit, time_scale
+from .words import IN_BYTES, MemoryUnit, Times, memory_unit
 
 BEST, FREE = "best plan", "without a limit"
 
@@ -39,8 +38,8 @@ class Front:
     series: tuple[Series, ...]
     judged: Callable[[CurvePoint], tuple[Problem, Rules]]
     """The problem and the rules that the plan of a point keeps."""
-    memory: MemoryUnit | None = IN_BYTES
-    """Unit of the limits where these are amounts of memory; None: they are times."""
+    memory: MemoryUnit = IN_BYTES
+    """Unit of the limits."""
     rivals: tuple[str, tuple[tuple[float, float], ...]] = ("", ())
     """Points of what the curves are compared with: its name, and values by limit."""
     rules: tuple[tuple[str, float], ...] = ()
@@ -71,18 +70,14 @@ class Front:
 
     def scale(self) -> tuple[float, str]:
         """The divisor of limits, and the unit of the result."""
-        largest = max(self.limits(), default=1.0)
-        if self.memory is None:
-            factor, unit = time_scale(largest, self.problem.time_unit)
-            return 1 / factor, unit or ""
-        return self._memory().scale(largest)
+        return self._memory().scale(max(self.limits(), default=1.0))
 
     def limit_text(self, limit: float) -> str:
-        return amount(limit, self.problem.time_unit) if self.memory is None else self._memory().text(limit)
+        return self._memory().text(limit)
 
     def _memory(self) -> MemoryUnit:
         """The unit of the limits, in multiples like those in which they are written."""
-        return (self.memory or IN_BYTES).like(self.limits())
+        return self.memory.like(self.limits())
 
     def need(self, point: CurvePoint) -> str:
         """The amount that the point's plan takes of what is limited."""
@@ -101,19 +96,6 @@ def of_chain(curve: Curve) -> Front:
     methods = dict.fromkeys(point.method for point in curve.points)
     series = tuple(Series(method, curve.of(method)) for method in methods)
     return replace(_of_memory(curve, "period per batch"), limited="memory of a GPU", series=series)
-
-
-def of_placement(curve: Curve) -> Front:
-    """Load against the latency of one sample."""
-    return Front(
-        curve.problem,
-        "limit on the latency of one sample",
-        "largest load",
-        (Series(BEST, curve.points),),
-        lambda point: (curve.problem, rules_within(curve.settings, point.limit)),
-        memory=None,
-        rules=_best(curve),
-    )
 
 
 def of_staging(curve: Curve) -> Front:

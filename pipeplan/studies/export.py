@@ -11,6 +11,7 @@ from ..formulations.contract import BuiltModel, Formulation, NativeOnlyError, Pr
 from ..formulations.plugins import mistake_in
 from ..instances.base.errors import InputError, PipeplanError, UsageError
 from ..instances.base.json_file import write_text_atomically
+from ..planners.registry import default_formulation
 from ..planners.run.choose import Method, choose
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".mps", ".lp")
 # The meaning of a row or column of which the model says nothing.
 UNSAID = "not said: `doc=` of the component in the model would say it"
-# The most terms of the objective in a legend.
+# The most terms of the objective on the page beside the file.
 MOST_TERMS = 6
 
 
@@ -57,41 +58,37 @@ def export_model(
             raise
         raise UsageError(mistake_in(method.name, method.entry.module, error)) from error
     write_model(model, path)
-    write_text_atomically(f"{path}.md", legend(problem, built, model, path, method))
+    write_text_atomically(f"{path}.md", _page(problem, built, model, path, method))
 
 
-def legend(problem: Problem, built: BuiltModel, model: MatrixModel, path: str, method: Method) -> str:
-    """A page on the file: its objective, each group of columns and rows, and the numbers in names."""
-    from ..formulations.legends import WORDS, name_of, number_of, words_of
+def _page(problem: Problem, built: BuiltModel, model: MatrixModel, path: str, method: Method) -> str:
+    """What the file says: its objective, each group of columns and rows as the model tells it, the numbers in names."""
     from ..planners.backends.files import as_written
 
-    written, words = as_written(model, Path(path).suffix), words_of(built.model)
+    written = as_written(model, Path(path).suffix)
+    words = {part.name: part.doc for part in built.model.component_objects()}
     costs = {name: cost for name, cost in zip(model.column_names, model.costs.tolist(), strict=True) if cost}
-    terms = " + ".join(f"{cost:g} {name}" for name, cost in list(costs.items())[:MOST_TERMS])
-    goal = f"minimise {terms}" if terms else "none, every solution is worth the same"
-    sign = " +" if terms else ":"
-    numbers = {block: number_of(built.model, block) for block in words}
-    name = name_of(built.model)
-    if method.is_plugin:
-        name = f"{method.name}` after `{name}" if name in WORDS else method.name
+    terms = [f"{cost:g} {name}" for name, cost in list(costs.items())[:MOST_TERMS]]
+    terms += ["..."] * (len(costs) > MOST_TERMS) + [f"{model.offset:g}"] * bool(model.offset)
+    name = method.name if method.is_plugin else built.model.name.strip("'")  # Pyomo puts quotes around a comma
     unit = problem.time_unit or "the units of time of the problem"
     lines = [
         f"# {Path(path).name} in words",
         "",
         f"The model `{name}` of {problem.name}: {written.rows} rows and {written.columns} columns, "
         f"{int(written.integer.sum())} of them whole numbers.",
-        f"Objective: {goal}{' + ...' if len(costs) > MOST_TERMS else ''}"
-        f"{f'{sign} {model.offset:g}' if model.offset else ''}, in {unit}.",
+        f"Objective: minimise {' + '.join(terms)}, in {unit}.",
         "",
-        f"{_solutions(built)} The rows that `plan solve -v` counts are those of the program that a solver was given: "
-        "it asks for nothing worse than the best plan that was known, and CP-SAT may have a program of its own.",
+        "A best plan is a solution of this file; a plan may be missing where another one is at least as good. The rows "
+        "that `plan solve -v` counts are those of the program that a solver was given: it asks for nothing worse than "
+        "the best plan that was known, and CP-SAT may have a program of its own.",
         "",
         *_groups("columns", model.column_names, written.column_names, words, "constant, which is 1"),
         "",
-        *_groups("rows", model.row_names, written.row_names, words, "holds columns of no other row", numbers),
+        *_groups("rows", model.row_names, written.row_names, words, "holds columns of no other row"),
         "",
-        "The equations are those of the model's page among the models on paper, which keep the paper's numbers where "
-        "it has some; a row without one is not on a page.",
+        "Numbers of equations, (T7) or `eq_7`, are those of the model's page among the models on paper, which keep the "
+        "paper's numbers where it has some. Indices stand in brackets.",
         "",
         "## Numbers in names",
         "",
@@ -100,35 +97,18 @@ def legend(problem: Problem, built: BuiltModel, model: MatrixModel, path: str, m
     return "\n".join(lines) + "\n"
 
 
-def _solutions(built: BuiltModel) -> str:
-    """A sentence on which plans are solutions of the file."""
-    if built.bound is not None:
-        return (
-            "This file asks whether there is a plan of that value, and minimises nothing: a solution need not be a "
-            "best plan."
-        )
-    return "A best plan is a solution of this file; a plan may be missing where another one is at least as good."
-
-
 def _groups(
-    what: str,
-    names: Sequence[str],
-    written: Sequence[str],
-    words: Mapping[str, str],
-    added: str,
-    numbers: Mapping[str, str] | None = None,
+    what: str, names: Sequence[str], written: Sequence[str], words: Mapping[str, str | None], added: str
 ) -> Iterator[str]:
     """A line for each block of rows or columns: their number, the name of the first in the file, and the meaning."""
-    equation = " equation |" if numbers is not None else ""
-    yield f"| {what} | number | the first one in the file |{equation} meaning |"
-    yield "| --- | --- | --- | --- |" + (" --- |" if equation else "")
+    yield f"| {what} | number | the first one in the file | meaning |"
+    yield "| --- | --- | --- | --- |"
     in_file: dict[str, list[str]] = {}
     for name, own in zip_longest(names, written):
         in_file.setdefault("" if name is None else name.partition("[")[0], []).append(own)
     for block, own in in_file.items():
-        number = f" {numbers.get(block) or '-'} |" if numbers is not None else ""
         meaning = (words.get(block) or UNSAID) if block else added
-        yield f"| {block or '-'} | {len(own)} | {own[0]} |{number} {meaning} |"
+        yield f"| {block or '-'} | {len(own)} | {own[0]} | {meaning} |"
 
 
 def _parts(problem: Any) -> Iterator[str]:
@@ -144,7 +124,8 @@ def _parts(problem: Any) -> Iterator[str]:
 def _build(problem: Problem, method: Method) -> Any:
     """The model of the method's formulation; refused where it has none, or none that a file can hold."""
     if method.formulation is None:
-        raise UsageError(f"Planner {method.planner.name!r} has no model to write; choose a --formulation.")
+        remedy = "drop --export-model" if default_formulation(problem.kind) is None else "choose a --formulation"
+        raise UsageError(f"Planner {method.planner.name!r} has no model to write; {remedy}.")
     formulation: Formulation = method.formulation.load()
     formulation.check(problem, method.options)
     try:

@@ -12,7 +12,7 @@ from ..instances.base.errors import PipeplanError, UsageError
 from ..instances.base.result import Found
 from ..instances.physics.schedules import LOOP, ROW, SCHEDULES, V_SHAPE
 from ..instances.registry import Plan, Problem, kind_of
-from ..instances.schedule.each_device import held, with_memory
+from ..instances.schedule.kind_functions import held, with_memory
 from ..instances.schedule.plan import AnySchedule
 from ..instances.schedule.problem import ScheduleProblem
 from ..instances.schedule.referee.evaluate import evaluate_schedule

@@ -8,16 +8,47 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..formulations.contract import Problem
+from ..instances.base.checks import check_positive
 from ..instances.base.errors import InputError, show
+from ..instances.base.kind import Step
 from ..instances.base.result import Result, Stop
 from ..instances.lookup import problem_of
-from ..instances.registry import is_problem
+from ..instances.registry import is_problem, kind_of
 from ..instances.staging.problem import StagingProblem
-from ..instances.upgrades import GIGABYTE, TENTH, Variant, variants
 from ..planners.options import Progress, SolveOptions
 from ..planners.run.solve import solve
 
 SCHEMA = "pipeplan.sensitivity/1"
+# How much more memory and bandwidth a variant has unless the caller says otherwise.
+GIGABYTE = 1e9
+TENTH = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What is better, in words, and the problem with it."""
+
+    change: str
+    problem: Problem
+
+
+def variants(
+    problem: Problem, memory_bytes: float = GIGABYTE, bandwidth_share: float = TENTH
+) -> tuple[Variant, ...]:
+    """The problem with one device more (of each type, or on each level), more memory, or faster links by this share.
+
+    Every plan of a problem is also a plan of each variant, at the same cost or less, so that no variant has a worse
+    optimum. (Stagings that are judged by the crude hierarchy are the exception: it counts memory by the devices there
+    are.) Memory without a limit and transfers that take no time have no variant.
+    """
+    for name, value in (("memory_bytes", memory_bytes), ("bandwidth_share", bandwidth_share)):
+        check_positive(name, value)
+    amount = f"{memory_bytes / GIGABYTE:g} GB" if memory_bytes >= 1e-3 * GIGABYTE else f"{memory_bytes:g} B"
+    faster = f"{100 * bandwidth_share:g} % more bandwidth"
+    step = Step(memory_bytes, f"{amount} more memory", 1 + bandwidth_share, faster)
+    upgrades = kind_of(problem).upgrades
+    changes = () if upgrades is None else upgrades(problem, step)
+    return tuple(Variant(change, better) for change, better in changes)
 
 
 @dataclass(frozen=True, slots=True)

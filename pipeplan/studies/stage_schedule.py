@@ -14,8 +14,8 @@ from ..instances.base.amounts import as_written
 from ..instances.base.errors import UsageError
 from ..instances.base.result import Result
 from ..instances.registry import Plan, Problem
-from ..instances.schedule.each_device import held, with_memory
 from ..instances.schedule.from_plan import LoweredSchedule
+from ..instances.schedule.kind_functions import held, with_memory
 from ..instances.schedule.order import own_schedule
 from ..instances.schedule.plan import AnySchedule, SchedulePlan
 from ..instances.schedule.problem import ScheduleProblem

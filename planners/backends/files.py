@@ -16,10 +16,11 @@ from pathlib import Path
 import numpy as np
 
 from ...formulations.contract import ExtraRow
+from ...instances.base.child import child_environment, own_python
 from ...instances.base.errors import InputError
 from ...instances.base.json_file import write_bytes_atomically
 from .model import MatrixModel
-from .process import child_environment, describe_end, own_python
+from .process import describe_end
 
 # Longer names are cut off: readers of LP files limit them.
 LONGEST_NAME = 200

@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...instances.base.child import child_environment, own_python
 from ...instances.base.clock import wall
 from ...instances.base.errors import UsageError
 
@@ -29,8 +30,6 @@ TICK_S = 0.1
 LONGEST_LAST_WORDS = 2000
 
 MODULE = f"{__package__}.worker"
-PACKAGE_ROOT = str(Path(__file__).absolute().parents[3])
-
 
 # PR_SET_PDEATHSIG of Linux's prctl.
 SET_PARENT_DEATH_SIGNAL = 1
@@ -159,17 +158,6 @@ class Worker:
         size = self._chatter.seek(0, os.SEEK_END)
         self._chatter.seek(max(0, size - LONGEST_LAST_WORDS))
         return self._chatter.read().decode(errors="replace").strip()
-
-
-def own_python(*words: str) -> list[str]:
-    """The command of a child: this Python, which imports nothing from the folder in which the user happens to be."""
-    return [sys.executable, "-P", *words]
-
-
-def child_environment() -> dict[str, str]:
-    """The child finds our package first, wherever it is started, and what the parent's environment adds."""
-    inherited = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (PACKAGE_ROOT, inherited)))}
 
 
 def describe_end(code: int, last_words: str, what: str = "solver") -> str:

@@ -21,10 +21,14 @@ def stage_graphs(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> F
 def decomposed(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> Family:
     """The family of the program for short iterations; the formulation cp-graphpipe allows more stages than this."""
     narrow = family(problem, {**options, "family": "series-parallel", "objective": "iteration"})
-    wider = "--formulation cp-graphpipe --objective iteration --family convex"
+    wider = "--formulation cp-graphpipe --objective iteration --option family=convex"
 
     def outside(plan: StageGraphPlan) -> Outside | None:
         reason = narrow.outside(plan)
-        return replace(reason, asks=wider) if reason is not None and reason.asks == "--family convex" else reason
+        return (
+            replace(reason, asks=wider)
+            if reason is not None and reason.asks == "--option family=convex"
+            else reason
+        )
 
     return replace(narrow, wider=wider, outside=outside)

@@ -11,7 +11,7 @@ from typing import Any
 from ...instances.base.amounts import as_written, common_unit
 from ...instances.base.errors import show
 from ...instances.base.result import Stop
-from ...instances.graph_pipeline.each_device import held
+from ...instances.graph_pipeline.kind_functions import held
 from ...instances.graph_pipeline.problem import (
     GraphPipelineProblem,
     Link,

@@ -17,7 +17,7 @@ from ...instances.base.errors import InputError, show
 from ...instances.base.result import Stop
 from ...instances.least_memory import SmallestMemory
 from ...instances.physics.tolerances import SAFETY
-from ...instances.placement.each_device import held, with_memory
+from ...instances.placement.kind_functions import held, with_memory
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import Node, PlacementProblem
 from ...instances.placement.rules import rules_of

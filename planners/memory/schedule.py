@@ -18,7 +18,7 @@ from ...instances.base.amounts import as_written, common_unit
 from ...instances.base.errors import show
 from ...instances.base.quantities import BYTE_NAMES
 from ...instances.least_memory import BYTES, SmallestMemory
-from ...instances.schedule.each_device import held, holders, with_memory
+from ...instances.schedule.kind_functions import held, holders, with_memory
 from ...instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
 from ...instances.schedule.rules import PERIOD, rules_of

@@ -13,7 +13,7 @@ from ...instances.base.errors import show
 from ...instances.base.quantities import several
 from ...instances.base.result import Stop
 from ...instances.least_memory import SmallestMemory
-from ...instances.staging.each_device import BASIC, held, with_memory
+from ...instances.staging.kind_functions import BASIC, held, with_memory
 from ...instances.staging.problem import Configuration, Layer, StagingProblem
 from ...instances.staging.rules import rules_of
 from ..options import SolveOptions

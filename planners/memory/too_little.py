@@ -15,9 +15,8 @@ from ..options import SolveOptions
 
 
 def explain(problem: Problem, options: Mapping[str, Any], limits: SolveOptions, proven: bool) -> tuple[str, ...]:
-    """Sentences for a problem with a limit of memory that has no plan: which memory would do. There are none where a
-    proof is missing, or where latency may be the reason."""
-    return would_do(problem, options, limits) if proven and options.get("latency_limit") is None else ()
+    """Which memory would do for a problem that has no plan; nothing where it is not proven that there is none."""
+    return would_do(problem, options, limits) if proven else ()
 
 
 def would_do(problem: Problem, options: Mapping[str, Any], limits: SolveOptions) -> tuple[str, ...]:

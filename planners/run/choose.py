@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ...formulations.contract import OptionSpec, Problem
@@ -20,7 +20,6 @@ from ...instances.base.errors import (
     show,
     unknown_name,
 )
-from ...instances.base.quantities import check_time, time_in
 from ..options import SolveOptions
 from ..registry import (
     EXACT,
@@ -90,7 +89,6 @@ def choose(
     An exact planner that is more than one model may be named as a formulation, too.
     """
     _check_question(problem.kind, options)
-    options = in_units_of(problem, options)
     if formulation is None and planner in (None, EXACT):
         formulation = _asked(problem, solver, options)
     if formulation is None and planner is None and (solver == "auto" or problem.extensions):
@@ -126,24 +124,6 @@ def _check_question(kind: str, options: Mapping[str, Any]) -> None:
             raise UsageError(f"{flag} is for {entry.problem_kind} problems, this one is of kind {kind!r}; drop it.")
 
 
-def in_units_of(problem: Problem, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options, with times that were given with a unit as numbers in the problem's own unit."""
-    timed = {spec.name for entry in all_methods() for spec in entry.options if spec.type == "time"}
-    return {name: time_of(problem, name, value) if name in timed else value for name, value in options.items()}
-
-
-def time_of(problem: Problem, name: str, value: Any) -> Any:
-    """A text as a number in the problem's time unit."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return time_in(value, problem.time_unit)
-    except ValueError:
-        unit = problem.time_unit or "unknown"
-        remedy = f"give a time like 12ms, or a number alone; the problem's time unit is {unit}"
-        raise InputError(f"option {name}", f"is {value!r}", remedy) from None
-
-
 def _choose_planner(
     problem: Problem, formulation: str | None, planner: str, solver: str, options: Mapping[str, Any]
 ) -> Method:
@@ -167,8 +147,10 @@ def _choose_exact(problem: Problem, formulation: str | None, solver: str, option
     kind = problem.kind
     entry = default_formulation(kind) if formulation is None else _formulation(formulation)
     if entry is None:
-        kinds = dict.fromkeys(other.problem_kind for other in FORMULATIONS.values())
-        raise UsageError(f"No formulation plans problems of kind {kind!r}; kinds with one: {_list(kinds)}.")
+        names = _list(dict.fromkeys(other.name for other in methods_of(kind)))
+        raise UsageError(
+            f"No formulation or solver plans problems of kind {kind!r}; give a --planner alone: {names}."
+        )
     _check_kind(entry, kind, FORMULATIONS.values(), "formulation")
     check_extensions(entry, problem)
     usable, _ = installed_solvers(solver)
@@ -262,12 +244,12 @@ def resolve_options(entry: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _foreign_option(name: str, entry: Entry) -> str:
-    flag = "--" + name.replace("_", "-")
-    owners = option_owners().get(name)
+    option, owners = name.replace("_", "-"), option_owners().get(name)
     if not owners:
-        flags = ["--" + spec.name.replace("_", "-") for spec in entry.options]
-        return f"There is no option {flag}{did_you_mean(flag, flags)}; {entry.name!r} has {_list(flags) or 'none'}."
-    return f"{entry.name!r} has no option {flag}; it belongs to {_list(owners)}."
+        known = [spec.name.replace("_", "-") for spec in entry.options]
+        guess = did_you_mean(option, known)
+        return f"There is no option {option!r}{guess}; {entry.name!r} has {_list(known) or 'none'}."
+    return f"{entry.name!r} has no option {option!r}; it belongs to {_list(owners)}."
 
 
 def declared_options(name: str) -> tuple[str, ...]:
@@ -288,7 +270,7 @@ def check_value(spec: OptionSpec, value: Any) -> Any:
         if (spec.least is not None and value < spec.least) or (spec.most is not None and value > spec.most):
             raise _wrong(spec, value, remedy + _range(spec))
         return float(value) if spec.type == "float" else value
-    checks = {"choice": _choice, "time": _time, "text": _text, "path": _text, "allocation": _allocation}
+    checks = {"choice": _choice, "text": _text, "path": _text, "allocation": _allocation}
     return checks[spec.type](spec, value)
 
 
@@ -315,17 +297,6 @@ def _choice(spec: OptionSpec, value: Any) -> Any:
     if value not in spec.choices:
         field, guess = f"option {spec.name}", did_you_mean(value, spec.choices)
         raise InputError(field, f"is {value!r}{guess}", f"give one of {_list(spec.choices)}")
-    return value
-
-
-def _time(spec: OptionSpec, value: Any) -> Any:
-    """A number in the problem's time unit; a text with a unit waits for the problem."""
-    if not isinstance(value, str):
-        return check_value(replace(spec, type="float"), value)
-    try:
-        check_time(value)
-    except ValueError:
-        raise _wrong(spec, value, "give a time like 12ms, or a number in the problem's time unit") from None
     return value
 
 

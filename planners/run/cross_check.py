@@ -16,7 +16,7 @@ from typing import Any
 
 from ...formulations.contract import Plan, Problem
 from ...formulations.family import Family
-from ...formulations.registry import FORMULATIONS, SCOPE_OPTIONS, Entry
+from ...formulations.registry import FORMULATIONS, Entry
 from ...instances.base.errors import TooLargeError, UsageError
 from ...instances.base.kind import Rules
 from ...instances.base.quantities import with_unit
@@ -27,7 +27,6 @@ from .choose import Method, lacks, resolve_options
 
 # Options that change the question; others are a method's own affair.
 ASKED = {"objective", "semantics", "hierarchy", "micro_batch", "mixed_micro_batches", "k", "degrees"}
-ASKED |= {spec.name for spec in SCOPE_OPTIONS}
 
 Solve = Callable[..., Result]
 
@@ -35,7 +34,7 @@ Solve = Callable[..., Result]
 def other_method(problem: Problem, method: Method) -> Entry:
     """The method to ask, or a `UsageError` where there is none."""
     objective = rules_of(problem, method.options).objective
-    entry = cross_check_of(method.entry, objective)
+    entry = cross_check_of(method.entry)
     if entry is None:
         raise UsageError(f"There is no cross-check for {method.entry.name!r}; drop --cross-check.")
     limited = next((name for name in questions() if method.options.get(name) is not None), None)

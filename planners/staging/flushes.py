@@ -54,7 +54,7 @@ def least_flushed(
     `hear` gets the best plan and the bound at that time, and at last both equal but for rounding.
     """
     if problem.exact_batches:
-        raise UsageError("--objective flush plans for at most --batch replicas; drop --exact-batches.")
+        raise UsageError("--objective flush plans for at most --batch replicas; drop --option exact-batches.")
     batches = problem.micro_batches
     best, value = first, flushed_value(problem, first)
     open_intervals = OpenItems(_Interval(low, fewest, low, math.inf, 0) for fewest in sorted(numbers))

@@ -178,5 +178,7 @@ def model_of(problem: StagingProblem, options: Any, restriction: Restriction = R
         return build(problem, options.get("semantics", "paper"), restriction.allowed, restriction.replicas, most)
     except TooManyIdealsError:
         raise InputError(
-            "layers", f"have more than {most} downsets", "merge parallel layers, or give --max-downsets for more"
+            "layers",
+            f"have more than {most} downsets",
+            "merge parallel layers, or give --option max-downsets for more",
         ) from None

@@ -192,7 +192,7 @@ def plan_flushed_levels(request: Request) -> Outcome:
     """The best tree of stages with a flush behind every batch, proven; the best until then where time runs out."""
     problem, board, tick = request.problem, request.board, tick_of(request)
     if problem.exact_batches:
-        raise UsageError("--objective flush plans trees for at most --batch replicas; drop --exact-batches.")
+        raise UsageError("--objective flush plans trees for at most --batch replicas; drop --option exact-batches.")
 
     def post(found: Found[LeveledPlan], low: float | None) -> None:
         fits = not violations_of(problem, found.plan)

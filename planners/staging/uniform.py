@@ -43,9 +43,9 @@ class UniformPlanner:
         problem, board = request.problem, request.board
         check_question(problem, request.options)
         if problem.exact_batches:
-            raise UsageError("--uniform plans for at most --batch replicas; drop --exact-batches.")
+            raise UsageError("--option uniform plans for at most --batch replicas; drop --option exact-batches.")
         if problem.device_types:
-            raise UsageError("--uniform is for devices of one type; drop --uniform.")
+            raise UsageError("--option uniform is for devices of one type; drop --option uniform.")
         levels = problem.levels or (StagingLevel(problem.devices, problem.bandwidth),)
         leveled = problem.replace(levels=levels)
         tick = tick_of(request)

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
+from ...instances.base.child import child_environment, own_python
 from ...instances.base.compiled import can_be_kept, is_kept, make, make_beside
-from ..backends.process import child_environment, die_with_parent, own_python
+from ..backends.process import die_with_parent
 from . import layouts_kernel, loads_kernel, paths_kernel, pipeline_kernel
 
 # A unit, an entry, and arguments of the types that the search calls it with.

@@ -6,7 +6,6 @@ makespan of the simulated schedule. `pipeline_kernel` has the bounds and the sea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -22,34 +21,6 @@ if TYPE_CHECKING:
 MOST_NODES = 20_000
 # Plain Python looks at so many intervals of all stages in a tenth of a second.
 BRIEF_INTERVALS = 50_000
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """What is computed again, by unit: seconds that backward passes take longer, and bytes that are kept."""
-
-    added_seconds: Array
-    stash_bytes: Array
-    only_first: int | None = None
-    """Layers of a stage, from the first on, that the word holds for; the first word holds for the others. None:
-    it holds for all layers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Units:
-    """A row of units; the first word holds wherever no other word says more."""
-
-    forward_seconds: Array
-    backward_seconds: Array
-    static_bytes: Array
-    tail_seconds: Array
-    """For each unit, seconds after a stage's last backward pass: gradients that are added up and updates."""
-    words: tuple[Word, ...]
-    is_layer: Sequence[bool]
-    """Which units count where a word holds for the first layers of a stage alone."""
-    transient_bytes: Array
-    """[word, first unit, unit behind the last]: bytes that a stage needs besides while it works on one micro-
-    batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,51 +89,6 @@ class Best:
     words: tuple[int, ...] = ()
     """The number of the word of each stage."""
     nodes: int = 0
-
-
-def intervals_of(units: Units) -> Intervals:
-    """Sums of seconds and bytes over every interval of units, by word where words differ."""
-    import numpy as np
-
-    between = _between
-    backward = between(units.backward_seconds)
-    pairs = [_word_sums(units, word, backward) for word in units.words]
-    fixed = between(units.static_bytes)[None] + units.transient_bytes
-    return Intervals(
-        between(units.forward_seconds),
-        np.stack([seconds for seconds, _ in pairs]),
-        fixed,
-        np.stack([stash for _, stash in pairs]),
-        between(units.tail_seconds),
-    )
-
-
-def _between(amounts: Array) -> Any:
-    """[first, behind the last]: the sum of the amounts in each interval."""
-    import numpy as np
-
-    sums = np.concatenate(([0.0], np.cumsum(amounts)))
-    return np.maximum(sums[None, :] - sums[:, None], 0)
-
-
-def _word_sums(units: Units, word: Word, backward: Array) -> tuple[Any, Any]:
-    """Seconds of the backward pass and bytes of the stash over all intervals, with one word."""
-    import numpy as np
-
-    base = units.words[0]
-    if word.only_first is None:
-        return backward + _between(word.added_seconds), _between(word.stash_bytes)
-    layers = np.concatenate(([0], np.cumsum(np.asarray(units.is_layer, int))))
-    # The word holds for units before the first layer that is one too many.
-    size = len(layers)
-    last = np.searchsorted(layers, layers[:, None] + word.only_first, side="right") - 1
-    last = np.clip(np.minimum(last, np.arange(size)[None, :]), np.arange(size)[:, None], None)
-    rows = np.arange(size)[:, None]
-    sums = []
-    for first, rest in ((word.added_seconds, base.added_seconds), (word.stash_bytes, base.stash_bytes)):
-        with_word, without = _between(first), _between(rest)
-        sums.append(with_word[rows, last] + without[last, np.arange(size)[None, :]])
-    return backward + sums[0], sums[1]
 
 
 def is_long(units: int, stages: int) -> bool:
@@ -247,23 +173,3 @@ def _with_words(pipeline: Pipeline, best: Best) -> Best:
         words.append(int(seconds.argmin()))
         start += count
     return replace(best, words=tuple(words))
-
-
-def bound_alone(pipeline: Pipeline) -> float:
-    """The least largest (m - 1) tau_k + tau_0 + ... + tau_k + messages, each stage with its best word."""
-    from . import pipeline_kernel
-
-    intervals = pipeline.intervals
-    return float(
-        compiled(pipeline_kernel, "bound_alone")(
-            pipeline.stages,
-            pipeline.micro_batches,
-            intervals.forward_seconds,
-            intervals.backward_seconds,
-            intervals.fixed_bytes,
-            intervals.stash_bytes,
-            pipeline.flights,
-            float(pipeline.memory_bytes),
-            pipeline.down,
-        )
-    )

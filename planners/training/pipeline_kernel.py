@@ -352,22 +352,3 @@ def plan_row(
         bound = max(bound, proven)
         value = reached if reached < ceiling else value
     return value, min(bound, value), candidate, nodes
-
-
-def bound_alone(
-    p: int, m: int, forward: Any, backward: Any, fixed: Any, stash: Any, flights: Any, limit: float, down: Any
-) -> Any:
-    """The least largest (m - 1) tau of a stage and sum of tau up to it, with messages: nothing else of the bound."""
-    cheapest = cheapest_words(p, flights, backward, fixed, stash, limit)
-    before, _ = least_backward(p, cheapest)
-    size = cheapest.shape[1]
-    front = np.full((p + 1, size), INFINITE)
-    front[0, 0] = 0.0
-    for k in range(p):
-        for a in range(size):
-            for n in range(size - a):
-                if cheapest[k, a, n] < INFINITE and before[k, a] < INFINITE:
-                    i, j = k + a, k + a + n + 1
-                    own = forward[0, i] + before[k, a] + 2 * down[k] + m * (forward[i, j] + cheapest[k, a, n])
-                    front[k + 1, a + n] = min(front[k + 1, a + n], max(front[k, a], own))
-    return front[p, size - 1]

@@ -8,7 +8,6 @@ from fractions import Fraction
 
 import pytest
 from problems.nasty import KINDS, nasty, scaled
-from problems.trainings import random_training
 
 from pipeplan.formulations.contract import BuiltModel, NativeModel, NativeOnlyError
 from pipeplan.formulations.registry import FORMULATIONS, Entry
@@ -22,17 +21,13 @@ from pipeplan.planners.backends.scaling import EXACT_DIGITS, IntegerForm, intege
 from pipeplan.planners.run.choose import resolve_options
 
 SEEDS = range(12)
-# Of trainings, whose models take seconds to build.
-FEW_SEEDS = range(3)
-NATIVE = {"cp-tarnawski", "cp-beaumont", "cp-graphpipe", "cp-schedule", "cp-periodic"}
+NATIVE = {"cp-beaumont", "cp-graphpipe", "cp-schedule", "cp-periodic"}
 
 
 def problems(kind: str) -> Iterator[Problem]:
-    """Schedules in times of 0.1 to 0.4, small trainings; of other kinds, whatever has led a method astray."""
-    for seed in FEW_SEEDS if kind == "training" else SEEDS:
-        if kind == "training":
-            yield random_training(seed, devices=2)
-        elif kind == "schedule":
+    """Schedules in times of 0.1 to 0.4; of other kinds, whatever has led a method astray."""
+    for seed in SEEDS:
+        if kind == "schedule":
             yield scaled(random_schedule(2, 3, 2, seed), -1)
         else:
             drawn = (nasty(name, seed) for name in KINDS)
@@ -47,8 +42,7 @@ def models(entry: Entry) -> Iterator[tuple[MatrixModel, IntegerForm]]:
             options = resolve_options(entry, {} if objective is None else {"objective": objective})
             try:
                 formulation.check(problem, options)
-                # The program of trainings is a model of whole steps for integer solvers alone.
-                built = formulation.build(problem, options, native=entry.problem_kind == "training")
+                built = formulation.build(problem, options, native=False)
                 if isinstance(built, BuiltModel) and not isinstance(built.model, NativeModel):
                     model = compile_pyomo(built.model, grids=built.grids, grid_loss=built.grid_loss)
                     yield model, integer_form(model)

@@ -41,10 +41,7 @@ _PLACEMENT = {
     "linear-dp": "gpt2-xl-training --planner linear-dp",
     "local-search": "memory-tight --planner local-search --restarts 2",
     "lns": "memory-tight --planner lns --non-contiguous --cycles 2",
-    "linear-dp-limited": "bert-base-operators --planner linear-dp-limited --latency-limit 100",
     "device-sets": "bert-base-operators --planner device-sets --non-contiguous --gap 0.05",
-    "limited": "tiny-chain --latency-limit 17ms",
-    "limited-free": "tiny-chain --latency-limit 17ms --non-contiguous --subgraphs-per-device 2",
     "infeasible": "tiny-chain --devices 1 --formulation ip-tarnawski",
 }
 _LATENCY = {
@@ -79,7 +76,6 @@ _CHAIN = {
 _STAGING = {
     "mip": "tiny-stages --formulation mip-piper",
     "mip-reference": "resnet50-stages --formulation mip-piper --semantics reference",
-    "mip-compact": "tiny-stages --formulation mip-piper --variant compact --solver highs",
     "mip-scip": "tiny-stages --formulation mip-piper --solver scip --warm-start none",
     "default": "bert-large-stages",
     "dp-reference": "bert-large-stages --planner dp-piper --semantics reference",
@@ -109,7 +105,6 @@ _GRAPH = {
     "parallel": "case-study --planner graphpipe-parallel",
     "shortest": "case-study --planner shortest-iteration",
     "spp-pipedream": "mmt-8 --planner spp-pipedream",
-    "spp-textbook": "tiny-graph --planner spp-textbook",
     "piper-downsets": "tiny-graph --planner piper-downsets",
     "infeasible": "tiny-graph --memory 1",
 }
@@ -120,7 +115,6 @@ _SCHEDULE = {
     "ilp": "{inputs}/schedule_small.json --formulation ilp-zero-bubble --objective span --solver highs",
     "periodic": "v-shape-4",
     "cp-periodic": "{inputs}/schedule_steady.json --formulation cp-periodic --warm-start none",
-    "mip-periodic": "{inputs}/schedule_steady.json --formulation mip-periodic --solver highs --warm-start none",
     "infeasible": "zero-bubble-4x12 --memory 1",
     "list": "zero-bubble-4x12 --planner list-schedule --objective span",
     "list-period": "v-shape-4 --planner list-schedule --objective period",
@@ -140,7 +134,6 @@ _TRAINING = {
     "margin": "tiny-training --memory-error 0.03",
     "scope": "tiny-experts-training --fix tensor=2 --forbid virtual=2 --layouts even",
     "infeasible": "tiny-training --memory 1GB",
-    "mip": "tiny-training --formulation mip-configuration --fix pipeline=4 --solver highs",
     "guide": "llama-3-8b-8xh100 --planner guide",
     "even-layouts": "tiny-training --planner even-layouts",
     "full-recompute": "tiny-training --planner full-recompute",
@@ -177,7 +170,6 @@ OTHERS: Mapping[str, str] = {
     "sensitivity-placement": "sensitivity tiny-chain --planner dp",
     "sensitivity-staging": "sensitivity tiny-stages",
     "pareto-chain": "pareto golden-4 --points 3",
-    "pareto-placement": "pareto tiny-chain --points 3",
 }
 """Other commands, by the name of the file that holds their answer."""
 
@@ -202,10 +194,7 @@ CHANGED_ON_PURPOSE: Mapping[tuple[str, str], str] = {
     ("schedule-ilp", ".model_size.nonzeros"): "the same",
     ("schedule-ilp", ".proof.checks[0]"): "values are whole steps, so that the cut-off has other digits",
     ("schedule-ilp", ".proof.checks[1]"): "an integer solver takes the program now, and is a second opinion",
-    ("schedule-mip-periodic", ".model_size.columns"): "one whole number for each pair of blocks, and no heights",
-    ("schedule-mip-periodic", ".model_size.integers"): "the same",
-    ("schedule-mip-periodic", ".model_size.rows"): "the same",
-    ("schedule-mip-periodic", ".model_size.nonzeros"): "the same",
+    ("staging-mip", ".options.variant"): "the program has one form",
     ("staging-equi", ".options.hierarchy"): "even splits take devices within devices, so they have the option, too",
 }
 """By the start of a case's name and the path of a field: why it is no longer compared."""

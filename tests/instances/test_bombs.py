@@ -17,9 +17,9 @@ from export_samples import llama
 from yardstick import a_million_turns_s, million_turns
 
 import pipeplan
+from pipeplan.instances.base.child import own_python
 from pipeplan.instances.base.json_file import FORMULA_MARKS, csv_cell, write_json
 from pipeplan.instances.networks.profile.files import profile_to_json
-from pipeplan.planners.backends.process import own_python
 
 pytestmark = pytest.mark.timing
 
@@ -65,10 +65,10 @@ def _varint(number: int) -> bytes:
 
 
 def lying_parquet() -> bytes:
-    """A text of 40 MB in few bytes, which the footer says to be 1000 bytes long."""
+    """A text of 300 MB in few bytes, which the footer says to be 1000 bytes long."""
     from pyarrow import parquet as reader
 
-    content = parquet(lambda arrow: arrow.array(["a" * 40_000_000]))
+    content = parquet(lambda arrow: arrow.array(["a" * 300_000_000]))
     size = reader.ParquetFile(io.BytesIO(content)).metadata.row_group(0).total_byte_size
     return with_a_footer_that_says(content, size, 1000)
 
@@ -84,7 +84,7 @@ BOMBS: dict[str, tuple[tuple[str, ...], str, Callable[[], bytes], str]] = {
     "one long text": (TABLE, "a.xlsx", lambda: excel("a" * 40_000_000), "unpacks to"),
     "a far column": (TABLE, "a.xlsx", lambda: excel('<row r="1"><c r="XFD1"><v>1</v></c></row>'), "16384 columns"),
     "a repeated text": (TABLE, "a.parquet", lambda: parquet(repeated_text), "1000000 characters"),
-    "a footer that lies": (TABLE, "a.parquet", lying_parquet, "bytes or more"),
+    "a footer that lies": (TABLE, "a.parquet", lying_parquet, "MiB of memory"),
     "many rows": (TABLE, "a.parquet", lambda: parquet(lambda arrow: arrow.array([0] * 10**6)), "at most 10000"),
     "a list": (TABLE, "a.parquet", lambda: parquet(lambda arrow: arrow.array([[0] * 10**6])), "holds lists"),
     "many empty cells": (TABLE, "a.csv", lambda: b"\n".join([b"," * 998 + b"x"] * 9_000), "cells"),
@@ -256,4 +256,4 @@ def test_every_child_is_started_by_the_same_command() -> None:
         for path in (root / folder).rglob("*.py")
         if "sys.executable" in path.read_text("utf-8")
     ]
-    assert naming == ["planners/backends/process.py"], sys.version
+    assert naming == ["instances/base/child.py"], sys.version

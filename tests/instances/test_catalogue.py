@@ -1,4 +1,4 @@
-"""Packaged instances of every kind equal their recipes, and what is known of them is consistent."""
+"""Packaged instances of every kind, and what is known of them, are consistent; `test_recipes.py` makes them anew."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from packaged_instances import variants_of
 
 import pipeplan
 from pipeplan.instances import catalogue
@@ -14,39 +15,22 @@ from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.catalogue import (
     BestKnown,
     best_known,
-    facts_of,
     load_packaged,
     packaged_info,
     packaged_kinds,
     packaged_names,
     read_best_known,
     read_facts,
-    write_packaged,
 )
 from pipeplan.instances.chain.known_answers import VARIANTS as CHAIN_VARIANTS
 from pipeplan.instances.registry import KINDS
 
-RECIPES = {
-    recipe.name: (kind, recipe) for kind, packaged in packaged_kinds().items() for recipe in packaged.recipes
-}
 FOLDER = Path(catalogue.__file__).parent / "packaged"
-
-
-def variants_of(name: str) -> tuple[str, ...]:
-    """Those that something has to be known of."""
-    problem = load_packaged(name)
-    if problem.kind == "chain":
-        return ("general",)
-    return packaged_kinds()[problem.kind].variants_of(problem)
 
 
 def test_every_kind_has_packaged_instances() -> None:
     assert set(packaged_kinds()) == set(KINDS)
     assert all(packaged_names(kind) for kind in packaged_kinds())
-
-
-def test_files_and_recipes_are_the_same_set() -> None:
-    assert {path.stem for path in FOLDER.glob("*.json")} == set(RECIPES) == set(packaged_names())
 
 
 def test_a_name_belongs_to_one_kind() -> None:
@@ -55,42 +39,28 @@ def test_a_name_belongs_to_one_kind() -> None:
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("name", RECIPES)
-def test_a_packaged_file_is_what_its_recipe_makes(name: str) -> None:
-    kind, recipe = RECIPES[name]
-    assert load_packaged(name) == recipe.build()
-    assert load_packaged(name) is load_packaged(name)
-    assert load_packaged(name).kind == kind
+def test_every_call_returns_the_same_problem() -> None:
+    assert load_packaged("tiny-chain") is load_packaged("tiny-chain")
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", packaged_names())
 def test_files_are_small_and_explained(name: str) -> None:
     assert (FOLDER / f"{name}.json").stat().st_size < 300_000
     assert f"`{name}`" in (FOLDER / "README.md").read_text("utf-8")
 
 
-def test_all_files_can_be_made_anew(tmp_path: Path) -> None:
-    write_packaged(tmp_path)
-    made = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert made == {path.name: path.read_bytes() for path in FOLDER.glob("*.json*")}
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_the_list_of_facts_says_what_the_problem_does(name: str) -> None:
-    assert read_facts()[name] == facts_of(load_packaged(name))
-
-
 # ---- best known values ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", packaged_names())
 def test_something_is_known_of_every_instance_and_variant(name: str) -> None:
     rows = [known.variant for known in read_best_known() if known.instance == name]
     assert len(rows) == len(set(rows))
-    if load_packaged(name).kind == "chain":
-        assert set(variants_of(name)) <= set(rows) <= set(CHAIN_VARIANTS)
+    problem = load_packaged(name)
+    if problem.kind == "chain":
+        assert {"general"} <= set(rows) <= set(CHAIN_VARIANTS)
     else:
-        assert tuple(rows) == variants_of(name)
+        assert tuple(rows) == variants_of(problem)
 
 
 def test_the_table_is_about_packaged_instances_in_their_order() -> None:
@@ -123,8 +93,8 @@ def test_the_table_has_the_columns_of_its_lines() -> None:
 
 
 def test_what_was_found_by_runs_of_placements_and_stagings_has_its_day() -> None:
-    kinds = {name: kind for name, (kind, _) in RECIPES.items()}
-    assert all(known.date for known in read_best_known() if kinds[known.instance] in ("placement", "staging"))
+    found = {*packaged_names("placement"), *packaged_names("staging")}
+    assert all(known.date for known in read_best_known() if known.instance in found)
 
 
 def test_nothing_is_known_of_other_problems() -> None:
@@ -137,13 +107,13 @@ def test_nothing_is_known_of_other_problems() -> None:
 
 @pytest.mark.parametrize("kind", packaged_kinds())
 def test_the_list_says_what_they_are(kind: str) -> None:
-    rows, packaged = packaged_info(kind), packaged_kinds()[kind]
+    rows, listing = packaged_info(kind), packaged_kinds()[kind]
     assert tuple(row["name"] for row in rows) == packaged_names(kind)
     for row in rows:
         assert row["kind"] == kind
-        assert row["source"] == RECIPES[row["name"]][1].source
-        assert all(text.format_map(row) for text in packaged.columns.values())
-        for variant in packaged.variants:
+        assert row["source"] == read_facts()[row["name"]]["source"]
+        assert all(text.format_map(row) for text in listing.columns.values())
+        for variant in listing.variants:
             known = best_known(row["name"], variant)
             assert row[variant.replace("-", "_")] == (known.value if known else None)
 

@@ -11,8 +11,8 @@ from problems.profiles import ROW
 import pipeplan
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.lookup import Cluster, load_with_notes
+from pipeplan.instances.lowering import at_setting
 from pipeplan.instances.networks.profile.options import ProfileOptions
-from pipeplan.instances.setting import at_setting
 
 CLUSTER: dict[str, Any] = {"devices": 8, "memory_bytes": 80e9, "bandwidth": 300e9}
 

@@ -33,8 +33,7 @@ from pipeplan.planners.options import SolveOptions
 BOUND_ROUNDING = 1e-9
 """Relative: by so much a bound may exceed the optimum."""
 
-FLOATS = ("highs", "scip")
-SOLVERS = ("cp-sat", *FLOATS)
+SOLVERS = ("cp-sat", "highs", "scip")
 
 OUTCOMES = ("optimal", "infeasible", "not proven", "refused", "error")
 """Refused: told in words that the method does not take the problem."""
@@ -105,10 +104,9 @@ def _stagings() -> Iterator[Method]:
         yield Method("staging", planner="dp-piper", options={"semantics": semantics})
         yield Method("staging", planner="dp-piper", options={"semantics": semantics, "objective": "flush"})
         for solver in SOLVERS:
-            for variant in ("columns", "compact"):
-                options = {"semantics": semantics, "variant": variant}
-                yield Method("staging", "mip-piper", solver=solver, options=options)
-                yield Method("staging", "mip-piper", solver=solver, options={**options, "objective": "flush"})
+            options = {"semantics": semantics}
+            yield Method("staging", "mip-piper", solver=solver, options=options)
+            yield Method("staging", "mip-piper", solver=solver, options={**options, "objective": "flush"})
 
 
 def _types() -> Iterator[Method]:
@@ -153,15 +151,11 @@ def _schedules() -> Iterator[Method]:
             yield Method("schedule", "ilp-zero-bubble", solver=solver, options=options)
     yield Method("schedule", planner="exact-schedule", options={"objective": "period"})
     yield Method("schedule", "cp-periodic", solver="cp-sat")
-    for solver in FLOATS:
-        yield Method("schedule", "mip-periodic", solver=solver)
 
 
 def _trainings() -> Iterator[Method]:
     for share in (0.0, 0.03):
         yield Method("training", planner="exact-configuration", options={"memory_error": share})
-        for solver in SOLVERS:
-            yield Method("training", "mip-configuration", solver=solver, options={"memory_error": share})
 
 
 METHODS: Mapping[str, tuple[Method, ...]] = {
@@ -192,7 +186,7 @@ class _Question:
 
 def truth(problem: Problem, method: Method) -> float | None:
     """The optimum over the plans that the method chooses from; None: there is no plan."""
-    ways = ("variant",) if method.kind in ("latency", "staging") else ()  # to the same plans
+    ways = ("variant",) if method.kind == "latency" else ()  # to the same plans
     options = tuple(sorted((name, value) for name, value in method.options.items() if name not in ways))
     return _answer(_Question(problem.hash, method.kind, () if method.kind == "chain" else options, problem))
 

@@ -30,7 +30,7 @@ def written(folder: Path, name: str, data: dict[str, Any]) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("method", ["exact-schedule", "cp-periodic", "mip-periodic", "list-schedule"])
+@pytest.mark.parametrize("method", ["exact-schedule", "cp-periodic", "list-schedule"])
 def test_nothing_that_takes_time_has_no_shortest_period(plan: Plan, tmp_path: Path, method: str) -> None:
     option = "--formulation" if "periodic" in method else "--planner"
     said = plan("solve", written(tmp_path, "timeless.json", TIMELESS), option, method)

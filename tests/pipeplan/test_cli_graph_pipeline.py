@@ -48,9 +48,9 @@ def test_every_model_can_be_generated_and_is_listed(plan: Plan, name: str) -> No
 
 
 def test_a_network_as_a_graph_pipeline(plan: Plan, tmp_path: Path) -> None:
-    path = tmp_path / "resnet.json"
+    path = tmp_path / "vgg.json"
     arguments = ("--kind", "graph-pipeline", "--devices", 2, "--mini-batch", 16, "--memory", "2GiB")
-    assert plan("generate", "resnet18", *arguments, "-o", path).code == 0
+    assert plan("generate", "vgg16", *arguments, "-o", path).code == 0
     problem = pipeplan.load(path)
     assert isinstance(problem, GraphPipelineProblem)
     assert (problem.devices, problem.mini_batch, problem.memory_bytes) == (2, 16, 2 * 2**30)
@@ -63,9 +63,6 @@ def test_a_network_as_a_graph_pipeline(plan: Plan, tmp_path: Path) -> None:
         (("mmt", "--devices", 0), "devices is 0"),
         (("mmt", "--half-samples", -1), "half_samples is negative (-1.0)"),
         (("mmt", "--cluster", "frontier"), "choose one of summit-v100"),
-        (("resnet18", "--kind", "chain"), "--kind is 'chain'; give one of placement, graph-pipeline"),
-        (("resnet18", "--kind", "graph-pipeline", "--cpus", 1), "--cpus says nothing about a graph pipeline"),
-        (("resnet18", "--mini-batch", 8), "--mini-batch is for graph pipelines"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_words(plan: Plan, arguments: tuple[Any, ...], words: str) -> None:
@@ -177,7 +174,7 @@ def test_the_ablation_has_no_mixed_micro_batches(plan: Plan) -> None:
     """Its size is that of the sequential plan: the option would mean nothing."""
     said = plan("solve", "tiny-graph", "--planner", "graphpipe-parallel", "--mixed-micro-batches")
     assert said.code == 2
-    assert "'graphpipe-parallel' has no option --mixed-micro-batches" in " ".join(said.err.split())
+    assert "'graphpipe-parallel' has no option 'mixed-micro-batches'" in " ".join(said.err.split())
 
 
 @pytest.mark.parametrize(

@@ -282,7 +282,10 @@ def test_numbers_without_a_unit_are_asked_back(plan: Plan, table: Path) -> None:
         (("solve", "golden-4", "--kind", "staging"), "--kind is staging, but the problem is a chain"),
         (("solve", "golden-4", "--optimizer", "adam"), "--optimizer is for profiles and tables"),
         (("solve", "t.profile.json", *FOUR, "--bytes-per-parameter", 2), "--bytes-per-parameter is for tables"),
-        (("solve", "t.csv", *FOUR, "--time-unit", "s"), "--time-unit is for files that name no unit of time"),
+        (
+            ("solve", "t.csv", *FOUR, "--time-unit", "s"),
+            "--option time-unit is for files that name no unit of time",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_one_sentence(

@@ -67,7 +67,7 @@ def test_the_cluster_can_be_overridden(plan: Plan, tmp_path: Path) -> None:
         (("tiny-chain", "--batch", 2), "--batch is for staging, graph-pipeline, schedule and training problems"),
         (("golden-4", "--planner", "dp-piper"), "plans problems of kind 'staging'"),
         (("tiny-stages", "--planner", "exact-beaumont"), "plans problems of kind 'chain'"),
-        (("tiny-stages", "--planner", "dp-piper", "--variant", "compact"), "has no option --variant"),
+        (("tiny-stages", "--planner", "dp-piper", "--variant", "plain"), "has no option 'variant'"),
         (("golden-4", "--cross-check"), "There is no cross-check for 'exact-beaumont'"),
         (("tiny-chain", "--planner", "greedy", "--cross-check"), "There is no cross-check for 'greedy'"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,10 +50,48 @@ def test_every_command_has_help(command: str) -> None:
 
 
 def test_declared_options_are_options_of_solve() -> None:
-    known = {flag for parameter in command_named("solve").params for flag in parameter.opts}
+    solve = command_named("solve")
+    known = {flag[2:] for parameter in solve.params for flag in parameter.opts} | solve.callback.narrow.keys()
     for entry in all_methods():
-        for spec in entry.options:
-            assert "--" + spec.name.replace("_", "-") in known
+        assert {spec.name.replace("_", "-") for spec in entry.options} <= known
+
+
+def test_options_of_one_method_or_source_are_given_by_name_and_the_old_spelling_is_understood(plan: Plan) -> None:
+    by_name = plan(
+        "solve", "tiny-graph", "--planner", "graphpipe", "--option", "k=2", "--option", "join=tree", "--json"
+    )
+    before = plan("solve", "tiny-graph", "--planner", "graphpipe", "--k", 2, "--join=tree", "--json")
+    assert by_name.json["objective"] == before.json["objective"]
+    assert before.err == (
+        "Note: --k is written --option k=2 now.\nNote: --join is written --option join=tree now.\n"
+    )
+    flags = plan("solve", "tiny-stages", "--no-exact-batches", "--uniform")
+    assert "exact-batches=false now" in flags.err
+    assert "--option uniform now" in flags.err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("k=two",), "--option k is 'two', not a whole number; write 2."),
+        (("k",), "--option k lacks its value; write it as --option k=VALUE."),
+        (("jion=tree",), "There is no option 'jion' (did you mean 'join'?); 'graphpipe' has "),
+        (
+            ("mixed-micro-batches=maybe",),
+            "write --option mixed-micro-batches alone, or --option mixed-micro-batches=false.",
+        ),
+        (("kay",), "--option is 'kay'; write it as NAME=VALUE."),
+    ],
+)
+def test_an_option_that_cannot_be_read_is_one_sentence(plan: Plan, words: tuple[str, ...], sentence: str) -> None:
+    said = plan("solve", "tiny-graph", "--planner", "graphpipe", "--option", *words)
+    assert said.code == 2
+    assert sentence in " ".join(said.err.split())
+
+
+def test_solve_has_at_most_forty_options(plan: Plan) -> None:
+    listed = re.findall(r"^│ *(--[a-z-]+)", plan("solve", "--help-all").out, re.MULTILINE)
+    assert len(set(listed)) <= 40
 
 
 def command_named(name: str) -> Any:
@@ -107,7 +146,7 @@ def test_one_method_with_its_options(plan: Plan, command: str, table: dict[str, 
     for name, entry in table.items():
         shown = plan(command, name)
         assert shown.code == 0
-        assert all("--" + spec.name.replace("_", "-") in shown.out for spec in entry.options)
+        assert all(spec.name.replace("_", "-") in shown.out for spec in entry.options)
         assert plan(command, name, "--json").json == json.loads(json.dumps(entry.to_json()))
 
 

@@ -105,7 +105,7 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(plan: Plan, tmp_path: Pa
     wrong: dict[tuple[Any, ...], str] = {
         ("nothing-like-it",): "nothing-like-it",
         ("tiny-stages", "--planner", "nonsense"): "no planner named 'nonsense'",
-        ("tiny-stages", "--non-contiguous"): "'dp-piper' has no option --non-contiguous",
+        ("tiny-stages", "--non-contiguous"): "'dp-piper' has no option 'non-contiguous'",
         ("tiny-stages", "--picture", tmp_path / "curve.txt"): "name a file that ends in",
         ("tiny-stages", "--picture", tmp_path / "curve.svg", "--points", 0): "drop one of them",
         ("tiny-stages", "-o", tmp_path / "none" / "answer.json"): "does not exist",

@@ -145,7 +145,7 @@ def test_every_number_of_a_method_has_a_range(entry: Entry, spec: OptionSpec) ->
 @pytest.mark.parametrize("planner", ["gpipe", "sync-1f1b"])
 @pytest.mark.parametrize("number", [-3, 0])
 def test_batches_between_flushes_are_at_least_one(plan: Plan, planner: str, number: int) -> None:
-    done = plan("solve", "figure-4", "--planner", planner, "--batches-per-flush", number)
+    done = plan("solve", "figure-4", "--planner", planner, "--option", f"batches-per-flush={number}")
     assert (done.code, done.out) == (2, "")
     assert done.err == (f"Error: option batches_per_flush is {number}; give a whole number from 1 to 1000.\n")
 
@@ -160,7 +160,9 @@ def test_an_allocation_is_no_endless_number() -> None:
     {
         "solve tiny-chain --threads 2.5": "--threads is '2.5', not a whole number; give a whole number, as in 4.",
         "solve tiny-chain --threads 2.0": "--threads is '2.0', not a whole number; give a whole number, as in 4.",
-        "solve tiny-chain --cpu-slowdown half": "--cpu-slowdown is 'half', not a number; give a number, as in 0.5.",
+        "solve tiny-chain --option cpu-slowdown=half": (
+            "--option cpu-slowdown is 'half', not a number; give a number, as in 0.5."
+        ),
         "memory tiny-chain --points four": "--points is 'four', not a whole number; write 4.",
         "memory tiny-chain --points -1": "--points is -1; give a number of at least 0.",
         "memory tiny-chain --points 1001": "--points is 1001; give a number of at most 1000.",

@@ -32,12 +32,6 @@ def test_a_result_says_its_stage_and_is_verified_with_it(plan: Plan, tmp_path: P
     assert "--zero 1" in said.err
 
 
-def test_a_network_is_generated_with_zero(plan: Plan) -> None:
-    words = ("generate", "gpt2-small", "--kind", "staging", "--hardware", "a100-40gb", "--zero")
-    assert plan(*words, 2).json["zero"] == 2
-    assert plan(*words, 5).code == 2
-
-
 def test_sequence_and_micro_batch_of_a_packaged_model(plan: Plan) -> None:
     words = ("solve", "llama-3-8b", "--devices", 8, "--memory", "80GB", "--bandwidth", "300GB/s")
     said = plan(*words, "--sequence", 8192, "--micro-batch", 2, "--planner", "equi")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kind_commands import COMMANDS, SMALLEST, smallest_training
+from kind_commands import COMMANDS, SMALLEST
 
 import pipeplan
 from pipeplan.instances.registry import KINDS, any_plan_from_json
@@ -20,33 +20,24 @@ Plan = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def instances(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The smallest instance of every kind, by its name or its file."""
-    path = tmp_path_factory.mktemp("instances") / "training.json"
-    pipeplan.save(smallest_training(), path)
-    return {**SMALLEST, "training": str(path)}
-
-
-@pytest.fixture(scope="module")
-def results(instances: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A stored result of every kind."""
     folder = tmp_path_factory.mktemp("results")
     paths = {}
-    for kind, instance in instances.items():
+    for kind, instance in SMALLEST.items():
         paths[kind] = folder / f"{kind}.json"
         pipeplan.save(pipeplan.solve(instance), paths[kind])
     return paths
 
 
-def test_every_kind_has_its_row(instances: dict[str, str]) -> None:
-    assert set(instances) == set(KINDS) == set(SHOWN) == set(PLANNED)
+def test_every_kind_has_its_row() -> None:
+    assert set(SMALLEST) == set(KINDS) == set(SHOWN) == set(PLANNED)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_answers_or_refuses(
     plan: Plan,
-    instances: dict[str, str],
     results: dict[str, Path],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -55,7 +46,7 @@ def test_a_command_answers_or_refuses(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     command = COMMANDS[name]
-    words = command.spelled(kind, instances[kind], str(results[kind]))
+    words = command.spelled(kind, SMALLEST[kind], str(results[kind]))
     said = plan(*words, *(["--json"] if command.json else []))
     assert "Traceback" not in said.out + said.err
     if not command.is_able(kind):
@@ -85,11 +76,9 @@ def whole_numbers(data: Any) -> Iterator[tuple[Any, Any]]:
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "schedule"])  # which has times alone
 @pytest.mark.parametrize("number", [-1, 10**30])
-def test_no_plan_counts_from_the_end(
-    instances: dict[str, str], results: dict[str, Path], kind: str, number: int
-) -> None:
+def test_no_plan_counts_from_the_end(results: dict[str, Path], kind: str, number: int) -> None:
     """Python would take -1 as the last device, layer or node: the reader refuses it, or the referee."""
-    problem = pipeplan.load(instances[kind])
+    problem = pipeplan.load(SMALLEST[kind])
     data = json.loads(results[kind].read_text("utf-8"))["plan"]
     places = [*whole_numbers(data)]
     # The devices of placements have names, and their nodes are those of the problem.

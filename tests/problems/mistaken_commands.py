@@ -81,7 +81,7 @@ NAMES = {
         "bert-larg": "bert-large-inference",
         "bert_large_inference": "bert-large-inference", "bert": "bert-base-operators",
         "golden4": "golden-4", "golden-5": "golden-4", "tiny-stage": "tiny-stages", "memory-tigth": "memory-tight",
-        "resnet50-infer": "resnet50-inference", "vgg16": "vgg16-training", "gnmt": "gnmt-training",
+        "resnet50-infer": "resnet50-inference", "gnmt": "gnmt-training",
         "figure4": "figure-4", "v-shape": "v-shape-4", "zero-bubble": "zero-bubble-32x16", "qwertyuiop": None,
     },
     "solve tiny-chain --planner": {
@@ -93,7 +93,7 @@ NAMES = {
     "solve tiny-chain --formulation": {
         "ip-tarnavski": "ip-tarnawski", "tarnawski": None,
         "ip_tarnawski": "ip-tarnawski", "ip-tarnawsky": "ip-tarnawski",
-        "cp-tarnavski": "cp-tarnawski", "xyzzy": None,
+        "xyzzy": None,
     },
     "solve tiny-chain --formulation ip-tarnawski --solver": {
         "higs": "highs", "HiGHS": "highs", "cpsat": "cp-sat",
@@ -105,12 +105,12 @@ NAMES = {
     "solve tiny-chain --objective": {"maxload": "max-load", "max_load": "max-load", "g-pipe": "gpipe"},
     "solve tiny-chain --progress": {"jsn": "json", "Json": "json", "non": "none"},
     "convert tiny-chain -o x.json --to": {"publised": "published", "Own": "own"},
-    "generate": {"layred": "layered", "resnet81": "resnet18", "chian": "chain"},
+    "generate": {"layred": "layered", "vgg61": "vgg16", "chian": "chain"},
     "formulations": {"ip-tarnavski": "ip-tarnawski", "ip_tarnawski": "ip-tarnawski"},
     "planners": {"gredy": "greedy", "brute_force": "brute-force"},
     "compare --suite": {"tarnawsky": "tarnawski-table1", "xyzzy": None},
-    "generate resnet18 --hardware": {"a100-40g": "a100-40gb", "a10g": None},
-    "generate resnet18 --kind": {"stagin": "staging", "Placement": "placement"},
+    "generate vgg16 --hardware": {"a100-40g": "a100-40gb", "a10g": None},
+    "generate vgg16 --kind": {"stagin": "staging", "Placement": "placement"},
 }  # fmt: skip
 
 # GPUs, as `plan configure` and `plan generate` take them: what is no misspelling gets the list.

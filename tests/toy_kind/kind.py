@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeplan.instances.base.cluster import Cluster, changes
-from pipeplan.instances.base.kind import Function, Kind, Later
-from pipeplan.instances.base.step import Found, Step
+from pipeplan.instances.base.kind import Found, Function, Kind, Later, Step
 from pipeplan.kinds import ShownKind
 from toy_kind.problem import SCHEMA, ToyPlan, ToyProblem, from_json
 

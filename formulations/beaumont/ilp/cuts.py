@@ -26,7 +26,7 @@ def add(frame: Frame) -> None:
 def _loads(frame: Frame) -> None:
     facts, period = frame.facts, frame.model.T
     loads = {i: sum(facts.load(j) * frame.z(i, j) for j in frame.layers) <= period for i in frame.layers}
-    frame.rows("gpu_load", loads)
+    frame.rows("gpu_load", loads, "(B1) implied: the work of the GPU of layer i fits the period")
     links: dict[int, Any] = {}
     for e in facts.edges:
         busy = facts.transfers[e] * frame.remote(e)
@@ -36,7 +36,7 @@ def _loads(frame: Frame) -> None:
                 busy += facts.transfers[other] * frame.same_link(*pair)
         if facts.transfers[e]:
             links[e] = busy <= period
-    frame.rows("link_load", links)
+    frame.rows("link_load", links, "(B2) implied: the transfers of a link fit the period")
 
 
 def _batches_behind(frame: Frame) -> None:
@@ -49,7 +49,7 @@ def _batches_behind(frame: Frame) -> None:
         hops = sum(facts.transfers[e] * frame.remote(e) for e in range(i, last) if e != facts.layers)
         rows["whole", i] = periods >= math.ceil(facts.lives[i] / facts.upper - 1e-9)
         rows["hops", i] = facts.upper * periods >= facts.lives[i] + hops
-    frame.rows("least_lag", rows)
+    frame.rows("least_lag", rows, "(B3) implied: a batch takes the times between both tasks of a layer")
 
 
 def _area(frame: Frame) -> None:
@@ -60,7 +60,7 @@ def _area(frame: Frame) -> None:
     for i in frame.layers:
         area = sum(facts.areas[j] * frame.z(i, j) for j in facts.kept)
         rows[i] = area <= facts.upper * (facts.memory - standing_memory(frame, i))
-    frame.rows("area", rows)
+    frame.rows("area", rows, "(B4) implied: bytes times time of the layers of a GPU fit its room")
 
 
 def _instant(frame: Frame) -> None:
@@ -80,4 +80,4 @@ def _instant(frame: Frame) -> None:
         gradients = facts.sizes[last - 1] + facts.sizes[last] if facts.current else 0.0
         rows["forward", i] = others + facts.sizes[i - 1] * at_start + written <= facts.memory
         rows["backward", i] = others + facts.sizes[i - 1] * at_end + gradients <= facts.memory
-    frame.rows("instant", rows)
+    frame.rows("instant", rows, "(B5) implied: a layer has as many copies as its least life has periods")

@@ -33,7 +33,7 @@ class BeaumontIlp(CommonFormulation):
         given_allocation(problem, options)
         _check_range(problem)
         if options["variant"] == "printed" and problem.exclusive_buffers:
-            raise UsageError("The printed program has no exclusive buffers; choose --variant corrected.")
+            raise UsageError("The printed program has no exclusive buffers; choose --option variant=corrected.")
 
     def solvers(self, problem: ChainProblem, options: Options) -> tuple[str, ...]:
         """Solvers that take the model. CP-SAT counts in whole numbers, and with exclusive buffers no grid is good

@@ -13,15 +13,7 @@ from .facts import Facts
 
 
 class Frame:
-    """A Pyomo model with the variables of section 6 of the paper, on which the groups of constraints are built.
-
-    Z_ij: layers i < j share a GPU (tasks, as printed).  f_i: layer i is the first of its GPU.
-    tau_t: start of task t in the period.
-    w_tu: tasks t < u share a GPU, and t comes first.  tc_e, wc_ef: the same for transfers; zc: two transfers share a
-    link.  v, v2 and u, u2: the first and the second shift before and after a transfer (the paper's v and v-tilde).
-    sigma_il: kept copies of layer l as far as it is on the GPU of layer i.  o_te: what edge e carries waits while
-    task t runs.  b_ij: exactly one of layers j and j + 1 is on the GPU of layer i.
-    """
+    """A Pyomo model with the variables of section 6 of the paper, on which the groups of constraints are built."""
 
     def __init__(self, facts: Facts, errata: frozenset[str] = CORRECTED) -> None:
         from ...quick_pyomo import pyo
@@ -50,32 +42,42 @@ class Frame:
         pyo, model = self.pyo, self.model
         holders = self.tasks if TRANSITIVITY in self.errata else self.layers
         model.Z = pyo.Var(list(combinations(holders, 2)), domain=pyo.Binary)
-        model.f = pyo.Var(list(holders), bounds=(0, 1))
+        model.Z.doc = "[i, j] do layers i < j share a GPU? (tasks in the printed variant)"
+        model.f = pyo.Var(list(holders), bounds=(0, 1), doc="[i] is layer i the first of its GPU?")
         pairs = combinations(self.tasks, 2) if TIES not in self.errata else self.ordered_pairs(self.tasks)
         both = [(u, t) for t, u in combinations(sorted(self.timeless), 2)]
         model.w = pyo.Var([*pairs, *both], domain=pyo.Binary)
+        model.w.doc = "[t, u] do tasks t and u share a GPU, and does t come first? Task l goes forward, L + l back"
         timed = [(x, z) for x, z in self.pairs if x not in self.timeless]
         model.ended = pyo.Var(timed, domain=pyo.Binary)
+        model.ended.doc = "[t, z] has task t ended when task z, which takes no time, runs?"
         model.far = pyo.Var(timed, domain=pyo.Binary)
+        model.far.doc = "[t, z] is z, which takes no time, in another period of t?"
 
     def _time_variables(self) -> None:
         pyo, model, facts = self.pyo, self.model, self.facts
         lower = 0.0 if self.errata else facts.lower * (1 - FLOAT_ROOM)
-        model.T = pyo.Var(bounds=(lower, max(facts.upper, lower)))
+        model.T = pyo.Var(bounds=(lower, max(facts.upper, lower)), doc="the period")
         model.tau = pyo.Var(
             list(self.tasks), bounds=lambda _, t: (-facts.durations[t], facts.upper - facts.durations[t])
         )
+        model.tau.doc = "[t] start of task t in the period"
         model.tc = pyo.Var(facts.staged, bounds=lambda _, e: (-facts.transfers[e], facts.upper))
+        model.tc.doc = "[e] start of the transfer of edge e, from task e to task e + 1"
         transfers = self.competing()
         model.zc = pyo.Var(sorted({self.link_key(e, f) for e, f in transfers}), bounds=(0, 1))
+        model.zc.doc = "[e, f, opposite] do two transfers share a link?"
         pairs = transfers if TIES not in self.errata else [pair for e, f in transfers for pair in ((e, f), (f, e))]
         model.wc = pyo.Var(pairs, domain=pyo.Binary)
+        model.wc.doc = "[e, f] do transfers e and f share a link, and does e come first?"
 
     def _shift_variables(self) -> None:
         pyo, model, facts = self.pyo, self.model, self.facts
         every_edge = list(range(1, facts.tasks))
-        for name, edges in (("v", facts.staged), ("v2", facts.staged), ("u", every_edge), ("u2", every_edge)):
-            model.add_component(name, pyo.Var(edges, domain=pyo.Binary))
+        model.v = pyo.Var(facts.staged, domain=pyo.Binary, doc="[e] first shift before the transfer of edge e")
+        model.v2 = pyo.Var(facts.staged, domain=pyo.Binary, doc="[e] second shift before the transfer (v-tilde)")
+        model.u = pyo.Var(every_edge, domain=pyo.Binary, doc="[e] first shift by a period before task e + 1")
+        model.u2 = pyo.Var(every_edge, domain=pyo.Binary, doc="[e] second shift before task e + 1 (u-tilde)")
 
     def _memory_variables(self) -> None:
         pyo, model, facts = self.pyo, self.model, self.facts
@@ -84,10 +86,12 @@ class Frame:
             model.sigma = pyo.Var(pairs, domain=pyo.Integers)
         else:
             model.sigma = pyo.Var(pairs, bounds=(0, None))
+        model.sigma.doc = "[i, l] kept copies of the input of layer l, as far as it is on the GPU of layer i"
         inner = [(t, e) for e in facts.waiting for t in self.tasks if self.may_wait(t, e)]
-        model.o = pyo.Var(inner, bounds=(0, 1))
+        model.o = pyo.Var(inner, bounds=(0, 1), doc="[t, e] does what edge e carries wait while task t runs?")
         borders = [(i, j) for i in self.layers for j in self.layers[:-1] if i not in (j, j + 1)]
         model.b = pyo.Var(borders if facts.current else [], bounds=(0, 1))
+        model.b.doc = "[i, j] is exactly one of layers j and j + 1 on the GPU of layer i?"
 
     # ---- names of the paper ----------------------------------------------------------------------------
 
@@ -173,13 +177,14 @@ class Frame:
 
     # ---- rows ------------------------------------------------------------------------------------------
 
-    def rows(self, name: str, rows: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
-        """Add one named block of constraints, indexed as in the paper."""
-        table = {key: row for key, row in dict(rows).items() if row is not True}
+    def rows(self, name: str, rows: Mapping[Any, Any], doc: str) -> None:
+        """Add one named block of constraints, indexed as in the paper; `doc` says what it asks for."""
+        table = {key: row for key, row in rows.items() if row is not True}
         if any(row is False for row in table.values()):
             self.contradictions.append(name)
             return
         constraint = self.pyo.Constraint(list(table), rule=lambda _, *key: table[key[0] if len(key) == 1 else key])
+        constraint.doc = doc
         self.model.add_component(name, constraint)
 
     @staticmethod

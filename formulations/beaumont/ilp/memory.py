@@ -24,7 +24,7 @@ def add(frame: Frame) -> None:
             standing[frame.facts.layer(t)] + _activations(frame, t) + _running(frame, t) + _direct(frame, t)
         )
         rows[t] = bytes_held <= frame.facts.memory
-    frame.rows("eq_36", rows)
+    frame.rows("eq_36", rows, "weights, slots, copies and what task t reads and writes fit the memory while t runs")
 
 
 def _copies(frame: Frame) -> None:
@@ -33,14 +33,13 @@ def _copies(frame: Frame) -> None:
     if SIGN in frame.errata:
         # Without a sign, sigma_il may be as low as -8L where the layers are apart: memory for nothing (E2).
         most = 8 * facts.layers
-        frame.rows("eq_31", {(i, m): sigma[i, m] <= most * frame.z(i, m) for i, m in sigma})
-        frame.rows(
-            "eq_32", {(i, m): sigma[i, m] >= frame.batches_behind(m) - most * (1 - frame.z(i, m)) for i, m in sigma}
-        )
-        return
-    most_of = {m: _most_copies(frame, m) for m in facts.kept}
+        rows = {(i, m): sigma[i, m] <= most * frame.z(i, m) for i, m in sigma}
+        frame.rows("eq_31", rows, "no copies of layers on other GPUs")
+        most_of = dict.fromkeys(facts.kept, most)
+    else:
+        most_of = {m: _most_copies(frame, m) for m in facts.kept}
     rows = {(i, m): sigma[i, m] >= frame.batches_behind(m) - most_of[m] * (1 - frame.z(i, m)) for i, m in sigma}
-    frame.rows("eq_32", rows)
+    frame.rows("eq_32", rows, "as many copies of layer l as its backward task lags behind")
 
 
 def _most_copies(frame: Frame, layer: int) -> int:
@@ -73,14 +72,16 @@ def _waiting(frame: Frame) -> None:
             continue
         around = frame.w(e, t) + frame.w(t, e + 1) + frame.w(e + 1, e)
         rows[t, e] = frame.model.o[t, e] >= around - 1
-    frame.rows("eq_22", rows)
+    frame.rows("eq_22", rows, "what edge e carries waits while t runs where t comes between its two tasks")
 
 
 def _slots(frame: Frame) -> None:
     """(34), (35): b_ij is 1 where exactly one of layers j and j + 1 is on the GPU of layer i."""
     b, z = frame.model.b, frame.z
-    frame.rows("eq_34", {(i, j): b[i, j] >= z(i, j) - z(i, j + 1) for i, j in b})
-    frame.rows("eq_35", {(i, j): b[i, j] >= z(i, j + 1) - z(i, j) for i, j in b})
+    rows = {(i, j): b[i, j] >= z(i, j) - z(i, j + 1) for i, j in b}
+    frame.rows("eq_34", rows, "b is 1 where j is on the GPU of i and j + 1 is not")
+    rows = {(i, j): b[i, j] >= z(i, j + 1) - z(i, j) for i, j in b}
+    frame.rows("eq_35", rows, "b is 1 where j + 1 is on the GPU of i and j is not")
 
 
 def standing_memory(frame: Frame, i: int) -> Any:

@@ -32,9 +32,10 @@ def _tasks(frame: Frame) -> None:
         # w <= z, so w alone may switch the row on; the paper's form switches with both.
         slack = (2 - shared - first) if TIES in frame.errata else (1 - first)
         before[t, u] = tau[u] >= tau[t] + facts.durations[t] - late_t * slack
-    frame.rows("eq_5", after)
-    frame.rows("eq_6", before)
-    frame.rows("eq_7", {(t, u): pairs[t, u] <= frame.together(t, u) for t, u in pairs})
+    frame.rows("eq_5", after, "t starts after u has ended where u comes first on their GPU")
+    frame.rows("eq_6", before, "u starts after t has ended where t comes first")
+    only = {(t, u): pairs[t, u] <= frame.together(t, u) for t, u in pairs}
+    frame.rows("eq_7", only, "only tasks that share a GPU are ordered")
 
 
 def _links(frame: Frame) -> None:
@@ -54,8 +55,8 @@ def _links(frame: Frame) -> None:
             same[key] = zc >= along
             if facts.problem.duplex == "half":
                 crossed[key] = zc >= across
-    frame.rows("eq_8", same)
-    frame.rows("eq_9", crossed)
+    frame.rows("eq_8", same, "transfers between the same two GPUs share a link")
+    frame.rows("eq_9", crossed, "transfers between the same two GPUs, crosswise, share a link")
 
 
 def _transfers(frame: Frame) -> None:
@@ -68,6 +69,6 @@ def _transfers(frame: Frame) -> None:
         after[e, f] = start[e] >= start[f] + facts.transfers[f] - late_f * (1 - shared + first)
         slack = (2 - shared - first) if TIES in frame.errata else (1 - first)
         before[e, f] = start[f] >= start[e] + facts.transfers[e] - late_f * slack
-    frame.rows("eq_14", after)
-    frame.rows("eq_15", before)
-    frame.rows("eq_16", {(e, f): pairs[e, f] <= frame.same_link(e, f) for e, f in pairs})
+    frame.rows("eq_14", after, "as (5), for transfers on one link")
+    frame.rows("eq_15", before, "as (6), for transfers on one link")
+    frame.rows("eq_16", {(e, f): pairs[e, f] <= frame.same_link(e, f) for e, f in pairs}, "as (7), for transfers")

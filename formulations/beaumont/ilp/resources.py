@@ -18,12 +18,16 @@ def add(frame: Frame) -> None:
     if TRANSITIVITY not in frame.errata:
         rows |= {(i, j, k, 2): z(i, k) >= z(i, j) + z(j, k) - 1 for i, j, k in triples}
         rows |= {(i, j, k, 3): z(i, j) >= z(i, k) + z(j, k) - 1 for i, j, k in triples}
-    frame.rows("eq_1", rows)
+    frame.rows("eq_1", rows, "sharing a GPU is transitive")
     first = frame.model.f
-    frame.rows("eq_2", {i: first[i] >= 1 - sum(z(j, i) for j in range(1, i)) for i in holders})
-    frame.rows("eq_3", {0: sum(first[i] for i in holders) <= frame.facts.gpus})
+    firsts = {i: first[i] >= 1 - sum(z(j, i) for j in range(1, i)) for i in holders}
+    frame.rows("eq_2", firsts, "a layer with no earlier one on its GPU is the first of it")
+    frame.rows(
+        "eq_3", {0: sum(first[i] for i in holders) <= frame.facts.gpus}, "as many first layers as GPUs at most"
+    )
     if TRANSITIVITY in frame.errata:
-        frame.rows("eq_4", {i: z(i, frame.facts.backward(i)) == 1 for i in frame.layers})
+        pairs = {i: z(i, frame.facts.backward(i)) == 1 for i in frame.layers}
+        frame.rows("eq_4", pairs, "forward and backward task of a layer share a GPU")
 
 
 def fix(frame: Frame, allocation: Sequence[int]) -> None:

@@ -21,25 +21,46 @@ def add(frame: Frame) -> None:
     for e in range(1, facts.tasks):
         sent = model.tc[e] + frame.transfer_time(e) if e in outward else ends[e]
         inward[e] = sent - model.tau[e + 1]
+    _shifts(frame, outward, inward)
     if LOCAL_TRANSFERS in frame.errata:
-        _as_printed(frame, outward, inward)
-    else:
-        _corrected(frame, outward, inward)
-
-
-def _corrected(frame: Frame, outward: dict[int, Any], inward: dict[int, Any]) -> None:
-    facts, model, period = frame.facts, frame.model, frame.model.T
-    late_out = {e: facts.upper + facts.transfers[e] for e in outward}
-    late_in = {e: facts.upper + facts.durations[e + 1] for e in inward}
-    frame.rows("eq_24", {e: late <= late_out[e] * model.v[e] for e, late in outward.items()})
-    frame.rows("eq_26", {e: late <= late_in[e] * model.u[e] for e, late in inward.items()})
-    frame.rows("eq_27", {e: late <= period + facts.transfers[e] * model.v2[e] for e, late in outward.items()})
-    frame.rows("eq_29", {e: late <= period + facts.durations[e + 1] * model.u2[e] for e, late in inward.items()})
+        return
     rows = {("v", e): model.v2[e] <= model.v[e] for e in outward}
-    frame.rows("second_shift", rows | {("u", e): model.u2[e] <= model.u[e] for e in inward})
+    rows |= {("u", e): model.u2[e] <= model.u[e] for e in inward}
+    frame.rows("second_shift", rows, "(E3a) no second shift without the first one")
     _local(frame)
     if facts.problem.exclusive_buffers:
         _exclusive(frame, outward)
+
+
+def _shifts(frame: Frame, outward: dict[int, Any], inward: dict[int, Any]) -> None:
+    """(23)-(30). As printed, there are rows in both directions, all with one large constant, and for local edges as for
+    others (E3)."""
+    facts, model, period, printed = frame.facts, frame.model, frame.model.T, LOCAL_TRANSFERS in frame.errata
+    large = 2 * (facts.upper + max(facts.durations) + max(facts.transfers))
+    first_out = {e: large if printed else facts.upper + facts.transfers[e] for e in outward}
+    first_in = {e: large if printed else facts.upper + facts.durations[e + 1] for e in inward}
+    second_out = {e: large if printed else facts.transfers[e] for e in outward}
+    second_in = {e: large if printed else facts.durations[e + 1] for e in inward}
+    if printed:
+        rows = {e: late >= -large * (1 - model.v[e]) for e, late in outward.items()}
+        frame.rows("eq_23", rows, "no shift before the transfer where none is needed")
+    rows = {e: late <= first_out[e] * model.v[e] for e, late in outward.items()}
+    frame.rows("eq_24", rows, "a shift before a transfer that would begin before its task has ended")
+    if printed:
+        rows = {e: late >= -large * (1 - model.u[e]) for e, late in inward.items()}
+        frame.rows("eq_25", rows, "no shift before task e + 1 where none is needed")
+    rows = {e: late <= first_in[e] * model.u[e] for e, late in inward.items()}
+    frame.rows("eq_26", rows, "a shift before task e + 1 where it would begin before the transfer has ended")
+    rows = {e: late <= period + second_out[e] * model.v2[e] for e, late in outward.items()}
+    frame.rows("eq_27", rows, "a second shift before the transfer where one is not enough")
+    if printed:
+        rows = {e: late >= period - large * (1 - model.v2[e]) for e, late in outward.items()}
+        frame.rows("eq_28", rows, "no second shift before the transfer where one is enough")
+    rows = {e: late <= period + second_in[e] * model.u2[e] for e, late in inward.items()}
+    frame.rows("eq_29", rows, "a second shift before task e + 1 where one is not enough")
+    if printed:
+        rows = {e: late >= period - large * (1 - model.u2[e]) for e, late in inward.items()}
+        frame.rows("eq_30", rows, "no second shift before task e + 1 where one is enough")
 
 
 def _local(frame: Frame) -> None:
@@ -58,7 +79,7 @@ def _local(frame: Frame) -> None:
             rows["u2", e] = model.u2[e] <= remote
         if e in facts.staged:
             rows["v", e] = model.v[e] <= remote
-    frame.rows("local_edges", rows)
+    frame.rows("local_edges", rows, "(E4a) on one GPU the order alone says whether there is a shift")
 
 
 def _timeless(frame: Frame, e: int, remote: Any) -> dict[Any, Any]:
@@ -90,18 +111,4 @@ def _exclusive(frame: Frame, outward: dict[int, Any]) -> None:
         rows["read", e, 0] = read <= period
         rows["read", e, 1] = read <= facts.upper * (1 - model.u[e])
         rows["read", e, 2] = read <= -period + 2 * facts.upper * (1 - model.u2[e])
-    frame.rows("exclusive_buffers", rows)
-
-
-def _as_printed(frame: Frame, outward: dict[int, Any], inward: dict[int, Any]) -> None:
-    """Shifts in both directions, with one large constant, and for local edges as for others (E3)."""
-    facts, model, period = frame.facts, frame.model, frame.model.T
-    large = 2 * (facts.upper + max(facts.durations) + max(facts.transfers))
-    frame.rows("eq_23", {e: late >= -large * (1 - model.v[e]) for e, late in outward.items()})
-    frame.rows("eq_24", {e: late <= large * model.v[e] for e, late in outward.items()})
-    frame.rows("eq_25", {e: late >= -large * (1 - model.u[e]) for e, late in inward.items()})
-    frame.rows("eq_26", {e: late <= large * model.u[e] for e, late in inward.items()})
-    frame.rows("eq_27", {e: late <= period + large * model.v2[e] for e, late in outward.items()})
-    frame.rows("eq_28", {e: late >= period - large * (1 - model.v2[e]) for e, late in outward.items()})
-    frame.rows("eq_29", {e: late <= period + large * model.u2[e] for e, late in inward.items()})
-    frame.rows("eq_30", {e: late >= period - large * (1 - model.u2[e]) for e, late in inward.items()})
+    frame.rows("exclusive_buffers", rows, "(E5a) slots at both ends of a transfer are free again after one period")

@@ -32,7 +32,7 @@ def _pairs(frame: Frame) -> None:
             rows["later shared", x, z] = later <= shared
         else:
             rows["shared", x, z] = frame.model.w[min(x, z), max(x, z)] <= shared
-    frame.rows("timeless_order", rows)
+    frame.rows("timeless_order", rows, "(E4b) which of two tasks comes first, where one takes no time")
 
 
 def _ends(frame: Frame) -> None:
@@ -47,7 +47,7 @@ def _ends(frame: Frame) -> None:
         rows["ended later", x, z] = model.ended[x, z] <= frame.w(x, z)
         rows["far", x, z] = apart >= model.T - 2 * facts.upper * (1 - model.far[x, z])
         rows["far ended", x, z] = model.far[x, z] <= model.ended[x, z]
-    frame.rows("timeless_ends", rows)
+    frame.rows("timeless_ends", rows, "(E4c) a task without time is before or after the end of another one")
 
 
 def _order(frame: Frame) -> None:
@@ -56,10 +56,10 @@ def _order(frame: Frame) -> None:
     rows: dict[Any, Any] = {}
     for a, b, c in transitive(frame.tasks, frame.timeless, frame.timeless):
         rows[a, b, c] = frame.w(a, c) >= frame.w(a, b) + frame.w(b, c) - 1
-    frame.rows("timeless_transitive", rows)
+    frame.rows("timeless_transitive", rows, "(E4d) beginnings at one instant are in an order")
     rows = {}
     for z, other in permutations(sorted(frame.timeless), 2):
         for x in (task for task in frame.tasks if task not in frame.timeless):
             rows[x, z, other, 1] = far[x, other] >= far[x, z] + frame.w(z, other) - 1
             rows[x, z, other, 2] = far[x, z] + frame.w(other, x) <= 1
-    frame.rows("timeless_far", rows)
+    frame.rows("timeless_far", rows, "(E4e) which period a task without time belongs to")

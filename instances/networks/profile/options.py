@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -82,7 +81,7 @@ def _check(options: ProfileOptions) -> None:
     if options.optimizer is not None and options.optimizer not in OPTIMIZERS:
         raise InputError("--optimizer", f"is {show(options.optimizer)}", f"give one of {', '.join(OPTIMIZERS)}")
     if options.in_flight is not None:
-        check_whole("--in-flight", options.in_flight, MAX_IN_FLIGHT)
+        check_whole("--option in-flight", options.in_flight, MAX_IN_FLIGHT)
     for degree in options.tensor_parallel:
         check_whole("--tensor-parallel", degree, MAX_DEGREE)
     if isinstance(options.efficiency, str):
@@ -189,11 +188,6 @@ def about_copies(profile: Profile, options: ProfileOptions) -> tuple[str, ...]:
 def held_bytes(node: ProfileNode, copies: float) -> Fraction:
     """Bytes that a node holds whatever is in flight: all copies of its parameters, and its buffers."""
     return exact_sum(node.parameters.values()) * as_written(copies) + as_written(node.buffer_bytes)
-
-
-def exact_bytes(amounts: Iterable[float]) -> float:
-    """The sum of amounts as the decimals that are written, rounded once at the end."""
-    return float(exact_sum(amounts))
 
 
 def without_limit(value: float | None) -> float | None:

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 @cache
 def _found() -> dict[str, Any]:
     folder = files("pipeplan.instances.packaged").joinpath("profiles")
-    entries = {entry.name: entry for entry in folder.iterdir()}
-    return {name.removesuffix(".json"): entries[name] for name in sorted(entries) if name.endswith(".json")}
+    entries = {
+        entry.name.removesuffix(".json"): entry for entry in folder.iterdir() if entry.name.endswith(".json")
+    }
+    return {name: entries[name] for name in sorted(entries)}
 
 
 def packaged_profile_names() -> tuple[str, ...]:

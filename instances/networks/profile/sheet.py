@@ -1,33 +1,39 @@
-"""Tables as files: CSV, TSV, Excel and Parquet, read by pandas into plain cells that keep their places."""
+"""Tables as files: CSV, TSV, Excel and Parquet, read into plain cells that keep their places."""
 
 from __future__ import annotations
 
-import importlib
+import contextlib
 import io
+import json
 import os
 import re
+import subprocess
+import sys
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from ...base.checks import MAX_ID_CHARACTERS
+from ...base.child import child_environment, own_python
 from ...base.errors import InputError, NotInstalledError, show
 from ...base.json_file import MAX_FILE_BYTES, read_bytes, read_text
 from ...base.quantities import several
 from .header import letters
 from .marks import PACKAGES, SUFFIXES
-from .parquet_pages import unpacked_bytes
 
 INSTALL = "pip install 'pipeplan[tables]'"
 MAX_ROWS = 10_000
 MAX_COLUMNS = 1_000
 MAX_CELLS = 1_000_000
-# A compressed table that is larger when it is unpacked is refused before it is read.
+# A spreadsheet that is larger when it is unpacked is refused before it is read.
 MAX_UNPACKED_BYTES = 32 * 2**20
 # Marks of a spreadsheet's XML, in which a cell has four. More of them take longer than ten seconds to read.
 MAX_MARKS = 1_000_000
+# What the reader of a spreadsheet or parquet file may hold beside its own code.
+MOST_READING_BYTES = 256 * 2**20
 # Rows of a parquet file that are in memory at once.
 BATCH_ROWS = 8
 
@@ -54,7 +60,7 @@ def read_sheet(path: str | os.PathLike[str]) -> Sheet:
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
         raise InputError("file", f"has the ending {suffix or '(none)'}", f"give a table: {', '.join(SUFFIXES)}")
-    return _sheet(list(_filled_rows(_rows(path, suffix))))
+    return _sheet(_read_in_child(path, suffix) if suffix in PACKAGES else list(_filled_rows(_rows(path, suffix))))
 
 
 def _sheet(rows: list[Row]) -> Sheet:
@@ -119,8 +125,6 @@ def _cell(row: int, position: int, value: Any) -> Cell:
 
 def _rows(path: str | os.PathLike[str], suffix: str) -> Iterable[Sequence[Any]]:
     """All rows as they stand in the file, empty ones included."""
-    if suffix in PACKAGES:
-        return _binary_rows(path, suffix)
     text = read_text(path)
     first = text.lstrip("\n").split("\n", 1)[0]
     separator = "\t" if suffix == ".tsv" else ";" if first.count(";") > first.count(",") else ","
@@ -165,26 +169,67 @@ def _torn(message: str) -> InputError:
     return InputError("content", "cannot be read as a table", "save it as CSV once more")
 
 
-def _binary_rows(path: str | os.PathLike[str], suffix: str) -> Iterator[Sequence[Any]]:
+# ---- Excel and parquet: small files that may unpack to large ones ----------------------------------------
+
+
+def _read_in_child(path: str | os.PathLike[str], suffix: str) -> list[Row]:
+    """The filled rows, read by a process that may hold only so much: whatever the file unpacks to, and whatever its
+    reader does with it, is no harm to this one."""
     content = read_bytes(path, MAX_FILE_BYTES)
-    try:
-        yield from _excel_rows(content) if suffix == ".xlsx" else _parquet_rows(content)
-    except ImportError:
+    if find_spec(PACKAGES[suffix]) is None:
         raise NotInstalledError(
             f"Reading {suffix} files needs {PACKAGES[suffix]}: {INSTALL}, or save the table as CSV."
-        ) from None
-    except InputError:
-        raise
+        )
+    command = own_python("-c", f"from {__name__} import main; main()", suffix)
+    done = subprocess.run(command, input=content, env=child_environment(), capture_output=True)
+    if done.returncode:
+        what = f"takes more than {MOST_READING_BYTES // 2**20} MiB of memory to read, or is damaged"
+        raise InputError("content", what, "give a smaller table, or save it as CSV")
+    answer = json.loads(done.stdout)
+    if "error" in answer:
+        raise InputError(*answer["error"])
+    return [Row(number, tuple(cells)) for number, cells in answer["rows"]]
+
+
+def main() -> None:
+    """In the child: read the file from standard input, and write its filled rows, or what is wrong, as JSON."""
+    suffix, content = sys.argv[1], sys.stdin.buffer.read()
+    try:
+        rows = _filled_rows(_excel_rows(content) if suffix == ".xlsx" else _parquet_rows(content))
+        answer: dict[str, Any] = {"rows": [(row.number, row.cells) for row in rows]}
+    except InputError as error:
+        answer = {"error": (error.field, error.problem, error.remedy)}
+    except MemoryError:
+        os._exit(1)  # there is no memory left to say so
     except Exception as error:  # whatever the reader of a damaged file raises
         what = f"cannot be read as {suffix} ({type(error).__name__})"
-        raise InputError("content", what, "save the table once more, or as CSV") from None
+        answer = {"error": ("content", what, "save the table once more, or as CSV")}
+    sys.stdout.write(json.dumps(answer))
+
+
+def _limit_memory() -> None:
+    """From now on this process gets only so much more memory; where the system has no such limit, nothing happens."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        held = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (held + MOST_READING_BYTES, held + MOST_READING_BYTES))
 
 
 def _excel_rows(content: bytes) -> Iterator[Sequence[Any]]:
     """Rows of the first sheet, with the values of its formulas."""
-    openpyxl: Any = importlib.import_module("openpyxl")
+    import openpyxl
 
-    _check_unpacked(content)
+    _limit_memory()
+    with zipfile.ZipFile(io.BytesIO(content)) as parts:
+        size = sum(part.file_size for part in parts.infolist())  # no more is read of a part than it says
+        if size > MAX_UNPACKED_BYTES:
+            raise InputError(
+                "content", f"unpacks to {size} bytes", f"give at most {MAX_UNPACKED_BYTES}, or a CSV file"
+            )
+        marks = sum(parts.read(part).count(b"<") for part in parts.infolist())
+    if marks > MAX_MARKS:
+        raise InputError("content", f"unpacks to {marks} marks of XML", f"give at most {MAX_MARKS}, or a CSV file")
     book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True, keep_links=False)
     sheet = book.worksheets[0]
     sheet.reset_dimensions()  # a file may say that it is larger, or smaller, than it is
@@ -192,24 +237,11 @@ def _excel_rows(content: bytes) -> Iterator[Sequence[Any]]:
         yield [int(value) if isinstance(value, float) and value.is_integer() else value for value in row]
 
 
-def _check_unpacked(content: bytes) -> None:
-    """A small archive may unpack to a large one, and a long row is in memory before anybody can count its cells."""
-    with zipfile.ZipFile(io.BytesIO(content)) as parts:
-        size = sum(part.file_size for part in parts.infolist())
-        if size > MAX_UNPACKED_BYTES:
-            what, most = f"unpacks to {size} bytes", MAX_UNPACKED_BYTES
-        else:
-            marks = sum(parts.read(part).count(b"<") for part in parts.infolist())
-            what, most = f"unpacks to {marks} marks of XML", MAX_MARKS
-            if marks <= MAX_MARKS:
-                return
-    raise InputError("content", what, f"give a smaller table (at most {most}), or save it as CSV")
-
-
 def _parquet_rows(content: bytes) -> Iterator[Sequence[Any]]:
     """The column names, then the rows, a few at a time: a long text that is stored once may stand in many rows."""
     from pyarrow import parquet
 
+    _limit_memory()
     file = parquet.ParquetFile(io.BytesIO(content))
     about = file.metadata
     if about.num_columns > MAX_COLUMNS:
@@ -221,10 +253,6 @@ def _parquet_rows(content: bytes) -> Iterator[Sequence[Any]]:
         raise InputError(f"row {MAX_ROWS + 2}", f"is one too many: at most {MAX_ROWS}", "join layers")
     if about.num_rows * about.num_columns > MAX_CELLS:
         raise _too_many_cells(about.num_rows, about.num_columns)
-    size = unpacked_bytes(content, about, MAX_UNPACKED_BYTES)
-    if size > MAX_UNPACKED_BYTES:
-        what = f"unpacks to {size} bytes or more"
-        raise InputError("content", what, f"give at most {MAX_UNPACKED_BYTES}")
     yield file.schema_arrow.names
-    for batch in file.iter_batches(BATCH_ROWS):
+    for batch in file.iter_batches(BATCH_ROWS, use_threads=False):
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)

@@ -18,7 +18,7 @@ from .module_names import numbered_part
 from .profile import Profile, ProfileNode, ProfileTensor, Time
 from .work import Work, merged
 
-OPTION = "--whole-layers"
+OPTION = "--option whole-layers"
 
 
 @dataclass(frozen=True)

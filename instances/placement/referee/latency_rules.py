@@ -7,44 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ...base.errors import Violation, show
-from ...physics.tolerances import LIMIT_SLACK
 from ..plan import NotAnAssignmentError, PlacementPlan
 from ..problem import PlacementProblem
 from .latency import evaluate_latency
 from .verify import verify
-
-
-def within_limit(limit: float) -> float:
-    """The largest sum that counts as within the limit."""
-    return limit * (1 + LIMIT_SLACK)
-
-
-def verify_limited(
-    problem: PlacementProblem,
-    plan: PlacementPlan,
-    contiguity: str,
-    latency_limit: float,
-    subgraphs_per_device: int | None = None,
-) -> tuple[Violation, ...]:
-    """Every broken rule of a plan for throughput, with `latency-limit` where one sample alone takes longer than it may.
-
-    `subgraphs_per_device` as in `verify_latency`.
-    """
-    violations = [*verify(problem, plan, contiguity=contiguity)]
-    if not {"devices", "assignment", "subgraphs"} & {violation.rule for violation in violations}:
-        violations += _pieces(problem, plan, subgraphs_per_device)
-        violations += _too_late(problem, plan, latency_limit)
-    return tuple(violations)
-
-
-def _too_late(problem: PlacementProblem, plan: PlacementPlan, limit: float) -> Iterator[Violation]:
-    try:
-        latency = evaluate_latency(problem, plan).latency
-    except NotAnAssignmentError:
-        return  # said by another rule
-    if latency is not None and latency > within_limit(limit):
-        unit = "" if problem.time_unit is None else f" {problem.time_unit}"
-        yield Violation("latency-limit", f"One sample takes {latency!r}{unit}, the limit is {limit!r}{unit}.")
 
 
 def verify_latency(

@@ -176,7 +176,7 @@ def degrees_of(job: ToExport, *, replicas: bool = True, tensor: bool = True) -> 
                 raise job.refusal(
                     f"stage {number}, with the node {show(stage.nodes[0])}, has {degree} {name} and stage 0 has "
                     f"{other}, and all stages must have equally many",
-                    "plan with --uniform, or without --data-parallel and --tensor-parallel",
+                    "plan with --option uniform, or without --data-parallel and --tensor-parallel",
                 )
             if degree > 1 and not said:
                 raise job.refusal(

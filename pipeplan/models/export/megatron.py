@@ -124,7 +124,7 @@ def _uneven_ends(job: ToExport, stages: list[StageOfLayers]) -> list[str]:
         raise job.refusal(
             f"stage {counts.index(0)}, with the node {show(job.stages[counts.index(0)].nodes[0])}, holds no layer, and "
             "with --megatron-legacy every stage must hold one",
-            "drop --megatron-legacy, or plan with --whole-layers",
+            "drop --megatron-legacy, or plan with --option whole-layers",
         )
     middle = counts[1:-1] or counts[-1:]
     for number, count in enumerate(counts[1:-1], start=1):

@@ -193,7 +193,7 @@ def _check_whole(job: ToExport, layers: Sequence[tuple[str, ...]]) -> None:
                 raise job.refusal(
                     f"the node {show(layer[0])} is on stage {first} and {show(node)}, a part of the same layer, on "
                     f"stage {job.plan.stage_of[node]}, and layers are moved whole",
-                    "plan with --whole-layers",
+                    "plan with --option whole-layers",
                 )
 
 
@@ -217,7 +217,7 @@ def _check_ends(job: ToExport, parts: Parts) -> None:
 
 
 # The remedy for an embedding or a head on the wrong stage.
-RETRY = "plan with --whole-layers"
+RETRY = "plan with --option whole-layers"
 
 
 def _misplaced(after: Sequence[str], stage_of: dict[str, int], final: int, last: int) -> Iterator[str]:

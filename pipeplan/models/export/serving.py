@@ -71,7 +71,7 @@ def _counts(job: ToExport, *, tensor: bool = True) -> tuple[list[int], tuple[str
             raise job.refusal(
                 f"stage {number}, with the node {show(job.stages[number].nodes[0])}, holds no layer, and every rank "
                 "must hold one",
-                "plan with --whole-layers, or for fewer --devices",
+                "plan with --option whole-layers, or for fewer --devices",
             )
     notes = usual_notes(job)
     if degree > 1:

@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ...instances.base.child import child_environment, own_python
 from ...instances.base.clock import wall
 from ...instances.base.errors import PipeplanError, UsageError
 from ...instances.base.json_file import read_json
-from ...planners.backends.process import child_environment, own_python
 from ..function_file import place_of
 from .job import Job, answer_file, error_file
 

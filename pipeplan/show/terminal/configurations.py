@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from ...instances.base.quantities import GIB
 from ...instances.training.words import layout_word, recompute_word
-from ..answer import check_in_words
 from ..configurations import (
     LETTERS,
     SPENT,
@@ -38,8 +37,6 @@ def draw_answer(answer: Answer) -> None:
         _draw_best(answer)
         _draw_list(answer)
         out().print(styled(counted_in_words(answer)))
-    if answer.checked is not None:
-        out().print(styled(f"cross-check: {check_in_words(answer.checked)}"))
     for sentence in measured_in_words(answer):
         out().print(styled(sentence))
     for judged in answer.judged:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ...instances.base.result import met
 from ...studies.pareto.chains import EXACT_METHODS
 from ...studies.pareto.curve import Curve, CurvePoint, Ends
 from ...studies.pareto.export import by_memory, verdict
@@ -43,30 +42,6 @@ def _period(point: CurvePoint | None, method: str, times: Times) -> list[str]:
         count = point.batches_per_period or 1
         text = f"{count}x " * (count > 1) + times.text(point.value, digits=DIGITS)
     return [text, verdict(point)] if method in EXACT_METHODS else [text]
-
-
-def draw_placements(curve: Curve) -> None:
-    """Print the best load within each limit, the latency of one sample, and what the ends of the curve are."""
-    problem = curve.problem
-    times = Times.of((time for point in curve.points for time in (point.limit, point.value)), problem.time_unit)
-    counts = ((len(problem.nodes), "node"), (problem.accelerators, "accelerator"), (problem.cpus, "CPU"))
-    rows = []
-    for point in curve.points:
-        limit, bound, latency = (times.text(time, "", DIGITS) for time in (point.limit, point.bound, point.need))
-        load = times.text(point.value, _none(point), DIGITS)
-        rows.append([limit, load, verdict(point), bound, latency, point.source or "", _seconds(point)])
-    sentences = [] if curve.ends is None else _ends_of_placements(curve.ends, problem.time_unit)
-    titles = ("latency limit", "load", "gap", "bound", "latency", "found by", "seconds")
-    _draw(curve, f"{', '.join(several(*count) for count in counts)}; times", times, titles, rows, LEGEND, sentences)
-
-
-def _ends_of_placements(ends: Ends, unit: str | None) -> list[str]:
-    quick = "proven" if met(ends.least.need, ends.lower) else f"bound {amount_or(ends.lower, unit)}"
-    free = "proven" if ends.best_proven else f"bound {amount_or(ends.bound, unit)}"
-    return [
-        f"least latency of any plan: {amount_or(ends.least.need, unit)} ({quick})",
-        f"least load without a limit: {amount_or(ends.best.value, unit)} ({free})",
-    ]
 
 
 def draw_stagings(curve: Curve) -> None:

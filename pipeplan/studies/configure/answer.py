@@ -73,8 +73,6 @@ class Answer(Displayed):
     """The error of times that the search without the runs allowed for."""
     seconds: float = 0.0
     """Seconds that the search took."""
-    checked: dict[str, Any] | None = None
-    """What a second exact method said of the best configuration; None: it was not asked."""
 
     @cached_property
     def best(self) -> ConfigurationEvaluation | None:
@@ -119,10 +117,6 @@ class Answer(Displayed):
         plan = nearest_miss(self.problem, self.asked)
         return None if plan is None else evaluate_configuration(self.problem, plan)
 
-    @property
-    def contradicted(self) -> bool:
-        return self.checked is not None and self.checked["contradiction"] is not None
-
     def lost(self, own: Judged) -> dict[str, float] | None:
         """Seconds that a configuration loses against the best one, by part; None without a best one."""
         return None if self.best is None else lost(own.evaluation, self.best)
@@ -148,7 +142,6 @@ class Answer(Displayed):
             "bound": None if report is None or report.best is None else report.bound,
             "gap": None if report is None else report.gap,
             **self._measured(),
-            **({} if self.checked is None else {"cross_check": self.checked}),
         }
 
     def _measured(self) -> dict[str, Any]:

@@ -5,11 +5,8 @@ It holds the best configuration, or the one that `--judge` names.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
-from ...formulations.training.scope import family
 from ...instances.base.errors import show
 from ...instances.base.result import PROVEN_TOLERANCE, Found, Proof, Result, Stop, met
 from ...instances.registry import kind_of
@@ -17,12 +14,10 @@ from ...instances.training.fits import both_sides
 from ...instances.training.frameworks import FRAMEWORKS
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.rules import IterationRules
-from ...planners.options import SolveOptions
 from ...planners.referee import rule
-from ...planners.run.choose import choose
-from ...planners.run.cross_check import cross_check, with_check
 from ...planners.run.judge import RECOMPUTED, settle
-from ...planners.run.solve import describe, solve
+from ...planners.run.solve import describe
+from ...planners.training.family import family
 from ...planners.training.planner import CHECKS
 from .answer import Answer, Asked
 from .choices import choices_of
@@ -55,8 +50,7 @@ def result_of(answer: Answer, seconds: float, cut_by: Stop = Stop.TIME) -> Resul
         subject=problem,
         model_size={"considered": report.considered, "fit": report.fit, "listed": len(report.listed)},
     )
-    result = settle(claim, None if best is None else rule(problem, best.plan, IterationRules()))
-    return result if answer.checked is None else with_check(result, answer.checked)
+    return settle(claim, None if best is None else rule(problem, best.plan, IterationRules()))
 
 
 def result_of_judged(own: Judged) -> Result:
@@ -85,15 +79,6 @@ def options_of(problem: TrainingProblem, asked: Asked) -> dict[str, Any]:
         "layouts": FRAMEWORKS[problem.framework].layouts,
         "memory_error": both_sides(asked.memory_error).more,  # whether the best one fits for sure asks no more
     }
-
-
-def cross_checked(answer: Answer, seconds: float, limits: SolveOptions) -> Answer:
-    """The answer with that of a second exact method, which is asked under the same limits and gets no plan to start."""
-    problem = answer.problem
-    method = choose(problem, None, METHOD, "auto", options_of(problem, answer.asked))
-    asked = partial(solve, limits=limits, warm_start="none")
-    facts, _ = cross_check(problem, method, IterationRules(), result_of(answer, seconds), asked)
-    return replace(answer, checked=facts)
 
 
 def _stop(answer: Answer, cut_by: Stop) -> Stop:

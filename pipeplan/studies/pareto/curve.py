@@ -46,7 +46,7 @@ class Candidate:
     value: float
     """The value that is minimised: a time."""
     need: float
-    """The amount of what is limited that the plan takes: memory of a device, or latency of one sample."""
+    """The amount of what is limited that the plan takes: memory of a device, or GPUs."""
     source: str = ""
     """The method that the plan comes from."""
     bubble: float | None = None

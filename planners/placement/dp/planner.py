@@ -351,7 +351,7 @@ class _Run:
 
         self.messages.append(
             f"more than {self.size['ideals_at_least']} ideals, the limit is {self._limit()}: "
-            "give --max-ideals or --memory-limit for more"
+            "give --option max-ideals or --memory-limit for more"
         )
         orders = various_orders(self.model, FAMILY_ORDERS, seed=0)
         stop = Stop.MEMORY

@@ -23,7 +23,7 @@ class Expert:
         """The split as it stands: whether it obeys the rules is for the referee to say."""
         path = request.options.get("split")
         if path is None:
-            raise UsageError(f"The planner {self.name!r} needs a split; name its file with --split FILE.")
+            raise UsageError(f"The planner {self.name!r} needs a split; name its file with --option split=FILE.")
         plan: PlacementPlan = load_plan(path, request.problem)
         try:
             value = self.value_of(request, plan)

@@ -1,27 +1,24 @@
-"""Both models on numbers that trouble arithmetic: memory to the last digit, forbidding amounts, other units."""
+"""The program on numbers that trouble arithmetic: memory to the last digit, forbidding amounts, other units."""
 
 from __future__ import annotations
 
 import itertools
 import random
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from oracles.staging import best_stages
 from problems.nasty import in_fifteen_digits, nasty, scaled
 
-from pipeplan.formulations.contract import BuiltModel, ExtraRow, Refuted
+from pipeplan.formulations.contract import BuiltModel
 from pipeplan.formulations.piper import FORMULATION
-from pipeplan.formulations.piper.compact import LARGEST_LOAD, load_unit
+from pipeplan.formulations.piper.columns import LARGEST_LOAD, load_unit
 from pipeplan.formulations.piper.formulation import column_bound
 from pipeplan.formulations.piper.knapsack import Option, enclosure, select
 from pipeplan.formulations.piper.stages import StageBook
 from pipeplan.instances.base.result import Found, Stop
-from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
+from pipeplan.instances.staging.plan import StagedPlan
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
-from pipeplan.instances.staging.referee.stages import evaluate_stages, verify_stages
-from pipeplan.planners.backends import solve as run
 from pipeplan.planners.backends.compiler import compile_pyomo
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
@@ -81,113 +78,6 @@ def suffixes(problem: StagingProblem, plan: StagedPlan) -> Iterator[tuple[int, i
         yield sum(members[i + 1 :]), sum(members[i:])
 
 
-# ---- the compact model -------------------------------------------------------------------------------------
-
-
-def built(problem: StagingProblem) -> BuiltModel | Refuted:
-    return FORMULATION.build(problem, {"variant": "compact", "semantics": "paper"}, native=False)
-
-
-def add(model: Any, rows: list[ExtraRow]) -> None:
-    import pyomo.environ as pyo
-
-    names = {variable.name: variable for variable in model.component_data_objects(pyo.Var)}
-    for row in rows:
-        body = sum(coefficient * names[name] for name, coefficient in row.coefficients.items())
-        if row.coefficients:
-            model.extra.add(body <= row.upper)
-
-
-def solved_with_exclusions(problem: StagingProblem, solver: str) -> tuple[float | None, int]:
-    """The optimum, and how many plans were refused on the way; None: the model says that there is none."""
-    import pyomo.environ as pyo
-
-    model = built(problem)
-    if isinstance(model, Refuted):
-        return None, 0
-    assert model.exclude is not None
-    model.model.extra = pyo.ConstraintList()
-    for refused in itertools.count():
-        matrix = compile_pyomo(model.model, grids=model.grids, grid_loss=model.grid_loss)
-        outcome = run(solver, matrix, LIMITS)
-        if outcome.values is None:
-            assert outcome.stop == Stop.INFEASIBLE, outcome.message
-            return None, refused
-        plan = model.decode(outcome.values)
-        if not verify_stages(problem, plan):
-            return evaluate_stages(problem, plan).time_per_micro_batch, refused
-        rows = list(model.exclude(plan))
-        assert rows, "a refused plan is cut off"
-        add(model.model, rows)
-    raise AssertionError("there are only so many plans")
-
-
-def hair_problem(seed: int) -> StagingProblem:
-    """Amounts that differ in the tenth digit, and a memory that some choice meets exactly."""
-    rng = random.Random(seed)
-    layers = []
-    for v in range(rng.randint(1, 3)):
-        ways = (
-            Configuration(f"way {i}", round(rng.uniform(1, 5), 2), memory_fixed=1000.0 + rng.randint(0, 9) / 10**7)
-            for i in range(2)
-        )
-        layers.append(Layer(v, {1: tuple(ways)}))
-    problem = StagingProblem(tuple(layers), (), rng.randint(1, 2), 1.0, 2)
-    chosen = [rng.choice(layer.configurations[1]).memory_bytes(1) for layer in layers]
-    return problem.replace(memory_bytes=float(sum(chosen[: rng.randint(1, len(chosen))])))
-
-
-@pytest.mark.parametrize("solver", ["cp-sat", "highs"])
-def test_refused_plans_are_cut_off_until_the_optimum_is_left(solver: str) -> None:
-    """Float solvers cannot tell such amounts apart; the referee does, and the model asks again."""
-    refusals = 0
-    for seed in range(20):
-        problem = hair_problem(seed)
-        best = best_stages(problem)
-        value, refused = solved_with_exclusions(problem, solver)
-        assert value == (None if best is None else pytest.approx(best[0], rel=1e-6)), seed
-        refusals += refused
-    assert refusals >= 3, "else this shows little"
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_rows_against_refused_plans_keep_every_valid_one(seed: int) -> None:
-    problem = hair_problem(seed)
-    model = built(problem)
-    if isinstance(model, Refuted):
-        return
-    assert model.exclude is not None
-    plans = list(every_plan(problem))
-    rows = [row for plan in plans if verify_stages(problem, plan) for row in model.exclude(plan)]
-    for plan in plans:
-        values = model.encode(plan)
-        if not verify_stages(problem, plan):
-            assert values is not None
-            assert all(keeps(row, values) for row in rows)
-        elif values is not None:
-            assert not all(keeps(row, values) for row in model.exclude(plan))
-
-
-def keeps(row: ExtraRow, values: Any) -> bool:
-    return row.lower <= sum(a * values[name] for name, a in row.coefficients.items()) <= row.upper
-
-
-def every_plan(problem: StagingProblem) -> Iterator[StagedPlan]:
-    """Of layers without edges in their order: all cuts, all ways, one or two replicas; within devices."""
-    ids = [layer.id for layer in problem.layers]
-    for names in itertools.product(("way 0", "way 1"), repeat=len(ids)):
-        for cut in (None, *range(1, len(ids))):
-            parts = [ids] if cut is None else [ids[:cut], ids[cut:]]
-            for degrees in itertools.product((1, 2), repeat=len(parts)):
-                chosen = dict(zip(ids, names, strict=True))
-                stages = tuple(
-                    PlannedStage(tuple(part), d, 1, {v: chosen[v] for v in part})
-                    for part, d in zip(parts, degrees, strict=True)
-                )
-                if sum(degrees) <= min(problem.devices, problem.micro_batches):
-                    yield StagedPlan(stages)
-
-
 def test_loads_are_counted_in_a_unit_that_keeps_their_numbers_small() -> None:
     assert load_unit(3.0, 4.0) == 3.0
     assert load_unit(3.0, 3.0 * LARGEST_LOAD) == 3.0 * LARGEST_LOAD
@@ -195,11 +85,10 @@ def test_loads_are_counted_in_a_unit_that_keeps_their_numbers_small() -> None:
     assert load_unit(0.0, 0.0) == 1.0
     layers = tuple(Layer(v, {1: (Configuration("x", 1e16), Configuration("y", 2.5))}) for v in range(3))
     problem = StagingProblem(layers, (Edge(0, 1, 1e12),), 2, 1.0, 2, memory_bytes=1.0)
-    for variant in ("columns", "compact"):
-        model = FORMULATION.build(problem, {"variant": variant, "semantics": "paper"}, native=False)
-        assert isinstance(model, BuiltModel)
-        matrix = compile_pyomo(model.model)
-        assert abs(matrix.coefficients).max() <= 4 * LARGEST_LOAD
+    model = FORMULATION.build(problem, {"semantics": "paper"}, native=False)
+    assert isinstance(model, BuiltModel)
+    matrix = compile_pyomo(model.model)
+    assert abs(matrix.coefficients).max() <= 4 * LARGEST_LOAD
 
 
 # ---- the knapsack ------------------------------------------------------------------------------------------

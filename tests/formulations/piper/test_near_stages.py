@@ -21,7 +21,7 @@ from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
 
 SEMANTICS = ("paper", "reference")
-OPTIONS = {"variant": "columns", "semantics": "paper"}
+OPTIONS = {"semantics": "paper"}
 
 
 @pytest.fixture
@@ -169,7 +169,6 @@ def test_the_next_cut_off_is_as_far_as_the_model_stays_small(monkeypatch: pytest
     assert 2.0 <= next_cutoff(1.0, None) < 3.0
     assert next_cutoff(1.0, 1.5) == 1.5, "nothing is within it: building refutes it"
     assert isinstance(FORMULATION.build(problem, OPTIONS, native=False, cutoff=1.5), Refuted)
-    assert FORMULATION.next_cutoff(problem, {**OPTIONS, "variant": "compact"}, 1.0, 4.0, lambda: False) == 4.0
 
 
 @pytest.mark.usefixtures("no_list")

@@ -13,21 +13,17 @@ import pytest
 from problems.stagings import random_staging
 
 from pipeplan.formulations.contract import BuiltModel, Refuted
-from pipeplan.formulations.piper import FORMULATION, compact, lattice
+from pipeplan.formulations.piper import FORMULATION, lattice
 from pipeplan.formulations.piper.candidates import Column, find_candidates, undominated
 from pipeplan.formulations.piper.stages import StageBook, positions
 from pipeplan.instances.base.errors import InputError, UsageError
-from pipeplan.instances.base.result import Stop
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.staging.files import staging_from_published
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
-from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
+from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
 from pipeplan.instances.staging.referee.stages import evaluate_stages
-from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.run.solve import solve
 
-PAPER = {"variant": "columns", "semantics": "paper"}
-COMPACT = {"variant": "compact", "semantics": "paper"}
+PAPER = {"semantics": "paper"}
 
 
 def chain(count: int, **changes: Any) -> StagingProblem:
@@ -179,43 +175,20 @@ def test_a_cut_off_drops_columns_and_what_they_leave_no_room_for() -> None:
 # ---- the contract ----------------------------------------------------------------------------------------
 
 
-def test_other_problems_and_levels_in_the_compact_form_are_refused() -> None:
+def test_other_problems_are_refused() -> None:
     with pytest.raises(UsageError, match="plans problems of kind 'staging'"):
         FORMULATION.check(PlacementProblem((Node("a", 1.0, 1.0),), (), 1, 0), PAPER)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="flat network"):
-        FORMULATION.check(chain(2, levels=(StagingLevel(2, 1.0), StagingLevel(2, 1.0))), COMPACT)
 
 
-@pytest.mark.parametrize("options", [PAPER, COMPACT], ids=["columns", "compact"])
-def test_each_equation_of_the_specification_is_a_block_of_its_own(options: dict[str, str]) -> None:
+def test_each_equation_of_the_specification_is_a_block_of_its_own() -> None:
     import pyomo.environ as pyo
 
-    built = FORMULATION.build(chain(3, memory_bytes=9.0), options, native=False)
+    built = FORMULATION.build(chain(3, memory_bytes=9.0), PAPER, native=False)
     assert isinstance(built, BuiltModel)
     names = {block.name for block in built.model.component_objects(pyo.Constraint)}
     numbers = {name.split("_")[1] for name in names if name.startswith("eq_")}
-    last = 6 if options is PAPER else 9
-    # Edges that carry nothing have no rows: equation 8 of the compact form needs one that costs something.
-    assert numbers >= {str(i) for i in range(1, last + 1)}
+    assert numbers >= {str(i) for i in range(1, 7)}
     assert all(name.startswith(("eq_", "cut_")) for name in names)
-
-
-def test_a_large_compact_model_is_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compact, "MAX_CHOICES", 20)
-    with pytest.raises(InputError, match="--variant columns"):
-        FORMULATION.build(chain(5), COMPACT, native=False)
-
-
-def test_a_graph_too_wide_for_columns_is_planned_by_the_compact_form() -> None:
-    """Seventeen layers that wait for nothing have 2^17 suffix sets: the columns point to the form that lists none."""
-    wide = chain(17, edges=(), devices=2, replication=False)
-    with pytest.raises(InputError, match="--variant compact"):
-        FORMULATION.lower_bound(wide, PAPER)
-    assert FORMULATION.lower_bound(wide, COMPACT) == pytest.approx(8.5)
-    result = solve(
-        wide, formulation="mip-piper", options={"variant": "compact"}, limits=SolveOptions(time_limit_s=600)
-    )
-    assert (result.stop, result.objective) == (Stop.PROVEN, 9.0)
 
 
 @pytest.mark.parametrize(
@@ -236,15 +209,13 @@ def test_a_cut_off_below_the_bound_is_refuted_at_once() -> None:
     problem = chain(4)
     bound = FORMULATION.lower_bound(problem, PAPER)
     assert bound == pytest.approx(1.0, rel=1e-3)
-    for options in (PAPER, COMPACT):
-        assert isinstance(FORMULATION.build(problem, options, native=False, cutoff=bound * 0.99), Refuted)
+    assert isinstance(FORMULATION.build(problem, PAPER, native=False, cutoff=bound * 0.99), Refuted)
 
 
 def test_a_plan_of_other_layers_is_no_start() -> None:
-    for options in (PAPER, COMPACT):
-        built = FORMULATION.build(chain(2), options, native=False)
-        assert isinstance(built, BuiltModel)
-        assert built.encode(StagedPlan((PlannedStage((0, 7), 1, 1, {0: "keep", 7: "keep"}),))) is None
+    built = FORMULATION.build(chain(2), PAPER, native=False)
+    assert isinstance(built, BuiltModel)
+    assert built.encode(StagedPlan((PlannedStage((0, 7), 1, 1, {0: "keep", 7: "keep"}),))) is None
 
 
 # ---- the published network -------------------------------------------------------------------------------
@@ -263,7 +234,7 @@ def test_bert_is_proven_within_a_thousandth_by_the_columns_alone(
     problem = published(workloads, "bert32a100").replace(
         devices=devices, micro_batches=micro_batches, memory_bytes=gibibytes * 2.0**30, bandwidth=25 * 2.0**30
     )
-    options = {"variant": "columns", "semantics": "reference"}
+    options = {"semantics": "reference"}
     bound = FORMULATION.lower_bound(problem, options)
     assert 0.999 * optimum < bound <= optimum
     assert isinstance(FORMULATION.build(problem, options, native=False, cutoff=0.999 * optimum), Refuted)

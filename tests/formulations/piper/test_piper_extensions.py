@@ -101,19 +101,18 @@ def check(problem: StagingProblem, asked: Mapping[str, Any], best: tuple[float, 
         assert result.bound <= best[0] * (1 + 1e-9)
 
 
-def by_the_model(problem: StagingProblem, asked: Mapping[str, Any], best: Any, seed: int, variant: str) -> None:
+def by_the_model(problem: StagingProblem, asked: Mapping[str, Any], best: Any, seed: int) -> None:
     """By its own means: no other planner's plan is a start."""
     method: dict[str, Any] = {"formulation": "mip-piper", "solver": SOLVERS[seed % 2], "warm_start": "none"}
-    check(problem, asked, best, **method, options={**asked, "variant": variant})
+    check(problem, asked, best, **method, options=asked)
 
 
 @pytest.mark.parametrize("seed", sweep)
 def test_no_flat_plan_is_better(seed: int) -> None:
-    """Both forms of the model, the dynamic program and a look at every plan say the same."""
+    """The model, the dynamic program and a look at every plan say the same."""
     for number, (problem, asked) in enumerate(flat_cases(seed)):
         best = least(problem, asked)
-        for variant in ("columns", "compact"):
-            by_the_model(problem, asked, best, seed + number, variant)
+        by_the_model(problem, asked, best, seed + number)
         if not problem.exact_batches:  # which the program refuses here
             check(problem, asked, best, planner="dp-piper", options=asked)
 
@@ -122,7 +121,7 @@ def test_no_flat_plan_is_better(seed: int) -> None:
 def test_no_tree_is_better(seed: int) -> None:
     for number, (problem, asked) in enumerate(leveled_cases(seed)):
         best = least(problem, asked)
-        by_the_model(problem, asked, best, seed + number, "columns")
+        by_the_model(problem, asked, best, seed + number)
         check(problem, asked, best, planner="dp-piper", options=asked)
 
 
@@ -133,7 +132,7 @@ def test_a_start_obeys_every_row(seed: int) -> None:
         best = least(problem, asked)
         if best is None:
             continue
-        built = FORMULATION.build(problem, {"semantics": "paper", **asked, "variant": "columns"}, native=False)
+        built = FORMULATION.build(problem, {"semantics": "paper", **asked}, native=False)
         assert isinstance(built, BuiltModel)
         values = built.encode(best[1])
         assert values is not None
@@ -164,7 +163,7 @@ def test_the_rows_of_each_extension_have_their_numbers() -> None:
     import pyomo.environ as pyo
 
     def numbers(problem: StagingProblem, **asked: Any) -> set[int]:
-        options = {"variant": "columns", "semantics": "paper", **asked}
+        options = {"semantics": "paper", **asked}
         built = FORMULATION.build(problem, options, native=False)
         assert isinstance(built, BuiltModel)
         names = [block.name for block in built.model.component_objects(pyo.Constraint)]
@@ -174,7 +173,6 @@ def test_the_rows_of_each_extension_have_their_numbers() -> None:
     plain = {1, 2, 3, 4, 5, 6}
     flat = load_packaged("tiny-stages")
     assert numbers(flat, objective="flush") == plain | {10, 11, 12}
-    assert numbers(flat, objective="flush", variant="compact") >= {9, 10, 11, 12}
     levels = load_packaged("tiny-levels")
     assert numbers(levels, hierarchy="precise") == plain | {13, 14, 15, 16, 17, 18}
     assert numbers(levels, hierarchy="precise", objective="flush") == plain | set(range(10, 19))
@@ -212,7 +210,6 @@ def test_exactly_n_on_types_is_planned_by_the_model_alone() -> None:
             "the crude variant counts no copies; give --hierarchy precise",
         ),
         ({"semantics": "reference"}, "option semantics is reference and the problem has levels"),
-        ({"variant": "compact"}, "compact form is for a flat network"),
     ],
 )
 def test_what_levels_leave_undefined_is_refused(options: dict[str, str], why: str) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from recipes.other_kinds import measured_even, measured_uneven
 
 from pipeplan.formulations.zero_bubble.finite_bounds import (
     device_bound,
@@ -15,7 +16,7 @@ from pipeplan.formulations.zero_bubble.finite_bounds import (
 )
 from pipeplan.formulations.zero_bubble.finite_problem import FiniteProblem, finite_problem
 from pipeplan.formulations.zero_bubble.finite_warm_up import warm_up_bound
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages, measured_even, measured_uneven
+from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 
 
 def pipeline(stages: int, batches: int, times: tuple[int, int, int], lag: int, memory: int) -> FiniteProblem:

@@ -11,7 +11,6 @@ from pipeplan.instances.base.result import Stop
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 
 METHODS: tuple[tuple[str, dict[str, Any], int | None], ...] = (
-    ("mip-periodic", {}, None),
     ("ilp-zero-bubble", {"objective": "makespan"}, 2),
     ("ilp-zero-bubble", {"objective": "span"}, 2),
 )

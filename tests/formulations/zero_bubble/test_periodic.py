@@ -1,4 +1,4 @@
-"""The shortest period by the CP-SAT model, by the integer program and by enumeration."""
+"""The shortest period by the CP-SAT model is that of enumeration, and of what is known of shapes."""
 
 from __future__ import annotations
 
@@ -13,30 +13,23 @@ from pipeplan.formulations.contract import BuiltModel, NativeOnlyError, Refuted
 from pipeplan.formulations.zero_bubble.periodic_cp import FORMULATION as CP
 from pipeplan.formulations.zero_bubble.periodic_facts import facts_of, grid_for, next_question
 from pipeplan.formulations.zero_bubble.periodic_plans import laid_out
-from pipeplan.instances.base.errors import InputError, UsageError
+from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.base.result import Result, Stop
 from pipeplan.instances.schedule.plan import PeriodicSchedulePlan
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
-from pipeplan.instances.schedule.random_schedules import random_schedule
 from pipeplan.instances.schedule.referee.verify import verify_schedule
 from pipeplan.instances.schedule.shapes import SHAPES, shape
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
 
-METHODS: tuple[dict[str, Any], ...] = (
-    {"formulation": "cp-periodic"},
-    {"formulation": "mip-periodic", "solver": "highs"},
-    {"formulation": "mip-periodic", "solver": "cp-sat"},
-)
+
+def answer(problem: ScheduleProblem, **changes: Any) -> Result:
+    return solve(problem, formulation="cp-periodic", limits=SolveOptions(threads=1), **changes)
 
 
-def answer(problem: ScheduleProblem, **method: Any) -> Result:
-    return solve(problem, limits=SolveOptions(threads=1), **method)
-
-
-def shortest(problem: ScheduleProblem, **method: Any) -> Fraction | None:
+def shortest(problem: ScheduleProblem, **changes: Any) -> Fraction | None:
     """Proven; None where nothing fits."""
-    result = answer(problem, **method)
+    result = answer(problem, **changes)
     if result.stop == Stop.INFEASIBLE:
         return None
     assert result.stop == Stop.PROVEN, result.messages
@@ -45,41 +38,15 @@ def shortest(problem: ScheduleProblem, **method: Any) -> Fraction | None:
     return result.plan.period  # type: ignore[union-attr]
 
 
-def is_refused(problem: ScheduleProblem, method: dict[str, Any]) -> bool:
-    """The program takes no problem in which a micro-batch may give before it takes, and says so."""
-    if method["formulation"] != "mip-periodic" or not facts_of(problem).early:
-        return False
-    with pytest.raises(UsageError, match="may give first"):
-        answer(problem, **method)
-    return True
-
-
 # ---- against enumeration -------------------------------------------------------------------------------
 
 
 @pytest.mark.sweeps
 @pytest.mark.parametrize("seed", range(200))
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: "-".join(method.values()))
-def test_the_period_is_that_of_enumeration(method: dict[str, Any], seed: int) -> None:
+def test_the_period_is_that_of_enumeration(seed: int) -> None:
     """Blocks on several devices, offsets, lags, workspace, blocks without time; some problems have no schedule."""
     problem = tiny_problem(seed)
-    if is_refused(problem, method):
-        return
-    found, least = shortest(problem, **method, warm_start="none"), least_period(problem)
-    if least is None or method["formulation"] == "cp-periodic":
-        assert found == least
-    else:  # between blocks without time it may leave a hair
-        assert found == pytest.approx(least, rel=1e-6)
-
-
-@pytest.mark.sweeps
-@pytest.mark.parametrize("seed", range(60))
-def test_both_models_agree_on_larger_problems(seed: int) -> None:
-    problem = random_schedule(3, 6, None, seed)
-    if is_refused(problem, METHODS[1]):
-        return
-    found, other = (shortest(problem, **method) for method in METHODS[:2])
-    assert found == other or found == pytest.approx(other, rel=1e-6)
+    assert shortest(problem, warm_start="none") == least_period(problem)
 
 
 # ---- fractions and other numbers -----------------------------------------------------------------------
@@ -95,12 +62,11 @@ def loop(*lengths: float, turns: int) -> ScheduleProblem:
 
 def test_whole_times_may_have_a_fraction_as_their_shortest_period() -> None:
     """A cycle of 7 that spans two micro-batches; one that spans three is shorter than the longest block."""
-    assert shortest(loop(3, 2, 2, turns=3), formulation="cp-periodic") == 3
-    assert shortest(loop(3, 2, 2, turns=2), formulation="cp-periodic") == Fraction(7, 2)
+    assert shortest(loop(3, 2, 2, turns=3)) == 3
+    assert shortest(loop(3, 2, 2, turns=2)) == Fraction(7, 2)
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: "-".join(method.values()))
-def test_memory_may_ask_for_a_fraction(method: dict[str, Any]) -> None:
+def test_memory_may_ask_for_a_fraction() -> None:
     """d0 has room for two micro-batches, each of which stays for 7; no device works for more than 3."""
     devices = (ScheduleDevice("d0", 2), ScheduleDevice("d1"), ScheduleDevice("d2"))
     blocks = (
@@ -111,13 +77,13 @@ def test_memory_may_ask_for_a_fraction(method: dict[str, Any]) -> None:
     )
     edges = (BlockEdge("F0", "F1"), BlockEdge("F1", "B2"), BlockEdge("B2", "B0"))
     problem = ScheduleProblem(devices, blocks, edges)
-    assert shortest(problem, **method) == least_period(problem) == Fraction(7, 2)
+    assert shortest(problem) == least_period(problem) == Fraction(7, 2)
 
 
 @pytest.mark.parametrize("number", [251, 373])
 def test_fractions_of_random_problems_are_found(number: int) -> None:
     """The first two with one."""
-    found = shortest(tiny_problem(number), formulation="cp-periodic")
+    found = shortest(tiny_problem(number))
     assert found == least_period(tiny_problem(number))
     assert found is not None
     assert found.denominator > 1
@@ -126,10 +92,8 @@ def test_fractions_of_random_problems_are_found(number: int) -> None:
 def test_times_without_a_common_unit_keep_their_digits() -> None:
     times = (0.1234567890123, 3.0000000000001, 1.7182818284590)
     chain = loop(*times, turns=2)
-    found = shortest(chain, formulation="cp-periodic")
+    found = shortest(chain)
     assert found == max(chain.times[1], sum(chain.times) / 2)
-    with pytest.raises(UsageError, match="small whole multiples"):
-        answer(chain, formulation="mip-periodic", solver="highs")
 
 
 # ---- memory --------------------------------------------------------------------------------------------
@@ -144,11 +108,10 @@ def test_memory_that_forbids_every_schedule_is_a_proof() -> None:
         Block("c", "B", ("d0",), 1, memory={"d0": -4}),
     )
     problem = ScheduleProblem(devices, blocks, (BlockEdge("a", "c"), BlockEdge("b", "c")))
-    for method in METHODS:
-        result = answer(problem, **method)
-        assert result.stop == Stop.INFEASIBLE
-        assert result.plan is None
-        assert result.bound is None
+    result = answer(problem)
+    assert result.stop == Stop.INFEASIBLE
+    assert result.plan is None
+    assert result.bound is None
 
 
 def test_times_too_far_apart_for_a_float_are_infeasible_as_well() -> None:
@@ -156,9 +119,9 @@ def test_times_too_far_apart_for_a_float_are_infeasible_as_well() -> None:
     blocks = (Block("a", "X", ("d",), 1e12, 0, {}, {"d": 1}), Block("b", "X", ("e",), 0.01, 0, {}, {"e": 1}))
     devices = (ScheduleDevice("d", 1), ScheduleDevice("e", 0))
     problem = ScheduleProblem(devices, blocks, (BlockEdge("a", "b"),), None)
-    assert answer(problem, formulation="cp-periodic").stop == Stop.INFEASIBLE
+    assert answer(problem).stop == Stop.INFEASIBLE
     roomy = problem.replace(devices=(devices[0], replace(devices[1], memory=1)))
-    assert shortest(roomy, formulation="cp-periodic") == 10**12
+    assert shortest(roomy) == 10**12
 
 
 def test_warm_up_counts_where_a_micro_batch_gives_before_it_takes() -> None:
@@ -171,15 +134,13 @@ def test_warm_up_counts_where_a_micro_batch_gives_before_it_takes() -> None:
     for standing, period in ((0, None), (1, 7), (4, 2)):
         problem = ScheduleProblem((ScheduleDevice("d0", 4, standing),), blocks, given_first)
         assert least_period(problem) == period
-        assert shortest(problem, formulation="cp-periodic") == period
-        with pytest.raises(UsageError, match="on 'd0' it may give first"):
-            answer(problem, formulation="mip-periodic")
+        assert shortest(problem) == period
 
 
 def test_no_part_of_a_micro_batch_waits_a_period_that_it_need_not_wait() -> None:
     """A block a period earlier breaks a rule, whichever it is, but for the first."""
     problem = shape("x", 4)
-    plan = answer(problem, formulation="cp-periodic", warm_start="none").plan
+    plan = answer(problem, warm_start="none").plan
     assert isinstance(plan, PeriodicSchedulePlan)
     for name, start in plan.starts.items():
         earlier = replace(plan, starts={**plan.starts, name: start - plan.period})
@@ -195,20 +156,19 @@ PERIODS = {("v", 4): 3, ("x", 4): 6, ("k", 4): 6, ("m", 4): 10, ("nn", 4): 21, (
 @pytest.mark.parametrize(("name", "devices"), PERIODS, ids=lambda value: str(value))
 def test_periods_of_shapes(name: str, devices: int) -> None:
     problem = shape(name, devices, {4: 4, 8: 6}[devices])
-    assert shortest(problem, formulation="cp-periodic") == PERIODS[name, devices]
+    assert shortest(problem) == PERIODS[name, devices]
 
 
 @pytest.mark.sweeps
 def test_two_chains_on_eight_devices_with_six_units() -> None:
     """A plain model leaves it open."""
-    assert shortest(shape("nn", 8, 6), formulation="cp-periodic") == 22
+    assert shortest(shape("nn", 8, 6)) == 22
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_plenty_of_memory_leaves_the_load(name: str) -> None:
     problem = shape(name, 3, 100)
-    for method in METHODS[:2]:
-        assert shortest(problem, **method) == max(problem.loads)
+    assert shortest(problem) == max(problem.loads)
 
 
 # ---- questions, plans and refusals ---------------------------------------------------------------------
@@ -235,12 +195,12 @@ def test_a_cutoff_below_the_bound_needs_no_solver() -> None:
     assert isinstance(CP.build(shape("v"), {}, native=True, cutoff=2.9), Refuted)
 
 
-@pytest.mark.parametrize("method", METHODS[:2], ids=lambda method: "-".join(method.values()))
-def test_a_plan_of_some_period_is_no_proof_that_none_is_shorter(method: dict[str, Any]) -> None:
+def test_a_plan_of_some_period_is_no_proof_that_none_is_shorter() -> None:
     """The model has nothing to minimise: what a solver calls its optimum bounds no period."""
     problem = shape("m", 3, 2)
-    least = shortest(problem, formulation="cp-periodic")
-    result = solve(problem, limits=SolveOptions(threads=1, rel_gap=0.9), warm_start="none", **method)
+    least = shortest(problem)
+    limits = SolveOptions(threads=1, rel_gap=0.9)
+    result = solve(problem, formulation="cp-periodic", limits=limits, warm_start="none")
     assert result.stop in (Stop.GAP, Stop.PROVEN)
     assert result.bound is not None
     assert result.bound <= float(least or 0)
@@ -251,7 +211,7 @@ def test_a_plan_of_some_period_is_no_proof_that_none_is_shorter(method: dict[str
 
 def test_a_plan_laid_out_and_timed_again_is_no_longer() -> None:
     problem = shape("m", 3, 3)
-    plan = answer(problem, formulation="cp-periodic").plan
+    plan = answer(problem).plan
     again = laid_out(facts_of(problem), plan).timed()  # type: ignore[arg-type]
     assert again is not None
     assert again.period <= plan.period  # type: ignore[union-attr]
@@ -266,7 +226,7 @@ def test_what_has_no_steady_state_is_refused_in_words() -> None:
         CP.check(leaking, {})
     with pytest.raises(InputError, match="all have time 0"):
         CP.check(loop(0, 0, turns=1), {})
-    with pytest.raises(NativeOnlyError, match="mip-periodic"):
+    with pytest.raises(NativeOnlyError, match="cp-periodic"):
         CP.build(shape("v"), {}, native=False)
 
 

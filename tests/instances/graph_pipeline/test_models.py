@@ -10,13 +10,17 @@ import pytest
 
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.graph_pipeline.clusters import CLUSTERS
-from pipeplan.instances.graph_pipeline.from_workload import to_graph_pipeline
-from pipeplan.instances.graph_pipeline.layer_stages import layer_stages
-from pipeplan.instances.graph_pipeline.models import GRAPH_MODELS, candle_uno, case_study, dlrm, mmt, sequential
-from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from pipeplan.instances.graph_pipeline.models import (
+    GRAPH_MODELS,
+    candle_uno,
+    case_study,
+    dlrm,
+    layer_stages,
+    mmt,
+    sequential,
+)
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link
 from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph, verify_stage_graph
-from pipeplan.instances.networks.analytic import DEVICES, LINKS, WORKLOADS, build
 from pipeplan.instances.simulate import simulate
 
 MIB = 2**20
@@ -198,60 +202,3 @@ def test_a_senseless_parameter_is_named(field: str, arguments: dict[str, Any]) -
 def test_an_unknown_cluster_is_refused() -> None:
     with pytest.raises(UsageError, match="summit-v100, summit-v100-fp32"):
         mmt(cluster="frontier")
-
-
-# ---- workloads -------------------------------------------------------------------------------------------
-
-
-def lowered(name: str, **more: Any) -> GraphPipelineProblem:
-    return to_graph_pipeline(
-        build(name), DEVICES["v100-pcie-16gb"], LINKS["pcie3-x16"], devices=4, mini_batch=16, **more
-    )
-
-
-@pytest.mark.sweeps
-@pytest.mark.parametrize("name", [name for name in WORKLOADS if not name.startswith("gpt3")])
-def test_every_workload_keeps_its_weights_and_its_work(name: str) -> None:
-    workload = build(name)
-    for merge in (False, True):
-        problem = lowered(name, merge=merge)
-        assert sum(o.weight_bytes for o in problem.operators) == workload.parameters * workload.element_bytes
-        kept_elements = sum(layer.output_elements for layer in workload.layers if layer.kind != "input")
-        assert sum(o.stash_bytes for o in problem.operators) == kept_elements * workload.element_bytes
-    whole = StageGraphPlan((GraphStage(tuple(o.id for o in problem.operators), 4, 16, 1, 16),), ())
-    assert verify_stage_graph(problem.replace(memory_bytes=None), whole) == ()
-
-
-def test_a_layer_takes_the_roofline_time_of_its_samples() -> None:
-    device = DEVICES["v100-pcie-16gb"]
-    for batch in (1, 8):
-        workload = build("vgg16", batch)
-        layer = next(layer for layer in workload.layers if layer.kind == "conv")
-        times = named(lowered("vgg16"), layer.name)
-        flops, moved = workload.forward_flops(layer), workload.moved_bytes(layer)
-        assert times.forward(batch) == pytest.approx(device.seconds(flops, moved), abs=1e-12)
-        assert times.backward(batch) == pytest.approx(device.seconds(2 * flops, 2 * moved), abs=1e-12)
-
-
-def test_half_samples_slow_small_shares_down() -> None:
-    slow, fast = lowered("bert-base", half_samples=4.0), lowered("bert-base")
-    heavy = max(fast.operators, key=lambda o: o.forward(1)).id
-    ratio = [named(slow, heavy).forward(q) / named(fast, heavy).forward(q) for q in (1, 4, 16)]
-    assert 4 < ratio[0] <= 5
-    assert ratio[0] > ratio[1] > ratio[2] > 1
-
-
-def test_half_samples_below_zero_are_refused() -> None:
-    with pytest.raises(InputError, match="half_samples is negative"):
-        lowered("bert-base", half_samples=-1.0)
-    with pytest.raises(InputError, match="half_samples is negative"):
-        mmt(half_samples=-1.0)
-
-
-def test_blocks_are_whole_layers() -> None:
-    assert len(lowered("bert-base", merge=True).operators) == 14
-
-
-def test_two_levels_of_links() -> None:
-    problem = lowered("resnet18", node_link=LINKS["pcie3-x16"], devices_per_node=2)
-    assert (problem.node_link, problem.devices_per_node) == (Link(15.75e9), 2)

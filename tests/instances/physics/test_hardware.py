@@ -12,7 +12,7 @@ from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.quantities import GIB
 from pipeplan.instances.lowering import lower
 from pipeplan.instances.physics.efficiencies import MEASURED, Efficiencies, assumed_of, usual_of
-from pipeplan.instances.physics.hardware import GPUS, devices_and_gpu, known_gpu
+from pipeplan.instances.physics.hardware import DEVICES, GPUS, devices_and_gpu, known_gpu
 from pipeplan.instances.training.build import problem_of
 
 
@@ -112,6 +112,21 @@ def test_memory_is_what_the_driver_reports() -> None:
     """81,559 MiB of an H100, and 183,359 MiB of a B200 with 192 GB on the chip."""
     assert known_gpu("h100").memory_bytes == 81_559 * 2**20
     assert known_gpu("b200").memory_bytes / GIB == pytest.approx(179.06, abs=0.01)
+
+
+# ---- the roofline rule -----------------------------------------------------------------------------------
+
+
+def test_shorter_numbers_are_faster_where_the_device_has_arithmetic_for_them() -> None:
+    accelerator, host = DEVICES["v100-pcie-16gb"], DEVICES["xeon-8380"]
+    assert accelerator.seconds(112e12, 0, 2) == pytest.approx(2.0, rel=1e-4)  # half the peak is assumed
+    assert accelerator.seconds(112e12, 0, 4) == pytest.approx(16.0, rel=1e-4)
+    assert host.seconds(1e12, 0, 2) == host.seconds(1e12, 0, 4)
+
+
+def test_layers_with_little_arithmetic_wait_for_memory() -> None:
+    device = DEVICES["a100-40gb"]
+    assert device.seconds(1.0, 1555e9) == pytest.approx(1.0, rel=1e-4)
 
 
 # ---- links ---------------------------------------------------------------------------------------------------

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from packaged_instances import variants_of
+
 from pipeplan.instances.catalogue import best_known, load_packaged, packaged_info, packaged_names
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
-from pipeplan.instances.staging.recipes import PACKAGED
 from pipeplan.instances.staging.referee.stages import evaluate_stages, verify_stages
 
 
 def test_all_but_leveled_stagings_have_both_variants() -> None:
     names = packaged_names("staging")
-    fewer = [name for name in names if PACKAGED.variants_of(load_packaged(name)) != ("paper", "reference")]
+    fewer = [name for name in names if variants_of(load_packaged(name)) != ("paper", "reference")]
     assert fewer == ["tiny-levels"]
 
 

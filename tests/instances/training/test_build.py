@@ -12,13 +12,13 @@ from problems.profiles import DIAMOND, ROW
 
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.quantities import GIB
+from pipeplan.instances.catalogue import load_packaged, packaged_names
 from pipeplan.instances.networks.profile.files import profile_to_json
 from pipeplan.instances.physics.efficiencies import usual_of
 from pipeplan.instances.training.build import model_of, problem_of
 from pipeplan.instances.training.files import training_from_json, training_to_json
 from pipeplan.instances.training.known_models import known_model
 from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.instances.training.recipes import PACKAGED
 
 QWEN = {
     "model_type": "qwen3",
@@ -102,10 +102,10 @@ def test_a_profile_gives_layers_of_its_own(tmp_path: Path) -> None:
         model_of(file)
 
 
-@pytest.mark.parametrize("recipe", PACKAGED.recipes, ids=lambda recipe: recipe.name)
-def test_packaged_problems_come_back_from_their_files(recipe: Any) -> None:
-    problem = recipe.build()
-    assert problem.name == recipe.name
+@pytest.mark.parametrize("name", packaged_names("training"))
+def test_packaged_problems_come_back_from_their_files(name: str) -> None:
+    problem = load_packaged(name)
+    assert problem.name == name
     assert training_from_json(json.loads(json.dumps(training_to_json(problem)))) == problem
 
 

@@ -17,12 +17,12 @@ from pipeplan.instances.simulate import simulate
 from pipeplan.instances.staging.plan import StagedPlan
 from pipeplan.planners.referee import rules_of
 from pipeplan.planners.run.solve import solve
-from pipeplan.show.front import of_chain, of_placement, of_staging
+from pipeplan.show.front import of_chain, of_staging
 from pipeplan.show.pictures.front import draw_front
 from pipeplan.show.pictures.plans import draw_plan, draw_view
 from pipeplan.show.pictures.profile import write_profile
 from pipeplan.show.views.simulated import view_of_simulation
-from pipeplan.studies.pareto import chains, stagings, tradeoff
+from pipeplan.studies.pareto import chains, stagings
 from pipeplan.studies.pareto.curve import Candidate, Curve, CurvePoint, Settings
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -66,13 +66,6 @@ def draw_periods(path: Path) -> None:
     draw_front(of_chain(Curve(problem, Settings(), None, points, True, chains.AXES)), path)
 
 
-def draw_latency(path: Path) -> None:
-    limits = {10.0: 8.0, 14.0: 6.5, 20.0: 6.0}
-    points = tuple(CurvePoint(limit, Stop.PROVEN, Candidate(None, load, limit)) for limit, load in limits.items())
-    problem = load_packaged("tiny-chain")
-    draw_front(of_placement(Curve(problem, tradeoff.settings_of(), None, points, True, tradeoff.AXES)), path)
-
-
 def draw_memory(path: Path) -> None:
     problem = load_packaged("tiny-stages")
     staged = [Candidate(StagedPlan(()), value, 1e9, "dp-piper") for value in (9.0, 5.0, 5.0)]
@@ -98,7 +91,6 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "schedule": planned("zero-bubble-4x12", "list-schedule"),
     "simulation": draw_simulation,
     "periods": draw_periods,
-    "load and latency": draw_latency,
     "memory": draw_memory,
     "profile": draw_profile,
 }

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from problems.graph_pipelines_with_plans import chain_plan, chain_problem, random_graph_problem, random_plan
 
-from pipeplan.instances.graph_pipeline.layer_stages import layer_stages
-from pipeplan.instances.graph_pipeline.models import case_study
+from pipeplan.instances.graph_pipeline.models import case_study, layer_stages
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
 from pipeplan.instances.graph_pipeline.referee.evaluate import NotAStageGraphError

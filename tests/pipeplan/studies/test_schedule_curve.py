@@ -114,4 +114,4 @@ def test_another_objective_is_another_curve(plan: Plan, tmp_path: Path) -> None:
 
 def test_options_of_other_curves_mean_nothing(plan: Plan) -> None:
     assert "--objective says nothing" in plan("pareto", "golden-4", "--objective", "span").err
-    assert "--latency-limit says nothing" in plan("pareto", "zero-bubble-4x12", "--latency-limit", "5ms").err
+    assert "--gpus says nothing" in plan("pareto", "zero-bubble-4x12", "--gpus", "5").err

@@ -12,13 +12,13 @@ from oracles.schedule import least_period
 
 import pipeplan
 from pipeplan.instances.base.json_file import write_json
-from pipeplan.instances.schedule.each_device import with_memory
 from pipeplan.instances.schedule.files import schedule_to_json
+from pipeplan.instances.schedule.kind_functions import with_memory
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import ScheduleProblem
-from pipeplan.instances.upgrades import variants
 from pipeplan.planners.options import SolveOptions
 from pipeplan.studies.memory import memory_study
+from pipeplan.studies.sensitivity import variants
 from pipeplan.studies.stage_schedule import best_rule, rule_schedules
 
 SMALL = divided_pipeline(equal_stages(2, 1, 2, 1), None, 3, lag=1.1, name="small")

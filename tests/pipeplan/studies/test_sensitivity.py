@@ -15,9 +15,8 @@ from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.placement.problem import AcceleratorType, Level, PlacementProblem
 from pipeplan.instances.staging.problem import DeviceType, StagingProblem
-from pipeplan.instances.upgrades import variants
 from pipeplan.studies import sensitivity as module
-from pipeplan.studies.sensitivity import Worth, sensitivity
+from pipeplan.studies.sensitivity import Worth, sensitivity, variants
 
 
 def changes(problem: Any, **steps: float) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def test_compiled_loops_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.sweeps
-@pytest.mark.parametrize("planner", ["spp-textbook", "piper-downsets", "spp-pipedream", "graphpipe-parallel"])
+@pytest.mark.parametrize("planner", ["piper-downsets", "spp-pipedream", "graphpipe-parallel"])
 def test_other_planners_keep_to_the_memory(planner: str) -> None:
     found = 0
     for seed in range(40):
@@ -81,7 +81,7 @@ def operator(name: str, time: float, stash: float = 0.0, weight: float = 0.0, ou
 
 METHODS: list[dict[str, Any]] = [
     {"planner": "graphpipe", "options": {"objective": "time-per-sample"}},
-    {"planner": "spp-textbook", "options": {"objective": "time-per-sample"}},
+    {"planner": "piper-downsets", "options": {"objective": "time-per-sample"}},
     {"planner": "spp-pipedream", "options": {"objective": "time-per-sample"}},
     {"formulation": "cp-graphpipe"},
 ]
@@ -125,7 +125,7 @@ def test_more_digits_than_are_counted_do_not_cost_the_plan() -> None:
     """1e16 and a billionth: rounded to 64 bits the small one is nothing, and `a` and `b` seem to fit together."""
     operators = (operator("a", 1.0, 9e15), operator("b", 1.0, 1e15), operator("c", 2.0), operator("d", 0.0, 1e-9))
     problem = GraphPipelineProblem(operators, (), 1, 2, memory_bytes=1e16, workspace_bytes=1e-9)
-    for planner in ("graphpipe", "spp-textbook", "spp-pipedream", "piper-downsets"):
+    for planner in ("graphpipe", "spp-pipedream", "piper-downsets"):
         options = {"objective": "time-per-sample"}
         result = solve(problem, planner=planner, options=options, limits=LIMITS)
         assert (result.stop, result.objective) == (Stop.COMPLETED, 3.0), (planner, result.messages)
@@ -133,7 +133,7 @@ def test_more_digits_than_are_counted_do_not_cost_the_plan() -> None:
     assert (result.stop, result.objective) == (Stop.PROVEN, 3.0)
 
 
-@pytest.mark.parametrize(("planner", "why"), [("graphpipe", (ROUNDED_MEMORY,)), ("spp-textbook", ())])
+@pytest.mark.parametrize(("planner", "why"), [("graphpipe", (ROUNDED_MEMORY,)), ("piper-downsets", ())])
 def test_where_only_rounded_numbers_fit_there_is_no_plan(planner: str, why: tuple[str, ...]) -> None:
     operators = (operator("a", 1.0, 9e15), operator("b", 1.0, 1e15), operator("d", 0.0, 1e-9))
     problem = GraphPipelineProblem(operators, (), 1, 1, memory_bytes=1e16, workspace_bytes=1e-9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeplan import load_packaged, smallest_memory, verify
-from pipeplan.instances.schedule.each_device import with_memory
+from pipeplan.instances.schedule.kind_functions import with_memory
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.random_schedules import random_schedule
 from pipeplan.planners.memory.schedule import takes_first

@@ -19,8 +19,6 @@ from pipeplan.planners.run.choose import choose
         ("tiny-chain", {"objective": "gpipe"}, "ip-tarnawski"),
         ("tiny-chain", {"objective": "latency"}, "ip-tarnawski-latency"),
         ("tiny-chain", {"objective": "latency", "subgraphs_per_device": 2}, "ip-tarnawski-latency"),
-        ("tiny-chain", {"latency_limit": 9}, "cp-tarnawski"),
-        ("tiny-chain", {"latency_limit": 9, "objective": "max-load"}, "cp-tarnawski"),
         ("tiny-stages", {"objective": "flush"}, "dp-piper"),
         ("tiny-graph", {"objective": "time-per-sample"}, "graphpipe"),
     ],
@@ -43,10 +41,5 @@ def test_an_unknown_objective_names_those_that_exist() -> None:
 def test_a_named_method_is_taken_at_its_word() -> None:
     with pytest.raises(InputError, match="give one of max-load, gpipe"):
         choose(load_packaged("tiny-chain"), None, "dp", "auto", {"objective": "latency"})
-    with pytest.raises(UsageError, match="it belongs to cp-tarnawski"):
-        choose(load_packaged("tiny-chain"), "ip-tarnawski", None, "auto", {"latency_limit": 3})
-
-
-def test_a_limit_goes_with_no_other_objective() -> None:
-    with pytest.raises((InputError, UsageError)):
-        choose(load_packaged("tiny-chain"), None, None, "auto", {"objective": "latency", "latency_limit": 3})
+    with pytest.raises(UsageError, match="it belongs to ip-tarnawski-latency"):
+        choose(load_packaged("tiny-chain"), "ip-tarnawski", None, "auto", {"subgraphs_per_device": 3})

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from problems.placements import random_placement
 
+from pipeplan import generate
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.base.result import Found, Result, Stop
 from pipeplan.instances.catalogue import load_packaged
@@ -85,6 +86,15 @@ def test_contradicting_proofs_are_an_error(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_kind_without_a_second_method_is_refused() -> None:
     with pytest.raises(UsageError, match="drop --cross-check"):
         solve(load_packaged("golden-4"), cross_check=True)
+
+
+def test_schedules_of_given_micro_batches_are_checked_and_those_that_repeat_are_not() -> None:
+    problem = generate("pipeline", stages=2, micro_batches=2, limit=10)
+    result = solve(problem, options={"objective": "span"}, cross_check=True)
+    assert result.cross_check is not None
+    assert (result.cross_check["formulation"], result.cross_check["contradiction"]) == ("ilp-zero-bubble", None)
+    with pytest.raises(UsageError, match="no cross-check for period"):
+        solve(problem, options={"objective": "period"}, cross_check=True)
 
 
 def test_an_iteration_is_checked_by_the_bound_of_the_model() -> None:

@@ -336,9 +336,7 @@ def test_every_bound_and_every_proof_has_a_scope(entry: Any) -> None:
     if entry.name in ("exact", "expert", "latency-expert"):
         pytest.skip("needs a formulation, or a split from a file")
     kind = {"formulation": entry.name} if entry.name in FORMULATIONS else {"planner": entry.name}
-    limited = any(spec.name == "latency_limit" for spec in entry.options)
-    problem = random_placement(5, training=False) if limited else SHAPED.get(entry.name, SMALL[entry.problem_kind])
-    result = solve(problem, **kind, options={"latency_limit": 1e3} if limited else {})
+    result = solve(SHAPED.get(entry.name, SMALL[entry.problem_kind]), **kind)
     assert NO_FAMILY not in result.messages
     assert (result.scope is not None) == (result.bound is not None or result.stop == Stop.INFEASIBLE)
     assert (result.proof is not None) == (result.stop in (Stop.PROVEN, Stop.INFEASIBLE))

@@ -28,7 +28,6 @@ pytestmark = pytest.mark.timing
 PROBLEMS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "ip-tarnawski": ("bert-large-training", "auto", {}),
     "ip-tarnawski-latency": ("tiny-chain", "none", {}),
-    "cp-tarnawski": ("tiny-chain", "auto", {"latency_limit": 20.0}),
     "ilp-beaumont": ("golden-4", "auto", {}),
     "cp-beaumont": ("golden-4", "auto", {}),
     "mip-piper": ("tiny-stages", "none", {}),
@@ -36,11 +35,9 @@ PROBLEMS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "cp-schedule": ("zero-bubble-4x12", "auto", {"objective": "makespan"}),
     "ilp-zero-bubble": ("zero-bubble-4x12", "auto", {"objective": "span"}),
     "cp-periodic": ("nn-shape-4", "auto", {}),
-    "mip-configuration": ("tiny-training", "none", {"fix": "tensor=1 pipeline=2"}),
-    "mip-periodic": ("nn-shape-4", "auto", {}),
 }
 DEATHS = {"memory": Stop.MEMORY, "killed": Stop.ERROR}
-QUICK = ("cp-tarnawski", "cp-beaumont", "cp-graphpipe", "cp-periodic")
+QUICK = ("cp-beaumont", "cp-graphpipe", "cp-periodic")
 SEARCHES = {"exact-beaumont": ("golden-4", {}), "exact-schedule": ("zero-bubble-4x12", {"objective": "span"})}
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from recipes.other_kinds import measured_even, measured_uneven
 
 from pipeplan import SolveOptions, solve
 from pipeplan.instances.base.result import Stop
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages, measured_even, measured_uneven
+from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.schedule.random_schedules import random_pipeline
 from pipeplan.planners.options import Progress

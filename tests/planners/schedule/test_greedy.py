@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from recipes.other_kinds import measured_uneven
 
 from pipeplan import solve
 from pipeplan.instances.base.errors import UsageError
-from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages, measured_uneven
+from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.random_schedules import random_pipeline
 from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
 from pipeplan.instances.schedule.referee.verify import verify_schedule

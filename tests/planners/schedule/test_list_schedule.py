@@ -7,16 +7,12 @@ from itertools import pairwise
 import pytest
 from oracles.schedule import least_makespan, least_span, tiny_problem
 from problems.schedule_tables import list_schedule
+from recipes.other_kinds import measured_even, measured_uneven
 
 from pipeplan import solve
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.physics.schedules import V_SHAPE
-from pipeplan.instances.schedule.pipelines import (
-    divided_pipeline,
-    equal_stages,
-    measured_even,
-    measured_uneven,
-)
+from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.random_schedules import random_pipeline, random_schedule
 from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule

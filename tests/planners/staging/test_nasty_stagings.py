@@ -106,8 +106,6 @@ METHODS: list[dict[str, Any]] = [
     {"planner": "dp-piper"},
     {"formulation": "mip-piper", "solver": "cp-sat"},
     {"formulation": "mip-piper", "solver": "highs"},
-    {"formulation": "mip-piper", "solver": "cp-sat", "options": {"variant": "compact"}},
-    {"formulation": "mip-piper", "solver": "highs", "options": {"variant": "compact"}},
 ]
 
 

@@ -32,10 +32,9 @@ def least(problem: StagingProblem, **method: Any) -> float | None:
     "method",
     [
         {"planner": "dp-piper"},
-        {"formulation": "mip-piper", "options": {"variant": "columns"}},
-        {"formulation": "mip-piper", "options": {"variant": "compact"}},
+        {"formulation": "mip-piper"},
     ],
-    ids=["dp-piper", "columns", "compact"],
+    ids=["dp-piper", "mip-piper"],
 )
 def test_on_a_flat_network(seed: int, method: dict[str, Any]) -> None:
     problem = without_replicas(seed)

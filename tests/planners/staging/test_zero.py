@@ -18,7 +18,7 @@ from pipeplan.instances.base.result import Result, Stop
 from pipeplan.instances.staging.problem import Configuration, DeviceType, Layer, StagingLevel, StagingProblem
 from pipeplan.planners.options import SolveOptions
 
-METHODS = (("dp-piper", {}), ("mip-piper", {}), ("mip-piper", {"variant": "compact"}))
+METHODS = (("dp-piper", {}), ("mip-piper", {}))
 LIMITS = SolveOptions(threads=1, time_limit_s=600)
 
 

@@ -103,7 +103,7 @@ def compared(seed: int) -> Iterator[tuple[str, float, float]]:
                 yield f"{seed} {gamma} from {least} layers on", bound, best(several, limit)
 
 
-@pytest.mark.parametrize("seed", [206, *range(40)])
+@pytest.mark.parametrize("seed", [258, *range(40)])
 def test_no_layout_that_fits_is_faster_than_the_bound(seed: int) -> None:
     looked = 0
     for what, bound, truth in compared(seed):

@@ -5,15 +5,52 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
 from pipeplan.planners.training import inner, pipeline_kernel
-from pipeplan.planners.training.inner import Pipeline, Units, Word, intervals_of, solve
+from pipeplan.planners.training.inner import Intervals, Pipeline, solve
 
 WORST = 1e-9
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class Word:
+    """What is computed again, by unit: seconds that backward passes take longer, and bytes that are kept."""
+
+    added_seconds: Array
+    stash_bytes: Array
+    only_first: int | None = None
+    """Layers of a stage, from the first on, that the word holds for, and the first word for the others; None: all."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """A row of units, one by one."""
+
+    forward_seconds: Array
+    backward_seconds: Array
+    static_bytes: Array
+    tail_seconds: Array
+    words: tuple[Word, ...]
+    is_layer: list[bool]
+    """Which units count where a word holds for the first layers of a stage alone."""
+    transient_bytes: Array
+    """[word, first unit, unit behind the last]: what a stage needs besides while it works on one micro-batch."""
+
+
+def intervals_of(units: Units) -> Intervals:
+    size = len(units.forward_seconds) + 1
+    facts = np.zeros((len(units.words), size, size, 5))
+    for index, word in enumerate(units.words):
+        for first, end in itertools.combinations(range(size), 2):
+            facts[index, first, end] = facts_of_stage(units, word, index, first, end)
+    forward, backward, tail, stash, fixed = map(np.ascontiguousarray, np.moveaxis(facts, -1, 0))
+    return Intervals(forward[0], backward, fixed, stash, tail[0])
 
 
 def random_units(draw: random.Random) -> Units:

@@ -12,7 +12,7 @@ from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.registry import Problem
 from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
-from pipeplan.instances.upgrades import variants
+from pipeplan.studies.sensitivity import variants
 
 
 def renamed(problem: Problem, seed: int) -> Problem:

@@ -11,8 +11,7 @@ import pipeplan
 from pipeplan.instances.base.cluster import Cluster
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.lowering import lower
-from pipeplan.instances.networks.analytic import DEVICES
-from pipeplan.instances.physics.hardware import GPUS, devices_given
+from pipeplan.instances.physics.hardware import DEVICES, GPUS, devices_given
 from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.staging.problem import StagingProblem
 

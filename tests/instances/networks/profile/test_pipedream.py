@@ -161,7 +161,7 @@ def test_infinite_memory_means_no_limit(profile_file: Path) -> None:
 
 def test_cpus_need_a_slowdown(profile_file: Path) -> None:
     with pytest.raises(
-        InputError, match=r"--cpu-slowdown is missing although there are CPUs.*; give --cpu-slowdown"
+        InputError, match=r"--option cpu-slowdown is missing although there are CPUs.*; give --option cpu-slowdown"
     ):
         load(profile_file, devices=1, cpus=1, memory_bytes=1e9, bandwidth=1.0)
 
@@ -172,7 +172,7 @@ def test_cpus_need_a_slowdown(profile_file: Path) -> None:
         ("bandwidth", 0, "bandwidth is 0; give bytes per second"),
         ("bandwidth", float("nan"), "bandwidth is NaN"),
         ("bandwidth", -1.0, "bandwidth is negative"),
-        ("cpu_slowdown", 0.0, "--cpu-slowdown is 0; give a factor"),
+        ("cpu_slowdown", 0.0, "--option cpu-slowdown is 0; give a factor"),
         ("devices", 1.5, "--devices is 1.5, not a whole number"),
         ("cpus", -1, "--cpus is negative"),
         ("memory_bytes", -1.0, "--memory is negative"),

@@ -54,7 +54,9 @@ def test_curves_are_added_at_all_samples_that_were_measured() -> None:
 
 
 def test_profiles_without_numbered_layers_are_refused_and_so_is_a_training_problem() -> None:
-    with pytest.raises(InputError, match=r"--whole-layers finds no numbered layers, .* such as 'stem'; drop it"):
+    with pytest.raises(
+        InputError, match=r"--option whole-layers finds no numbered layers, .* such as 'stem'; drop it"
+    ):
         whole_layers(row(("stem", "head")))
     with pytest.raises(
         UsageError, match=r"--whole-layers is for .* problems, and this is a training; drop --whole"

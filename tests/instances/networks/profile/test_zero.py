@@ -10,9 +10,7 @@ from problems.profiles import ROW
 import pipeplan
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.lowering import lower
-from pipeplan.instances.networks.analytic import DEVICES, LINKS, build
 from pipeplan.instances.physics.optimizers import MIXED, Bytes, copies_by, share_of, states_of
-from pipeplan.instances.staging.from_workload import to_staging
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.referee.stages import evaluate_stages
 
@@ -100,17 +98,3 @@ def test_nothing_is_divided_where_nothing_is_trained() -> None:
     profile = pipeplan.load_profile("llama-3-8b", training=False)
     with pytest.raises(UsageError, match="--zero is for training"):
         lower(profile, **{**STAGING, "optimizer": None, "bandwidth": 25e9}, zero=1)
-
-
-@pytest.mark.parametrize(("zero", "shared"), [(0, 0), (1, 12), (2, 14), (3, 18)])
-def test_networks_divide_their_states(zero: int, shared: int) -> None:
-    """Adam with numbers of two bytes: 12 bytes of states, 2 of gradients, 4 of two versions of weights."""
-    workload = build("gpt2-small")
-    problem = to_staging(
-        workload, DEVICES["a100-40gb"], LINKS["nvlink3"], devices=4, micro_batches=8, zero=zero, tensor_degrees=(1,)
-    )
-    layer = problem.layers[3].configurations[1][0]
-    size = workload.element_bytes
-    each = {2: shared, 4: (0, 8, 12, 20)[zero]}[size]
-    assert layer.memory_divided == each * layer.weight_bytes / size
-    assert problem.zero == zero

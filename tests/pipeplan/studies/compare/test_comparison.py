@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from pipeplan.instances.base.child import child_environment
 from pipeplan.instances.base.errors import UsageError
-from pipeplan.planners.backends.process import child_environment
 from pipeplan.show.comparison import write_tables
 from pipeplan.show.pictures.profile import draw_profile, write_profile
 from pipeplan.studies.compare.comparison import (

@@ -69,10 +69,7 @@ def test_of_several_solvers_a_missing_one_is_a_message() -> None:
 
 
 def test_an_instance_whose_reader_is_missing_costs_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def without_openpyxl(content: bytes) -> Any:
-        raise ImportError("openpyxl")
-
-    monkeypatch.setattr("pipeplan.instances.networks.profile.sheet._excel_rows", without_openpyxl)
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
     (tmp_path / "sheet.xlsx").write_bytes(b"PK")
     both = (Instance("tiny", "tiny-chain"), Instance("sheet", str(tmp_path / "sheet.xlsx")))
     expanded = expand(Suite("own", both, (competitor("greedy"),)))

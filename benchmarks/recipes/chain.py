@@ -1,0 +1,152 @@
+"""The packaged chains: those of the theory, and networks that this module cuts where one tensor passes.
+
+Times are in ms for the whole batch, sizes in bytes. The input of the network is a_0; the outputs of groups are a_1 to
+a_L, and gradients have the sizes of what they are gradients of. Backward tasks move twice the bytes of forward tasks.
+
+What is lost: branches inside a group cannot be divided between GPUs; the loss takes neither time nor memory besides
+the network's output; tensors inside a group are not counted, as if they were computed again for the backward pass
+without taking time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+
+from pipeplan.instances.base.quantities import MIB
+from pipeplan.instances.chain import theory
+from pipeplan.instances.chain.known_answers import KnownChain
+from pipeplan.instances.chain.linear import Group, cut_into_groups
+from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan.instances.physics.hardware import DEVICES, LINKS, Hardware, Link
+
+from .cnn import resnet
+from .network import Layer, Network
+from .recipe import Recipe
+
+MS_PER_S = 1e3
+
+# A run of nothing but these is no block of its own.
+LIGHT_KINDS = frozenset({"add", "batch-norm", "concat", "dropout", "gelu", "layer-norm", "pool", "relu", "softmax"})
+
+
+def to_chain(
+    network: Network, device: Hardware, link: Link, *, gpus: int, memory_bytes: float | None = None
+) -> ChainProblem:
+    """The training of a network on `gpus` such devices; `memory_bytes` None: the device's own memory.
+
+    Memory infinity: no limit.
+    """
+    groups = groups_of(network)
+    layers = [[network.layers[i] for i in group.members] for group in groups]
+    passing = [_input_bytes(network), *(_output_bytes(network, group) for group in groups)]
+    limit = device.memory_bytes if memory_bytes is None else memory_bytes
+    return ChainProblem(
+        forward=tuple(_milliseconds(network, device, run, backward=False) for run in layers),
+        backward=tuple(_milliseconds(network, device, run, backward=True) for run in layers),
+        activations=(*passing[:-1], *reversed(passing)),
+        weights=tuple(sum(map(network.parameter_bytes, run)) for run in layers),
+        gpus=gpus,
+        memory_bytes=None if limit == math.inf else limit,
+        bandwidth=link.bytes_per_s / MS_PER_S,
+        name=network.name,
+        time_unit="ms",
+    )
+
+
+def groups_of(network: Network) -> list[Group]:
+    """The layers of the network, by position and without its inputs, that make up each layer of the chain: a block."""
+    positions = {layer.name: i for i, layer in enumerate(network.layers)}
+    readers: list[list[int]] = [[] for _ in network.layers]
+    for i, layer in enumerate(network.layers):
+        for source in layer.inputs:
+            readers[positions[source]].append(i)
+    order = [i for i, layer in enumerate(network.layers) if layer.kind != "input"]
+    blocks: list[Group] = []
+    for group in cut_into_groups(order, readers):
+        if blocks and all(network.layers[i].kind in LIGHT_KINDS for i in group.members):
+            blocks[-1] = Group((*blocks[-1].members, *group.members), group.sends)
+        else:
+            blocks.append(group)
+    return blocks
+
+
+def _input_bytes(network: Network) -> int:
+    return sum(network.activation_bytes(layer) for layer in network.layers if layer.kind == "input")
+
+
+def _output_bytes(network: Network, group: Group) -> int:
+    """Bytes that pass to the next group; for the last group, those of the outputs that nobody reads."""
+    if group.sends:
+        return sum(network.activation_bytes(network.layers[i]) for i in group.sends)
+    read = {source for layer in network.layers for source in layer.inputs}
+    outputs = (network.layers[i] for i in group.members)
+    return sum(network.activation_bytes(layer) for layer in outputs if layer.name not in read)
+
+
+def _milliseconds(network: Network, device: Hardware, layers: Sequence[Layer], backward: bool) -> float:
+    """The sum of the layers' times by the roofline rule, to a nanosecond."""
+    seconds = (
+        device.seconds(network.backward_flops(layer), 2 * network.moved_bytes(layer), network.element_bytes)
+        if backward
+        else device.seconds(network.forward_flops(layer), network.moved_bytes(layer), network.element_bytes)
+        for layer in layers
+    )
+    return round(math.fsum(seconds) * MS_PER_S, 6)
+
+
+# ---- the instances ---------------------------------------------------------------------------------------
+
+RESNET18_MEMORY = 220 * MIB
+# Depth to batch and pixels per side: the networks with which Beaumont et al. compare period and memory.
+UNLIMITED_RESNETS = {18: (8, 1000), 34: (32, 224), 50: (8, 224)}
+
+
+def known_chains() -> tuple[KnownChain, ...]:
+    """The packaged chains whose answers are known by proof or enumeration."""
+    return (
+        theory.three_chain(), theory.family(2), theory.lemma_2(), theory.lemma_3(), theory.figure_4(),
+        theory.figure_5(), theory.golden_chains()[3], theory.e5_overrun(),
+    )  # fmt: skip
+
+
+def _recipes() -> Iterator[Recipe]:
+    for chain in known_chains():
+        yield Recipe(chain.name, chain.source, partial(getattr, chain, "problem"))
+    yield Recipe(
+        "resnet18-training-chain",
+        "resnet18 in blocks, batch 32, on v100-pcie-16gb over pcie3-x16 with 220 MiB of memory (analytic costs)",
+        partial(_resnet, "resnet18-training-chain", 18, 32, 224, RESNET18_MEMORY),
+    )
+    for depth, (batch, image) in UNLIMITED_RESNETS.items():
+        yield Recipe(
+            f"resnet{depth}-chain",
+            f"resnet{depth} in blocks, batch {batch}, image {image}, on v100-pcie-16gb over pcie3-x16 (analytic costs)",
+            partial(_resnet, f"resnet{depth}-chain", depth, batch, image, math.inf),
+        )
+
+
+def _resnet(name: str, depth: int, batch: int, image: int, memory_bytes: float) -> ChainProblem:
+    """A ResNet as a chain, in whole microseconds, so that periods can be exact."""
+    network, device, link = resnet(depth, batch, image), DEVICES["v100-pcie-16gb"], LINKS["pcie3-x16"]
+    problem = to_chain(network, device, link, gpus=4, memory_bytes=memory_bytes)
+    return in_whole_microseconds(problem).replace(name=name)
+
+
+def in_whole_microseconds(problem: ChainProblem) -> ChainProblem:
+    """A chain in ms with every time, those of transfers included, rounded to whole microseconds."""
+
+    def rounded(times: Iterable[float]) -> tuple[int, ...]:
+        return tuple(round(1000 * time) for time in times)
+
+    return problem.replace(
+        forward=rounded(problem.forward),
+        backward=rounded(problem.backward),
+        transfer_times=rounded(problem.edge_times),
+        bandwidth=None,
+        time_unit="us",
+    )
+
+
+RECIPES = tuple(_recipes())

@@ -1,1 +1,0 @@
-"""Models of training configurations: where to cut a row of units, as a mixed-integer program."""
