@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from .base.cluster import Cluster, devices_given, refuse_others, spelled
+from .base.cluster import Cluster, refuse_others, spelled
 from .base.errors import InputError, UsageError, one_of, show
 from .base.json_file import MAX_FILE_BYTES, check_path, parse_json, read_text
 from .base.kind import Kind, Lowered
@@ -22,6 +22,7 @@ from .networks.profile.packaged import load_packaged_profile, packaged_profile_n
 from .networks.profile.pipedream import PUBLISHED_IN_FLIGHT, profile_name, read_graph_txt
 from .networks.profile.profile import Profile
 from .networks.profile.table import read_table
+from .physics.hardware import devices_given
 from .registry import KINDS
 
 # Options of a profile that ask for another setting.
@@ -179,7 +180,8 @@ def lower(
         For stagings and training problems: devices within devices, the innermost first, with the bytes per second of
         each level. None: all links are alike.
     optimizer : str, optional
-        "sgd", "adam" or "adam-mixed", which say how many copies of the parameters are held. None: "sgd".
+        "sgd", "adam", "adam-mixed", "muon" or another name of `instances/physics/optimizers.py`, which says how many
+        copies of the parameters are held. None: "sgd".
     in_flight : int, optional
         For placements: micro-batches whose activations a device holds. None: as many as devices.
     recompute : bool
@@ -357,7 +359,7 @@ def at_setting(profile: Profile, options: ProfileOptions) -> tuple[Profile, tupl
 
 
 def _made_anew(profile: Profile, options: ProfileOptions, setting: dict[str, Any]) -> Profile:
-    from .networks.analytic.hardware import DEVICES
+    from .physics.hardware import DEVICES
     from .training.known_models import MODELS
     from .training.to_profile import profile_of_model
 

@@ -13,9 +13,10 @@ from itertools import pairwise
 from typing import Any
 
 from ..base.errors import InputError
-from ..networks.analytic.hardware import Hardware
 from ..networks.profile.profile import Profile, ProfileNode, ProfileTensor
 from ..networks.profile.work import Kernels, Work, merged, on_hardware
+from ..physics.hardware import Hardware
+from ..physics.kernels import ATTENTION_BACKWARD, SINGLE
 from .config_json import model_from_config
 from .model import Attention, Model, UnitType
 from .parameters import unit_parameters
@@ -23,10 +24,6 @@ from .parameters import unit_parameters
 # What a layer keeps for its backward pass: as fused kernels leave it, or as PyTorch does, operation by operation.
 FUSED, EAGER = ACTIVATIONS = ("fused", "eager")
 SIZES = {"bfloat16": 2, "float16": 2, "float32": 4}
-# Bytes of a number in the loss, and of the number that attention keeps for each row.
-FULL_BYTES = 4
-# The backward pass of a fused attention kernel calculates the scores again.
-ATTENTION_BACKWARD = 2.5
 # Bytes of a token's number in the vocabulary.
 INDEX_BYTES = 8
 
@@ -199,8 +196,8 @@ class _Shapes:
         model = self.model
         product = _Product(model.hidden, model.vocabulary, self.rows)
         count = model.hidden * model.vocabulary + model.vocabulary * model.head_bias
-        loss = Kernels(0.0, 2.0 * self.rows * model.vocabulary * FULL_BYTES, 1, FULL_BYTES)
-        saved = self.rows * (model.hidden * self.element + model.vocabulary * FULL_BYTES)
+        loss = Kernels(0.0, 2.0 * self.rows * model.vocabulary * SINGLE, 1, SINGLE)
+        saved = self.rows * (model.hidden * self.element + model.vocabulary * SINGLE)
         forward = product.kernel(self.element)
         return self._node(
             id,
@@ -294,7 +291,7 @@ class _Shapes:
         ranks = (own.query_rank or 0) + (own.key_value_rank or 0)
         numbers = 4 * self.model.hidden + self._read_by_scores(own) + ranks + self._inner(unit) + sent
         rows = own.heads + (experts.count if experts is not None else 0)
-        return float(self.rows * (numbers * self.element + rows * FULL_BYTES))
+        return float(self.rows * (numbers * self.element + rows * SINGLE))
 
 
 def _both_ways(hidden: int, inner: int, gated: bool, rows: float, matrices: int = 1) -> Iterator[_Product]:

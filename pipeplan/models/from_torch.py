@@ -8,8 +8,8 @@ from typing import Any
 
 from ..instances.base.checks import check_whole
 from ..instances.base.errors import InputError, UsageError, named, wrong_argument
-from ..instances.networks.analytic.hardware import DEVICES, Hardware
 from ..instances.networks.profile.profile import MAX_SAMPLES, Profile
+from ..instances.physics.hardware import DEVICES, Hardware
 from .extras import require
 from .function_file import for_samples, function_of
 

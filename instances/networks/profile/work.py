@@ -17,7 +17,7 @@ from ...base.errors import InputError
 from ...base.fields import as_entries, each, read_record, to_record
 
 if TYPE_CHECKING:
-    from ..analytic.hardware import Hardware
+    from ...physics.hardware import Hardware
     from .profile import Profile
 
 MAX_KERNELS = 10_000_000

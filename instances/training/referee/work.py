@@ -94,15 +94,12 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 from ...base.errors import InputError
+from ...physics.kernels import ATTENTION_BACKWARD, HALF
 from ..model import INSIDE, Attention, MeasuredTime, Mlp, OwnLayer, UnitType
 from ..plan import FULL, Configuration
 from ..problem import TrainingProblem
 
 Over = Literal["tensor", "context", "expert", "expert_tensor"]
-# Operations of attention's backward pass, as a multiple of the forward pass's: scores are computed again.
-BACKWARD_ATTENTION = 2.5
-# Bytes of a number of sixteen bits.
-HALF = 2
 
 
 # ---- what is done --------------------------------------------------------------------------------------
@@ -496,7 +493,7 @@ class Clock:
         self.shapes = Shapes(problem, plan)
         self.half_peak = problem.gpu.flops["fp16" if problem.precision == "fp16" else "bf16"]
         self.memory_rate = self.efficiencies.memory * problem.gpu.memory_rate
-        gradients = problem.rules.states[plan.zero].gradients
+        gradients = problem.states[plan.zero].gradients
         self.gradient_bytes = gradients.whole + gradients.shared
         d = self.degrees
         self.groups = {
@@ -548,7 +545,7 @@ class Clock:
                 parts = self._product(item, 4 * item.rows * item.columns)
                 return parts if item.weights else parts + self._product(item, 0)
             case Attend():
-                return Parts(attention=self._attention(BACKWARD_ATTENTION * item.operations, 2))
+                return Parts(attention=self._attention(ATTENTION_BACKWARD * item.operations, 2))
             case Traffic():
                 return self._traffic(item.backward_bytes, item.launches)
             case Collective():

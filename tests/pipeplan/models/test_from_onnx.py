@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import pipeplan
-from pipeplan.instances.networks.analytic.hardware import DEVICES
 from pipeplan.instances.networks.profile.files import profile_to_json
+from pipeplan.instances.physics.hardware import DEVICES
 
 onnx = pytest.importorskip("onnx")
 h = onnx.helper

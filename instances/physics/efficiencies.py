@@ -8,6 +8,7 @@ from typing import Any
 
 from ..base.checks import check_amount
 from ..base.errors import InputError, named
+from .hardware import GPUS, known_gpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,48 +53,35 @@ _OVERLAPPED = "frameworks overlap it by default; what is left was not measured"
 class Efficiencies:
     """How well a problem's hardware is used; `--efficiency NAME=VALUE` changes one, and `usual_of` knows GPUs apart."""
 
-    products: float = _number(
-        0.85, _SHARE, "of the peak, which a very large product of matrices reaches", _RUNS, least=0.01
-    )
-    half_side: float = _number(
-        200, "elements", "a side of a product with so many elements doubles the product's time", _BALANCE, None
-    )
-    grouped_products: float = _number(
-        0.6, _SHARE, "of the peak, which very large products of experts reach", "two thirds of products", least=0.01
-    )
-    products_fp8: float = _number(
-        0.65,
-        _SHARE,
-        "of the peak in fp8, which a very large product reaches",
-        "three quarters of products",
-        least=0.01,
-    )
+    # fmt: off
+    products: float = _number(0.85, _SHARE, "of the peak, which a very large product of matrices reaches", _RUNS,
+        least=0.01)
+    half_side: float = _number(200, "elements",
+        "a side of a product with so many elements doubles the product's time", _BALANCE, None)
+    grouped_products: float = _number(0.6, _SHARE, "of the peak, which very large products of experts reach",
+        "two thirds of products", least=0.01)
+    products_fp8: float = _number(0.65, _SHARE, "of the peak in fp8, which a very large product reaches",
+        "three quarters of products", least=0.01)
     attention: float = _number(0.6, _SHARE, "of the peak in 16 bits, which attention reaches", _FLASH, least=0.01)
-    memory: float = _number(
-        0.8, _SHARE, "of the memory's rate, which norms and activations reach", _COPIES, least=0.01
-    )
+    memory: float = _number(0.8, _SHARE, "of the memory's rate, which norms and activations reach", _COPIES,
+        least=0.01)
     launch_seconds: float = _number(4e-6, "s", "for one kernel, whatever it computes", _KERNELS, None)
     links: float = _number(0.8, _SHARE, "of a link's bandwidth, which collectives reach", _RINGS, least=0.01)
-    collective_seconds: float = _number(
-        2e-5, "s", "for one collective, beside its bytes and the latencies of links", _COLLECTIVES, None
-    )
-    tensor_hidden: float = _number(
-        0, _SHARE, "of tensor-parallel communication behind computation", _NOT_OVERLAPPED
-    )
+    collective_seconds: float = _number(2e-5, "s",
+        "for one collective, beside its bytes and the latencies of links", _COLLECTIVES, None)
+    tensor_hidden: float = _number(0, _SHARE, "of tensor-parallel communication behind computation",
+        _NOT_OVERLAPPED)
     context_hidden: float = _number(0.5, _SHARE, "of context-parallel communication behind attention", _OVERLAPPED)
-    expert_hidden: float = _number(
-        0, _SHARE, "of expert-parallel communication behind computation", _NOT_OVERLAPPED
-    )
+    expert_hidden: float = _number(0, _SHARE, "of expert-parallel communication behind computation",
+        _NOT_OVERLAPPED)
     data_hidden: float = _number(0.8, _SHARE, "of data-parallel communication behind passes", _IF_TOLD)
-    pipeline_hidden: float = _number(
-        0, _SHARE, "of what stages send each other behind computation", _NOT_OVERLAPPED
-    )
-    step_seconds: float = _number(
-        0.0, "s", "of an iteration beside passes, sums of gradients and the update", "nothing is known of it", None
-    )
-    expert_imbalance: float = _number(
-        1, "factor", "tokens of the fullest expert rank over those of an average one", "balanced routing", None, 1
-    )
+    pipeline_hidden: float = _number(0, _SHARE, "of what stages send each other behind computation",
+        _NOT_OVERLAPPED)
+    step_seconds: float = _number(0.0, "s", "of an iteration beside passes, sums of gradients and the update",
+        "nothing is known of it", None)
+    expert_imbalance: float = _number(1, "factor",
+        "tokens of the fullest expert rank over those of an average one", "balanced routing", None, 1)
+    # fmt: on
 
     def __post_init__(self) -> None:
         for name, about in ABOUT.items():
@@ -120,54 +108,46 @@ def check_name(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Usual:
-    """What is usual on one family of GPUs, where that is another number than in general."""
+class Measured:
+    """What published runs of one family of GPUs reached, where that is another number than in general."""
 
     changes: Mapping[str, float]
     source: str
 
 
-_HOPPER = Usual(
-    {"products": 0.7, "products_fp8": 0.7, "grouped_products": 0.45, "attention": 0.5},
-    "Llama 3 (arXiv 2407.21783, table 4): 38 to 43 % MFU of 405B on 8,192 and 16,384 H100; Megatron-Bridge's "
-    "performance summary: 719 to 736 TFLOP/s of 70B in fp8 on 64 H100. Power keeps it below its data sheet's peak",
-)
-_BLACKWELL = Usual(
-    {
-        "products": 0.5,
-        "products_fp8": 0.55,
-        "grouped_products": 0.35,
-        "attention": 0.4,
-        "memory": 0.6,
-        "links": 0.5,
-    },
-    "SimuMax, docs/b200: Llama-3-70B of 12 layers on 8 B200 at 39 to 45 % MFU without tensor parallelism; "
-    "Megatron-Bridge's performance summary: 1,576 to 1,956 TFLOP/s of 8B and 70B in fp8 on B200 and GB200",
-)
-_BLACKWELL_ULTRA = Usual(
-    {
-        "products": 0.55,
-        "products_fp8": 0.65,
-        "grouped_products": 0.35,
-        "attention": 0.45,
-        "memory": 0.6,
-        "links": 0.5,
-    },
-    "Megatron-Bridge's performance summary: 1,933 to 2,355 TFLOP/s of 8B and 70B in fp8 on GB300",
-)
-# Usual efficiencies by the first part of a GPU's name.
-FAMILIES: Mapping[str, Usual] = {
-    "h100": _HOPPER,
-    "h200": _HOPPER,
-    "gh200": _HOPPER,
-    "b200": _BLACKWELL,
-    "gb200": _BLACKWELL,
-    "b300": _BLACKWELL_ULTRA,
-    "gb300": _BLACKWELL_ULTRA,
+# Families of GPUs by the one whose runs were published; `KnownGpu.measured_as` names one of them.
+# fmt: off
+MEASURED: Mapping[str, Measured] = {
+    "a100": Measured({}, _RUNS),
+    "h100": Measured(
+        {"products": 0.7, "products_fp8": 0.7, "grouped_products": 0.45, "attention": 0.5},
+        "Llama 3 (arXiv 2407.21783, table 4): 38 to 43 % MFU of 405B on 8,192 and 16,384 H100; Megatron-Bridge's "
+        "performance summary: 719 to 736 TFLOP/s of 70B in fp8 on 64 H100. Power keeps it below its data sheet's peak"),
+    "b200": Measured(
+        {"products": 0.5, "products_fp8": 0.55, "grouped_products": 0.35, "attention": 0.4, "memory": 0.6,
+         "links": 0.5},
+        "SimuMax, docs/b200: Llama-3-70B of 12 layers on 8 B200 at 39 to 45 % MFU without tensor parallelism; "
+        "Megatron-Bridge's performance summary: 1,576 to 1,956 TFLOP/s of 8B and 70B in fp8 on B200 and GB200"),
+    "b300": Measured(
+        {"products": 0.55, "products_fp8": 0.65, "grouped_products": 0.35, "attention": 0.45, "memory": 0.6,
+         "links": 0.5},
+        "Megatron-Bridge's performance summary: 1,933 to 2,355 TFLOP/s of 8B and 70B in fp8 on GB300"),
 }
+# fmt: on
 
 
 def usual_of(gpu: str) -> Efficiencies:
-    """The usual efficiencies on the GPU of that name."""
-    family = FAMILIES.get(gpu.partition("-")[0])
+    """The usual efficiencies on the GPU of that name; `assumed_of` says where they are those of another GPU."""
+    family = MEASURED.get(known_gpu(gpu).measured_as or "")
     return Efficiencies() if family is None else Efficiencies(**family.changes)
+
+
+def assumed_of(gpu: str) -> str | None:
+    """What is assumed of a GPU without published runs, as a sentence; None where nothing is."""
+    if gpu not in GPUS or GPUS[gpu].measured_as is not None:
+        return None
+    measured = ", ".join(name for name, known in GPUS.items() if known.measured_as is not None)
+    return (
+        f"no published run on {gpu} is known, so it is assumed to use its peak as an A100 does "
+        f"({Efficiencies().products:.0%} in very large products); GPUs with runs are {measured}"
+    )
