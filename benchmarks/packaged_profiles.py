@@ -21,17 +21,17 @@ from typing import Any
 
 from recipes.catalogue import build
 from recipes.profile import to_profile
+from recipes.recipe import made_on
 
 from pipeplan import Profile, import_hf
 from pipeplan.instances.base.json_file import write_text_atomically
 from pipeplan.instances.networks.profile.files import profile_to_json
 from pipeplan.instances.networks.profile.work import on_hardware
-from pipeplan.instances.physics.hardware import DEVICES
 
 FOLDER = Path(__file__).resolve().parents[1] / "instances" / "packaged" / "profiles"
 HARDWARE = "h100-80gb"
 # The stored profiles were made with these peaks; the white paper says 989.4 TFLOP/s.
-MADE_ON = replace(DEVICES[HARDWARE], single_flops_per_s=494.5e12, half_flops_per_s=989.5e12)
+MADE_ON = replace(made_on(HARDWARE), single_flops_per_s=494.5e12, half_flops_per_s=989.5e12)
 DTYPE = "bfloat16"
 
 

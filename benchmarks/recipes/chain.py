@@ -19,11 +19,11 @@ from pipeplan.instances.chain import theory
 from pipeplan.instances.chain.known_answers import KnownChain
 from pipeplan.instances.chain.linear import Group, cut_into_groups
 from pipeplan.instances.chain.problem import ChainProblem
-from pipeplan.instances.physics.hardware import DEVICES, LINKS, Hardware, Link
+from pipeplan.instances.physics.hardware import LINKS, Hardware, Link
 
 from .cnn import resnet
 from .network import Layer, Network
-from .recipe import Recipe
+from .recipe import Recipe, made_on
 
 MS_PER_S = 1e3
 
@@ -129,7 +129,7 @@ def _recipes() -> Iterator[Recipe]:
 
 def _resnet(name: str, depth: int, batch: int, image: int, memory_bytes: float) -> ChainProblem:
     """A ResNet as a chain, in whole microseconds, so that periods can be exact."""
-    network, device, link = resnet(depth, batch, image), DEVICES["v100-pcie-16gb"], LINKS["pcie3-x16"]
+    network, device, link = resnet(depth, batch, image), made_on("v100-pcie-16gb"), LINKS["pcie3-x16"]
     problem = to_chain(network, device, link, gpus=4, memory_bytes=memory_bytes)
     return in_whole_microseconds(problem).replace(name=name)
 

@@ -28,7 +28,7 @@ from pipeplan.instances.placement.problem import Node, PlacementProblem
 
 from .catalogue import build
 from .network import Layer, Network
-from .recipe import Recipe
+from .recipe import Recipe, made_on
 
 MS_PER_S = 1e3
 
@@ -141,7 +141,7 @@ _NETWORKS: tuple[tuple[str, str, int, str, str, dict[str, Any]], ...] = (
 def _lowered(
     name: str, network: str, batch: int, device: str, link: str, cluster: dict[str, Any]
 ) -> PlacementProblem:
-    own = (DEVICES[device], LINKS[link])
+    own = (made_on(device), LINKS[link])
     return to_placement(build(network, batch), *own, memory_bytes=MEMORY[device], name=name, **cluster)
 
 

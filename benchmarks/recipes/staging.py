@@ -38,7 +38,7 @@ from itertools import pairwise
 from typing import Any
 
 from pipeplan.instances.base.quantities import GIB
-from pipeplan.instances.physics.hardware import DEVICES, LINKS, Hardware, Link
+from pipeplan.instances.physics.hardware import LINKS, Hardware, Link
 from pipeplan.instances.physics.kernels import SINGLE
 from pipeplan.instances.physics.optimizers import OPTIMIZERS
 from pipeplan.instances.staging.problem import Configuration, Edge, StagingLevel, StagingProblem
@@ -48,7 +48,7 @@ from . import blocks as split
 from .blocks import Block, blocks, split_of
 from .catalogue import build
 from .network import Layer, Network
-from .recipe import Recipe
+from .recipe import Recipe, made_on
 
 VANILLA = "vanilla"
 # The ids of the published inputs, by which baselines tell recomputation.
@@ -264,7 +264,7 @@ def _tiny_levels() -> StagingProblem:
 def _lowered(
     name: str, network: str, batch: int, device: str, link: str, options: dict[str, Any]
 ) -> StagingProblem:
-    return to_staging(build(network, batch), DEVICES[device], LINKS[link], name=name, **options)
+    return to_staging(build(network, batch), made_on(device), LINKS[link], name=name, **options)
 
 
 def _network(name: str, network: str, batch: int, device: str, link: str, **options: Any) -> Recipe:

@@ -1,4 +1,9 @@
-"""How well hardware is used: named numbers with units, defaults and the source of each default."""
+"""How well hardware is used: named numbers with units, defaults and the source of each default.
+
+Training configurations use all of them. Profiles know of a kernel only its operations and bytes, so they use
+`products`, `memory` and `launch_seconds` alone. What they cannot know stays a difference between the two: how short the
+sides of a product are, which operations are attention or experts, and, in traced models, that kernels are not fused.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,6 @@ from typing import Any
 
 from ..base.checks import check_amount
 from ..base.errors import InputError, named
-from .hardware import GPUS, known_gpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ _OVERLAPPED = "frameworks overlap it by default; what is left was not measured"
 
 @dataclass(frozen=True, slots=True)
 class Efficiencies:
-    """How well a problem's hardware is used; `--efficiency NAME=VALUE` changes one, and `usual_of` knows GPUs apart."""
+    """How well a problem's hardware is used; `--efficiency NAME=VALUE` changes one, `hardware.usual_of` knows GPUs."""
 
     # fmt: off
     products: float = _number(0.85, _SHARE, "of the peak, which a very large product of matrices reaches", _RUNS,
@@ -134,20 +138,3 @@ MEASURED: Mapping[str, Measured] = {
         "Megatron-Bridge's performance summary: 1,933 to 2,355 TFLOP/s of 8B and 70B in fp8 on GB300"),
 }
 # fmt: on
-
-
-def usual_of(gpu: str) -> Efficiencies:
-    """The usual efficiencies on the GPU of that name; `assumed_of` says where they are those of another GPU."""
-    family = MEASURED.get(known_gpu(gpu).measured_as or "")
-    return Efficiencies() if family is None else Efficiencies(**family.changes)
-
-
-def assumed_of(gpu: str) -> str | None:
-    """What is assumed of a GPU without published runs, as a sentence; None where nothing is."""
-    if gpu not in GPUS or GPUS[gpu].measured_as is not None:
-        return None
-    measured = ", ".join(name for name, known in GPUS.items() if known.measured_as is not None)
-    return (
-        f"no published run on {gpu} is known, so it is assumed to use its peak as an A100 does "
-        f"({Efficiencies().products:.0%} in very large products); GPUs with runs are {measured}"
-    )

@@ -18,6 +18,7 @@ from typing import Any
 from ..base.checks import MAX_DEVICES
 from ..base.errors import InputError, UsageError, did_you_mean, show
 from ..base.quantities import GIB, MIB, several, whole_number
+from .efficiencies import MEASURED, Efficiencies
 
 _G, _T = 1e9, 1e12
 
@@ -42,7 +43,7 @@ LINKS: Mapping[str, Link] = {name: Link(name, rate * _G) for name, rate in _RATE
 @dataclass(frozen=True, slots=True)
 class Hardware:
     """A device as the roofline rule sees it: a kernel takes max(operations / (peak x efficiency), bytes / memory rate),
-    and some time to start."""
+    and some time to start. GPUs have these shares from the table that training configurations use as well."""
 
     name: str
     single_flops_per_s: float
@@ -50,11 +51,12 @@ class Hardware:
     half_flops_per_s: float
     """Peak for numbers of 2 bytes."""
     memory_bytes_per_s: float
+    """What kernels reach, not what the data sheet says."""
     memory_bytes: float
-    efficiency: float = 0.5
-    """Share of the peak that large dense kernels reach, an assumption."""
-    launch_s: float = 5e-6
-    """Time to start one kernel: many have measured a few microseconds."""
+    efficiency: float
+    """Share of the peak that large dense kernels reach."""
+    launch_s: float
+    """Time to start one kernel."""
 
     def peak_flops_per_s(self, element_bytes: int) -> float:
         return self.half_flops_per_s if element_bytes <= 2 else self.single_flops_per_s
@@ -104,8 +106,18 @@ class KnownGpu:
         return self.flops.get("bf16", self.flops["fp16"])
 
     @property
+    def usual(self) -> Efficiencies:
+        """The usual efficiencies; `assumed_of` says where they are those of another GPU."""
+        family = MEASURED.get(self.measured_as or "")
+        return Efficiencies() if family is None else Efficiencies(**family.changes)
+
+    @property
     def roofline(self) -> Hardware:
-        return Hardware(self.name, self.single_flops, self.half_flops, self.memory_rate, self.memory_bytes)
+        usual = self.usual
+        return Hardware(
+            self.name, self.single_flops, self.half_flops, usual.memory * self.memory_rate, self.memory_bytes,
+            usual.products, usual.launch_seconds,
+        )  # fmt: skip
 
     def levels(self, devices: int) -> tuple[tuple[int, float, float], ...]:
         """The usual links among so many GPUs, inside nodes first: devices, bytes a second and seconds of a step.
@@ -236,8 +248,8 @@ GPUS: Mapping[str, KnownGpu] = {gpu.name: gpu for gpu in _KNOWN}
 DEVICES: Mapping[str, Hardware] = {
     **{name: gpu.roofline for name, gpu in GPUS.items()},
     # Intel Xeon Platinum 8380: 40 cores x 2 AVX-512 units x 16 lanes x 2 x 2.3 GHz, 8 x DDR4-3200. Shorter numbers gain
-    # nothing: this generation has no arithmetic for them.
-    "xeon-8380": Hardware("xeon-8380", 5.9e12, 5.9e12, 204.8e9, 512.0 * GIB, launch_s=1e-6),
+    # nothing: this generation has no arithmetic for them. That kernels reach half of its peak is an assumption.
+    "xeon-8380": Hardware("xeon-8380", 5.9e12, 5.9e12, 204.8e9, 512.0 * GIB, efficiency=0.5, launch_s=1e-6),
 }
 
 # Words that people add to a name and that change nothing.
@@ -285,6 +297,22 @@ def _of_the_same_number(word: str) -> list[str]:
     """GPUs whose names have the word's first number: an A10G is no misspelt A100."""
     number = re.search(r"\d+", word)
     return [name for name in GPUS if number is not None and number[0] in re.findall(r"\d+", name)[:1]]
+
+
+def usual_of(gpu: str) -> Efficiencies:
+    """The usual efficiencies on the GPU of that name."""
+    return known_gpu(gpu).usual
+
+
+def assumed_of(gpu: str) -> str | None:
+    """What is assumed of a GPU without published runs, as a sentence; None where nothing is."""
+    if gpu not in GPUS or GPUS[gpu].measured_as is not None:
+        return None
+    measured = ", ".join(name for name, known in GPUS.items() if known.measured_as is not None)
+    return (
+        f"no published run on {gpu} is known, so it is assumed to use its peak as an A100 does "
+        f"({Efficiencies().products:.0%} in very large products); GPUs with runs are {measured}"
+    )
 
 
 def devices_given(devices: int | str | None) -> dict[str, Any]:

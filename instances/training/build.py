@@ -12,8 +12,8 @@ from ..base.errors import InputError, UsageError, did_you_mean, show
 from ..base.fields import require
 from ..base.json_file import parse_json, read_text
 from ..base.quantities import levels as levels_of_text
-from ..physics.efficiencies import Efficiencies, check_name, usual_of
-from ..physics.hardware import KnownGpu, devices_and_gpu
+from ..physics.efficiencies import Efficiencies, check_name
+from ..physics.hardware import KnownGpu, devices_and_gpu, usual_of
 from ..physics.optimizers import USUAL_OPTIMIZER
 from .known_models import MODELS, known_model, with_layers
 from .model import Model

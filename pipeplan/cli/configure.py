@@ -258,7 +258,8 @@ def command(
         _save(answer, seconds, limits.get("time_limit_s"), output)
     if "levels" not in given and len(problem.levels) > 1:
         say_note(f"links are those of usual nodes, {_links(problem)}; --levels says otherwise")
-    from ..instances.physics.efficiencies import Efficiencies, assumed_of
+    from ..instances.physics.efficiencies import Efficiencies
+    from ..instances.physics.hardware import assumed_of
 
     assumed = assumed_of(problem.gpu.name)
     if assumed is not None and problem.efficiencies == Efficiencies():

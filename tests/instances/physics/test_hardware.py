@@ -11,8 +11,8 @@ from pipeplan import load_profile
 from pipeplan.instances.base.errors import InputError, UsageError
 from pipeplan.instances.base.quantities import GIB
 from pipeplan.instances.lowering import lower
-from pipeplan.instances.physics.efficiencies import MEASURED, Efficiencies, assumed_of, usual_of
-from pipeplan.instances.physics.hardware import DEVICES, GPUS, devices_and_gpu, known_gpu
+from pipeplan.instances.physics.efficiencies import MEASURED, Efficiencies
+from pipeplan.instances.physics.hardware import DEVICES, GPUS, assumed_of, devices_and_gpu, known_gpu, usual_of
 from pipeplan.instances.training.build import problem_of
 
 
@@ -119,14 +119,23 @@ def test_memory_is_what_the_driver_reports() -> None:
 
 def test_shorter_numbers_are_faster_where_the_device_has_arithmetic_for_them() -> None:
     accelerator, host = DEVICES["v100-pcie-16gb"], DEVICES["xeon-8380"]
-    assert accelerator.seconds(112e12, 0, 2) == pytest.approx(2.0, rel=1e-4)  # half the peak is assumed
-    assert accelerator.seconds(112e12, 0, 4) == pytest.approx(16.0, rel=1e-4)
+    assert accelerator.seconds(112e12, 0, 2) == pytest.approx(1 / 0.85, rel=1e-4)
+    assert accelerator.seconds(112e12, 0, 4) == pytest.approx(8 / 0.85, rel=1e-4)
     assert host.seconds(1e12, 0, 2) == host.seconds(1e12, 0, 4)
 
 
 def test_layers_with_little_arithmetic_wait_for_memory() -> None:
     device = DEVICES["a100-40gb"]
-    assert device.seconds(1.0, 1555e9) == pytest.approx(1.0, rel=1e-4)
+    assert device.seconds(1.0, 1555e9) == pytest.approx(1 / 0.8, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_profiles_and_training_configurations_assume_the_same_shares_of_a_gpu(name: str) -> None:
+    """A large product, traffic of memory and a kernel's start take the same seconds by both ways into a problem."""
+    problem = problem_of("llama-3-8b", f"1x{name}", batch=1, sequence=8_192, precision="fp16")
+    device, usual = DEVICES[name], problem.efficiencies
+    assert device.seconds(1e15, 0, 2) == 1e15 / (GPUS[name].half_flops * usual.products) + usual.launch_seconds
+    assert device.seconds(0, 1e12, 2) == 1e12 / (GPUS[name].memory_rate * usual.memory) + usual.launch_seconds
 
 
 # ---- links ---------------------------------------------------------------------------------------------------

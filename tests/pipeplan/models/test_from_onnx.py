@@ -261,7 +261,7 @@ def test_on_the_command_line(plan: Plan, open_sizes: Path, tmp_path: Path) -> No
     profile = pipeplan.load_profile(out)
     assert profile_to_json(profile) == json.loads(out.read_text())
     assert profile.source["how"] == "onnx"
-    assert profile.source["times"] == "analytic: h100-80gb, efficiency 0.5, 5 us a kernel"
+    assert profile.source["times"] == "analytic: h100-80gb, efficiency 0.7, 4 us a kernel"
     solved = plan("solve", out, "--devices", 2, "--memory", "1GB", "--bandwidth", "1GB/s", "--json").json
     assert solved["found"] == "optimal"
 
