@@ -1,8 +1,8 @@
 """How well hardware is used: named numbers with units, defaults and the source of each default.
 
-Training configurations use all of them. Profiles know of a kernel only its operations and bytes, so they use
-`products`, `memory` and `launch_seconds` alone. What they cannot know stays a difference between the two: how short the
-sides of a product are, which operations are attention or experts, and, in traced models, that kernels are not fused.
+Training configurations use all of them. Profiles use those of kernels on one GPU: a profile made from shapes runs the
+kernels of a configuration and takes the same seconds. In a traced model nobody knows which operations are attention or
+experts, how short the sides of a product are, and that kernels could be fused: all of it reaches the share `products`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from ..base.checks import MAX_DEVICES
 from ..base.errors import InputError, UsageError, did_you_mean, show
@@ -40,6 +40,11 @@ _RATES = {"pcie3-x16": 15.75, "pcie4-x16": 31.5, "nvlink3": 300, "nvlink4": 450}
 LINKS: Mapping[str, Link] = {name: Link(name, rate * _G) for name, rate in _RATES.items()}
 
 
+# Which share of the peak a kernel reaches, by the name of an efficiency.
+KernelShare = Literal["products", "grouped_products", "attention"]
+PRODUCTS: KernelShare = "products"
+
+
 @dataclass(frozen=True, slots=True)
 class Hardware:
     """A device as the roofline rule sees it: a kernel takes max(operations / (peak x efficiency), bytes / memory rate),
@@ -57,13 +62,20 @@ class Hardware:
     """Share of the peak that large dense kernels reach."""
     launch_s: float
     """Time to start one kernel."""
+    grouped_products: float | None = None
+    """Share of the peak in products of experts; None: as in others."""
+    attention: float | None = None
+    """Share of the peak in fused attention; None: as in products."""
 
     def peak_flops_per_s(self, element_bytes: int) -> float:
         return self.half_flops_per_s if element_bytes <= 2 else self.single_flops_per_s
 
-    def seconds(self, flops: float, moved_bytes: float, element_bytes: int = 4) -> float:
-        """Time of one layer by the roofline rule."""
-        arithmetic = flops / (self.peak_flops_per_s(element_bytes) * self.efficiency)
+    def seconds(
+        self, flops: float, moved_bytes: float, element_bytes: int = 4, share: KernelShare = PRODUCTS
+    ) -> float:
+        """Time of one kernel by the roofline rule; `share` names the share of the peak that it reaches."""
+        own = None if share == PRODUCTS else getattr(self, share)
+        arithmetic = flops / (self.peak_flops_per_s(element_bytes) * (self.efficiency if own is None else own))
         return max(arithmetic, moved_bytes / self.memory_bytes_per_s) + self.launch_s
 
 
@@ -116,7 +128,7 @@ class KnownGpu:
         usual = self.usual
         return Hardware(
             self.name, self.single_flops, self.half_flops, usual.memory * self.memory_rate, self.memory_bytes,
-            usual.products, usual.launch_seconds,
+            usual.products, usual.launch_seconds, usual.grouped_products, usual.attention,
         )  # fmt: skip
 
     def levels(self, devices: int) -> tuple[tuple[int, float, float], ...]:
