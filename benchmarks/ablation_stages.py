@@ -21,13 +21,13 @@ from typing import Any
 import pipeplan
 from pipeplan.instances.chain.random_chains import resnet_like, tightness
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
+from pipeplan.instances.physics.efficiencies import USUAL_MEMORY_ERROR
 from pipeplan.instances.schedule.pipelines import LOOP, V_SHAPE, divided_pipeline, equal_stages
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.random_schedules import random_pipeline, random_schedule
 from pipeplan.instances.schedule.shapes import shape
 from pipeplan.instances.staging.problem import DeviceType, StagingLevel
 from pipeplan.instances.training.build import problem_of
-from pipeplan.instances.training.efficiencies import USUAL_MEMORY_ERROR
 from pipeplan.planners.chain.baselines import memory_levels
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -101,7 +101,7 @@ def _published_rows(data: Mapping[str, Any], rows: Mapping[str, Row]) -> Iterato
             continue
         bytes_each = (
             sum(own.on(1) for own in (states.weights, states.gradients, states.optimizer))
-            if (states := row.problem.rules.states[0])
+            if (states := row.problem.states[0])
             else 0
         )
         yield MemoryRow(

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeplan.instances.base.errors import PipeplanError
+from pipeplan.instances.physics.efficiencies import Efficiencies
 from pipeplan.instances.training.build import problem_of
-from pipeplan.instances.training.efficiencies import Efficiencies
 from pipeplan.instances.training.model import MeasuredTime, Model, OwnLayer
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees, Recompute
 from pipeplan.instances.training.problem import TrainingProblem

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.xdist_group("architecture")  # one worker reads all fil
 GROUND_FLOOR = {
     f"instances.base.{name}"
     for name in (
-        "amounts", "checks", "clock", "cluster", "compiled", "curve", "display", "errors", "fields", "gpus", "graph",
+        "amounts", "checks", "clock", "cluster", "compiled", "curve", "display", "errors", "fields", "graph",
         "json_file", "plausible", "quantities", "result", "stopwatch",
     )
 }  # fmt: skip
@@ -41,15 +41,17 @@ which figures hardware can have, and how values show themselves."""
 
 QUESTIONS = {
     "instances.chain.allocation", "instances.chain.names", "instances.staging.question",
-    "instances.graph_pipeline.series_parallel", "instances.training.model", "instances.training.efficiencies",
+    "instances.graph_pipeline.series_parallel", "instances.training.model",
     "instances.training.frameworks", "instances.training.fits", "instances.training.scope",
-    "instances.timeline.named_orders", "instances.base.zero",
 }  # fmt: skip
 """Parts of the question and of its words: an allocation that the user gives, names of tasks, types of devices, which
 options make sense, and the decomposition of a graph, by which a scope says over which stages it speaks. Of trainings
-the shapes of a model, named efficiencies, the rules and bytes of a framework, which configurations are asked for, by
+the shapes of a model, the rules and bytes of a framework, which configurations are asked for, by
 how much memory may be misjudged, and in which order a schedule of that name runs its passes. And which bytes a stage of
 ZeRO divides, filled up to whole ones."""
+
+PHYSICS = "instances.physics."
+"""Facts of hardware, optimizers and schedules: constants and tables, which are stated once for all."""
 
 STEPS = {"formulations.graphpipe.more_in_flight"}
 """Changes of a plan that the referee alone judges."""
@@ -119,7 +121,7 @@ def shared(one: str, other: str) -> set[str]:
     return {
         module
         for module in both - GROUND_FLOOR - QUESTIONS - STEPS - types()
-        if module.rpartition(".")[2] != "options"
+        if module.rpartition(".")[2] != "options" and not module.startswith(PHYSICS)
     }
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..base.amounts import as_written
-from .efficiencies import USUAL_MEMORY_ERROR
+from ..physics.efficiencies import USUAL_MEMORY_ERROR
 
 Fit = Literal["yes", "maybe", "no"]
 

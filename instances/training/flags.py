@@ -62,6 +62,8 @@ class Read:
     """Whole sentences: what contradicts the problem, what was assumed, what is not modelled."""
     hidden_share: float = 1.0
     """Share that the options hide of the data-parallel communication that is usually hidden."""
+    optimizer: str | None = None
+    """The optimizer that the options name; None: that of the problem."""
     why_not_hidden: str | None = None
     """What keeps the rest from being hidden: a sentence without its end."""
 
@@ -123,6 +125,7 @@ def read_options(
         meant(given, unknown),
         tuple(told),
         said.hidden_share,
+        said.optimizer,
         said.why_not_hidden,
     )
 

@@ -1,4 +1,4 @@
-"""What each framework can run, as data: bytes of a parameter, schedules, words for recomputation, layouts, and rules
+"""What each framework can run, as data: schedules, words for recomputation, layouts, and rules
 with their reasons in words.
 
 It is the only place that says so: the search, the referee, the readers of flags and the exports ask here.
@@ -11,26 +11,16 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
-from ..base.zero import Bytes
+from ..physics.optimizers import KEPT
+from ..physics.schedules import SCHEDULES, run_by
 from .model import INSIDE, MODULES, Model
-from .plan import DIVIDED, FULL
+from .plan import FULL
 
 if TYPE_CHECKING:
     from .plan import Configuration, Degrees, Recompute
     from .problem import TrainingProblem
 
     Check = Callable[[TrainingProblem, Configuration], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class StateBytes:
-    """Bytes that a parameter takes all the time."""
-
-    weights: Bytes
-    gradients: Bytes
-    optimizer: Bytes
-    gathered: float = 0
-    """Bytes of a parameter while its layer runs, where weights are divided among data-parallel ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +44,10 @@ class Hides:
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """A training framework: the states that it keeps, the schedules that it runs, and the rules that it
+    """A training framework: the schedules that it runs, and the rules that it
     enforces."""
 
     name: str
-    states: Mapping[int, StateBytes]
-    """Bytes of a parameter, for each ZeRO stage that it can run."""
     usual_zero: int
     schedules: Mapping[str, str]
     """Schedules that it can run, with its own names for them; the first one is the default without interleaving."""
@@ -140,7 +128,7 @@ def fault_of_word(problem: TrainingProblem, schedule: str, word: Recompute) -> s
     framework, name, modules = problem.rules, problem.rules.name, word.modules
     if not modules:
         return None
-    if schedule in DIVIDED:
+    if SCHEDULES[schedule].divided:
         return f"{schedule} divides backward passes, which recomputation does not; choose none."
     if modules == (FULL,):
         if word.layers is None or framework.counted_layers:
@@ -162,26 +150,7 @@ def fault_of_word(problem: TrainingProblem, schedule: str, word: Recompute) -> s
     return f"recompute={word.word} says no more of this model without {left_out}; choose recompute={said.word}."
 
 
-# ---- bytes of a parameter ------------------------------------------------------------------------------
-
-# Weights in two bytes, gradients added up in four; the optimizer's master copy and two moments have four bytes each.
-_WEIGHTS, _MAIN_GRADIENTS, _ADAM = Bytes(2), Bytes(4), 12
-MEGATRON_STATES = {
-    0: StateBytes(_WEIGHTS, _MAIN_GRADIENTS, Bytes(_ADAM)),
-    1: StateBytes(_WEIGHTS, _MAIN_GRADIENTS, Bytes(shared=_ADAM)),
-}
-DEEPSPEED_STATES = {
-    0: StateBytes(_WEIGHTS, Bytes(2), Bytes(_ADAM)),
-    1: StateBytes(_WEIGHTS, Bytes(2), Bytes(shared=_ADAM)),
-    2: StateBytes(_WEIGHTS, Bytes(shared=2), Bytes(shared=_ADAM)),
-    3: StateBytes(Bytes(shared=2), Bytes(shared=2), Bytes(shared=_ADAM), gathered=2),
-}
-# Weights are kept in four bytes, and the optimizer's state has eight more.
-TORCHTITAN_STATES = {
-    0: StateBytes(Bytes(4), Bytes(4), Bytes(8), gathered=2),
-    2: StateBytes(Bytes(2, 4), Bytes(shared=4), Bytes(shared=8)),
-    3: StateBytes(Bytes(shared=4), Bytes(shared=4), Bytes(shared=8), gathered=2),
-}
+# ---- ZeRO stages --------------------------------------------------------------------------------------
 
 
 def one_name_each(problem: TrainingProblem, degrees: Degrees, zeros: Iterable[int]) -> list[int]:
@@ -192,7 +161,7 @@ def one_name_each(problem: TrainingProblem, degrees: Degrees, zeros: Iterable[in
         return list(zeros)
     named: dict[tuple[float, ...], int] = {}
     for zero in zeros:
-        state = problem.rules.states[zero]
+        state = problem.states[zero]
         held = (*(own.on(1) for own in (state.weights, state.gradients, state.optimizer)), state.gathered)
         if held not in named or zero == problem.rules.usual_zero:
             named[held] = zero
@@ -251,7 +220,7 @@ def _context(problem: TrainingProblem, plan: Configuration) -> bool:
 
 def _groups(problem: TrainingProblem, plan: Configuration) -> bool:
     d = plan.degrees
-    return plan.schedule != "interleaved-1f1b" or plan.micro_batches(problem.batch) % d.pipeline == 0
+    return not SCHEDULES[plan.schedule].in_groups or plan.micro_batches(problem.batch) % d.pipeline == 0
 
 
 def _stages_for_chunks(problem: TrainingProblem, plan: Configuration) -> bool:
@@ -382,9 +351,8 @@ def _pipelines_keep_gradients(problem: TrainingProblem, plan: Configuration) -> 
 
 MEGATRON = Framework(
     "megatron",
-    MEGATRON_STATES,
     usual_zero=1,
-    schedules={"1f1b": "1F1B", "interleaved-1f1b": "interleaved 1F1B"},
+    schedules=run_by("megatron"),
     precisions=("bf16", "fp16", "fp8"),
     modules=MODULES,
     counted_layers=True,
@@ -405,19 +373,12 @@ MEGATRON = Framework(
     layouts="any",
     alike=True,
     cached_gradients=True,
-    hides=dict.fromkeys(MEGATRON_STATES, BOTH),
+    hides=dict.fromkeys(KEPT["megatron"].stages, BOTH),
 )
 TORCHTITAN = Framework(
     "torchtitan",
-    TORCHTITAN_STATES,
     usual_zero=3,
-    schedules={
-        "1f1b": "1F1B",
-        "interleaved-1f1b": "Interleaved1F1B",
-        "gpipe": "GPipe",
-        "zb-v": "ZBVZeroBubble",
-        "dualpipe-v": "DualPipeV",
-    },
+    schedules=run_by("torchtitan"),
     precisions=("bf16", "fp8"),
     modules=(),
     counted_layers=False,
@@ -480,13 +441,12 @@ TORCHTITAN = Framework(
     layouts="any",
     alike=True,
     cached_gradients=False,
-    hides=dict.fromkeys(TORCHTITAN_STATES, BOTH),
+    hides=dict.fromkeys(KEPT["torchtitan"].stages, BOTH),
 )
 DEEPSPEED = Framework(
     "deepspeed",
-    DEEPSPEED_STATES,
     usual_zero=1,
-    schedules={"1f1b": "1F1B"},
+    schedules=run_by("deepspeed"),
     precisions=("bf16", "fp16"),
     modules=(),
     counted_layers=False,

@@ -28,6 +28,8 @@ class Said:
     told: list[str] = field(default_factory=list)
     hidden_share: float = 1.0
     """Share that the options hide of the data-parallel communication that is usually hidden."""
+    optimizer: str | None = None
+    """The optimizer that the options name, as `instances/physics/optimizers.py` calls it; None: they name none."""
     why_not_hidden: str | None = None
     """What keeps the rest from being hidden: a sentence without its end."""
 
@@ -80,7 +82,7 @@ def meant(given: Given, unknown: Iterable[str]) -> dict[str, str]:
 
 def share_of_gradients(problem: TrainingProblem, zero: int) -> float:
     """The share of sums of gradients in what data-parallel ranks send: the rest gathers weights after the update."""
-    states = problem.rules.states.get(zero)
+    states = problem.states.get(zero)
     if states is None:  # which the framework's rules refuse
         return 1.0
     gradients, weights = (kind.whole + kind.shared for kind in (states.gradients, states.weights))

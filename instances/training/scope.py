@@ -8,7 +8,8 @@ from typing import Any
 
 from ..base.errors import InputError, nearest, show
 from ..base.quantities import whole_number
-from .plan import FULL, SCHEDULES, Degrees, Recompute, read_recompute
+from ..physics.schedules import SCHEDULES
+from .plan import FULL, Degrees, Recompute, read_recompute
 
 DEGREE_KEYS = {
     "tensor": "tensor",

@@ -73,6 +73,12 @@ PROBLEM_OPTIONS = (
         metavar="NAME",
         help="Framework that is to run it: megatron, torchtitan or deepspeed; default: megatron.",
     ),
+    _model(
+        "optimizer",
+        str,
+        metavar="NAME",
+        help="Optimizer: adam-mixed, muon, ...; an unknown name lists all.",
+    ),
     _model("no_flash_attention", bool, "--no-flash-attention", help="Attention keeps its matrix of scores."),
     _model(
         "no_sequence_parallel",
@@ -127,7 +133,17 @@ RUN_OPTIONS = (
 # The options of the command line by the names of the problem's fields.
 FIELDS = {
     name: flag_of(name)
-    for name in ("devices", "levels", "batch", "sequence", "precision", "framework", "layers", "dense_layers")
+    for name in (
+        "devices",
+        "levels",
+        "batch",
+        "sequence",
+        "precision",
+        "framework",
+        "optimizer",
+        "layers",
+        "dense_layers",
+    )
 } | {"memory_bytes": "--memory", "reserve_bytes": "--reserve"}
 
 _Model = Annotated[
@@ -242,6 +258,12 @@ def command(
         _save(answer, seconds, limits.get("time_limit_s"), output)
     if "levels" not in given and len(problem.levels) > 1:
         say_note(f"links are those of usual nodes, {_links(problem)}; --levels says otherwise")
+    from ..instances.physics.efficiencies import Efficiencies
+    from ..instances.physics.hardware import assumed_of
+
+    assumed = assumed_of(problem.gpu.name)
+    if assumed is not None and problem.efficiencies == Efficiencies():
+        say_note(f"{assumed}; --efficiency or --measured gives this one's own")
     if json:
         print_json(answer.to_json())
     else:

@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 from ...instances.base.compiled import compiled
-from ...instances.training.plan import DIVIDED
+from ...instances.physics.schedules import LOOP, SCHEDULES
 from ...instances.training.problem import TrainingProblem
 from . import loads_kernel
 from .cases import NONE, Case
@@ -91,7 +91,7 @@ def in_flight(schedule: str, p: int, v: int, m: int, units: int) -> tuple[Any, A
     """
     import numpy as np
 
-    if schedule == "gpipe" and m > 1:  # all micro-batches are there at once
+    if SCHEDULES[schedule].all_first and m > 1:  # all micro-batches are there at once
         together, each = in_flight(schedule, p, v, 1, units)
         return m * together, m * each
     order, _, chunks = loop_of(schedule, p, v, min(m, LISTED * p))
@@ -133,7 +133,7 @@ class Loads:
         # Of rank 0 the embedding alone is known, whose tail is at least what no pass hides.
         tails, first = float(self.tails.sum()) / self.p, float(ways[0][0][0])
         down = self._ramps(plain.forward)
-        whole = down if case.gamma.schedule in DIVIDED else self._ramps(self.passes) + first
+        whole = down if case.gamma.rule.divided else self._ramps(self.passes) + first
         self.ramp = max(float(np.mean(down)) + tails, float(np.mean(whole)))
         self.with_tails = float(np.mean(down)) + tails >= float(np.mean(whole))
         self.ramps = down if self.with_tails else whole
@@ -304,7 +304,7 @@ class LoadBound:
         case, shape = self.case, self.loads.shape
         besides = np.full(self.loads.p, float(case.beside_bytes))
         besides[1:] += case.received_bytes
-        if self.loads.gamma.schedule == "interleaved-1f1b" and not shape.own:
+        if self.loads.gamma.rule.shape == LOOP and not shape.own:
             words = [case.by_word[word] for word in {self.judge.modules, NONE}]
             # A chunk runs backward while most is in flight; on the first rank it may be the embedding alone.
             besides[1:] += max(0.0, min(float((word.moment - word.stash)[1:].min()) for word in words))

@@ -8,12 +8,15 @@ from functools import cached_property
 from itertools import accumulate, combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
-from ...instances.training.frameworks import StateBytes, fault_of_word, hidden_shares
+from ...instances.physics.kernels import HALF, OWN_MOMENT, WORKSPACE_BYTES
+from ...instances.physics.optimizers import GATHERED_UNITS, StateBytes, update_bytes
+from ...instances.physics.schedules import SCHEDULES, V_SHAPE, ScheduleRule
+from ...instances.training.frameworks import fault_of_word, hidden_shares
 from ...instances.training.model import UnitType
-from ...instances.training.plan import FULL, V_SHAPES, Configuration, Degrees, Recompute
+from ...instances.training.plan import FULL, Configuration, Degrees, Recompute
 from ...instances.training.problem import TrainingProblem
 from .costs import Seconds, UnitSeconds, exposed
-from .holds import GATHERED_UNITS, HALF, WITH_WORDS, WORKSPACE_BYTES, Bytes, UnitBytes, cached_gradients
+from .holds import WITH_WORDS, Bytes, UnitBytes, cached_gradients
 from .keys import Keys
 from .links import Cluster
 
@@ -25,11 +28,6 @@ if TYPE_CHECKING:
 Modules = tuple[str, ...]
 NONE: Modules = ()
 WHOLE: Modules = (FULL,)
-# Bytes that a measured layer has at once while it runs backward, as a multiple of what it keeps (its stash
-# included).
-OWN_MOMENT = 3
-# Bytes that an update reads and writes for one parameter.
-UPDATE_BYTES = 34
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -54,13 +52,17 @@ class Gamma:
         return batch // (self.degrees.data * self.micro_batch)
 
     @property
+    def rule(self) -> ScheduleRule:
+        return SCHEDULES[self.schedule]
+
+    @property
     def homes(self) -> tuple[int, ...]:
         return homes_of(self.schedule, self.degrees.pipeline, self.degrees.virtual)
 
 
 def homes_of(schedule: str, p: int, v: int) -> tuple[int, ...]:
     """The rank of each chunk."""
-    if schedule in V_SHAPES:
+    if SCHEDULES[schedule].shape == V_SHAPE:
         return (*range(p), *range(p - 1, -1, -1))
     return tuple(j % p for j in range(p * v))
 
@@ -227,7 +229,7 @@ class CaseMaker:
         return case.by_word[word]
 
     def _gradient_bytes(self, case: Case) -> float:
-        return gradient_bytes_of(self.problem.rules.states[case.gamma.zero])
+        return gradient_bytes_of(self.problem.states[case.gamma.zero])
 
     @cached_property
     def positions(self) -> list[int]:
@@ -239,7 +241,7 @@ class CaseMaker:
         import numpy as np
 
         row = -1 if self.model.own else self.row_of[gamma.key]
-        states = self.problem.rules.states[gamma.zero]
+        states = self.problem.states[gamma.zero]
         tail = self.tails(gamma)
         if self.model.own:
             return self._own_case(gamma, states, tail)
@@ -323,9 +325,9 @@ class CaseMaker:
 
         rate = self.problem.efficiencies.memory * self.problem.gpu.memory_rate
         gradient = gradient_bytes_of(states)
+        moved = update_bytes(self.problem.optimizer)
         size = [
-            UPDATE_BYTES / (count if gamma.zero else 1) + gradient / (count if gamma.zero >= 2 else 1)
-            for count in shards
+            moved / (count if gamma.zero else 1) + gradient / (count if gamma.zero >= 2 else 1) for count in shards
         ]
         return np.array(size) / rate
 
@@ -335,7 +337,7 @@ class CaseMaker:
 
         d = gamma.degrees
         counts = self.shards(gamma)
-        gradient = gradient_bytes_of(self.problem.rules.states[gamma.zero])
+        gradient = gradient_bytes_of(self.problem.states[gamma.zero])
         rows = []
         for stride, count in zip((d.tensor, d.expert_tensor * d.expert), counts, strict=True):
             groups = self.cluster.groups(stride, count)
@@ -420,7 +422,9 @@ class CaseMaker:
             self.sends(gamma),
             np.array([gamma.micro_batch * layer.output_bytes for layer in own]),
             {
-                word: UnitCosts(forward, inputs, weights, full * bool(word), stash, OWN_MOMENT * stash, stash / 2)
+                word: UnitCosts(
+                    forward, inputs, weights, full * bool(word), stash, (1 + OWN_MOMENT) * stash, stash / 2
+                )
                 for word in (NONE, WHOLE)
             },
         )

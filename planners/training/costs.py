@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from ...instances.physics.kernels import ATTENTION_BACKWARD
 from ...instances.training.model import UnitType
 from ...instances.training.plan import FULL
 from ...instances.training.problem import TrainingProblem
@@ -20,8 +21,6 @@ from .links import Cluster, Groups
 
 # Parts of a sheet: each way of sending hides behind another part.
 PARTS = ("products", "attention", "memory", "tensor", "context", "expert")
-# How many times as long as forward fused attention runs backward, since it multiplies five times instead of twice.
-ATTENTION_BACKWARD = 2.5
 # Modules whose work is computed again along with a module.
 ALONG = {"moe": ("moe", "moe_act", "shared_experts")}
 

@@ -56,7 +56,7 @@ def _known(problem: TrainingProblem) -> dict[str, list[str]]:
         "expert": [1] if experts is None else divisors(experts.count),
         "expert-tensor": [1] if experts is None else ranks,
         "micro-batch": divisors(problem.batch),
-        "zero": sorted(problem.rules.states, key=lambda zero: zero != problem.rules.usual_zero),
+        "zero": sorted(problem.states, key=lambda zero: zero != problem.rules.usual_zero),
         "schedule": list(problem.rules.schedules),
         "recompute": [Recompute(word).word for word in all_words(problem)],
     }

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...instances.base.errors import InputError
-from ...instances.training.efficiencies import ABOUT, Efficiencies, check_name
+from ...instances.physics.efficiencies import ABOUT, Efficiencies, check_name
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.seconds import Iteration

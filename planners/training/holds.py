@@ -11,19 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...instances.physics.kernels import HALF, SINGLE, TOKEN_COPIES
 from ...instances.training.model import Mlp, UnitType
 from ...instances.training.plan import FULL
 from ...instances.training.problem import TrainingProblem
 from .keys import Keys
 
-# Bytes of a number of sixteen bits and of one of thirty-two.
-HALF, SINGLE = 2, 4
-# Bytes for the libraries that multiply matrices.
-WORKSPACE_BYTES = 64 * 2**20
-# Copies of all routed tokens while experts run backward.
-TOKEN_COPIES = 5
-# Number of units whose whole weights a rank has at once, where data-parallel ranks divide weights.
-GATHERED_UNITS = 3
 # Types of units to which a word for recomputation applies.
 WITH_WORDS = ("dense", "experts", "own")
 

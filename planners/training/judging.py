@@ -9,16 +9,17 @@ from itertools import combinations, pairwise
 from typing import Any
 
 from ...instances.base.compiled import compiled
-from ...instances.timeline.named_orders import PassRule, dualpipe_v, zb_h1, zb_h2, zb_v
+from ...instances.physics.schedules import SCHEDULES, V_SHAPE
 from ...instances.training.frameworks import ends_of, uncut
-from ...instances.training.plan import V_SHAPES, Configuration, Recompute
+from ...instances.training.plan import Configuration, Recompute
 from ...instances.training.problem import TrainingProblem
 from . import layouts_kernel
 from .cases import NONE, Case, CaseMaker, Gamma, Modules, homes_of
 from .inner import Intervals, Pipeline
 from .intervals import interval_sums, stage_tables
 
-BY_RULE: dict[str, PassRule] = {"zb-h1": zb_h1, "zb-h2": zb_h2, "zb-v": zb_v, "dualpipe-v": dualpipe_v}
+# Schedules whose orders follow from a formula, which is written apart from the referee's rules.
+BY_FORMULA = ("gpipe", "1f1b", "interleaved-1f1b")
 # Of more than LISTED micro-batches for each rank so many are listed; the others repeat what LAG for each rank do. Where
 # these have not found their pace, four times as many are listed, as long as that makes no more than MOST_PASSES.
 LISTED, LAG, MOST_PASSES = 60, 12, 4_000_000
@@ -31,7 +32,7 @@ def loop_of(schedule: str, p: int, v: int, m: int) -> tuple[Any, Any, Any]:
     import numpy as np
 
     homes = np.array(homes_of(schedule, p, v))
-    if schedule in V_SHAPES:
+    if SCHEDULES[schedule].shape == V_SHAPE:
         chunks = np.array([(r, 2 * p - 1 - r) for r in range(p)])
     else:
         chunks = np.array([range(r, p * v, p) for r in range(p)])
@@ -42,9 +43,9 @@ def order_of(schedule: str, p: int, v: int, m: int) -> Any:
     """Each rank's passes in their order."""
     import numpy as np
 
-    if schedule not in BY_RULE:
+    if schedule in BY_FORMULA:
         return _order_by_formula(schedule, p, v, m)
-    rule = BY_RULE[schedule]
+    rule = SCHEDULES[schedule].order
     rows = [[(KINDS[kind], own, n) for kind, own, n in rule(rank, p, v, m)] for rank in range(p)]
     return np.array(rows, np.int64)
 
@@ -208,7 +209,7 @@ class Judge:
                 listed,
                 (self.case.micro_batches - listed) // lag,
                 lag,
-                gamma.schedule == "gpipe",
+                gamma.rule.all_first,
                 *self._facts,
                 limit_bytes,
                 most_looks,

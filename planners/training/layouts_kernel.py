@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ...instances.physics.tolerances import STEADY
+
 # What a chunk's sums are: forward, inputs with recomputation, weights, stash, fullest moment, stash for weights.
 SUMS = 6
-# Relative: ends that have moved by times that differ no more are in the steady state. Sums of doubles differ by less.
-STEADY = 1e-11
 
 
 def tail_seconds(

@@ -16,7 +16,7 @@ from ...instances.base.errors import InputError, UsageError
 from ...instances.base.fields import as_number, as_object, check_schema, plain_fields, read_record, require
 from ...instances.base.json_file import read_json, read_text, write_json
 from ...instances.base.quantities import several
-from ...instances.training.efficiencies import ABOUT, USUAL_ERROR, Efficiencies
+from ...instances.physics.efficiencies import ABOUT, USUAL_ERROR, Efficiencies
 from ...instances.training.fits import Margin
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.seconds import timing_of

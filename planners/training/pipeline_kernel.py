@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from ...instances.physics.tolerances import STEADY
+
 INFINITE = np.inf
 # Of more than LONG * LAG * p micro-batches those in the steady state are counted. The ends of a turn follow from those
 # of the turn before by sums and maxima alone. So if all ends have moved by the same time since LAG * p turns ago, up to
 # the share STEADY, they move by this time in as many turns again. That many turns have whole numbers of rounds of
 # micro-batches that wait for each other along the pipeline, or along a part of it in most cases.
-LAG, LONG, STEADY = 12, 6, 1e-11
+LAG, LONG = 12, 6
 
 
 def simulate(first: Any, end: int, p: int, m: int, forward: Any, backward: Any, tails: Any, down: Any) -> Any:

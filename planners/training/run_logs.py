@@ -16,16 +16,15 @@ from typing import Any
 
 from ...instances.base.errors import InputError, UsageError
 from ...instances.base.json_file import read_text
-from ...instances.base.quantities import whole_number
+from ...instances.base.quantities import GIB, MIB, whole_number
 from ...instances.training.flag_words import dashed
 from ...instances.training.flags import Read, read_options
 from ...instances.training.kind_functions import with_devices
 from ...instances.training.known_models import with_layers
-from ...instances.training.problem import GIB, TrainingProblem
+from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.verify import framework_faults, shape_faults
 from .runs import MeasuredRun
 
-MIB = 2**20
 # Iterations at the beginning that do not count, where a log has more than these.
 WARM_UP = 2
 

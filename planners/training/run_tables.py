@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...instances.base.errors import InputError, PipeplanError, UsageError, nearest, show
-from ...instances.base.gpus import devices_and_gpu
 from ...instances.base.json_file import read_text
-from ...instances.base.quantities import whole_number
+from ...instances.base.quantities import GIB, whole_number
+from ...instances.physics.hardware import devices_and_gpu
 from ...instances.training.build import model_of
 from ...instances.training.kind_functions import with_devices
 from ...instances.training.known_models import with_layers
-from ...instances.training.problem import GIB, TrainingProblem
+from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.verify import framework_faults, shape_faults
 from ...instances.training.words import configuration_from_words
 from .runs import MeasuredRun

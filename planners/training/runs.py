@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...instances.base.errors import InputError
-from ...instances.training.efficiencies import Efficiencies
+from ...instances.base.quantities import GIB
+from ...instances.physics.efficiencies import Efficiencies
 from ...instances.training.plan import Configuration
-from ...instances.training.problem import GIB, TrainingProblem
+from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.memory import memory_of_ranks
 from ...instances.training.referee.seconds import timing_of
 

@@ -24,10 +24,11 @@ from itertools import product
 from typing import Any
 
 from ...instances.base.errors import InputError
-from ...instances.training.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
+from ...instances.physics.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
+from ...instances.physics.tolerances import SAME
 from ...instances.training.fits import Margin, both_sides
 from ...instances.training.frameworks import even_layout
-from ...instances.training.plan import V_SHAPES, Configuration, Degrees, Recompute, read_recompute
+from ...instances.training.plan import Configuration, Degrees, Recompute, read_recompute
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Scope, read_scope
 from ..search import OpenItems
@@ -39,8 +40,6 @@ from .judging import Judge
 from .paths import PathBound
 from .space import Space, configuration
 
-# Values and bounds that differ by a smaller relative amount are the same.
-TOLERANCE = 1e-9
 # The most passes that one search for layouts simulates, and the most that local moves do.
 NODE_WORK, LOOK_WORK = 1_000_000, 500_000
 # A choice with at most this many layouts has all of them judged.
@@ -259,7 +258,7 @@ class Search:
     def most(self) -> float:
         """The longest time that a configuration of the list may take; above it nothing is looked at."""
         best = self.report.best
-        return math.inf if best is None else best.seconds * self.settings.ratio * (1 + TOLERANCE)
+        return math.inf if best is None else best.seconds * self.settings.ratio * (1 + SAME)
 
     @property
     def _solved_bound(self) -> float:
@@ -361,7 +360,7 @@ class Search:
         if fixed is not None:
             recompute = read_recompute("scope: recompute", fixed)
             words = [_Word(gamma, recompute.modules, recompute.layers)]
-        elif gamma.schedule in V_SHAPES:
+        elif gamma.rule.divided:
             words = [_Word(gamma, NONE)]
         else:
             words = [_Word(gamma, word) for word in self._useful(gamma) if word != WHOLE]
@@ -454,7 +453,7 @@ class Search:
 
     def _gradient(self, gamma: Gamma) -> float:
         """Bytes of a gradient."""
-        state = self.problem.rules.states[gamma.zero].gradients
+        state = self.problem.states[gamma.zero].gradients
         return state.whole + state.shared
 
     def loads(self, gamma: Gamma) -> Loads:
@@ -555,11 +554,11 @@ class Search:
         case = judge.case
         if self._is_row(case):
             pipeline = judge.pipeline(limit)
-            first = solve(pipeline, cutoff=below, tolerance=TOLERANCE, most_nodes=0)
+            first = solve(pipeline, cutoff=below, tolerance=SAME, most_nodes=0)
             if first.bound >= min(self._best_seconds, below) or (first.value is None and first.bound >= below):
                 return first
             nodes = max(200, NODE_WORK // (case.micro_batches * case.gamma.degrees.pipeline))
-            return solve(pipeline, cutoff=below, tolerance=TOLERANCE, most_nodes=nodes)
+            return solve(pipeline, cutoff=below, tolerance=SAME, most_nodes=nodes)
         load = self._load(judge)
         bound = load.seconds(limit)
         if bound >= below:
@@ -573,10 +572,10 @@ class Search:
         starts.sort(key=lambda one: (one[0][0], max(one[0][1])))
         (value, _), layout = starts[0]
         if bound < self._best_seconds:
-            climbed = [judge.climb(one, limit, self._looks(case), bound * (1 + TOLERANCE)) for _, one in starts]
+            climbed = [judge.climb(one, limit, self._looks(case), bound * (1 + SAME)) for _, one in starts]
             value, layout = min(climbed)
         elif value > below:
-            value, layout = judge.climb(layout, limit, FEW_LOOKS, bound * (1 + TOLERANCE))
+            value, layout = judge.climb(layout, limit, FEW_LOOKS, bound * (1 + SAME))
         if value == math.inf:
             return Best(None, bound)
         return Best(value, min(bound, value), layout)

@@ -12,12 +12,13 @@ from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from ...instances.physics.kernels import HALF, WORKSPACE_BYTES
+from ...instances.physics.optimizers import update_bytes
+from ...instances.physics.schedules import LOOP, SCHEDULES, V_SHAPE
 from ...instances.training.frameworks import hidden_shares, one_name_each
 from ...instances.training.plan import (
-    DIVIDED,
     LARGEST,
     NOTHING,
-    V_SHAPES,
     Configuration,
     Degrees,
     Recompute,
@@ -26,15 +27,12 @@ from ...instances.training.plan import (
 )
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Scope
-from .cases import NONE, UPDATE_BYTES, WHOLE, CaseMaker, Gamma, Modules, all_words, can_say, gradient_bytes_of
-from .holds import HALF, WORKSPACE_BYTES
+from .cases import NONE, WHOLE, CaseMaker, Gamma, Modules, all_words, can_say, gradient_bytes_of
 
 if TYPE_CHECKING:
     import numpy as np
 
     Column = np.ndarray[Any, np.dtype[Any]]
-
-INTERLEAVED = "interleaved-1f1b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +146,7 @@ class Space:
 
     def _zeros(self, degrees: Degrees) -> list[int]:
         """ZeRO stages that the scope and the framework take with these degrees, each configuration under one name."""
-        zeros = [z for z in self.problem.rules.states if self.scope.takes("zero", z) and self._can(degrees, z)]
+        zeros = [z for z in self.problem.states if self.scope.takes("zero", z) and self._can(degrees, z)]
         return one_name_each(self.problem, degrees, zeros)
 
     def gammas(self, row: int) -> list[Gamma]:
@@ -183,9 +181,12 @@ class Space:
 
     def _chunks(self, schedule: str, p: int, batches: int) -> Iterable[int]:
         """Numbers of chunks on a rank that a schedule can have."""
-        if schedule == INTERLEAVED:
-            return range(2, self.units // p + 1) if p > 1 and batches % p == 0 else ()
-        if schedule in V_SHAPES:
+        rule = SCHEDULES[schedule]
+        if rule.in_groups and batches % p:
+            return ()
+        if rule.shape == LOOP:
+            return range(2, self.units // p + 1) if p > 1 else ()
+        if rule.shape == V_SHAPE:
             return (2,) if p > 1 and 2 * p <= self.units and NONE in self.words else ()
         return (1,)
 
@@ -219,7 +220,7 @@ class Space:
 
         zero = self.columns["zero"]
         numbers = np.zeros(len(zero))
-        for stage in self.problem.rules.states:
+        for stage in self.problem.states:
             numbers[zero == stage] = value(stage)
         return numbers
 
@@ -240,7 +241,7 @@ class Space:
         expert_shards = np.maximum(1, columns["tensor"] * shards // (columns["expert"] * columns["expert_tensor"]))
         dense = maker.cluster.groups(columns["tensor"], shards)
         experts = maker.cluster.groups(columns["expert_tensor"] * columns["expert"], expert_shards)
-        states = self.problem.rules.states
+        states = self.problem.states
         gradient = self.per_zero(lambda zero: gradient_bytes_of(states[zero]))
         zero, row = columns["zero"], self.key_rows
         reduced, gathered = (
@@ -253,6 +254,7 @@ class Space:
         least_forward = np.full(len(p), np.inf)
         each = [self._each_bytes(counts) for counts in (shards, expert_shards)]
         memory_rate = rates.memory * self.problem.gpu.memory_rate
+        moved = update_bytes(self.problem.optimizer)
         for name, count in self.problem.model.counted.items():
             seconds, forward, backward = (np.zeros(len(p)) for _ in range(3))
             for bytes_each in {gradient_bytes_of(state) for state in states.values()}:
@@ -270,12 +272,9 @@ class Space:
             seconds = seconds + passes - hidden
             sums = np.where(zero == 0, 2 * reduce, np.where(zero == 1, reduce, 0))
             gathers = np.where((zero == 1) | (zero == 2), gather, 0)
-            update = sent * (
-                UPDATE_BYTES / np.where(zero > 0, shards, 1) + gradient / np.where(zero >= 2, shards, 1)
-            )
+            update = sent * (moved / np.where(zero > 0, shards, 1) + gradient / np.where(zero >= 2, shards, 1))
             update = update + sent_experts * (
-                UPDATE_BYTES / np.where(zero > 0, expert_shards, 1)
-                + gradient / np.where(zero >= 2, expert_shards, 1)
+                moved / np.where(zero > 0, expert_shards, 1) + gradient / np.where(zero >= 2, expert_shards, 1)
             )
             busy += count * seconds
             # Of both a share is hidden, but no more than one pass of the rank takes.
@@ -303,7 +302,7 @@ class Space:
         # The mean over ranks of what each has to do, of what comes before its first pass, and of what comes after its
         # last one: its own tail, or backward passes and a tail of the ranks before it. Divided passes may end later.
         seconds = np.maximum.reduce(tails) / p + ramp(first_forward, least_forward)
-        if not {*DIVIDED} & {*self.problem.rules.schedules}:
+        if not any(SCHEDULES[name].divided for name in self.problem.rules.schedules):
             seconds = np.maximum(seconds, ramp(first, least_layer) + first_tail)
         seconds = batches * busy / p + seconds
         fixed = WORKSPACE_BYTES + self.problem.reserve_bytes
@@ -315,7 +314,7 @@ class Space:
 
         eight = float(self.problem.fp8_weight_copy and self.problem.precision == "fp8")
         amounts = np.zeros(len(shards))
-        for zero, state in self.problem.rules.states.items():
+        for zero, state in self.problem.states.items():
             parts = (state.weights, state.gradients, state.optimizer)
             whole = eight + sum(part.whole for part in parts)
             shared = sum(part.shared for part in parts)

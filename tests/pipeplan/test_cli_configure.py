@@ -504,7 +504,7 @@ REFUSED_WORDS = {
     "experts of a model without any": ("expert=2", "expert=1 where there are none"),
     "a ZeRO stage that is not there": ("zero=3", "choose zero=0 or zero=1"),
     "a schedule that is not there": ("pipeline=2 schedule=zb-h1", "choose 1f1b or interleaved-1f1b"),
-    "an unknown schedule": ("schedule=2f2b", "give one of gpipe"),
+    "an unknown schedule": ("schedule=2f2b", "give one of 1f1b"),
     "an unknown module": ("recompute=moe_acct", 'write "moe_act"'),
     "heads that do not divide": ("tensor=16 context=1 pipeline=1 micro-batch=64 zero=9", "give a whole number"),
 }

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import pipeplan
+from pipeplan.instances.physics.hardware import GPUS
 from pipeplan.instances.placement.generators import GENERATORS
 from pipeplan.instances.staging.problem import StagingProblem
 
@@ -46,7 +47,7 @@ def test_networks_on_hardware(plan: Plan, tmp_path: Path) -> None:
     path = tmp_path / "vgg.json"
     report = plan("generate", "vgg16", "--hardware", "a100-40gb", "-o", path, "--json").json
     assert (report["file"], report["problem"]["name"]) == (str(path), "vgg16")
-    assert pipeplan.load(path).memory_bytes == 40 * 2**30
+    assert pipeplan.load(path).memory_bytes == GPUS["a100-40gb"].memory_bytes
     assert plan("generate", "vgg16", "--memory", "none").json.get("memory_bytes") is None
 
 

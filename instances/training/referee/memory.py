@@ -10,24 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from ...base.zero import GATHERED_UNITS
-from ...timeline.named_orders import BY_NAME
-from ..frameworks import StateBytes
+from ...physics.kernels import HALF, OWN_MOMENT, SINGLE, TOKEN_COPIES, WORKSPACE_BYTES
+from ...physics.optimizers import GATHERED_UNITS, StateBytes
 from ..plan import FULL as WHOLE_LAYER
 from ..plan import Configuration, Recompute
 from ..problem import TrainingProblem
-from .shapes import FULL, HALF, Kept, Sizes, Weight, kept_by, weights_of
+from .shapes import Kept, Sizes, Weight, kept_by, weights_of
 from .steady import listed_for_memory
-
-# Bytes for the libraries that multiply matrices: 32 MiB for cuBLAS and 32 MiB for the layers that call it.
-WORKSPACE_BYTES = 64 * 2**20
-# Copies of all routed tokens while the experts of a layer run backward: their gradients before and after
-# sorting and on both sides of the exchange; measured on three stages of DeepSeek-V2.
-TOKEN_COPIES = 5
-# What the backward pass of a measured layer holds for a moment, as a multiple of the bytes that the layer
-# keeps: gradients, and what is made on the way. Published runs of one, two and four stages with 1 to 8
-# sequences hold as much.
-OWN_MOMENT = 2
 
 PARTS = ("weights", "gradients", "optimizer", "activations", "transient", "reserve")
 
@@ -98,7 +87,7 @@ def expert_data(plan: Configuration) -> int:
 
 
 def _standing(sizes: Sizes, rank: int) -> dict[str, float]:
-    states: StateBytes = sizes.problem.rules.states[sizes.plan.zero]
+    states: StateBytes = sizes.problem.states[sizes.plan.zero]
     shards = sizes.plan.degrees.data * sizes.plan.degrees.context
     usual, experts = numbers_of_rank(sizes, rank)
     parts = {
@@ -133,7 +122,7 @@ def _cached_gradients(sizes: Sizes, rank: int) -> float:
 
 def _gathered(sizes: Sizes, rank: int) -> float:
     """Bytes of the largest unit's weights, gathered while it runs, where data-parallel ranks divide them."""
-    each = sizes.problem.rules.states[sizes.plan.zero].gathered
+    each = sizes.problem.states[sizes.plan.zero].gathered
     if not each:
         return 0.0
     model, units = sizes.model, units_of_rank(sizes, rank)
@@ -232,7 +221,7 @@ def _moments(sizes: Sizes, unit: str) -> Iterator[float]:
     if unit in ("head", "prediction"):
         # The gradient of the head's input; among tensor ranks the input gathered anew, and its share of the gradient.
         gathered = whole + u if t > 1 and sizes.problem.sequence_parallel else 0.0
-        fresh = 0.0 if sizes.problem.fused_loss else FULL * sizes.tokens * model.vocabulary / t
+        fresh = 0.0 if sizes.problem.fused_loss else SINGLE * sizes.tokens * model.vocabulary / t
         yield whole + gathered + fresh
     if unit == "experts" or (unit == "prediction" and model.experts is not None):
         yield u + TOKEN_COPIES * HALF * sizes.routed_tokens * model.hidden
@@ -248,7 +237,7 @@ def _attention_moment(sizes: Sizes) -> float:
     assert attention is not None, "layers with shapes have attention"
     heads, size = attention.heads / sizes.tensor, attention.head_size + attention.rope_size
     groups = heads if attention.latent else sizes.key_value_heads
-    each = HALF * (heads * (size + attention.values) + groups * (size + attention.values)) + FULL * heads * size
+    each = HALF * (heads * (size + attention.values) + groups * (size + attention.values)) + SINGLE * heads * size
     return sizes.hidden_bytes + each * sizes.tokens
 
 
@@ -261,7 +250,7 @@ def passes_of(sizes: Sizes, rank: int) -> tuple[int, Iterator[tuple[str, int, in
     plan = sizes.plan
     degrees = plan.degrees
     listed, kept = listed_for_memory(plan.schedule, degrees.pipeline, plan.micro_batches(sizes.problem.batch))
-    return kept, BY_NAME[plan.schedule](rank, degrees.pipeline, degrees.virtual, listed)
+    return kept, plan.rule.order(rank, degrees.pipeline, degrees.virtual, listed)
 
 
 def _fullest(sizes: Sizes, rank: int, stashes: Sequence[Stash]) -> tuple[float, float]:

@@ -37,18 +37,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from ...physics.kernels import HALF
+from ...physics.optimizers import update_bytes
+from ...physics.schedules import SCHEDULES
 from ...timeline.engine import run
 from ...timeline.model import Dependency, Pipeline, Stage, check_tasks
 from ...timeline.model import Pass as StagePass
-from ...timeline.named_orders import BY_NAME
 from ..frameworks import hidden_shares
 from ..model import UnitType
-from ..plan import DIVIDED, Configuration, Degrees
 from ..plan import NOTHING as NO_RECOMPUTATION
+from ..plan import Configuration, Degrees
 from ..problem import TrainingProblem
 from .steady import LISTED, ends_of_gpipe, ends_of_ranks
 from .work import (
-    HALF,
     PART_NAMES,
     Attend,
     Clock,
@@ -61,10 +62,6 @@ from .work import (
     measured_time,
     sum_of,
 )
-
-# Bytes that the update of a parameter moves: its gradient read twice, three numbers of four bytes read and
-# written, one of two bytes written.
-UPDATE_BYTES = 34
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +144,7 @@ class Iteration:
     def _last_ends(self) -> list[float]:
         """When each rank has run its last pass."""
         ranks, micro_batches = self.plan.degrees.pipeline, self.plan.micro_batches(self.problem.batch)
-        if self.plan.schedule == "gpipe" and micro_batches > LISTED * ranks:
+        if self.plan.rule.all_first and micro_batches > LISTED * ranks:
             return ends_of_gpipe(_stages(self.chunks, divided=False), self.delays, micro_batches)
         return ends_of_ranks(self.pipeline, ranks, micro_batches)
 
@@ -174,7 +171,7 @@ class Iteration:
     def along(self, path: Path) -> float:
         """Seconds of a path with the pieces of this iteration; its own path takes `seconds`, any other no longer."""
         seconds = sum(self.tails[path.rank]) + self.problem.efficiencies.step_seconds
-        times = _stages(self.chunks, self.plan.schedule in DIVIDED)
+        times = _stages(self.chunks, self.plan.rule.divided)
         for (forward, backward), (count, count_back) in zip(times, path.passes, strict=True):
             seconds += count * forward + count_back * backward
         return seconds + sum(count * delay for count, delay in zip(path.delays, self.delays, strict=True))
@@ -298,7 +295,7 @@ class _Sharding:
         d = plan.degrees
         inner = d.expert_tensor * d.expert
         self.groups = ((d.tensor, d.context * d.data), (inner, max(1, d.stage_ranks // inner)))
-        gradients = problem.rules.states[plan.zero].gradients
+        gradients = problem.states[plan.zero].gradients
         self.gradient_bytes = gradients.whole + gradients.shared
 
     def gather(self, counts: tuple[float, float], each_bytes: float) -> float:
@@ -347,7 +344,7 @@ class _Sharding:
         size = 0.0
         for count, (_, ranks) in zip(counts, self.groups, strict=True):
             shards = ranks if plan.zero else 1
-            size += UPDATE_BYTES * count / shards
+            size += update_bytes(self.problem.optimizer) * count / shards
             size += self.gradient_bytes * count / (ranks if plan.zero >= 2 else 1)
         return size / (self.problem.efficiencies.memory * self.problem.gpu.memory_rate)
 
@@ -407,7 +404,7 @@ def pipeline_of(
     names = [f"{what}chunk {x}" for what in ("", "weights of ") for x in range(len(chunks))]
     stages = tuple(
         Stage(names[x], 1, forward, backward, (orders[x],))
-        for x, (forward, backward) in enumerate(_stages(chunks, plan.schedule in DIVIDED))
+        for x, (forward, backward) in enumerate(_stages(chunks, plan.rule.divided))
     )
     arcs = tuple(Dependency(x, x + 1, delay, delay) for x, delay in enumerate(delays))
     return Pipeline(stages, arcs, micro_batches, shared=shared)
@@ -430,7 +427,7 @@ def _orders(
     orders: dict[int, list[int]] = {}
     for rank, own in enumerate(chunks_of_ranks):
         order = []
-        for kind, stage, batch in BY_NAME[schedule](rank, degrees.pipeline, degrees.virtual, micro_batches):
+        for kind, stage, batch in SCHEDULES[schedule].order(rank, degrees.pipeline, degrees.virtual, micro_batches):
             x = own[stage] + (degrees.chunks if kind == "W" else 0)
             j = batch + 1 if kind in "FW" else -batch - 1
             order.append((x, j))

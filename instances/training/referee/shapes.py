@@ -10,14 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from ...physics.kernels import HALF, SINGLE
 from ..model import Attention, Experts, Mlp, Model
 from ..plan import Configuration
 from ..problem import TrainingProblem
-
-# Bytes of a number in bf16 or fp16.
-HALF = 2
-# Bytes of a number in fp32.
-FULL = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +229,7 @@ def _kept_by_head(sizes: Sizes) -> Iterator[Kept]:
     logits = sizes.tokens * sizes.model.vocabulary / sizes.tensor
     yield Kept(sizes.hidden_bytes)
     yield Kept(sizes.hidden_bytes, for_weights=True)
-    yield Kept(logits * (HALF if sizes.problem.fused_loss else FULL), for_weights=True)
+    yield Kept(logits * (HALF if sizes.problem.fused_loss else SINGLE), for_weights=True)
 
 
 def _kept_by_layer(sizes: Sizes, unit: str) -> Iterator[Kept]:
@@ -290,7 +286,7 @@ def _kept_by_core(sizes: Sizes, own: Attention) -> Iterator[Kept]:
     output = HALF * sizes.tokens * heads * own.values
     yield Kept(output, part="attention", for_weights=True)
     if problem.flash_attention:
-        yield Kept(FULL * sizes.tokens * heads, ("core_attn",), "attention")
+        yield Kept(SINGLE * sizes.tokens * heads, ("core_attn",), "attention")
     else:
         # Probabilities; with dropout a mask of one byte, and what it leaves.
         each = HALF + (1 + HALF if problem.dropout else 0)

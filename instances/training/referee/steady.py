@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...physics.schedules import SCHEDULES
+from ...physics.tolerances import STEADY
 from ...timeline.engine import run
 from ...timeline.model import Pipeline, check_tasks
 from ...timeline.timeline import Simulation
@@ -20,14 +22,12 @@ from ...timeline.timeline import Simulation
 # Of more than LISTED micro-batches for each rank so many are listed, and the pace is that of LAG for each rank, in a
 # window of WINDOW for each rank, which is as far from the last micro-batch. Every order looks back fewer.
 LISTED, LAG, WINDOW = 60, 12, 8
-# Relative; sums of doubles in another order differ by less.
-STEADY = 1e-11
 
 
 def listed_for_memory(schedule: str, ranks: int, micro_batches: int) -> tuple[int, int]:
     """Of how many micro-batches the passes show the fullest moment, and how many more are kept at that moment."""
     listed = min(micro_batches, LISTED * ranks)
-    return listed, micro_batches - listed if schedule == "gpipe" else 0
+    return listed, micro_batches - listed if SCHEDULES[schedule].all_first else 0
 
 
 def ends_of_ranks(pipeline_of: Callable[[int], Pipeline], ranks: int, micro_batches: int) -> list[float]:

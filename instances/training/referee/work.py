@@ -94,15 +94,12 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 from ...base.errors import InputError
+from ...physics.kernels import ATTENTION_BACKWARD, HALF
 from ..model import INSIDE, Attention, MeasuredTime, Mlp, OwnLayer, UnitType
 from ..plan import FULL, Configuration
 from ..problem import TrainingProblem
 
 Over = Literal["tensor", "context", "expert", "expert_tensor"]
-# Operations of attention's backward pass, as a multiple of the forward pass's: scores are computed again.
-BACKWARD_ATTENTION = 2.5
-# Bytes of a number of sixteen bits.
-HALF = 2
 
 
 # ---- what is done --------------------------------------------------------------------------------------
@@ -121,6 +118,17 @@ class Product:
     """Does it stay in sixteen bits where others are in fp8?"""
     weights: bool = True
     """Is one side a weight? Else both backward passes are for inputs."""
+
+    def operations(self, half_side: float = 0.0) -> float:
+        """Operations of a pass; with `half_side` as many as take as long on sides without end."""
+        m, n, k = self.rows, self.columns, self.inner
+        return 2 * self.count * m * n * k * (1 + half_side * (1 / m + 1 / n + 1 / k))
+
+    def moved_bytes(self, gradient_bytes: float | None = None) -> float:
+        """Bytes of a pass; in that for weights gradients are added up, of so many bytes each."""
+        weight = HALF if gradient_bytes is None else 2 * gradient_bytes
+        m, n, k = self.rows, self.columns, self.inner
+        return self.count * (HALF * (m * n + m * k) + weight * n * k)
 
 
 @dataclass(frozen=True, slots=True)
@@ -496,7 +504,7 @@ class Clock:
         self.shapes = Shapes(problem, plan)
         self.half_peak = problem.gpu.flops["fp16" if problem.precision == "fp16" else "bf16"]
         self.memory_rate = self.efficiencies.memory * problem.gpu.memory_rate
-        gradients = problem.rules.states[plan.zero].gradients
+        gradients = problem.states[plan.zero].gradients
         self.gradient_bytes = gradients.whole + gradients.shared
         d = self.degrees
         self.groups = {
@@ -548,7 +556,7 @@ class Clock:
                 parts = self._product(item, 4 * item.rows * item.columns)
                 return parts if item.weights else parts + self._product(item, 0)
             case Attend():
-                return Parts(attention=self._attention(BACKWARD_ATTENTION * item.operations, 2))
+                return Parts(attention=self._attention(ATTENTION_BACKWARD * item.operations, 2))
             case Traffic():
                 return self._traffic(item.backward_bytes, item.launches)
             case Collective():
@@ -561,14 +569,11 @@ class Clock:
 
     def _product(self, item: Product, converted_bytes: float, gradient_bytes: float | None = None) -> Parts:
         efficiencies, fp8 = self.efficiencies, self.problem.precision == "fp8" and not item.half
-        m, n, k = item.rows, item.columns, item.inner
         shares = [efficiencies.grouped_products] if item.grouped else [] if fp8 else [efficiencies.products]
         share = min([*shares, efficiencies.products_fp8] if fp8 else shares)
         peak = self.problem.peak if fp8 else self.half_peak
-        operations = 2 * item.count * m * n * k * (1 + efficiencies.half_side * (1 / m + 1 / n + 1 / k))
-        weight = HALF if gradient_bytes is None else 2 * gradient_bytes
-        size = item.count * (HALF * (m * n + m * k) + weight * n * k)
-        seconds = max(operations / (share * peak), size / self.memory_rate) + efficiencies.launch_seconds
+        arithmetic = item.operations(efficiencies.half_side) / (share * peak)
+        seconds = max(arithmetic, item.moved_bytes(gradient_bytes) / self.memory_rate) + efficiencies.launch_seconds
         if not (fp8 and converted_bytes):
             return Parts(products=seconds)
         return Parts(products=seconds, memory=self._traffic(item.count * converted_bytes, 1).memory)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...instances.base.kind import Rules
+from ...instances.physics.optimizers import USUAL_OPTIMIZER
 from ...instances.timeline.engine import run
 from ...instances.timeline.timeline import Simulation
 from ...instances.training.plan import Configuration
@@ -41,7 +42,7 @@ def facts(problem: TrainingProblem) -> dict[str, Any]:
         "model": f"{problem.model.name}, {several(len(problem.model.units), 'unit')}",
         "cluster": f"{problem.devices} {problem.gpu.name} {with_memory(problem.memory_bytes)}, links of {links}",
         "batch": f"{several(problem.batch, 'sequence')} of {several(problem.sequence, 'token')} in {problem.precision}",
-        "framework": problem.framework,
+        "framework": problem.framework + f" with {problem.optimizer}" * (problem.optimizer != USUAL_OPTIMIZER),
     }
 
 

@@ -66,7 +66,8 @@ def judge(problem: TrainingProblem, text: str, memory_error: float | Margin) -> 
         from ...instances.training.flags import configuration_from_flags  # loads tables of flags
 
         read = configuration_from_flags(problem, text)
-        plan, problem = read.configuration, problem.replace(framework=read.framework)
+        plan, optimizer = read.configuration, read.optimizer or problem.optimizer
+        problem = problem.replace(framework=read.framework, optimizer=optimizer)
         refuse_faults(problem, plan, text)
         problem, slower = _as_hidden(problem, read)
         notes = (*read.notes, *slower)

@@ -96,7 +96,7 @@ def memory_of_few(problem: TrainingProblem, plan: Configuration) -> tuple[RankMe
     """Memory of all ranks on so few micro-batches that it takes no time: these reach the fullest moment of every order
     but GPipe's, which gets all micro-batches."""
     few = min(plan.micro_batches(problem.batch), 4 * plan.degrees.pipeline)
-    if plan.schedule == "gpipe":
+    if plan.rule.all_first:
         return memory_of_ranks(problem, plan)
     return memory_of_ranks(problem.replace(batch=few * plan.degrees.data * plan.micro_batch), plan)
 

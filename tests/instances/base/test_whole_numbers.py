@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 import typer
 
-from pipeplan.instances.base.cluster import devices_given
 from pipeplan.instances.base.errors import PipeplanError
 from pipeplan.instances.base.quantities import levels, whole_number, whole_numbers
 from pipeplan.instances.chain.allocation import read_allocation
@@ -15,6 +14,7 @@ from pipeplan.instances.chain.generators import _whole_numbers
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.networks.megatron_layout import expanded
 from pipeplan.instances.networks.profile.options import efficiencies_of
+from pipeplan.instances.physics.hardware import devices_given
 from pipeplan.instances.schedule.plan import exact
 from pipeplan.instances.staging.files import _by_degree, _way_from_json
 from pipeplan.instances.training.build import problem_of

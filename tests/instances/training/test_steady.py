@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from pipeplan.instances.base.errors import UsageError
-from pipeplan.instances.timeline.named_orders import BY_NAME, Pass, PassRule
+from pipeplan.instances.physics.schedules import SCHEDULES as RULES
+from pipeplan.instances.physics.schedules import Pass, PassRule
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees
 from pipeplan.instances.training.problem import TrainingProblem
-from pipeplan.instances.training.referee import memory, seconds, steady
+from pipeplan.instances.training.referee import seconds, steady
 from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.referee.seconds import Iteration
 from pipeplan.planners.training import judging
@@ -37,7 +39,7 @@ def long_case(seed: int, schedule: str, micro_batches: int = 960) -> tuple[Train
     borders = [0, *sorted(draw.sample(range(1, units), chunks - 1)), units]
     layout = tuple(later - border for border, later in pairwise(borders))
     degrees = Degrees(pipeline=ranks, virtual=chunks // ranks)
-    plan = Configuration(degrees, 1, max(problem.rules.states), schedule, layout, (NOTHING,) * chunks)
+    plan = Configuration(degrees, 1, max(problem.states), schedule, layout, (NOTHING,) * chunks)
     return problem.replace(batch=micro_batches), plan
 
 
@@ -86,8 +88,8 @@ def test_a_batch_of_millions_lists_no_more_passes_than_one_of_thousands(
 
         return passes
 
-    for module in (seconds, memory):
-        monkeypatch.setattr(module, "BY_NAME", {name: counting(rule) for name, rule in BY_NAME.items()})
+    for name, rule in dict(RULES).items():
+        monkeypatch.setitem(RULES, name, replace(rule, order=counting(rule.order)))  # type: ignore[index]
     problem, plan = long_case(0, schedule, 7_200_000)
     evaluate_configuration(problem, plan)
     most = (steady.LISTED + steady.LAG) * plan.degrees.pipeline

@@ -9,7 +9,8 @@ import pytest
 from problems.timed_trainings import GPU, PLAIN, configuration, model, problem
 
 from pipeplan.instances.base.errors import InputError
-from pipeplan.instances.training.efficiencies import Efficiencies, usual_of
+from pipeplan.instances.physics.efficiencies import Efficiencies
+from pipeplan.instances.physics.hardware import usual_of
 from pipeplan.instances.training.model import Attention, Experts, MeasuredTime, Model, OwnLayer
 from pipeplan.instances.training.problem import Level, TrainingProblem
 from pipeplan.instances.training.referee.work import (

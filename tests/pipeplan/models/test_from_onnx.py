@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import pipeplan
-from pipeplan.instances.networks.analytic.hardware import DEVICES
 from pipeplan.instances.networks.profile.files import profile_to_json
+from pipeplan.instances.physics.hardware import DEVICES
 
 onnx = pytest.importorskip("onnx")
 h = onnx.helper
@@ -261,7 +261,7 @@ def test_on_the_command_line(plan: Plan, open_sizes: Path, tmp_path: Path) -> No
     profile = pipeplan.load_profile(out)
     assert profile_to_json(profile) == json.loads(out.read_text())
     assert profile.source["how"] == "onnx"
-    assert profile.source["times"] == "analytic: h100-80gb, efficiency 0.5, 5 us a kernel"
+    assert profile.source["times"] == "analytic: h100-80gb, efficiency 0.7, 4 us a kernel"
     solved = plan("solve", out, "--devices", 2, "--memory", "1GB", "--bandwidth", "1GB/s", "--json").json
     assert solved["found"] == "optimal"
 

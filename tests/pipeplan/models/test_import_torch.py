@@ -85,7 +85,7 @@ def test_from_a_model_to_a_plan(plan: Plan, file: Path, tmp_path: Path) -> None:
     said = plan("import", "torch", f"{file}:build", *DEVICE, "-o", profile)
     assert said.code == 0
     assert "a profile of 5 nodes" in said.out
-    assert re.search(r"analytic: h100-80gb, efficiency 0\.5, 5 us a kernel", " ".join(said.out.split()))
+    assert re.search(r"analytic: h100-80gb, efficiency 0\.7, 4 us a kernel", " ".join(said.out.split()))
     result = plan("solve", profile, "--devices", 2, "--memory", "1GB", "--bandwidth", "1GB/s", "--json").json
     assert result["found"] == "optimal"
 

@@ -10,8 +10,8 @@ import pytest
 from problems.timed_trainings import PLAIN, configuration, measured_row, problem
 
 from pipeplan.instances.base.errors import InputError
+from pipeplan.instances.physics.efficiencies import ABOUT, Efficiencies
 from pipeplan.instances.training.build import problem_of
-from pipeplan.instances.training.efficiencies import ABOUT, Efficiencies
 from pipeplan.instances.training.referee.seconds import timing_of
 from pipeplan.planners.training.fit import Run, coordinate, fit, left_out, value_of
 
