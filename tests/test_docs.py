@@ -632,6 +632,33 @@ def test_links_lead_to_files_and_headings_that_exist(page: Path) -> None:
             assert heading in anchors(target), link
 
 
+def test_the_map_of_the_house_has_every_folder_and_no_other() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("```text\n")[2].partition("```")[0]
+    rooms: dict[str, set[str]] = {}
+    package = ""
+    for line in text.splitlines():
+        words = re.findall(r"[a-z_]+(?=/)", line)
+        if not line.startswith(" "):
+            package, *words = words
+        rooms.setdefault(package, set()).update(words)
+    for package, names in rooms.items():
+        assert [name for name in names if not (ROOT / package / name).is_dir()] == [], package
+    for package in ("instances", "planners", "pipeplan"):
+        folders = {path.parent for path in (ROOT / package).glob("*/*.py")}
+        of_code = {folder.name for folder in folders if not folder.is_symlink() and any(folder.glob("[!_]*.py"))}
+        assert of_code == rooms[package]
+
+
+def test_examples_of_what_can_be_added_are_tests() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    tests = "".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "tests" / "instances" / "physics").glob("*.py")
+    )
+    examples = re.findall(r"`(test_a_new_\w+)`", text)
+    assert len(examples) == 3
+    assert [name for name in examples if f"def {name}(" not in tests] == []
+
+
 def test_lessons_link_to_papers_by_the_addresses_of_the_page_on_data() -> None:
     known = links(DOCS / "data.md")
     for page in ROOT.glob("notebooks/*.ipynb"):

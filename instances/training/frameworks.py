@@ -49,8 +49,6 @@ class Framework:
 
     name: str
     usual_zero: int
-    schedules: Mapping[str, str]
-    """Schedules that it can run, with its own names for them; the first one is the default without interleaving."""
     precisions: tuple[str, ...]
     modules: tuple[str, ...]
     """What it can compute again by itself, in all layers; whole layers are known to every framework."""
@@ -71,6 +69,11 @@ class Framework:
     """For each ZeRO stage, what passes can hide."""
     pipelines_hide: bool = True
     """Can passes hide anything of that with more than one stage?"""
+
+    @property
+    def schedules(self) -> Mapping[str, str]:
+        """Schedules that it can run, with its own names for them; the first one is the default without interleaving."""
+        return run_by(self.name)
 
 
 def even_layout(problem: TrainingProblem, chunks: int) -> tuple[int, ...] | None:
@@ -352,7 +355,6 @@ def _pipelines_keep_gradients(problem: TrainingProblem, plan: Configuration) -> 
 MEGATRON = Framework(
     "megatron",
     usual_zero=1,
-    schedules=run_by("megatron"),
     precisions=("bf16", "fp16", "fp8"),
     modules=MODULES,
     counted_layers=True,
@@ -378,7 +380,6 @@ MEGATRON = Framework(
 TORCHTITAN = Framework(
     "torchtitan",
     usual_zero=3,
-    schedules=run_by("torchtitan"),
     precisions=("bf16", "fp8"),
     modules=(),
     counted_layers=False,
@@ -446,7 +447,6 @@ TORCHTITAN = Framework(
 DEEPSPEED = Framework(
     "deepspeed",
     usual_zero=1,
-    schedules=run_by("deepspeed"),
     precisions=("bf16", "fp16"),
     modules=(),
     counted_layers=False,
