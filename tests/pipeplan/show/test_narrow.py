@@ -9,7 +9,6 @@ import sys
 import pytest
 
 from pipeplan.cli import main
-from pipeplan.show.console import _blocks
 
 CONFIGURE = ("configure", "llama-3-8b", "--devices", "8xh100-80gb", "--sequence", "8192", "--batch", "128")
 COMMANDS = [
@@ -52,13 +51,6 @@ def test_a_file_holds_whole_tables(words: tuple[str, ...], monkeypatch: pytest.M
     assert "…" not in wide
     numbers = re.findall(r"\d+\.\d+", said(words, monkeypatch))
     assert sorted(re.findall(r"\d+\.\d+", wide)) == sorted(numbers)
-
-
-def test_columns_that_do_not_fit_go_below_behind_the_first() -> None:
-    widths, gap = [32, 17, 19, 4], 2
-    assert list(_blocks(widths, gap, 1, 120)) == [[0, 1, 2, 3]]
-    assert list(_blocks(widths, gap, 1, 60)) == [[0, 1], [0, 2, 3]]
-    assert list(_blocks(widths, gap, 1, 10)) == [[0, 1], [0, 2], [0, 3]]
 
 
 def test_every_degree_and_layout_of_a_shortlist_is_in_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
