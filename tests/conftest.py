@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import hypothesis
 import pytest
+from command_line import Plan, Said
 from longer import FIRST_CASES, LONGER, LONGEST
 
 # Images often set it to stay small: then each of hundreds of processes would compile every module again.
@@ -54,7 +54,7 @@ SEEDS_AT_ONCE = {"seed": (1, 3), "seeds": (1, 3)}
 
 def _first_parameters(items: list[pytest.Item]) -> None:
     """Of a test that is marked `at_once(n)`, or that `FIRST_CASES` names, the first n parameters run always, and the
-    others with `--sweeps`."""
+    others with `--sweeps`, or with `--slow` if that is the marker's second word."""
     at_once = {f"{file}::{name}": n for file, names in FIRST_CASES.items() for name, n in names.items()}
     seen: dict[str, int] = {}
     for item in items:
@@ -64,7 +64,22 @@ def _first_parameters(items: list[pytest.Item]) -> None:
         if first is not None:
             seen[name] = seen.get(name, 0) + 1
             if seen[name] > first:
-                item.add_marker(pytest.mark.sweeps)
+                item.add_marker(marker.args[1] if marker is not None and marker.args[1:] else "sweeps")
+
+
+def _named_cases(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """`@pytest.mark.slow("a", "b *")` and `sweeps` are for cases of these names; one that no case has is an error."""
+    named, met = set[str](), set[str]()
+    for item in items:
+        name, _, case = item.nodeid.partition("@")[0].removesuffix("]").partition("[")
+        for marker in [marker for marker in item.own_markers if marker.name in ON_DEMAND and marker.args]:
+            fitting = {f"{name}[{own}]" for own in marker.args if fnmatchcase(case, own)}
+            named |= {f"{name}[{own}]" for own in marker.args}
+            met |= fitting
+            if not fitting:
+                item.own_markers.remove(marker)
+    if named - met and not any("::" in argument for argument in config.args):
+        raise pytest.UsageError(f"markers name cases that do not exist: {', '.join(sorted(named - met))}")
 
 
 def _longer(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -144,6 +159,7 @@ def _option(item: pytest.Item) -> str | None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     _compile_once(items)
+    _named_cases(config, items)
     _many_seeds(items)
     _first_parameters(items)
     _longer(config, items)
@@ -185,20 +201,8 @@ def workloads() -> Path:
     return WORKLOADS
 
 
-class Said(NamedTuple):
-    """What a command answered."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
 @pytest.fixture
-def plan(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Said]:
+def plan(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Plan:
     """The `plan` command in this process: `plan("solve", path).json`."""
     from pipeplan.cli import main
 

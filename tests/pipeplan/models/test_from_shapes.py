@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Plan, done, refused
 
 import pipeplan
 from pipeplan.instances.base.errors import InputError, UsageError
@@ -20,27 +20,16 @@ from pipeplan.instances.training.referee.shapes import Sizes, kept_by
 from pipeplan.instances.training.to_profile import with_fused_activations
 from pipeplan.models import extras
 
-Plan = Callable[..., Any]
 LLAMA = {
-    "model_type": "llama",
-    "architectures": ["LlamaForCausalLM"],
-    "hidden_size": 8192,
-    "intermediate_size": 28672,
-    "num_attention_heads": 64,
-    "num_hidden_layers": 80,
-    "num_key_value_heads": 8,
+    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 8192,
+    "intermediate_size": 28672, "num_attention_heads": 64, "num_hidden_layers": 80, "num_key_value_heads": 8,
     "vocab_size": 128256,
-}
+}  # fmt: skip
 MIXTRAL = {
-    "model_type": "mixtral",
-    "architectures": ["MixtralForCausalLM"],
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 32,
-    "num_key_value_heads": 8,
+    "model_type": "mixtral", "architectures": ["MixtralForCausalLM"], "hidden_size": 4096,
+    "intermediate_size": 14336, "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8,
     "vocab_size": 32000,
-}
+}  # fmt: skip
 TRACED = {"llama-3-70b": LLAMA, "mixtral-8x7b": MIXTRAL}
 
 
@@ -62,25 +51,12 @@ def test_operations_and_parameters_are_those_of_the_traced_model(name: str) -> N
 
 def test_latent_attention_and_experts_have_shapes_too() -> None:
     config = {
-        "model_type": "deepseek_v3",
-        "architectures": ["DeepseekV3ForCausalLM"],
-        "hidden_size": 64,
-        "intermediate_size": 96,
-        "num_attention_heads": 4,
-        "num_hidden_layers": 3,
-        "vocab_size": 100,
-        "qk_nope_head_dim": 16,
-        "qk_rope_head_dim": 8,
-        "v_head_dim": 16,
-        "kv_lora_rank": 12,
-        "q_lora_rank": 20,
-        "n_routed_experts": 8,
-        "num_experts_per_tok": 2,
-        "moe_intermediate_size": 24,
-        "n_shared_experts": 1,
-        "first_k_dense_replace": 1,
-        "num_nextn_predict_layers": 1,
-    }
+        "model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"], "hidden_size": 64,
+        "intermediate_size": 96, "num_attention_heads": 4, "num_hidden_layers": 3, "vocab_size": 100,
+        "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "kv_lora_rank": 12, "q_lora_rank": 20,
+        "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "n_shared_experts": 1,
+        "first_k_dense_replace": 1, "num_nextn_predict_layers": 1,
+    }  # fmt: skip
     profile = pipeplan.import_hf(config, sequence=10, hardware="h100-80gb", trace=False)
     products = 64 * 20 + 20 * 4 * 24 + 64 * 20 + 12 * 4 * 32 + 4 * 16 * 64
     scores = 10 * 4 * (24 + 16)
@@ -111,11 +87,12 @@ def test_what_shapes_cannot_say_asks_for_a_traced_model() -> None:
 def test_the_command_needs_no_torch(plan: Plan, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(LLAMA))
     target = tmp_path / "p.json"
-    said = plan(
-        *("import", "hf", tmp_path / "config.json", "--sequence", 8192, "--hardware", "h100-80gb"),
-        *("--no-trace", "-o", target),
+    done(
+        plan(
+            *("import", "hf", tmp_path / "config.json", "--sequence", 8192, "--hardware", "h100-80gb"),
+            *("--no-trace", "-o", target),
+        )
     )
-    assert said.code == 0
     assert len(pipeplan.load_profile(target).nodes) == 83
 
 
@@ -174,7 +151,5 @@ def test_activations_are_asked_for_in_words(plan: Plan, tmp_path: Path) -> None:
         (("--activations", "eager", "--no-trace"), "--activations eager needs a traced model; drop --no-trace"),
         (("--activations", "fused", "--granularity", "op"), "give --activations eager"),
     ):
-        said = plan(*asked, *options)
-        assert said.code == 2
-        assert answer in " ".join(said.err.split())
+        refused(plan(*asked, *options), answer)
     assert "--activations eager counts what PyTorch keeps" in " ".join(plan(*asked, "--no-trace").err.split())
