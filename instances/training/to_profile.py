@@ -19,7 +19,7 @@ from ..physics.hardware import Hardware
 from ..physics.kernels import ATTENTION_BACKWARD, SINGLE
 from .config_json import model_from_config
 from .model import Attention, Model, UnitType
-from .parameters import unit_parameters
+from .unit_bytes import count_of
 
 # What a layer keeps for its backward pass: as fused kernels leave it, or as PyTorch does, operation by operation.
 FUSED, EAGER = ACTIVATIONS = ("fused", "eager")
@@ -181,7 +181,7 @@ class _Shapes:
         return Kernels(0.0, float(self.rows * numbers * self.element), count, self.element)
 
     def _embedding(self, id: str) -> ProfileNode:
-        count = unit_parameters(self.model, "embedding").total
+        count = count_of(self.model, "embedding").total
         written = Kernels(0.0, float(count * self.element), 1, self.element)
         forward = [self._moves(2 * self.model.hidden)]
         return self._node(id, forward, [*forward, written], self.rows * INDEX_BYTES, {f"{id}.weight": count})
@@ -220,7 +220,7 @@ class _Shapes:
             [*kernels, scores, between],
             [*backward, _times(between, 2)],
             self._kept(attention, unit),
-            {f"{id}.weight": unit_parameters(self.model, unit).total},
+            {f"{id}.weight": count_of(self.model, unit).total},
         )
 
     # ---- attention ---------------------------------------------------------------------------------------

@@ -10,9 +10,9 @@ from typing import Any
 
 from ...instances.base.compiled import compiled
 from ...instances.physics.schedules import LOOP, SCHEDULES
+from ...instances.training.cases import NONE, Case
 from ...instances.training.problem import TrainingProblem
 from . import loads_kernel
-from .cases import NONE, Case
 from .judging import LISTED, Judge, loop_of
 
 # Numbers of minor units are told apart up to so many combinations; beyond that only sums are compared.
@@ -226,7 +226,7 @@ class LoadBound:
     @cached_property
     def _unit_seconds(self) -> Any:
         """Seconds of each unit's passes of one micro-batch, with its share of the tail where the bound has tails."""
-        again = 0.0 if self.counted else self.costs.again * self.case.timed_layers
+        again = 0.0 if self.counted else self.costs.again * self.case.layers
         tails = self.loads.tails / self.loads.m if self.loads.with_tails else 0.0
         return self.loads.passes + again * self._again_share + tails
 
@@ -291,7 +291,7 @@ class LoadBound:
             return np.zeros(len(loads.shape.firsts)), 0.0, 0, 0
         costs = self.case.by_word[self.judge.modules]
         less = float((self.case.by_word[NONE].stash - costs.stash).max())
-        again = (costs.again * self.case.timed_layers)[loads.shape.firsts] * self._again_share
+        again = (costs.again * self.case.layers)[loads.shape.firsts] * self._again_share
         if self.least_count is not None:
             return again, less, self.least_count, loads.shape.units
         assert self.judge.count is not None, "one of both"

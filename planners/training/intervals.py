@@ -13,7 +13,7 @@ from .layouts_kernel import SUMS, tail_seconds
 FORWARD, INPUTS, WEIGHTS, AGAIN, STASH, MOMENT, FOR_WEIGHTS = range(7)
 
 
-def interval_sums(costs: Any, plain: Any, timed: Any, kept: Any, count: int) -> Any:
+def interval_sums(costs: Any, plain: Any, layers: Any, count: int) -> Any:
     """[sum, first, behind]: all that a chunk of these units takes and keeps.
 
     `costs` and `plain` are the columns of a word and of no word: what is computed again with the word holds for the
@@ -23,8 +23,8 @@ def interval_sums(costs: Any, plain: Any, timed: Any, kept: Any, count: int) -> 
 
     units = costs.shape[1]
     inside = _inside(units)
-    again = inside & timed & _among_first(timed, count)
-    with_word = ~kept | _among_first(kept, count)
+    among_first = _among_first(layers, count)
+    again, with_word = inside & layers & among_first, ~layers | among_first
     moment, stash, for_weights = (
         np.where(inside, np.where(with_word, costs[part], plain[part]), 0.0)
         for part in (MOMENT, STASH, FOR_WEIGHTS)

@@ -9,12 +9,12 @@ from itertools import combinations, pairwise
 from typing import Any
 
 from ...instances.base.compiled import compiled
-from ...instances.physics.schedules import SCHEDULES, V_SHAPE
+from ...instances.physics.schedules import SCHEDULES
+from ...instances.training.cases import NONE, Case, CaseMaker, Gamma, Modules
 from ...instances.training.frameworks import ends_of, uncut
-from ...instances.training.plan import Configuration, Recompute
+from ...instances.training.plan import Configuration, Recompute, chunks_of_ranks
 from ...instances.training.problem import TrainingProblem
 from . import layouts_kernel
-from .cases import NONE, Case, CaseMaker, Gamma, Modules, homes_of
 from .inner import Intervals, Pipeline
 from .intervals import interval_sums, stage_tables
 
@@ -31,11 +31,9 @@ def loop_of(schedule: str, p: int, v: int, m: int) -> tuple[Any, Any, Any]:
     """Order of each rank's passes, rank of each chunk, chunks of each rank; some megabytes where m is large."""
     import numpy as np
 
-    homes = np.array(homes_of(schedule, p, v))
-    if SCHEDULES[schedule].shape == V_SHAPE:
-        chunks = np.array([(r, 2 * p - 1 - r) for r in range(p)])
-    else:
-        chunks = np.array([range(r, p * v, p) for r in range(p)])
+    chunks = np.array(chunks_of_ranks(schedule, p, v))
+    homes = np.zeros(p * v, np.int64)
+    homes[chunks] = np.arange(p)[:, None]
     return order_of(schedule, p, v, m), homes, chunks
 
 
@@ -94,7 +92,7 @@ class Judge:
             for own in rows
         )
         count = -1 if self.count is None else self.count
-        return interval_sums(costs, plain, case.timed_layers, case.kept_layers, count)
+        return interval_sums(costs, plain, case.layers, count)
 
     @cached_property
     def _facts(self) -> tuple[Any, ...]:

@@ -32,9 +32,9 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from ...instances.base.compiled import compiled
+from ...instances.training.cases import NONE
 from . import paths_kernel
 from .bounds import LoadBound
-from .cases import NONE
 from .judging import Judge, loop_of
 
 # Schedules with more passes take little to fill and to drain beside what ranks do in between: no paths are
@@ -261,7 +261,7 @@ class _Program:
         self.groups = shape.groups
         plain, word = case.by_word[NONE], case.by_word[bound.judge.modules]
         self.some = bound.judge.count
-        again = word.again * case.timed_layers
+        again = word.again * case.layers
         stash = word.stash if self.some is None else plain.stash
         inputs = plain.inputs + (again if self.some is None else 0.0)
         # [amount, unit]
@@ -269,10 +269,10 @@ class _Program:
             [plain.forward, inputs, plain.weights, *bound.loads.tail_columns, case.standing, stash]
         )
         self.firsts = list(shape.firsts)
-        layers = [u for u in self.firsts if case.timed_layers[u]]
+        layers = [u for u in self.firsts if case.layers[u]]
         self.again = float(min(again[layers])) if layers else 0.0
         self.saved = float((plain.stash - word.stash).max())
-        self.is_layer = [bool(case.timed_layers[u]) for u in self.firsts]
+        self.is_layer = [bool(case.layers[u]) for u in self.firsts]
         self.ends = [(u, 0 if u == 0 else self.n - 1) for u in shape.ends]
         # With a unit for each chunk at least, not every chunk can have every unit.
         spare = shape.units - self.n

@@ -26,6 +26,7 @@ from typing import Any
 from ...instances.base.errors import InputError
 from ...instances.physics.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
 from ...instances.physics.tolerances import SAME
+from ...instances.training.cases import NONE, WHOLE, Case, Gamma, Modules
 from ...instances.training.fits import Margin, both_sides
 from ...instances.training.frameworks import even_layout
 from ...instances.training.plan import Configuration, Degrees, Recompute, read_recompute
@@ -34,7 +35,6 @@ from ...instances.training.scope import Scope, read_scope
 from ..search import OpenItems
 from . import ahead
 from .bounds import LoadBound, Loads, Shape
-from .cases import NONE, WHOLE, Case, Gamma, Modules
 from .inner import Best, is_long, solve
 from .judging import Judge
 from .paths import PathBound
@@ -373,7 +373,7 @@ class Search:
         case = self.case(gamma)
         for word in words:
             costs = self.space.maker.with_word(case, word.modules)
-            again = 0.0 if word.count is not None else float((costs.again * case.timed_layers).sum())
+            again = 0.0 if word.count is not None else float((costs.again * case.layers).sum())
             self._push(max(bound, self.loads(gamma).seconds(again) + self.step), WORD, word)
         self._close(gamma, CHOICE)
 

@@ -9,13 +9,14 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import combinations, product
 from typing import TYPE_CHECKING, Any
 
 from ...instances.physics.kernels import HALF, WORKSPACE_BYTES
 from ...instances.physics.optimizers import update_bytes
 from ...instances.physics.schedules import LOOP, SCHEDULES, V_SHAPE
-from ...instances.training.frameworks import hidden_shares, one_name_each
+from ...instances.training.cases import NONE, WHOLE, CaseMaker, Gamma, Modules, gradient_bytes_of
+from ...instances.training.frameworks import fault_of_word, hidden_shares, one_name_each
 from ...instances.training.plan import (
     LARGEST,
     NOTHING,
@@ -27,7 +28,6 @@ from ...instances.training.plan import (
 )
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.scope import Scope
-from .cases import NONE, WHOLE, CaseMaker, Gamma, Modules, all_words, can_say, gradient_bytes_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,6 +47,18 @@ class _Asked:
 
     def micro_batches(self, batch: int) -> int:
         return batch // (self.degrees.data * self.micro_batch)
+
+
+def all_words(problem: TrainingProblem) -> tuple[Modules, ...]:
+    """Sets of modules that the framework can compute again in this model, and whole layers."""
+    names = [name for name in problem.model.modules if name in problem.rules.modules]
+    words = [chosen for size in range(len(names) + 1) for chosen in combinations(names, size)]
+    return (*(word for word in words if can_say(problem, Recompute(word))), WHOLE)
+
+
+def can_say(problem: TrainingProblem, word: Recompute) -> bool:
+    """Can the framework compute this again, under a schedule whose backward passes are whole?"""
+    return fault_of_word(problem, "1f1b", word) is None
 
 
 class Space:
@@ -256,13 +268,13 @@ class Space:
         memory_rate = rates.memory * self.problem.gpu.memory_rate
         moved = update_bytes(self.problem.optimizer)
         for name, count in self.problem.model.counted.items():
-            seconds, forward, backward = (np.zeros(len(p)) for _ in range(3))
+            forward, backward = np.zeros((2, len(p)))
             for bytes_each in {gradient_bytes_of(state) for state in states.values()}:
                 unit = maker.seconds(name, bytes_each)
-                seconds = np.where(gradient == bytes_each, (unit.forward + unit.backward)[row], seconds)
-                forward = np.where(gradient == bytes_each, unit.forward[row], forward)
-                backward = np.where(gradient == bytes_each, unit.backward[row], backward)
-            sent, sent_experts = (column[row] for column in maker.sent_numbers[name])
+                ways = unit.forward.sum(axis=0)[row], (unit.inputs.sum(axis=0) + unit.weights)[row]
+                forward, backward = np.where(gradient == bytes_each, ways, (forward, backward))
+            seconds = forward + backward
+            sent, sent_experts = maker.numbers(name, "sent", "sent_experts")[row].T
             if self.problem.model.tied and name == "head":
                 sent = 0 * sent  # on one rank with the embedding it is there once
             ring = dense.ring * sent + experts.ring * sent_experts
@@ -283,12 +295,13 @@ class Space:
                 np.where(zero <= 1, sums - backward, 0),
                 np.where((zero == 1) | (zero == 2), gathers - forward, 0),
             )
-            ways = product(((1 - reduced) * sums, behind[0]), ((1 - gathered) * gathers, behind[1]))
-            tails = [before + count * (update + sum(way)) for before, way in zip(tails, ways, strict=True)]
+            ends = product(((1 - reduced) * sums, behind[0]), ((1 - gathered) * gathers, behind[1]))
+            tails = [before + count * (update + sum(way)) for before, way in zip(tails, ends, strict=True)]
             tail = update + (1 - reduced) * sums + (1 - gathered) * gathers
-            kept = maker.bytes[name]
-            standing += count * (kept.usual[row] * each[0] + kept.experts[row] * each[1])
-            stash += count * np.minimum.reduce([kept.stash[word] for word in self.words or (NONE,)])[row]
+            usual, of_experts = maker.numbers(name, "usual", "experts")[row].T
+            standing += count * (usual * each[0] + of_experts * each[1])
+            stashes = maker.bytes[name].stash
+            stash += count * np.minimum.reduce([stashes[word] for word in self.words or (NONE,)])[row]
             if name == "embedding":
                 first, first_forward, first_tail = seconds, forward, tail
             elif name != "head":

@@ -35,7 +35,7 @@ from .judge import Judged, with_data_hidden
 from .least_change import least_change
 
 if TYPE_CHECKING:
-    from ...planners.training.cases import Gamma
+    from ...instances.training.cases import Gamma
     from ...planners.training.search import Found
 
 # The most entries of the lists of a file. A search of thousands of GPUs lists some hundreds of
@@ -124,7 +124,7 @@ def _listed(problem: TrainingProblem, where: str, value: object) -> Found:
 
 
 def _not_excluded(where: str, value: object) -> tuple[Gamma, float]:
-    from ...planners.training.cases import Gamma
+    from ...instances.training.cases import Gamma
 
     top = as_object(where, value)
     degrees: Degrees = read_record(Degrees, join(where, "degrees"), require(where, top, "degrees"))

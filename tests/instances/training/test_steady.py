@@ -12,13 +12,13 @@ import pytest
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.physics.schedules import SCHEDULES as RULES
 from pipeplan.instances.physics.schedules import Pass, PassRule
+from pipeplan.instances.training.cases import NONE, CaseMaker, Gamma
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee import seconds, steady
 from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.referee.seconds import Iteration
 from pipeplan.planners.training import judging
-from pipeplan.planners.training.cases import NONE, CaseMaker, Gamma
 from pipeplan.planners.training.judging import judged
 
 from ...problems.trainings import random_own_training, random_training

@@ -10,9 +10,9 @@ import pytest
 
 from pipeplan.instances.base import compiled as machine_code
 from pipeplan.instances.catalogue import load_packaged
+from pipeplan.instances.training.cases import NONE
 from pipeplan.planners.training import ahead
 from pipeplan.planners.training.bounds import LoadBound
-from pipeplan.planners.training.cases import NONE
 from pipeplan.planners.training.judging import Judge
 from pipeplan.planners.training.paths import PathBound
 from pipeplan.planners.training.search import Search

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
+from pipeplan.instances.training.cases import NONE, WHOLE, Gamma
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.planners.training import paths
 from pipeplan.planners.training.bounds import LoadBound
-from pipeplan.planners.training.cases import NONE, WHOLE, Gamma
 from pipeplan.planners.training.judging import Judge
 from pipeplan.planners.training.paths import PathBound
 from pipeplan.planners.training.search import Search

@@ -14,6 +14,7 @@ import pytest
 from pipeplan import solve
 from pipeplan.instances.base.result import Stop
 from pipeplan.instances.training.build import problem_of
+from pipeplan.instances.training.cases import Gamma
 from pipeplan.instances.training.model import MeasuredTime, Model, OwnLayer
 from pipeplan.instances.training.plan import NOTHING, Configuration
 from pipeplan.instances.training.problem import TrainingProblem
@@ -21,7 +22,6 @@ from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.referee.verify import verify_configuration
 from pipeplan.instances.training.scope import Scope, read_scope
 from pipeplan.planners.training.bounds import LoadBound
-from pipeplan.planners.training.cases import Gamma
 from pipeplan.planners.training.inner import Best
 from pipeplan.planners.training.judging import Judge
 from pipeplan.planners.training.search import Found, Key, Report, Search, Settings
