@@ -42,7 +42,7 @@ which figures hardware can have, and how values show themselves."""
 QUESTIONS = {
     "instances.chain.allocation", "instances.chain.names", "instances.staging.question",
     "instances.graph_pipeline.series_parallel", "instances.training.model",
-    "instances.training.frameworks", "instances.training.fits", "instances.training.scope",
+    "instances.training.frameworks", "instances.training.scope",
 }  # fmt: skip
 """Parts of the question and of its words: an allocation that the user gives, names of tasks, types of devices, which
 options make sense, and the decomposition of a graph, by which a scope says over which stages it speaks. Of trainings
@@ -54,8 +54,8 @@ PHYSICS = "instances.physics."
 """Facts of hardware, optimizers and schedules: constants and tables, which are stated once for all."""
 
 COSTS = {f"instances.training.{name}" for name in ("unit_seconds", "unit_bytes", "cases")}
-"""What a unit of a training configuration costs and holds: the search and the referee share it, docs/results.md says so,
-and an oracle that shares none of it checks it."""
+"""What a unit of a training configuration costs and holds: the search and the referee share it, docs/results.md says
+so, and an oracle that shares none of it checks it."""
 
 STEPS = {"formulations.graphpipe.more_in_flight"}
 """Changes of a plan that the referee alone judges."""

@@ -366,7 +366,7 @@ def _asked(scope: Mapping[str, Any]) -> Asked:
 
 
 def _print_template() -> None:
-    from ..planners.training.run_tables import template
+    from ..planners.training.runs import template
 
     sys.stdout.write(template())
 
@@ -384,7 +384,7 @@ def _with_fit(
 
     The errors are never below the usual ones: a few runs say nothing of configurations that are unlike them.
     """
-    from ..instances.training.fits import Margin, both_sides
+    from ..instances.training.scope import Margin, both_sides
     from ..planners.training.measured import with_fit
 
     if fit.eps is not None and "error" not in scope:

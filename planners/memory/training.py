@@ -54,8 +54,7 @@ def explain(
     problem: TrainingProblem, options: Mapping[str, Any], limits: SolveOptions, proven: bool
 ) -> tuple[str, ...]:
     """The surest reason why there is no plan: the scope has no configuration, or a GPU has too little memory."""
-    from ..training.empty import why_empty
-    from ..training.space import Space
+    from ..training.space import Space, why_empty
 
     scope = scope_of(options)
     space = Space(problem, scope)

@@ -255,29 +255,12 @@ class LoadBound:
         self.counts = np.zeros((loads.p, 2), np.int64)
         low = loads.m * float(seconds.sum()) / loads.p
         high = 2 * loads.m * (float(seconds.sum()) + float(again.max()) * shape.units) + float(loads.ramps.sum())
+        low_stash = min(stash[shape.inner].min(), self.case.by_word[self.judge.modules].stash[shape.inner].min())
+        ranks = (loads.ramps, ends_seconds, ends_bytes, *loads.in_flight, least, caps, least_units)
+        units = (seconds[shape.firsts], kept[shape.firsts], float(low_stash), limit, again, saved, most)
+        table = shape.states, shape.steps, len(shape.groups[0])
         answer = compiled(loads_kernel, "least_seconds")(
-            loads.p,
-            shape.states,
-            shape.steps,
-            len(shape.groups[0]),
-            low,
-            high,
-            loads.m,
-            loads.ramps,
-            ends_seconds,
-            ends_bytes,
-            seconds[shape.firsts],
-            kept[shape.firsts],
-            *loads.in_flight,
-            float(min(stash[shape.inner].min(), self.case.by_word[self.judge.modules].stash[shape.inner].min())),
-            limit,
-            again,
-            saved,
-            least,
-            most,
-            caps,
-            least_units,
-            self.counts,
+            loads.p, table, low, high, loads.m, ranks, units, self.counts
         )
         return max(float(answer), loads.seconds())
 

@@ -6,7 +6,7 @@ makespan of the simulated schedule. `pipeline_kernel` has the bounds and the sea
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -143,11 +143,7 @@ def _plan(pipeline: Pipeline, intervals: Intervals, cutoff: float, tolerance: fl
     value, bound, layout, nodes = compiled(pipeline_kernel, "plan_row", meanwhile=brief)(
         pipeline.stages,
         pipeline.micro_batches,
-        intervals.forward_seconds,
-        intervals.backward_seconds,
-        intervals.fixed_bytes,
-        intervals.stash_bytes,
-        intervals.tail_seconds,
+        tuple(getattr(intervals, entry.name) for entry in fields(intervals)),
         pipeline.down,
         pipeline.flights,
         float(pipeline.memory_bytes),

@@ -33,7 +33,7 @@ from typing import Any
 
 from ...instances.base.compiled import compiled
 from ...instances.training.cases import NONE
-from . import paths_kernel
+from . import layouts_kernel
 from .bounds import LoadBound
 from .judging import Judge, loop_of
 
@@ -204,7 +204,7 @@ class PathBound:
         import numpy as np
 
         own = program.amounts(division)
-        order, homes, chunks = self.known.loop
+        order, homes, _ = self.known.loop
         of_ranks = np.zeros((6, self.loads.p))
         for k in range(6):
             np.add.at(of_ranks[k], homes, own[k])
@@ -215,8 +215,8 @@ class PathBound:
         tails = of_ranks[UPDATE] + np.where(behind[0], reduce - backward, seen[0] * reduce)
         tails += np.where(behind[1], gather - forward, seen[1] * gather)
         brief = order.shape[0] * order.shape[1] <= BRIEF_PASSES
-        seconds, last, counts = compiled(paths_kernel, "longest_path", meanwhile=brief)(
-            order, homes, chunks, own[FORWARD], own[INPUTS], own[WEIGHTS], self.delays, tails, self.loads.m
+        seconds, last, counts = compiled(layouts_kernel, "longest_path", meanwhile=brief)(
+            self.known.loop, own[FORWARD], own[INPUTS], own[WEIGHTS], self.delays, tails, self.loads.m
         )
         there = (homes == last).astype(float)
         amounts = np.zeros((6, self.count))

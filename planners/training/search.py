@@ -27,11 +27,10 @@ from ...instances.base.errors import InputError
 from ...instances.physics.efficiencies import USUAL_ERROR, USUAL_MEMORY_ERROR
 from ...instances.physics.tolerances import SAME
 from ...instances.training.cases import NONE, WHOLE, Case, Gamma, Modules
-from ...instances.training.fits import Margin, both_sides
 from ...instances.training.frameworks import even_layout
 from ...instances.training.plan import Configuration, Degrees, Recompute, read_recompute
 from ...instances.training.problem import TrainingProblem
-from ...instances.training.scope import Scope, read_scope
+from ...instances.training.scope import Margin, Scope, both_sides, read_scope
 from ..search import OpenItems
 from . import ahead
 from .bounds import LoadBound, Loads, Shape

@@ -18,7 +18,7 @@ from ..cases import NONE, CaseMaker, Gamma, words_of_chunk
 from ..plan import Configuration, Recompute
 from ..problem import TrainingProblem
 from ..unit_seconds import LAYERS
-from .steady import listed_for_memory
+from .seconds import listed_for_memory
 
 PARTS = ("weights", "gradients", "optimizer", "activations", "transient", "reserve")
 

@@ -16,13 +16,13 @@ from pipeplan.instances.base.result import Stop
 from pipeplan.instances.schemas import read_schema
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.cases import Gamma
-from pipeplan.instances.training.fits import fit_of
 from pipeplan.instances.training.kind_functions import with_memory
 from pipeplan.instances.training.model import Attention, Mlp, Model
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee.evaluate import evaluate_configuration
 from pipeplan.instances.training.referee.memory import memory_of_ranks
 from pipeplan.instances.training.referee.verify import verify_configuration
+from pipeplan.instances.training.scope import fit_of
 from pipeplan.instances.training.words import configuration_from_words
 from pipeplan.show.configurations import best_in_words, counted_in_words, list_in_words, lost_in_words
 from pipeplan.studies.configure.answer import Answer, Asked

@@ -13,7 +13,7 @@ from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.physics.efficiencies import ABOUT, Efficiencies
 from pipeplan.instances.training.build import problem_of
 from pipeplan.instances.training.referee.seconds import timing_of
-from pipeplan.planners.training.fit import Run, coordinate, fit, left_out, value_of
+from pipeplan.planners.training.runs import Run, coordinate, fit, left_out, value_of
 
 DEGREES = (
     {"data": 8},
