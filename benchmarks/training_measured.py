@@ -19,7 +19,7 @@ from typing import Any
 
 from training_time import Row, read_rows, table, time_rows
 
-from pipeplan.instances.training.cases import Gamma
+from pipeplan.instances.training.cases import ParallelismChoice
 from pipeplan.instances.training.plan import NOTHING, read_recompute
 from pipeplan.instances.training.referee.memory import Ranks, memory_of_ranks, stash_bytes
 from pipeplan.instances.training.unit_bytes import unit_parameters
@@ -131,7 +131,7 @@ def _published_rows(data: Mapping[str, Any], rows: Mapping[str, Row]) -> Iterato
 def _layer_numbers(row: Row) -> float:
     """Parameters of the layers of one rank, without embedding and head."""
     layers = row.problem.model.layers / row.plan.degrees.pipeline
-    key = Gamma.of(row.plan).key
+    key = ParallelismChoice.of(row.plan).key
     return layers * float(unit_parameters(row.problem.model, Keys.of([key]), "dense").usual[0])
 
 

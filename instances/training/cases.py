@@ -22,7 +22,7 @@ forward, and their update takes their own seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -50,8 +50,8 @@ WHOLE: Modules = (FULL,)
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Gamma:
-    """A choice: what is decided before layout and recomputation."""
+class ParallelismChoice:
+    """Degrees, micro-batch, ZeRO stage and schedule, which are chosen before layout and recomputation."""
 
     degrees: Degrees
     micro_batch: int
@@ -64,7 +64,7 @@ class Gamma:
         return d.tensor, d.context, d.expert, d.expert_tensor, self.micro_batch
 
     @classmethod
-    def of(cls, plan: Configuration) -> Gamma:
+    def of(cls, plan: Configuration) -> ParallelismChoice:
         return cls(plan.degrees, plan.micro_batch, plan.zero, plan.schedule)
 
     def micro_batches(self, batch: int) -> int:
@@ -106,7 +106,7 @@ class Case:
     """One choice, with all that a layout's time and memory are made of."""
 
     problem: TrainingProblem
-    gamma: Gamma
+    gamma: ParallelismChoice
     types: Numbers
     """The bit of each unit's type."""
     layers: Numbers
@@ -178,7 +178,7 @@ class CaseMaker:
         self.positions = list(own)
         """The type of each unit, by number; every measured layer has a type of its own."""
         self._seconds: dict[tuple[UnitType, float], UnitSeconds] = {}
-        self._masks: dict[int, tuple[Any, Any]] = {}
+        self._masks: dict[int, Any] = {}
 
     def seconds(self, name: UnitType, gradient_bytes: float) -> UnitSeconds:
         key = name, gradient_bytes
@@ -212,7 +212,7 @@ class CaseMaker:
 
     # ---- types of units for one choice ----------------------------------------------------------------------
 
-    def numbers_of(self, gamma: Gamma) -> tuple[Any, Any]:
+    def numbers_of(self, gamma: ParallelismChoice) -> tuple[Any, Any]:
         """[type, group]: parameters on a rank, and those of them that data-parallel ranks send each other."""
         import numpy as np
 
@@ -222,7 +222,9 @@ class CaseMaker:
         own = np.array([[layer.parameters / gamma.degrees.tensor, 0.0] for layer in self.model.own])
         return own, own
 
-    def kept_of(self, gamma: Gamma, word: Modules) -> list[tuple[float, float, list[tuple[float, float]]]]:
+    def kept_of(
+        self, gamma: ParallelismChoice, word: Modules
+    ) -> list[tuple[float, float, list[tuple[float, float]]]]:
         """For each type the bytes of its stash, the part of it that gradients of weights need, and the moments of its
         way back: what of the stash is still kept, and what is there besides."""
         if not self.model.own:
@@ -238,7 +240,7 @@ class CaseMaker:
         stashes = [layer.stash_bytes * gamma.micro_batch / gamma.degrees.tensor for layer in self.model.own]
         return [(stash, stash / 2, [(stash, OWN_MOMENT * stash)]) for stash in stashes]
 
-    def _passes(self, gamma: Gamma) -> tuple[Any, Any, Any]:
+    def _passes(self, gamma: ParallelismChoice) -> tuple[Any, Any, Any]:
         """[type, part] of the forward pass and of that for inputs, as `Case.parts`, and [type] of that for weights."""
         import numpy as np
 
@@ -253,7 +255,7 @@ class CaseMaker:
         inputs[:, :6] = [one.inputs[:, row] for one in own]
         return forward, inputs, np.array([one.weights[row] for one in own])
 
-    def _seconds_of(self, gamma: Gamma) -> list[UnitSeconds]:
+    def _seconds_of(self, gamma: ParallelismChoice) -> list[UnitSeconds]:
         gradient = gradient_bytes_of(self.problem.states[gamma.zero])
         return [self.seconds(name, gradient) for name in self.names]
 
@@ -275,13 +277,14 @@ class CaseMaker:
             case.by_word[word] = UnitCosts(forward, inputs, case.weights, again, stash, moment, for_weights)
         return case.by_word[word]
 
-    def case(self, gamma: Gamma, words: Iterable[Modules] | None = None) -> Case:
+    def case(self, gamma: ParallelismChoice, words: Iterable[Modules] | None = None) -> Case:
         """All of one choice, for these words."""
         import numpy as np
 
         problem, own, at = self.problem, self.model.own, self.positions
         states, shares = problem.states[gamma.zero], hidden_shares(problem, gamma.zero, gamma.degrees.pipeline)
-        (numbers, sent), tail, rates = self.numbers_of(gamma), self.tails(gamma), self.update_rates(gamma)
+        (numbers, sent), tail = self.numbers_of(gamma), self.tails(gamma)
+        rates = np.array([update_seconds(problem, gamma.zero, count) for count in gamma.shards])
         forward, inputs, weights = self._passes(gamma)
         if gamma.zero >= 2:
             ring = sent @ tail[:, :2] + ((sent > 0) @ tail[:, 2])[:, None]
@@ -300,7 +303,7 @@ class CaseMaker:
             gamma,
             np.zeros(len(own), np.int64) if own else np.array([1 << position for position in at]),
             np.array([name in LAYERS for name in self.units]),
-            (numbers @ self.state_bytes(gamma))[at],
+            (numbers @ np.array([state_bytes(problem, gamma.zero, count) for count in gamma.shards]))[at],
             (GATHERED_UNITS * states.gathered * numbers.sum(axis=1))[at],
             np.zeros(1) if own else self._masks_of(gamma, row),
             sent[at],
@@ -315,31 +318,11 @@ class CaseMaker:
             weights[at],
             {},
         )
-        for word in (NONE, WHOLE) if own else self.words if words is None else words:
+        for word in self.words if words is None else words:
             self.with_word(case, word)
         return case
 
-    def state_bytes(self, gamma: Gamma) -> Any:
-        """[group]: bytes of states for one parameter on each rank."""
-        import numpy as np
-
-        states: StateBytes = self.problem.states[gamma.zero]
-        eight = float(self.problem.fp8_weight_copy and self.problem.precision == "fp8")
-        kept = (states.weights, states.gradients, states.optimizer)
-        return np.array([sum(state.on(count) for state in kept) + eight for count in gamma.shards])
-
-    def update_rates(self, gamma: Gamma) -> Any:
-        """[group]: seconds of the update for one parameter."""
-        import numpy as np
-
-        gradient, moved = gradient_bytes_of(self.problem.states[gamma.zero]), update_bytes(self.problem.optimizer)
-        size = [
-            moved / (count if gamma.zero else 1) + gradient / (count if gamma.zero >= 2 else 1)
-            for count in gamma.shards
-        ]
-        return np.array(size) / (self.problem.efficiencies.memory * self.problem.gpu.memory_rate)
-
-    def tails(self, gamma: Gamma) -> Any:
+    def tails(self, gamma: ParallelismChoice) -> Any:
         """[group, (gradients, weights, latency)]: seconds a parameter for one ring of each, and once."""
         import numpy as np
 
@@ -347,7 +330,7 @@ class CaseMaker:
         groups = self.cluster.groups(np.array([d.tensor, d.expert_tensor * d.expert]), np.array(gamma.shards))
         return np.stack([groups.ring * gradient, groups.ring * HALF, groups.latency], axis=1)
 
-    def sends(self, gamma: Gamma) -> tuple[tuple[float, float], ...]:
+    def sends(self, gamma: ParallelismChoice) -> tuple[tuple[float, float], ...]:
         """Seconds for each byte, and once, of messages between chunks that follow each other."""
         ranks, seen = gamma.degrees.stage_ranks, 1 - self.problem.efficiencies.pipeline_hidden
         costs = (self.cluster.message(a * ranks, b * ranks) for a, b in pairwise(gamma.homes))
@@ -359,7 +342,7 @@ class CaseMaker:
 
     # ---- what types on a rank have together -----------------------------------------------------------------
 
-    def _masks_of(self, gamma: Gamma, row: int) -> Any:
+    def _masks_of(self, gamma: ParallelismChoice, row: int) -> Any:
         """Bytes for every set of types: cached gradients, and a copy of the table of words without the embedding."""
         import numpy as np
 
@@ -367,10 +350,9 @@ class CaseMaker:
             sets = [
                 [name for i, name in enumerate(self.names) if mask >> i & 1] for mask in range(1 << len(self.names))
             ]
-            gradients, tables = zip(*(self.together(names, row) for names in sets), strict=True)
-            self._masks[row] = np.array(gradients), np.array(tables)
+            self._masks[row] = np.array([self.together(names, row) for names in sets]).T
         gradients, tables = self._masks[row]
-        return gradients + tables * self.state_bytes(gamma)[0]
+        return gradients + tables * state_bytes(self.problem, gamma.zero, gamma.shards[0])
 
     def together(self, names: Sequence[UnitType], row: int) -> tuple[float, float]:
         """Bytes of one buffer for each shape of weights, however many layers have it; and parameters of a copy of the
@@ -397,6 +379,24 @@ def measured_time(layer: OwnLayer, tensor: int, micro_batch: int) -> tuple[Measu
         )
     entry = min(entries, key=lambda entry: (abs(entry.micro_batch - micro_batch), entry.micro_batch))
     return entry, micro_batch / entry.micro_batch
+
+
+# How often gradients are added up and weights gathered after the last pass, by ZeRO stage.
+AT_THE_END: Mapping[int, tuple[int, int]] = {0: (2, 0), 1: (1, 1), 2: (0, 1), 3: (0, 0)}
+
+
+def state_bytes(problem: TrainingProblem, zero: int, shards: Any) -> Any:
+    """Bytes of weights, gradients and optimizer for one parameter that so many ranks have alike; also in columns."""
+    states: StateBytes = problem.states[zero]
+    eight = float(problem.fp8_weight_copy and problem.precision == "fp8")
+    return sum(state.on(shards) for state in (states.weights, states.gradients, states.optimizer)) + eight
+
+
+def update_seconds(problem: TrainingProblem, zero: int, shards: Any) -> Any:
+    """Seconds of the update for one parameter that so many ranks have alike; also in columns."""
+    gradient, moved = gradient_bytes_of(problem.states[zero]), update_bytes(problem.optimizer)
+    size = moved / (shards if zero else 1) + gradient / (shards if zero >= 2 else 1)
+    return size / (problem.efficiencies.memory * problem.gpu.memory_rate)
 
 
 def words_of_chunk(problem: TrainingProblem, plan: Configuration, chunk: int) -> Iterator[tuple[int, Modules]]:

@@ -188,35 +188,39 @@ def _divides(divisor: int, amount: int | None) -> bool:
     return amount is None or amount % divisor == 0
 
 
-def _pairs(problem: TrainingProblem) -> int | None:
+def _heads(model: Model) -> int | None:
+    return None if model.attention is None else model.attention.heads
+
+
+def _pairs(model: Model) -> int | None:
     """Key-value heads, which latent attention does not have."""
-    attention = problem.model.attention
-    return None if attention is None or attention.latent else attention.key_value_heads
+    return None if model.attention is None or model.attention.latent else model.attention.key_value_heads
 
 
 HEADS = Rule(
     "heads",
-    lambda problem, plan: _divides(plan.degrees.tensor, problem.model.attention and problem.model.attention.heads),
+    lambda problem, plan: _divides(plan.degrees.tensor, _heads(problem.model)),
     "Tensor parallelism divides the attention heads",
     "choose a divisor of the {heads}",
 )
 KEY_VALUES = Rule(
     "key-value heads",
-    lambda problem, plan: _divides(plan.degrees.tensor, _pairs(problem)),
+    lambda problem, plan: _divides(plan.degrees.tensor, _pairs(problem.model)),
     "Tensor parallelism divides the key-value heads",
     "choose a divisor of the {key_value_heads}",
 )
 KEY_VALUES_OR_COPIES = Rule(
     "key-value heads",
     lambda problem, plan: (
-        _divides(plan.degrees.tensor, _pairs(problem)) or plan.degrees.tensor % (_pairs(problem) or 1) == 0
+        _divides(plan.degrees.tensor, _pairs(problem.model))
+        or plan.degrees.tensor % (_pairs(problem.model) or 1) == 0
     ),
     "Tensor parallelism divides the key-value heads, or is a multiple of their number and copies them",
     "choose a divisor or a multiple of the {key_value_heads}",
 )
 MLP = Rule(
     "mlp",
-    lambda problem, plan: _divides(plan.degrees.tensor, problem.model.mlp and problem.model.mlp.hidden),
+    lambda problem, plan: problem.model.mlp is None or _divides(plan.degrees.tensor, problem.model.mlp.hidden),
     "Tensor parallelism divides the hidden size of the MLP",
     "choose a divisor of it",
 )

@@ -162,8 +162,10 @@ class Counts:
 
 def count_of(model: Model, unit: UnitType) -> UnitCount:
     """Parameters of one unit of that type."""
+    import numpy as np
+
     own = unit_parameters(model, Keys.of([(1, 1, 1, 1, 1)]), unit)
-    usual, experts = (float((value + 0 * own.usual).sum()) for value in (own.usual + 0.0, own.experts))
+    usual, experts = float(np.sum(own.usual)), float(np.sum(own.experts))
     share = model.experts.per_token / model.experts.count if model.experts is not None else 0.0
     return UnitCount(round(usual + experts), round(usual + experts * share))
 

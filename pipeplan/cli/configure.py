@@ -25,7 +25,8 @@ from .signatures import flag_of, option, shared
 
 if TYPE_CHECKING:
     from ..instances.training.problem import TrainingProblem
-    from ..planners.training.measured import Fitted, LeftOut, Saved
+    from ..planners.training.measured import Fitted, Saved
+    from ..planners.training.runs import RunError
     from ..planners.training.search import Report
     from ..studies.configure.answer import Answer, Asked
 
@@ -396,7 +397,7 @@ def _with_fit(
     return with_fit(problem, fit), asked
 
 
-def _below_one(error: float, what: str, run: LeftOut | None, flag: str) -> float:
+def _below_one(error: float, what: str, run: RunError | None, flag: str) -> float:
     """The error of a fit; one that is as large as the amounts themselves is refused, for no list can allow for it."""
     if error >= 1:
         whose = "a run" if run is None else run.name

@@ -34,7 +34,7 @@ def calls() -> tuple[Call, ...]:
         (layouts_kernel, "climb", (i1, (i3, i1, i2), (1, 1, 1, True), f1, f3, facts, 1.0, 1, 1.0)),
         (loads_kernel, "least_seconds", loads),
         (layouts_kernel, "longest_path", ((i3, i1, i2), f1, f1, f1, f1, f1, 1)),
-        (pipeline_kernel, "plan_row", (1, 1, (f2, f3, f3, f3, f2), f1, f1, 1.0, 1.0, 1.0, 1)),
+        (pipeline_kernel, "plan_row", (1, 1, (f2, f2, f2, f2, f2), f1, f1, 1.0, 1.0, 1.0, 1)),
     )
 
 

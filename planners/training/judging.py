@@ -8,9 +8,11 @@ from functools import cached_property, lru_cache
 from itertools import combinations, pairwise
 from typing import Any
 
+import numpy as np
+
 from ...instances.base.compiled import compiled
 from ...instances.physics.schedules import SCHEDULES
-from ...instances.training.cases import NONE, Case, CaseMaker, Gamma, Modules
+from ...instances.training.cases import NONE, Case, CaseMaker, Modules, ParallelismChoice
 from ...instances.training.frameworks import ends_of, uncut
 from ...instances.training.plan import Configuration, Recompute, chunks_of_ranks
 from ...instances.training.problem import TrainingProblem
@@ -34,8 +36,6 @@ def interval_sums(costs: Any, plain: Any, layers: Any, count: int) -> Any:
     `costs` and `plain` are the columns of a word and of no word: what is computed again with the word holds for the
     first `count` layers of a chunk (all of them where it is negative), no word for the others.
     """
-    import numpy as np
-
     units = costs.shape[1]
     inside = _inside(units)
     among_first = _among_first(layers, count)
@@ -76,8 +76,6 @@ def stage_tables(
 ) -> Any:
     """Table of stages with one chunk: backward seconds, fixed bytes and tail seconds, [number, first unit, unit
     behind the last]."""
-    import numpy as np
-
     units = len(types)
     inside = _inside(units)
     mask = np.bitwise_or.accumulate(np.where(inside, types, 0), axis=1)
@@ -98,29 +96,23 @@ def stage_tables(
 
 def _inside(units: int) -> Any:
     """[first, unit]: is the unit in the intervals that begin there?"""
-    import numpy as np
-
     return np.tri(units, dtype=bool).T
 
 
 def _running(column: Any) -> Any:
     """[first, last]: sums."""
-    import numpy as np
-
     return np.where(_inside(len(column)), column, 0.0).cumsum(axis=1)
 
 
 def _among_first(layers: Any, count: int) -> Any:
     """[first, unit]: is the unit before a layer that is one too many? All are where the count is negative."""
-    import numpy as np
-
     if count < 0:
         return np.True_
     before = np.cumsum(layers) - layers
     return before[None, :] - before[:, None] < count
 
 
-# ---- the judge -----------------------------------------------------------------------------------------
+# ---- layouts of one choice -----------------------------------------------------------------------------------------
 
 # Schedules whose orders follow from a formula, which is written apart from the referee's rules.
 BY_FORMULA = ("gpipe", "1f1b", "interleaved-1f1b")
@@ -133,8 +125,6 @@ KINDS = {"F": 0, "B": 1, "I": 2, "W": 3}
 @lru_cache(maxsize=20)
 def loop_of(schedule: str, p: int, v: int, m: int) -> tuple[Any, Any, Any]:
     """Order of each rank's passes, rank of each chunk, chunks of each rank; some megabytes where m is large."""
-    import numpy as np
-
     chunks = np.array(chunks_of_ranks(schedule, p, v))
     homes = np.zeros(p * v, np.int64)
     homes[chunks] = np.arange(p)[:, None]
@@ -143,8 +133,6 @@ def loop_of(schedule: str, p: int, v: int, m: int) -> tuple[Any, Any, Any]:
 
 def order_of(schedule: str, p: int, v: int, m: int) -> Any:
     """Each rank's passes in their order."""
-    import numpy as np
-
     if schedule in BY_FORMULA:
         return _order_by_formula(schedule, p, v, m)
     rule = SCHEDULES[schedule].order
@@ -154,8 +142,6 @@ def order_of(schedule: str, p: int, v: int, m: int) -> Any:
 
 def _order_by_formula(schedule: str, p: int, v: int, m: int) -> Any:
     """The orders of GPipe, 1F1B and interleaved 1F1B: where each pass stands follows from how many come before it."""
-    import numpy as np
-
     total = m * v
     passes = np.arange(total)
     chunk, batch = (passes % (p * v) // p, passes // (p * v) * p + passes % p) if v > 1 else (0 * passes, passes)
@@ -173,8 +159,8 @@ def _order_by_formula(schedule: str, p: int, v: int, m: int) -> Any:
 
 
 @dataclass(frozen=True)
-class Judge:
-    """One case with one word."""
+class LayoutEvaluator:
+    """One choice with one recomputation mode; evaluates layouts."""
 
     case: Case
     modules: Modules
@@ -187,8 +173,6 @@ class Judge:
 
     @cached_property
     def sums(self) -> Any:
-        import numpy as np
-
         case = self.case
         rows = [case.by_word[word] for word in (self.modules, NONE)]
         costs, plain = (
@@ -224,7 +208,7 @@ class Judge:
         tables = stage_tables(self.sums, *self._facts)
         for end in self.uncut:
             tables[0, :, end] = tables[0, end, :] = float("inf")
-        return Intervals(self.sums[0], tables[0:1], tables[1:2], self.sums[3][None], tables[2])
+        return Intervals(self.sums[0], tables[0], tables[1], self.sums[3], tables[2])
 
     def pipeline(self, limit_bytes: float) -> Pipeline:
         case = self.case
@@ -266,8 +250,6 @@ class Judge:
 
     def delays(self, layout: Sequence[int]) -> Any:
         """Between chunks; layers of its own have outputs of different sizes."""
-        import numpy as np
-
         return np.array([*self.case.delays_of(layout), 0.0])
 
     def judge(self, layout: Sequence[int], limit_bytes: float = float("inf")) -> tuple[float, tuple[float, ...]]:
@@ -297,8 +279,6 @@ class Judge:
         self, layout: Sequence[int], limit_bytes: float, most_looks: int, enough: float
     ) -> tuple[float, tuple[float, ...], tuple[int, ...]]:
         """One entry for both, since each entry is compiled with all that it calls."""
-        import numpy as np
-
         gamma = self.case.gamma
         lag = LAG * gamma.degrees.pipeline
         for listed in self._listings():
@@ -328,8 +308,8 @@ class Judge:
 def judged(problem: TrainingProblem, plan: Configuration) -> tuple[float, tuple[float, ...]]:
     """Seconds of an iteration and bytes of each rank, for a configuration with one word for all chunks."""
     word = plan.recompute[0]
-    gamma = Gamma.of(plan)
+    gamma = ParallelismChoice.of(plan)
     maker = CaseMaker(problem, [gamma.key], sorted({NONE, word.modules}))
-    judge = Judge(maker.case(gamma), word.modules, word.layers)
+    judge = LayoutEvaluator(maker.case(gamma), word.modules, word.layers)
     seconds, held = judge.judge(plan.layout)
     return seconds + problem.efficiencies.step_seconds, held

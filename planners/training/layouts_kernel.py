@@ -200,7 +200,7 @@ def fullest(order: Any, chunks: Any, rank: int, stash: Any, top: Any, for_weight
 
 def judge(layout: Any, loop: Any, counts: Any, delays: Any, sums: Any, facts: Any, limit: float) -> Any:
     """Time of a whole layout under any order (infinite where a rank is above the limit), the bytes of each rank, and
-    whether the time holds, as in `run_order`. `facts` are those of `Judge`."""
+    whether the time holds, as in `run_order`. `facts` are those of `LayoutEvaluator`."""
     order, homes, chunks = loop
     _, more, lag, apart = counts
     types, standing, gathered, masks, sent, update, tail, zero, shares, tied, update_rates, received, beside = facts

@@ -24,11 +24,10 @@ from ...instances.training.flags import Read, read_options
 from ...instances.training.kind_functions import with_devices
 from ...instances.training.known_models import with_layers
 from ...instances.training.problem import TrainingProblem
-from ...instances.training.referee.seconds import timing_of
 from ...instances.training.referee.verify import framework_faults, shape_faults
 from ...instances.training.scope import Margin
 from ...instances.training.words import words_of
-from .runs import Fit, MeasuredRun, Run, fit, runs_of_table
+from .runs import Fit, MeasuredRun, Run, RunError, fit, runs_of_table
 
 # ---- runs in logs ----------------------------------------------------------------------------------------
 #
@@ -233,20 +232,6 @@ MOST_TURNS = 12
 SAYS = 0.002
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """An amount of a run, measured and predicted by a model that never saw the run."""
-
-    name: str
-    predicted: float
-    measured: float
-
-    @property
-    def error(self) -> float:
-        """Relative error of the measured amount against the predicted one."""
-        return self.measured / self.predicted - 1
-
-
 @dataclass(frozen=True)
 class Fitted:
     """What runs made of a problem's efficiencies, and how well they are known."""
@@ -255,11 +240,11 @@ class Fitted:
     """The efficiencies before the fit."""
     fit: Fit | None
     """None: no run has a time."""
-    seconds: tuple[LeftOut, ...]
+    seconds: tuple[RunError, ...]
     """Times of runs that were left out of a fit to the others."""
-    untouched: tuple[LeftOut, ...]
+    untouched: tuple[RunError, ...]
     """Times of all runs by what was known before."""
-    memory: tuple[LeftOut, ...]
+    memory: tuple[RunError, ...]
     """Peaks in bytes; nothing of memory is fitted, so that all are left out."""
     told: tuple[str, ...]
     """Sentences on how the runs were read."""
@@ -279,14 +264,13 @@ class Fitted:
         return None if self.worst_run is None else abs(self.worst_run.error)
 
     @property
-    def worst_run(self) -> LeftOut | None:
+    def worst_run(self) -> RunError | None:
         """The run with the greatest error of its time."""
         seen = () if self.fit is None else self.fit.runs
-        fitted = (LeftOut(run.name, run.predicted_seconds, run.measured_seconds) for run in seen)
-        return max((*self.seconds, *fitted), key=lambda run: abs(run.error), default=None)
+        return max((*self.seconds, *seen), key=lambda run: abs(run.error), default=None)
 
     @property
-    def worst_peak(self) -> LeftOut | None:
+    def worst_peak(self) -> RunError | None:
         return max(self.memory, key=lambda run: abs(run.error), default=None)
 
     @property
@@ -360,7 +344,7 @@ class Fitted:
         }
 
 
-def _left_out(run: LeftOut) -> dict[str, Any]:
+def _left_out(run: RunError) -> dict[str, Any]:
     return {"name": run.name, "predicted": run.predicted, "measured": run.measured, "error": run.error}
 
 
@@ -429,16 +413,16 @@ def fitted(
     groups = _groups(alike, share)
     turns = len(groups) if len(groups) > 1 else 0
     answer = fit(timed, known=known) if timed else None
-    left: list[LeftOut] = []
+    left: list[RunError] = []
     for number, group in enumerate(groups[:turns]):
         if heard is not None:
             heard(number, turns)
         others = [run for other in groups if other is not group for run in other]
         own = fit(others, known=known).efficiencies
-        left += [LeftOut(run.name, _seconds(run, own), run.seconds) for run in group]
-    peaks = [LeftOut(own.name, own.predicted_peak(), own.peak_bytes) for own in runs if own.peak_bytes is not None]
+        left += [run.error(own) for run in group]
+    peaks = [RunError(own.name, own.predicted_peak(), own.peak_bytes) for own in runs if own.peak_bytes is not None]
     told = tuple(dict.fromkeys(sentence for own in runs for sentence in own.told))
-    untouched = tuple(LeftOut(run.name, _seconds(run, known), run.seconds) for run in timed)
+    untouched = tuple(run.error(known) for run in timed)
     return Fitted(known, answer, tuple(left), untouched, tuple(peaks), told, tuple(_on_the_runs(timed, alike)))
 
 
@@ -456,10 +440,6 @@ def _groups(configurations: Sequence[list[Run]], share: float | None) -> list[li
         raise UsageError(f"The share of runs that are left out is {share:g}; give one between 0 and 1.")
     turns = min(len(configurations), MOST_TURNS if share is None else max(round(1 / share), 2))
     return [[run for part in configurations[number::turns] for run in part] for number in range(turns)]
-
-
-def _seconds(run: Run, efficiencies: Efficiencies) -> float:
-    return timing_of(run.problem.replace(efficiencies=efficiencies), run.plan).seconds
 
 
 def _on_the_runs(runs: Sequence[Run], configurations: Sequence[list[Run]]) -> Iterator[str]:

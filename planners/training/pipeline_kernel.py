@@ -94,18 +94,16 @@ def makespan(layout: Any, p: int, m: int, forward: Any, cheapest: Any, tail: Any
     return simulate(np.int64(0), p, p, m, forwards, backwards, tails, down)[1]
 
 
-def cheapest_words(p: int, flights: Any, backward: Any, fixed: Any, stash: Any, limit: float) -> Any:
-    """For each stage and interval, the shortest backward pass among the words that fit; infinite where none
-    does."""
-    size = backward.shape[1] - p
+def fitting_backward(p: int, flights: Any, backward: Any, fixed: Any, stash: Any, limit: float) -> Any:
+    """For each stage and interval, seconds of its backward pass; infinite where it does not fit."""
+    size = backward.shape[0] - p
     found = np.full((p, size, size), INFINITE)
     for k in range(p):
         for a in range(size):
             for n in range(size - a):
                 i, j = k + a, k + a + n + 1
-                for w in range(backward.shape[0]):
-                    if backward[w, i, j] < found[k, a, n] and fixed[w, i, j] + flights[k] * stash[w, i, j] <= limit:
-                        found[k, a, n] = backward[w, i, j]
+                if fixed[i, j] + flights[k] * stash[i, j] <= limit:
+                    found[k, a, n] = backward[i, j]
     return found
 
 
@@ -294,7 +292,7 @@ def plan_row(
     tail[0, 0] = tail[0, 1]
     for n in range(2, tail.shape[1]):  # whatever stage 0 is, its tail is no shorter
         tail[0, 0] = min(tail[0, 0], tail[0, n])
-    cheapest = cheapest_words(p, flights, backward, fixed, stash, limit)
+    cheapest = fitting_backward(p, flights, backward, fixed, stash, limit)
     before, behind = least_backward(p, cheapest)
     if behind[0, 0] == INFINITE:
         return INFINITE, INFINITE, layout, 0

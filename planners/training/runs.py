@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...instances.base.errors import InputError, PipeplanError, UsageError, nearest, show
@@ -20,7 +20,7 @@ from ...instances.training.known_models import with_layers
 from ...instances.training.plan import Configuration
 from ...instances.training.problem import TrainingProblem
 from ...instances.training.referee.memory import memory_of_ranks
-from ...instances.training.referee.seconds import Iteration, timing_of
+from ...instances.training.referee.seconds import Iteration
 from ...instances.training.referee.verify import framework_faults, shape_faults
 from ...instances.training.words import configuration_from_words
 
@@ -50,7 +50,7 @@ class MeasuredRun:
 
     def predicted_seconds(self, efficiencies: Efficiencies) -> float:
         """Seconds of an iteration by the model with these efficiencies."""
-        return timing_of(self.problem.replace(efficiencies=efficiencies), self.plan).seconds
+        return Iteration(self.problem.replace(efficiencies=efficiencies), self.plan).seconds()
 
     def predicted_peak(self) -> float:
         """Bytes allocated on the fullest rank, without the reserve, which no framework counts."""
@@ -257,26 +257,35 @@ class Run:
     seconds: float
     name: str = "run"
 
+    def iteration(self, efficiencies: Efficiencies) -> Iteration:
+        """The iteration by the model with these efficiencies."""
+        return Iteration(self.problem.replace(efficiencies=efficiencies), self.plan)
+
+    def error(self, efficiencies: Efficiencies) -> RunError:
+        """The run beside the model with these efficiencies."""
+        return RunError(self.name, self.iteration(efficiencies).seconds(), self.seconds)
+
 
 @dataclass(frozen=True, slots=True)
 class RunError:
-    """A run beside the model with the fitted efficiencies."""
+    """An amount of a run, measured and predicted by a model."""
 
     name: str
-    predicted_seconds: float
-    measured_seconds: float
-    says: Mapping[str, float]
-    """By efficiency that was fitted, the relative change of the predicted time for a distance of one."""
+    predicted: float
+    measured: float
+    says: Mapping[str, float] = field(default_factory=dict)
+    """Where the model was fitted to the run's time: by efficiency, the relative change of the predicted time for a
+    distance of one."""
 
     @property
     def error(self) -> float:
-        """Relative error of the measured time against the predicted one: what a shortlist's tolerance is about."""
-        return self.measured_seconds / self.predicted_seconds - 1
+        """Relative error of the measured amount against the predicted one: what a shortlist's tolerance is about."""
+        return self.measured / self.predicted - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What was fitted, and how well."""
+    """What was fitted, and how well: `runs` are beside the model with the fitted efficiencies."""
 
     efficiencies: Efficiencies
     runs: tuple[RunError, ...]
@@ -331,11 +340,7 @@ class _Search:
     def errors(self, point: Sequence[float]) -> list[float]:
         """The logarithm of predicted over measured time, for each run."""
         efficiencies = self.efficiencies(point)
-        return [math.log(self._seconds(run, efficiencies) / run.seconds) for run in self.runs]
-
-    @staticmethod
-    def _seconds(run: Run, efficiencies: Efficiencies) -> float:
-        return _Search._iteration(run, efficiencies).seconds()
+        return [math.log(run.iteration(efficiencies).seconds() / run.seconds) for run in self.runs]
 
     def value(self, point: Sequence[float], errors: Sequence[float]) -> float:
         distances = [abs(x - start) for x, start in zip(point, self.start, strict=True)]
@@ -361,28 +366,25 @@ class _Search:
                 if box < STEP:
                     break
         efficiencies = self.efficiencies(point)
-        slopes = self.slopes(point)
-        return Fit(efficiencies, tuple(self._told(k, efficiencies, slopes[k]) for k in range(len(self.runs))))
+        says = (dict(zip(self.names, row, strict=True)) for row in self.slopes(point))
+        pairs = zip(self.runs, says, strict=True)
+        return Fit(efficiencies, tuple(replace(run.error(efficiencies), says=own) for run, own in pairs))
 
     def slopes(self, point: Sequence[float]) -> list[list[float]]:
         """Change of each run's error with every coordinate, by differences that stay inside the bounds.
 
         The passes that wait for each other stay those of this point, so that every run is simulated once.
         """
-        here = [self._iteration(run, self.efficiencies(point)) for run in self.runs]
+        here = [run.iteration(self.efficiencies(point)) for run in self.runs]
         paths = [iteration.path() for iteration in here]
         old = [iteration.along(path) for iteration, path in zip(here, paths, strict=True)]
         columns = []
         for i, x in enumerate(point):
             step = STEP if x + STEP <= self.high[i] else -STEP
             moved = self.efficiencies([*point[:i], x + step, *point[i + 1 :]])
-            new = [self._iteration(run, moved).along(path) for run, path in zip(self.runs, paths, strict=True)]
+            new = [run.iteration(moved).along(path) for run, path in zip(self.runs, paths, strict=True)]
             columns.append([math.log(after / before) / step for after, before in zip(new, old, strict=True)])
         return [list(row) for row in zip(*columns, strict=True)]
-
-    @staticmethod
-    def _iteration(run: Run, efficiencies: Efficiencies) -> Iteration:
-        return Iteration(run.problem.replace(efficiencies=efficiencies), run.plan)
 
     def _step(
         self, point: Sequence[float], errors: Sequence[float], slopes: Sequence[Sequence[float]], box: float
@@ -415,31 +417,6 @@ class _Search:
             return list(point)
         coordinates = zip(answer.x[:n], self.low, self.high, strict=True)
         return [float(min(max(x, low), high)) for x, low, high in coordinates]
-
-    def _told(self, k: int, efficiencies: Efficiencies, slopes: Sequence[float]) -> RunError:
-        run = self.runs[k]
-        return RunError(
-            run.name, self._seconds(run, efficiencies), run.seconds, dict(zip(self.names, slopes, strict=True))
-        )
-
-
-def left_out(
-    runs: Sequence[Run], names: Sequence[str] | None = None, known: Efficiencies | None = None, parts: int = 8
-) -> tuple[RunError, ...]:
-    """Each run beside the model that was fitted without it, and without the others of its part: what a fit is worth.
-
-    Runs go to the parts by turns. Parameters are those of `fit`; `parts` is the most fits that are made.
-    """
-    errors: list[RunError] = []
-    count = min(parts, len(runs))
-    for part in range(count):
-        out = runs[part::count]
-        used = [run for k, run in enumerate(runs) if k % count != part]
-        efficiencies = fit(used, names, known).efficiencies if used else known or runs[0].problem.efficiencies
-        errors += [
-            RunError(run.name, _Search._iteration(run, efficiencies).seconds(), run.seconds, {}) for run in out
-        ]
-    return tuple(errors)
 
 
 # ---- efficiencies as coordinates -----------------------------------------------------------------------

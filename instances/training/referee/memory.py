@@ -14,7 +14,7 @@ from itertools import accumulate
 
 from ...physics.kernels import HALF, WORKSPACE_BYTES
 from ...physics.optimizers import GATHERED_UNITS
-from ..cases import NONE, CaseMaker, Gamma, words_of_chunk
+from ..cases import NONE, CaseMaker, ParallelismChoice, words_of_chunk
 from ..plan import Configuration, Recompute
 from ..problem import TrainingProblem
 from ..unit_seconds import LAYERS
@@ -60,10 +60,11 @@ class Ranks:
     """What the ranks of a configuration hold."""
 
     def __init__(self, problem: TrainingProblem, plan: Configuration) -> None:
-        self.problem, self.plan, self.gamma = problem, plan, Gamma.of(plan)
+        self.problem, self.plan, self.gamma = problem, plan, ParallelismChoice.of(plan)
         words = sorted({NONE, *(own.modules for own in plan.recompute)})
         self.costs = CaseMaker(problem, [self.gamma.key], words)
         self.kept = {word: self.costs.kept_of(self.gamma, word) for word in words}
+        self.parameters = self.costs.numbers_of(self.gamma)[0]
 
     def memory(self, rank: int) -> RankMemory:
         """The fullest moment of a pipeline rank."""
@@ -89,8 +90,8 @@ class Ranks:
 
     def numbers(self, rank: int) -> tuple[float, float]:
         """Parameters of a pipeline rank; those of experts are counted apart, in the second place."""
-        of_units = self.costs.numbers_of(self.gamma)[0][[self.costs.positions[unit] for unit in self.units(rank)]]
-        usual, experts = map(float, of_units.sum(axis=0))
+        types = [self.costs.positions[unit] for unit in self.units(rank)]
+        usual, experts = map(float, self.parameters[types].sum(axis=0))
         return usual + self._together(rank)[1], experts
 
     def _standing(self, rank: int) -> dict[str, float]:
@@ -106,7 +107,7 @@ class Ranks:
 
     def _always_there(self, rank: int) -> float:
         """Bytes of workspace, buffers for gradients and for what stages send each other, and gathered weights."""
-        model, numbers = self.problem.model, self.costs.numbers_of(self.gamma)[0].sum(axis=1)
+        model, numbers = self.problem.model, self.parameters.sum(axis=1)
         largest = max(float(numbers[self.costs.positions[unit]]) for unit in self.units(rank))
         gathered = GATHERED_UNITS * self.problem.states[self.plan.zero].gathered * largest
         received = HALF * float(self.costs.keys.tokens_between(self.problem)[0]) * model.hidden

@@ -32,7 +32,7 @@ from ...timeline.engine import run
 from ...timeline.model import Dependency, Pipeline, Stage, check_tasks
 from ...timeline.model import Pass as StagePass
 from ...timeline.timeline import Simulation
-from ..cases import NONE, CaseMaker, Gamma, words_of_chunk
+from ..cases import AT_THE_END, NONE, CaseMaker, ParallelismChoice, words_of_chunk
 from ..plan import Configuration, Degrees
 from ..problem import Gpu, TrainingProblem
 from ..unit_seconds import PARTS, Keys, SecondsOfUnits, exposed
@@ -118,7 +118,7 @@ class Iteration:
     """The pieces of an iteration (passes, delays and tails) and the time that they take together."""
 
     def __init__(self, problem: TrainingProblem, plan: Configuration) -> None:
-        self.problem, self.plan, gamma = problem, plan, Gamma.of(plan)
+        self.problem, self.plan, gamma = problem, plan, ParallelismChoice.of(plan)
         words = sorted({NONE, *(own.modules for own in plan.recompute)})
         costs = CaseMaker(problem, [gamma.key], words)
         self.case, self.positions = costs.case(gamma), costs.positions
@@ -140,7 +140,7 @@ class Iteration:
 
     def _tail(self, rank: int) -> tuple[float, float]:
         """Seconds of exposed communication and of the update, after the rank's last pass."""
-        case, model, zero = self.case, self.problem.model, self.plan.zero
+        case, model = self.case, self.problem.model
         own = self.plan.chunks_of_ranks[rank]
         units = [unit for chunk in own for unit in self.plan.intervals[chunk]]
         sent, update = case.sent[units].sum(axis=0), float(case.update[units].sum())
@@ -148,13 +148,10 @@ class Iteration:
             sent, update = sent - case.sent[-1], update - float(case.sent[-1] @ case.update_rates)
         gradients, weights = (float(sent @ case.tail[:, way] + (sent > 0) @ case.tail[:, 2]) for way in (0, 1))
         reduced, gathered = case.hidden_shares
-        seconds = 0.0
-        if zero <= 1:
-            backward = sum(self.chunks[chunk].backward for chunk in own)
-            seconds += float(exposed(gradients * (2 if zero == 0 else 1), reduced, backward))
-        if zero in (1, 2):
-            seconds += float(exposed(weights, gathered, sum(self.chunks[chunk].forward for chunk in own)))
-        return seconds, update
+        sums, gathers = AT_THE_END[self.plan.zero]
+        backward, forward = (sum(getattr(self.chunks[j], way) for j in own) for way in ("backward", "forward"))
+        left = exposed(sums * gradients, reduced, backward) + exposed(gathers * weights, gathered, forward)
+        return float(left), update
 
     def pipeline(self, micro_batches: int) -> Pipeline:
         return pipeline_of(self.plan, self.chunks, self.delays, micro_batches)
@@ -372,7 +369,7 @@ def _rank(iteration: Iteration, rank: int, seconds: float) -> RankTime:
         plan.chunks_of_ranks[rank],
         iteration.tails[rank],
     )
-    parts = sum(way for chunk in own for way in iteration.parts(chunk))
+    parts: Any = sum(way for chunk in own for way in iteration.parts(chunk))
     spent = {name: m * float(part) for name, part in zip(PARTS_OF_PASSES, parts, strict=True)}
     shape = "measured" if iteration.problem.model.own else "products"
     spent[shape] += m * sum(chunks[chunk].weights for chunk in own)

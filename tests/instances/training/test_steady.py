@@ -12,7 +12,7 @@ import pytest
 from pipeplan.instances.base.errors import UsageError
 from pipeplan.instances.physics.schedules import SCHEDULES as RULES
 from pipeplan.instances.physics.schedules import Pass, PassRule
-from pipeplan.instances.training.cases import NONE, CaseMaker, Gamma
+from pipeplan.instances.training.cases import NONE, CaseMaker, ParallelismChoice
 from pipeplan.instances.training.plan import NOTHING, Configuration, Degrees
 from pipeplan.instances.training.problem import TrainingProblem
 from pipeplan.instances.training.referee import seconds
@@ -94,8 +94,8 @@ def test_a_batch_of_millions_lists_no_more_passes_than_one_of_thousands(
     evaluate_configuration(problem, plan)
     most = (seconds.LISTED + seconds.LAG) * plan.degrees.pipeline
     assert len(listed) <= 2 * 3 * most * plan.degrees.chunks  # for time and memory, of up to three sorts
-    gamma = Gamma.of(plan)
-    judge = judging.Judge(CaseMaker(problem, [gamma.key], [NONE]).case(gamma), NONE)
+    gamma = ParallelismChoice.of(plan)
+    judge = judging.LayoutEvaluator(CaseMaker(problem, [gamma.key], [NONE]).case(gamma), NONE)
     assert next(judge._listings()) <= most
 
 

@@ -11,7 +11,7 @@ from problems.timed_trainings import GPU, PLAIN, configuration, model, problem
 
 from pipeplan.instances.base.errors import InputError
 from pipeplan.instances.physics.efficiencies import Efficiencies, usual_of
-from pipeplan.instances.training.cases import NONE, CaseMaker, Gamma
+from pipeplan.instances.training.cases import NONE, CaseMaker, ParallelismChoice
 from pipeplan.instances.training.model import Attention, Experts, MeasuredTime, Model, OwnLayer, UnitType
 from pipeplan.instances.training.problem import Level, TrainingProblem
 from pipeplan.instances.training.referee.seconds import Iteration
@@ -35,7 +35,7 @@ class Passes:
 
 
 def layer(own: TrainingProblem, again: tuple[str, ...] = (), unit: UnitType = "dense", **degrees: int) -> Passes:
-    keys = Keys.of([Gamma.of(configuration(own, **degrees)).key])
+    keys = Keys.of([ParallelismChoice.of(configuration(own, **degrees)).key])
     found = SecondsOfUnits(own, keys, 4.0, [again]).unit(unit)
     by_part = [dict(zip(PARTS, map(float, way[:, 0]), strict=True)) for way in (found.forward, found.inputs)]
     return Passes(*by_part, float(found.weights[0]), float(found.again[again][0]))
@@ -57,7 +57,7 @@ def check_unit_costs(seed: int) -> None:
     words = sorted(
         {NONE, ("full",), *((name,) for name in own.model.modules), *(w.modules for w in plan.recompute)}
     )
-    gamma, text = Gamma.of(plan), Definitions(own, plan)
+    gamma, text = ParallelismChoice.of(plan), Definitions(own, plan)
     costs = CaseMaker(own, [gamma.key], words)
     case, (numbers, sent) = costs.case(gamma), costs.numbers_of(gamma)
     for name in costs.names:
