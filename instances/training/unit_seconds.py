@@ -150,12 +150,23 @@ class Keys:
 class Groups:
     """What collectives of each group of ranks cost: seconds per byte, and seconds once."""
 
-    ring: Column
-    """Seconds for each byte that is gathered, or added up and scattered, in a ring."""
+    passed: Column
+    """Share of what is gathered, or added up and scattered, that each rank passes on in a ring."""
+    rate: Column
+    """Bytes a second in a ring."""
     exchange: Column
     """Seconds for each byte that every rank has for all the others and for itself."""
     latency: Column
     """Seconds once, however few bytes are sent."""
+
+    @property
+    def ring(self) -> Any:
+        """Seconds for each byte that is gathered, or added up and scattered, in a ring."""
+        return self.passed / self.rate
+
+    def gather(self, size: Any) -> Any:
+        """Seconds to gather so many bytes in all, or to add them up and scatter them."""
+        return self.passed * size / self.rate + self.latency
 
 
 class Cluster:
@@ -184,7 +195,7 @@ class Cluster:
             sent = (1 - below / count) / (self.share * level.bandwidth)
             slowest = np.where(crosses, np.maximum(slowest, sent), slowest)
             latency = latency + np.where(crosses, (above / below - 1) * level.latency_seconds, 0)
-        return Groups((count - 1) / count / (self.share * rate), slowest, latency)
+        return Groups((count - 1) / count, self.share * rate, slowest, latency)
 
     def message(self, source: int, target: int) -> tuple[float, float]:
         """Seconds per byte and seconds once of a message from one rank to another."""
@@ -209,13 +220,14 @@ class _Module:
     weights, which is `weights`."""
 
     def __init__(self, name: str) -> None:
-        self.name, self.weights = name, 0.0
-        self.forward: dict[str, Any] = {}
-        self.inputs: dict[str, Any] = {}
+        self.name = name
+        self.forward: list[tuple[str, Any]] = []
+        self.inputs: list[tuple[str, Any]] = []
+        self.weights: list[Any] = []
 
     def add(self, part: str, forward: Any, inputs: Any) -> None:
-        for sheet, seconds in ((self.forward, forward), (self.inputs, inputs)):
-            sheet[part] = sheet.get(part, 0.0) + seconds
+        self.forward.append((part, forward))
+        self.inputs.append((part, inputs))
 
 
 @dataclass(frozen=True)
@@ -262,16 +274,16 @@ class SecondsOfUnits:
                 by_modules[which] = self._seen(modules[i].forward for i in which).sum(axis=0)
             again[word] = by_modules[which]
         forward, inputs = (self._seen(getattr(own, way) for own in modules) for way in ("forward", "inputs"))
-        weights = np.zeros(len(self.tokens)) + sum(own.weights for own in modules)
+        weights = np.zeros(len(self.tokens)) + sum(seconds for own in modules for seconds in own.weights)
         return UnitSeconds(forward, inputs, weights, again)
 
-    def _seen(self, sheets: Iterable[Mapping[str, Any]]) -> Any:
-        """[part, row]: the sum of sheets, without what is hidden."""
+    def _seen(self, works: Iterable[Iterable[tuple[str, Any]]]) -> Any:
+        """[part, row]: the sum of what modules do, without what is hidden."""
         import numpy as np
 
         total = np.zeros((len(PARTS), len(self.tokens)))
-        for sheet in sheets:
-            for part, seconds in sheet.items():
+        for work in works:
+            for part, seconds in work:
                 total[PARTS.index(part)] += seconds
         products, attention, _, tensor, context, expert = total
         total[3] = exposed(tensor, self.rates.tensor_hidden, products)
@@ -373,7 +385,7 @@ class SecondsOfUnits:
         core.add("attention", seconds + launch, ATTENTION_BACKWARD * seconds + 2 * launch)
         ring = self.cluster.groups(self.keys.tensor, self.keys.context)
         gathered = HALF * self.tokens * self.keys.context * pairs * (size + own.values)
-        once = gathered * ring.ring + ring.latency + self._begun(self.keys.context)
+        once = ring.gather(gathered) + self._begun(self.keys.context)
         core.add("context", once, 2 * once)
         return core
 
@@ -407,8 +419,8 @@ class SecondsOfUnits:
         group = self.cluster.groups(keys.expert_tensor, keys.expert)
         exchanged = HALF * copies * h * group.exchange + group.latency + self._begun(keys.expert)
         shards = self.cluster.groups(1, keys.expert_tensor)
-        gathered = HALF * copies * h * keys.expert_tensor * shards.ring + shards.latency
-        sent = 2 * exchanged + 2 * (gathered + self._begun(keys.expert_tensor))
+        gathered = shards.gather(HALF * copies * h * keys.expert_tensor) + self._begun(keys.expert_tensor)
+        sent = 2 * exchanged + 2 * gathered
         moe.add("expert", sent, sent)
         if not experts.shared_hidden:
             return [moe, activation]
@@ -447,7 +459,7 @@ class SecondsOfUnits:
         if eight:
             self._traffic(module, 4 * count * rows * inner, 4 * count * rows * columns)
         if weights:
-            module.weights = module.weights + seconds(2 * self.gradient_bytes)
+            module.weights.append(seconds(2 * self.gradient_bytes))
         else:
             module.add("products", 0.0, seconds(HALF))
 
@@ -466,7 +478,7 @@ class SecondsOfUnits:
     def _among_tensor(self, module: _Module, size: Any, divided: tuple[int, int], whole: tuple[int, int]) -> None:
         """Gathers where tokens are divided between products, else sums over all tensor ranks."""
         divides = self.problem.sequence_parallel
-        once = (size * self._tensor.ring + self._tensor.latency) * (1 if divides else 2)
+        once = self._tensor.gather(size) * (1 if divides else 2)
         once = once + self._begun(self.keys.tensor)
         forward, backward = divided if divides else whole
         module.add("tensor", forward * once, backward * once)

@@ -54,7 +54,8 @@ def explain(
     problem: TrainingProblem, options: Mapping[str, Any], limits: SolveOptions, proven: bool
 ) -> tuple[str, ...]:
     """The surest reason why there is no plan: the scope has no configuration, or a GPU has too little memory."""
-    from ..training.space import Space, why_empty
+    from ..training.empty import why_empty
+    from ..training.space import Space
 
     scope = scope_of(options)
     space = Space(problem, scope)
